@@ -1,36 +1,35 @@
-//! What a run says of its own client: how late its stamps may be, and whether the client, not
-//! the server, was the bottleneck.
+//! The health of the client in a run: how late its stamps may be, and whether the client was the bottleneck, not the
+//! server.
 //!
 //! # The stated bound
 //!
-//! `stamp_error_bound` is what at least 99 % of stamps of arrivals are late by at most, ms:
+//! At least 99 % of the stamps of arrivals are late by at most `stamp_error_bound`, ms:
 //!
 //! ```text
 //! w + min(w, probe interval) + min(p99(read wait), max(largest wake lag, probe interval)) + p99(write time)
 //! ```
 //!
-//! where `w` is the upper end of the one-sided 99 % confidence interval of the 99th percentile of the wake lag
-//! (by order statistics: the value of rank `0.99 n + 2.326 √(0.99 · 0.01 n)`, normal approximation). It is there
-//! twice because a tick falls anywhere in a stall and sees what is left of it, while tokens that keep step with
-//! the stalls may see the whole; since there is a tick in every interval, a stall is at most an interval longer than seen.
+//! where `w` is the upper end of the one-sided 99 % confidence interval of the 99th percentile of the wake lag (by
+//! order statistics: the value of rank `0.99 n + 2.326 √(0.99 · 0.01 n)`, normal approximation). `w` appears twice
+//! because a tick falls anywhere in a stall and sees only the rest of it, while tokens that keep step with the stalls
+//! may see the whole. Every interval has a tick, so a stall is at most an interval longer than observed.
 //!
-//! Bytes that come while the thread sleeps are stamped late by the waking, which the probe
-//! samples evenly in time, and by the sockets served before them, which each read notes. A
-//! thread that is busy for longer than a probe interval cannot hide it from the probe, which
-//! limits the second term for threads that never sleep. The write is what lies between the
-//! stamp `sent` and the request in the server's socket. TTFT and E2E, differences of two
-//! stamps, are too long by at most the bound. What happens to bytes before the kernel wakes
-//! the thread (a network, the other side's delays) is not in it.
+//! Bytes that arrive while the thread sleeps are stamped late for two reasons: the time to wake up, which the probe
+//! samples evenly, and the sockets served before them, which each read records. A thread that is busy for longer than a
+//! probe interval cannot hide it from the probe, which limits the second term for threads that never sleep. The write
+//! is the time between the stamp `sent` and the request's arrival in the server's socket. TTFT and E2E, differences of
+//! two stamps, are too long by at most the bound. The bound does not include what happens to bytes before the kernel
+//! wakes the thread (a network, delays on the other side).
 //!
 //! # The verdict
 //!
-//! `client_bound` if any of these holds, else `client_ok`:
+//! `client_bound` if any of these holds, otherwise `client_ok`:
 //!
-//! - the median wake lag is above 1 ms: at most moments this client would have been late;
-//! - the 99th percentile of the wake lag is above 50 ms: it stood still;
-//! - the measuring thread was on a core for 90 % of the time or more: it had no time left.
+//! - the median wake lag is above 1 ms: this client would have been late most of the time;
+//! - the 99th percentile of the wake lag is above 50 ms: the client stood still;
+//! - the measuring thread was on a core for 90 % of the time or more: it had no spare time.
 //!
-//! A phase without a tick of the probe has neither bound nor verdict.
+//! A phase without a tick of the probe has no bound and no verdict.
 
 use contract::Cell;
 pub use contract::ClientVerdict;
@@ -44,10 +43,10 @@ const WAKE_LAG_P50_MS: f64 = 1.0;
 /// The 99th percentile of the wake lag above which the client is the bottleneck, ms.
 const WAKE_LAG_P99_MS: f64 = 50.0;
 
-/// The share of time on a core from which on the client is the bottleneck.
+/// The share of time on a core from which the client is the bottleneck.
 const BUSY: f64 = 0.9;
 
-/// How the client fared in the measured phase.
+/// The client's health in the measured phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientHealth {
     /// Ticks of the probe.
@@ -62,24 +61,24 @@ pub struct ClientHealth {
     pub busy: Option<f64>,
     /// Time runnable but waiting for a core over wall time, 0–1.
     pub run_queue_wait: Option<f64>,
-    /// Context switches the measuring thread did not ask for.
+    /// Involuntary context switches of the measuring thread.
     pub preemptions: Option<i64>,
     /// Time the hypervisor took from all cores over their time, 0–1.
     pub cpu_steal: Option<f64>,
-    /// Chunks for each socket read that completed one; above 1 chunks share a stamp.
+    /// Chunks for each socket read that completed one; above 1, chunks share a stamp.
     pub chunks_per_read: Option<f64>,
-    /// Chunks a second over the window of measured requests.
+    /// Chunks per second over the window of measured requests.
     pub chunk_rate: Option<f64>,
-    /// Most measured requests in flight at once.
+    /// The most measured requests in flight at once.
     pub peak_in_flight: Option<i64>,
-    /// What at least 99 % of arrivals are stamped late by at most, ms.
+    /// The upper bound on how late at least 99 % of arrivals are stamped, ms.
     pub stamp_error_bound_ms: Option<f64>,
     /// Whether the client was the bottleneck.
     pub verdict: Option<ClientVerdict>,
 }
 
 impl ClientHealth {
-    /// Judges a measured phase by what the thread kept and by the counts over its rows.
+    /// Judges a measured phase from the thread's records and the counts over its rows.
     pub(crate) fn of(health: &Health, tally: &Tally) -> Self {
         let three = |h: &Histogram| {
             let at = |q| h.quantile(q).map(|ns| ns as f64 / 1e6);
@@ -122,7 +121,7 @@ impl ClientHealth {
         }
     }
 
-    /// Makes up the health of a client that was on time, for a dry run.
+    /// Returns the health of a simulated client that was on time, for a dry run.
     pub fn made_up(chunk_rate: f64, peak_in_flight: i64, stamp_error_bound_ms: f64) -> Self {
         Self {
             probes: 1,
@@ -141,7 +140,7 @@ impl ClientHealth {
         }
     }
 
-    /// Enters the health into the row about its cell.
+    /// Writes the health into the row of its cell.
     pub(crate) fn enter(&self, cell: &mut Cell) {
         let [p50, p99, max] = [0, 1, 2].map(|i| move |three: [f64; 3]| three[i]);
         cell.probes = i64::try_from(self.probes).ok();
@@ -218,12 +217,12 @@ mod tests {
             bound(Some(2.0), wake, Some([0.1, 3.0, 4.0]), write),
             Some(7.5)
         );
-        // Awake for a second without a pause, but the probe was never served later than 8 ms.
+        // Awake for a second without a pause, but the probe was never served more than 8 ms late.
         assert_eq!(
             bound(Some(2.0), wake, Some([500.0, 990.0, 1000.0]), write),
             Some(12.5)
         );
-        // A stall of 80 ms is at most a probe interval longer than it was seen.
+        // A stall of 80 ms is at most a probe interval longer than observed.
         assert_eq!(
             bound(Some(80.0), Some([40.0, 79.0, 80.0]), None, None),
             Some(85.0)
@@ -238,7 +237,7 @@ mod tests {
             (1..=n).for_each(|i| lags.add(i * 100));
             upper_p99_ms(&lags)
         };
-        // Of 100 the largest; of 10,000 the one of rank 9,924, in buckets 1.6 % wide.
+        // Of 100 values the largest; of 10,000 the one with rank 9,924, in buckets 1.6 % wide.
         assert_eq!(sample(100), Some(0.01));
         let many = sample(10_000).unwrap();
         assert!((0.9924..0.9924 * 1.016).contains(&many), "{many}");

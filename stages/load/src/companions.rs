@@ -1,4 +1,4 @@
-//! Begins what is sampled beside a load: metrics of servers, hosts, processes, logs and GPUs.
+//! Starts the sampling beside a load: metrics of servers, hosts, processes, logs and GPUs.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::telemetry::{
     Machine, Node, Power, Processes, Sampler, ServerHosts, ServerInfo, Shared, Slots, endpoints,
 };
 
-/// Begins everything that is sampled beside the load.
+/// Starts everything that is sampled beside the load.
 pub(crate) fn companions(
     start: &Start,
     target: &Target,
@@ -64,7 +64,7 @@ pub(crate) fn companions(
     }
 }
 
-/// Companions as they begin: those that cannot are absent, with the reason.
+/// The companions during their start. A companion that cannot start is absent, with the reason.
 struct Beginning<'a> {
     start: &'a Start,
     target: &'a Target,
@@ -84,7 +84,7 @@ impl Beginning<'_> {
         }
     }
 
-    /// Returns the exporters that tell something.
+    /// Returns the exporters that provide the requested data.
     fn exporters(&self, tells: Telling) -> Result<Vec<(String, Endpoint)>, String> {
         let ca_file = self.target.ca_file.as_deref();
         endpoints(&self.monitoring.exporters, ca_file, tells)
@@ -134,7 +134,7 @@ impl Beginning<'_> {
         self.begin("process_telemetry", processes.map_err(|e| e.to_string()));
     }
 
-    /// Begins what asks the one server that is loaded.
+    /// Starts the companions that query the only loaded server.
     fn probes(&mut self) {
         let monitoring = self.monitoring;
         if let Some(path) = &monitoring.slots {
@@ -215,7 +215,7 @@ impl Beginning<'_> {
     }
 }
 
-/// Returns where metrics are scraped: the server's own address, then others by name.
+/// Returns the addresses of metrics: the server's own first, then the others by name.
 fn metrics_of(
     start: &Start,
     target: &Target,
@@ -226,7 +226,7 @@ fn metrics_of(
     let own = own.map(|path| Ok((None, endpoint(start, target, path)?)));
     let of_members = members.iter().filter_map(|member| {
         let path = member.metrics.clone()?;
-        // Who is loaded is trusted as the load trusts it, and gets its key; nobody else does.
+        // A loaded member has the trust of the load and gets its key. Other members get neither.
         let (trusted, key) = match member.loaded {
             true => (target.ca_file.as_deref(), target.api_key.clone()),
             false => (None, None),
@@ -242,7 +242,7 @@ fn metrics_of(
         .collect()
 }
 
-/// A host that is sampled there: its name, the member of a group that runs there, and what answers.
+/// A host that is sampled remotely: its name, the group's member that runs there, and the sampler.
 struct SampledHost {
     host: String,
     member: Option<String>,
@@ -250,8 +250,7 @@ struct SampledHost {
     ahead_ns: i64,
 }
 
-/// Starts to sample the hosts of the server that are not this machine, and compares their clocks with
-/// ours. Those that do not answer are absent.
+/// Starts to sample the server's other hosts, and compares their clocks with ours. Hosts that do not answer are absent.
 fn hosts_elsewhere(
     monitoring: &Monitoring,
     absent: &mut Vec<Absent>,
@@ -299,13 +298,13 @@ fn distinct(hosts: &[SampledHost]) -> impl Iterator<Item = &SampledHost> {
         .map(|(_, host)| host)
 }
 
-/// Returns what samples the processes of members on other hosts.
+/// Returns the samplers for the processes of members on other hosts.
 fn processes_of(hosts: &[SampledHost]) -> Vec<(Option<String>, Shared)> {
     let of = |host: &SampledHost| (host.member.clone(), host.shared.clone());
     hosts.iter().map(of).collect()
 }
 
-/// Returns how far the clock that a log is written by is ahead of ours, ns.
+/// Returns how far the clock of a log is ahead of ours, ns.
 fn ahead_of(hosts: &[SampledHost], member: Option<&LiveMember>) -> i64 {
     let member = member.map(|member| member.name.as_str());
     let host = hosts.iter().find(|host| host.member.as_deref() == member);

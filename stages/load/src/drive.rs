@@ -1,4 +1,4 @@
-//! Runs a load: the measuring thread, the companions beside it, and the watch over both.
+//! Runs a load: the measuring thread, the companions, and the watcher of both.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -29,25 +29,24 @@ use crate::structured::Validator;
 use crate::telemetry::{Absent, Companion, Halt, Power, Sampled, watch};
 use crate::workload::Tokenizer;
 
-/// Answers wait to be parsed until the run is over, so as not to take processor time from
-/// the client and a server on the same machine; above this many bytes the oldest are parsed in
-/// a lull, since further requests are sent when answers end.
+/// Answers are parsed after the run, so that parsing takes no processor time from the client or from a server on the
+/// same machine. Above this many bytes the oldest are parsed in a lull, because answers that end trigger further
+/// requests.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
 
-/// Above this many bytes, which a load without lulls comes to, the oldest is parsed when a new
-/// one comes.
+/// Above this many bytes, which a load without lulls reaches, each new answer causes the oldest to be parsed.
 const MOST_WAITING_BYTES: usize = 3 * WAITING_BYTES;
 
-/// So long no answer ended.
+/// The time without a finished answer after which a lull begins.
 const LULL: Duration = Duration::from_millis(2);
 
-/// Answers parsed before the next look whether the lull is over.
+/// The number of answers parsed in a lull before the next check whether it is over.
 const IN_A_LULL: usize = 16;
 
-/// How often at least it is looked whether the run is to end.
+/// The longest time between two checks whether the run must end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is known when the clock starts.
+/// The facts known when the clock starts.
 pub(crate) struct Start {
     pub(crate) epoch: Epoch,
     pub(crate) started: SystemTime,
@@ -59,11 +58,11 @@ pub(crate) struct Companions {
     pub(crate) present: Vec<Box<dyn Companion>>,
     pub(crate) absent: Vec<Absent>,
     pub(crate) interval: Duration,
-    /// The GPUs' power, and below how many watts a silent server is taken to be hung.
+    /// The GPUs' power, and the limit in watts below which a silent server counts as hung.
     pub(crate) hung_below: Option<(Arc<Power>, f64)>,
 }
 
-/// What a run says beside its rows.
+/// The results of a run beside its rows.
 pub(crate) struct Driven {
     pub(crate) ending: Ending,
     pub(crate) measured: Measured,
@@ -74,17 +73,17 @@ pub(crate) struct Driven {
     pub(crate) tables: Vec<TableFile>,
     pub(crate) observations: BTreeMap<String, Value>,
     pub(crate) warnings: Vec<String>,
-    /// Measured requests that were planned, as far as the time went.
+    /// The number of measured requests planned for the time that passed.
     pub(crate) expected_requests: u64,
 }
 
-/// Sends the load; `take` gets the rows of each attempt in the order they ended.
+/// Sends the load; `take` gets the rows of each attempt in the order in which they ended.
 ///
 /// # Errors
-/// If the URL is none, its host has no address, a thread cannot be made, or `take` fails.
+/// If the URL is invalid, its host has no address, a thread cannot be started, or `take` fails.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the record says when the load began"
+    reason = "the record states when the load began"
 )]
 pub(crate) fn drive(
     spec: &LoadSpec,
@@ -184,7 +183,7 @@ pub(crate) fn drive(
     })
 }
 
-/// Opens the workload's own tokenizer: it counts answers whose server tells no count.
+/// Opens the workload's own tokenizer. It counts the tokens of answers without a count.
 fn own_counter(spec: &LoadSpec) -> Result<Option<FileCounter>, LoadError> {
     match &spec.workload.tokenizer {
         Some(Tokenizer::File(file)) => {
@@ -200,8 +199,8 @@ fn unread(e: &io::Error) -> LoadError {
     LoadError(format!("the prompts cannot be read again: {e}"))
 }
 
-/// Runs the load until it is done: the measuring thread, one for each companion, and one that renders
-/// what is left to render. The calling thread watches.
+/// Runs the load to its end: the measuring thread, a thread for each companion, and one that renders the remaining
+/// requests. The calling thread watches.
 ///
 /// # Errors
 /// If a thread cannot be started, or a prompt cannot be read again.
@@ -256,7 +255,7 @@ fn on_threads(
     })
 }
 
-/// What a load says beside its rows.
+/// The warnings and observations of a load.
 #[derive(Default)]
 struct Beside {
     warnings: Vec<String>,
@@ -274,7 +273,7 @@ impl Beside {
         }
     }
 
-    /// Tells which requests were sent late by the client's own fault.
+    /// Reports requests that were sent late because of the client.
     fn late(&mut self, measured: &Measured) {
         for (what, why, count) in [
             (
@@ -298,7 +297,7 @@ impl Beside {
         }
     }
 
-    /// Takes what companions said, and returns their tables.
+    /// Takes in the companions' reports, and returns their tables.
     fn sampled(&mut self, samples: Vec<Sampled>) -> Vec<TableFile> {
         let mut tables = Vec::new();
         for sampled in samples {
@@ -310,8 +309,8 @@ impl Beside {
     }
 }
 
-/// Returns how many measured requests were planned: of a load that ends with time, those that arrive in
-/// time or, in a closed loop, those that were begun.
+/// Returns the number of planned measured requests. For a load that ends with time, these are the arrivals within that
+/// time, or the requests begun by a closed loop.
 fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
     let units = match (spec.extent.duration, &plan.offsets) {
         (None, _) => return spec.prompts.count(Phase::Measured) as u64,
@@ -325,7 +324,7 @@ fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
     spec.prompts.sessions().map_or(units as u64, in_sessions)
 }
 
-/// Says that a closed loop had sent all its prompts before its time was over.
+/// Warns if a closed loop sent all its prompts before its time was over.
 fn short_of_prompts(spec: &LoadSpec, measured: &Measured) -> Option<String> {
     let (duration, short) = (spec.extent.duration?, measured.short_of_ns?);
     Some(format!(
@@ -336,7 +335,7 @@ fn short_of_prompts(spec: &LoadSpec, measured: &Measured) -> Option<String> {
     ))
 }
 
-/// Tells that a closed loop has fewer conversations than users.
+/// Warns if a closed loop has fewer conversations than users.
 fn short_of_sessions(spec: &LoadSpec) -> Option<String> {
     let clients = spec.arrival.clients()?;
     let sessions = spec.prompts.sessions()?.len();
@@ -348,8 +347,8 @@ fn short_of_sessions(spec: &LoadSpec) -> Option<String> {
     })
 }
 
-/// Ends the queue of rendered requests when the measuring thread ends, however it does: who
-/// renders would else wait for room for ever.
+/// Ends the queue of rendered requests when the measuring thread ends for any reason. Otherwise the rendering thread
+/// would wait for room forever.
 struct EndQueueOnDrop<'a>(&'a Plan);
 
 impl Drop for EndQueueOnDrop<'_> {
@@ -358,13 +357,12 @@ impl Drop for EndQueueOnDrop<'_> {
     }
 }
 
-/// Returns a thread's result, or goes on with its panic.
+/// Returns a thread's result, or resumes its panic.
 fn joined<T>(result: std::thread::Result<T>) -> T {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Takes every companion's first sample. Those whose first sample fails are absent, and leave no
-/// table.
+/// Takes the first sample of every companion. A companion whose first sample fails is absent, and leaves no table.
 fn first_samples(companions: &mut Companions, epoch: Epoch) -> Vec<Box<dyn Companion>> {
     let mut present = Vec::new();
     for mut companion in companions.present.drain(..) {
@@ -374,7 +372,7 @@ fn first_samples(companions: &mut Companions, epoch: Epoch) -> Vec<Box<dyn Compa
             Err(reason) => {
                 companions.absent.push(Absent { table, reason });
                 for unused in companion.finish().tables {
-                    // Nobody looks for a file whose table is not named.
+                    // A file whose table is not named is never read.
                     let _may_stay = std::fs::remove_file(unused.path);
                 }
             }
@@ -383,18 +381,18 @@ fn first_samples(companions: &mut Companions, epoch: Epoch) -> Vec<Box<dyn Compa
     present
 }
 
-/// The thread that takes answers apart and watches over the run.
+/// The thread that parses answers and watches the run.
 struct Watching<'a> {
     spec: &'a LoadSpec,
     target: &'a Target,
     control: &'a Control,
     shared: &'a Shared,
     renderer: &'a Renderer<'a>,
-    /// What structured answers must keep.
+    /// The schema of structured answers.
     schema: Option<&'a Validator>,
-    /// What counts the tokens of answers whose server does not.
+    /// The counter for answers without a token count.
     counter: Option<&'a FileCounter>,
-    /// What was said so far in the sessions under way.
+    /// The conversations of the sessions in progress.
     history: SessionHistory,
     hung_below: Option<(Arc<Power>, f64)>,
     take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
@@ -406,7 +404,7 @@ struct Watching<'a> {
 }
 
 impl Watching<'_> {
-    /// Returns when every attempt has ended and was parsed.
+    /// Returns when every attempt has ended and is parsed.
     fn until_done(&mut self, receiver: &AnswerReceiver) {
         let prompts = &self.spec.prompts;
         let (warmup, total) = (
@@ -429,7 +427,7 @@ impl Watching<'_> {
                         }
                     }
                     if measured && in_sessions || self.refusals.is_open() {
-                        // The next turn needs this answer, or all others may hang on it.
+                        // The next turn needs this answer, or it may decide about all other requests.
                         self.take_apart(ended);
                     } else {
                         bytes += attempt.size();
@@ -458,7 +456,7 @@ impl Watching<'_> {
         waiting.into_iter().for_each(|ended| self.take_apart(ended));
     }
 
-    /// Counts an attempt for the rolling figures, and looks into its answer if it is one of the few.
+    /// Counts an attempt for the rolling figures, and parses its answer if it was selected.
     fn look_into(&mut self, attempt: &Attempt) {
         let now = self.shared.epoch.now();
         if !self.rolling.ended(attempt, now) {
@@ -530,7 +528,7 @@ impl Watching<'_> {
                 }
                 None => None,
             };
-            // The measuring thread may have been stopped in the meantime.
+            // The measuring thread may have stopped in the meantime.
             let _nobody_waits = asked.send(turn);
         } else if prompt.session.is_some() && !row.superseded {
             self.history.end(&prompt);
@@ -547,7 +545,7 @@ impl Watching<'_> {
         (self.take)(row, chunks)
     }
 
-    /// Ends the run if it was stopped, or is hung.
+    /// Ends the run if it was stopped, or hangs.
     fn look(&mut self) {
         if let Err(failure) = self.control.check() {
             self.ending = Ending::Stopped(failure.status, failure.reason);

@@ -1,4 +1,4 @@
-//! The load stage kind: settings to canonical parameters, one cell to tables.
+//! The load stage kind: converts settings to canonical parameters, and one cell to tables.
 
 mod planned;
 
@@ -65,7 +65,7 @@ impl StageKind for Load {
             return import::canonical(import, given, library);
         }
         let mut problems = Vec::new();
-        // A rate that falls to nothing ends the load where it does.
+        // If the rate falls to zero, the load ends at that time.
         let fades = settings.arrival.as_ref().and_then(Arrival::fades_out);
         settings.duration = settings.duration.or(fades);
         let Some(arrival) = &mut settings.arrival else {
@@ -86,7 +86,7 @@ impl StageKind for Load {
             problems.push(Problem { hint, ..problem });
             None
         });
-        // Of a workload that is wrong itself nothing more is said.
+        // An invalid workload gets no further messages.
         let history = workload
             .as_ref()
             .is_ok_and(|workload| workload.sessions.is_some());
@@ -117,7 +117,7 @@ impl StageKind for Load {
                     let simulated = Api::OpenaiCompletions;
                     problems.extend(suits::problems(simulated, &workload, false));
                 }
-                // Sessions and the probes of a search take as many as they come to.
+                // The number of prompts that sessions and the probes of a search take is not known yet.
                 let needed = settings
                     .requests
                     .filter(|_| !history && settings.search.is_none());
@@ -184,7 +184,7 @@ impl StageKind for Load {
         }
     }
 
-    /// Looks for the API key that the stage itself names; nothing is sent to a simulated server.
+    /// Looks for the API key that the stage names. A simulated server needs none.
     fn ready(&self, parameters: &Json, _files: &NamedFiles) -> Result<(), Problem> {
         let variable = parameters["api-key-env"]
             .as_str()
@@ -332,7 +332,7 @@ impl StageKind for Load {
         finish(&spec, &target, files)
     }
 
-    /// Makes up a few rows with a simulated server; what is to be imported is there to be read.
+    /// Simulates a few rows. An import reads its file instead.
     fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
         let settings = settings_of(job)?;
         match &settings.import {
@@ -350,7 +350,7 @@ fn settings_of(job: &Job<'_>) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// The schema asks for these; a binary that calls [`Load`] itself may still leave them out.
+/// The schema requires these keys, but a binary that calls [`Load`] directly may leave them out.
 fn missing(key: &str) -> Problem {
     Problem::at(&[], format!("missing key `{key}`")).hint(format!("add `{key}:`"))
 }
@@ -362,8 +362,8 @@ fn api_key(variable: &str) -> Result<ApiKey, Failure> {
         .map_err(|e| Failure::failed(e).hint(ApiKey::remedy(variable, &run)))
 }
 
-/// Returns where the running server is reached, and what can be sampled beside the load. API and
-/// the variable of its key are the server's own if none are given.
+/// Returns how to reach the running server, and what can be sampled beside the load. API and key variable default to
+/// the server's own.
 ///
 /// # Errors
 /// If the job has no single live server, or the variable of the key is not set.
@@ -487,7 +487,7 @@ pub(crate) fn output(table: TableFile) -> Output {
     }
 }
 
-/// What a server that refuses every request makes of a cell.
+/// Returns the failure of a cell whose server refuses every request.
 pub(crate) fn refused(target: &Target, refusal: &Refusal) -> Failure {
     let reason = format!(
         "{} refuses every request, so no more were sent: {refusal}",
@@ -499,7 +499,7 @@ pub(crate) fn refused(target: &Target, refusal: &Refusal) -> Failure {
     ))
 }
 
-/// Failed requests are data for `verify` to judge; a cell without any answer is not.
+/// Failed requests are data for `verify` to judge, but a cell without any answer is a failure.
 fn nothing_answered(tally: &Tally) -> Option<Failure> {
     if tally
         .statuses

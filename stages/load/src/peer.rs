@@ -1,4 +1,4 @@
-//! A server as connections need it: where it is, and how it is spoken to.
+//! The address of a server and the security of connections to it.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -8,24 +8,24 @@ use net::{Tls, TlsError};
 
 use crate::wire::{Address, Scheme};
 
-/// Where a server is and how it is spoken to.
+/// The address of a server and the security of connections to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: Address,
-    /// What its host resolves to; at least one.
+    /// The addresses of its host; at least one.
     pub(crate) addresses: Vec<SocketAddr>,
     /// For `https://`.
     pub(crate) tls: Option<Tls>,
 }
 
-/// A URL leads nowhere.
+/// Why a URL cannot be used.
 #[derive(Debug)]
 pub(crate) enum PeerError {
-    /// It is none.
+    /// The URL is invalid.
     Url(String),
     /// Its host has no address.
     Host(String),
-    /// There is nobody to trust.
+    /// No certificate can be trusted.
     Tls(TlsError),
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for PeerError {
 }
 
 impl Peer {
-    /// Reads a base URL and resolves its host. With `ca_file` only its certificates are trusted.
+    /// Parses a base URL and resolves its host. With `ca_file`, only the certificates in it are trusted.
     ///
     /// # Errors
-    /// If it is not a URL, its host has no address, or no certificate is to be trusted.
+    /// If it is not a URL, its host has no address, or no certificate can be trusted.
     pub(crate) fn find(url: &str, ca_file: Option<&Path>) -> Result<Self, PeerError> {
         let address = Address::parse(url).map_err(PeerError::Url)?;
         let tls = match (address.scheme, ca_file) {

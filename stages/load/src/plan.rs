@@ -1,5 +1,4 @@
-//! From a spec to what the measuring thread needs to know: how much there is, when it is due, how
-//! long it may take.
+//! Converts a spec to the measuring thread's input: the number of requests, their due times, and their limits.
 
 use contract::Phase;
 
@@ -9,15 +8,15 @@ use crate::measure::{Ahead, Limits, Plan};
 use crate::run::{LoadError, LoadSpec, Target};
 use crate::servers::Servers;
 
-/// Connections opened ahead at most.
+/// The most connections opened before the start.
 const CONNECT_AHEAD: usize = 4096;
 
-/// Draws a run's times; nothing is rendered yet.
+/// Draws the times of a run; nothing is rendered yet.
 ///
 /// # Errors
-/// If the arrivals cannot be drawn or a header is none.
+/// If the arrivals cannot be drawn or a header is invalid.
 pub(crate) fn plan(spec: &LoadSpec, target: &Target, servers: Servers) -> Result<Plan, LoadError> {
-    // What arrives: sessions, or requests.
+    // Arrivals are sessions, or requests without sessions.
     let mut units = spec
         .prompts
         .sessions()
@@ -65,7 +64,7 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, servers: Servers) -> Result
         (Arrival::Burst, _, _) => units,
         (_, Some(clients), _) => clients as usize,
         (_, _, Some(rate)) => rate.ceil() as usize,
-        // The most that arrive within one second.
+        // The most arrivals within one second.
         (Arrival::Trace(_), _, _) => most_within_a_second(offsets.as_deref().unwrap_or_default()),
         _ => 1,
     };

@@ -1,7 +1,7 @@
-//! Rolling figures of a load that goes on: for the terminal and for a page, from the thread that watches.
+//! Rolling figures of a running load for the terminal and for a page, from the watching thread.
 //!
-//! Answers are taken apart when the load is over, so as not to take processor time from the client and the
-//! server. For these figures a few are looked into at once, at most [`A_SECOND`] each second: the rest is counted.
+//! Answers are parsed after the load, so that parsing takes no processor time from the client and the server. For these
+//! figures a few are parsed immediately, at most [`A_SECOND`] each second. The others are only counted.
 
 use std::collections::VecDeque;
 
@@ -9,19 +9,19 @@ use pipeline::stage::Rates;
 
 use crate::measure::{Attempt, End};
 
-/// How far back the figures go.
+/// The time that the figures cover.
 const WINDOW_NS: u64 = 10_000_000_000;
 
-/// Answers looked into each second.
+/// The number of answers parsed each second.
 pub(crate) const A_SECOND: u64 = 20;
 
-/// From one time the figures are told to the next.
+/// The time between two reports of the figures.
 const TELL_NS: u64 = 500_000_000;
 
-/// The most ends of requests that are remembered: more a second are counted, and the window is shorter.
+/// The most request ends that are remembered. If more end in the window, the window becomes shorter.
 const MOST_ENDS: usize = 200_000;
 
-/// What an answer that was looked into says.
+/// The figures of a parsed answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     /// From sending to the first token, ns.
@@ -41,7 +41,7 @@ pub(crate) struct Rolling {
 }
 
 impl Rolling {
-    /// Counts a measured attempt that ended; returns whether it is to be looked into.
+    /// Counts an ended measured attempt; returns whether its answer must be parsed.
     pub(crate) fn ended(&mut self, attempt: &Attempt, now: u64) -> bool {
         let start = attempt.sent_ns.unwrap_or(attempt.scheduled_ns);
         self.first_sent = Some(self.first_sent.map_or(start, |known| known.min(start)));
@@ -59,12 +59,12 @@ impl Rolling {
         due
     }
 
-    /// Takes in what an answer says.
+    /// Adds the figures of a parsed answer.
     pub(crate) fn looked_into(&mut self, look: Look, now: u64) {
         self.looks.push_back((now, look));
     }
 
-    /// Whether it is time to tell the figures; takes them as told.
+    /// Returns whether the figures are due for a report; if so, marks them as reported.
     pub(crate) fn is_due(&mut self, now: u64) -> bool {
         let due = self.told.is_none_or(|last| now >= last + TELL_NS);
         if due {
@@ -120,7 +120,7 @@ impl Rolling {
     }
 }
 
-/// Whether an answer came whole and says in its first line that it is one: `HTTP/1.1 2…`.
+/// Returns whether an answer is complete and its first line reports success: `HTTP/1.1 2…`.
 fn is_answered(attempt: &Attempt) -> bool {
     attempt.end == End::Complete && attempt.bytes.get(9) == Some(&b'2')
 }
@@ -171,7 +171,7 @@ mod tests {
         let mut rolling = Rolling::default();
         let looked = (0..10_000).filter(|i| rolling.ended(&attempt(b"200"), i * SECOND / 10_000));
         assert_eq!(looked.count() as u64, A_SECOND);
-        // What is not known is not told.
+        // Unknown figures are absent.
         let rates = rolling.rates(SECOND, 0);
         assert_eq!((rates.output_throughput, rates.ttft_ms_p50), (None, None));
         assert_eq!(rates.ended, 10_000);

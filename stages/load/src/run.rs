@@ -31,7 +31,7 @@ use crate::workload::{ChatTemplate, Output, Tokenizer, Workload};
 use apis::Delivery;
 use contract::Api;
 
-/// What is sent, and when.
+/// The requests of a run and their times.
 #[derive(Clone, Debug)]
 pub struct LoadSpec {
     /// What a request asks for.
@@ -44,57 +44,57 @@ pub struct LoadSpec {
     pub delivery: Delivery,
     /// A request's time limits.
     pub timeouts: Timeouts,
-    /// No byte on any stream for so long ends the run as hung.
+    /// If no stream carries a byte for this long, the run ends as hung.
     pub heartbeat: TimeSpan,
-    /// Where random arrivals come from.
+    /// The source of random arrivals.
     pub origin: Origin,
-    /// For how long requests are begun, how many are in flight, which are given up.
+    /// How long new requests are begun, how many may be in flight, and which are given up.
     pub extent: Extent,
-    /// The files that workload and arrivals name by digest.
+    /// The files that the workload and the arrivals name by digest.
     pub files: NamedFiles,
 }
 
-/// Where requests go.
+/// The destination of the requests.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The server's URL, `http://host:port` or `https://host:port`.
     pub base_url: String,
-    /// If requests go to several servers in turn: all of them, the one at `base_url` first; else empty.
+    /// All servers, if requests go to several in turn, with the one at `base_url` first; otherwise empty.
     pub servers: Vec<LoadedServer>,
-    /// For `https://`: a PEM file with the only certificates to trust; by default those that the
-    /// operating system trusts.
+    /// For `https://`: a PEM file with the only trusted certificates. By default, those that the operating system
+    /// trusts.
     pub ca_file: Option<PathBuf>,
     /// The model's name in requests.
     pub model: String,
     /// The API to speak.
     pub api: Api,
-    /// The path requests go to, if not the API's usual one.
+    /// The path of requests, if it is not the API's usual one.
     pub path: Option<String>,
     /// Headers added to every request.
     pub headers: Vec<(String, String)>,
-    /// The key sent as `Authorization: Bearer`; masked in all that comes back.
+    /// The key sent as `Authorization: Bearer`. It is masked in everything that comes back.
     pub api_key: Option<ApiKey>,
-    /// The path of the Prometheus metrics, if there are any.
+    /// The path of the Prometheus metrics, if the server has any.
     pub metrics: Option<String>,
     /// The server's log, if it can be read here.
     pub log: Option<PathBuf>,
-    /// Whether an answer whose usage does not tell of cached tokens had none.
+    /// Whether a usage without cached tokens means that none were cached.
     pub absent_cached_is_zero: bool,
-    /// What became of the server's cache of prompts before the load.
+    /// The result of resetting the server's prompt cache before the load.
     pub cache_reset: Option<CacheReset>,
 }
 
 /// One of several servers that requests go to in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedServer {
-    /// What rows call it: a member of a group of servers, or its URL.
+    /// Its name in rows: a member of a group of servers, or its URL.
     pub name: String,
     /// Its URL.
     pub base_url: String,
 }
 
 impl Target {
-    /// Names a server by its URL, the model to ask for and the API it speaks, and nothing else.
+    /// Names a server by its URL, model and API alone.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>, api: Api) -> Self {
         Self {
             base_url: base_url.into(),
@@ -112,7 +112,7 @@ impl Target {
         }
     }
 
-    /// Names several servers that speak alike; requests go to them in turn.
+    /// Names several servers with the same API; requests go to them in turn.
     #[must_use]
     pub fn in_turn(self, servers: Vec<LoadedServer>) -> Self {
         let several = servers.len() > 1;
@@ -125,7 +125,7 @@ impl Target {
         }
     }
 
-    /// Returns where the requests go, as a text for people.
+    /// Returns the destination of the requests, for people.
     pub fn place(&self) -> String {
         match self.servers.as_slice() {
             [] => self.base_url.clone(),
@@ -136,7 +136,7 @@ impl Target {
         }
     }
 
-    /// Returns the server that a stopped run could not reach, as a text for people.
+    /// Returns the name of the server that a stopped run could not reach, for people.
     pub fn name_of(&self, server: usize) -> String {
         match self.servers.get(server) {
             Some(server) if server.name != server.base_url => {
@@ -151,7 +151,7 @@ impl Target {
         Peer::find(&self.base_url, self.ca_file.as_deref())
     }
 
-    /// Returns how every server is reached, in their order.
+    /// Returns how to reach each server, in their order.
     ///
     /// # Errors
     /// As [`Peer::find`].
@@ -169,17 +169,17 @@ impl Target {
 pub enum Ending {
     /// Every request has its row.
     Complete,
-    /// No byte on any stream for the heartbeat.
+    /// No stream carried a byte for the length of the heartbeat.
     Hung,
-    /// This server takes no connections any more: its place among those that are loaded, from 0.
+    /// This server no longer takes connections: its place among the loaded servers, from 0.
     Gone(usize),
     /// Stopped by the user or the cell's time limit.
     Stopped(CellStatus, String),
-    /// Ended early: the server refuses every request.
+    /// Ended early, because the server refuses every request.
     Refused(Refusal),
 }
 
-/// What a run leaves.
+/// The output of a run.
 #[derive(Clone, Debug)]
 pub struct LoadResult {
     /// How it ended.
@@ -192,16 +192,16 @@ pub struct LoadResult {
     pub server_metrics: Vec<ServerMetric>,
     /// What the server logged during the run, if its log can be read.
     pub engine_log: Option<String>,
-    /// Facts of the run.
+    /// The facts of the run.
     pub cell: CellFacts,
     /// Doubts about the result.
     pub warnings: Vec<String>,
 }
 
-/// Facts of a run as a whole.
+/// The facts of a run as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellFacts {
-    /// Where the rows come from.
+    /// The source of the rows.
     pub source: RowSource,
     /// Measured requests planned.
     pub expected_requests: u64,
@@ -213,7 +213,7 @@ pub struct CellFacts {
     pub clients: Option<u32>,
     /// Mean rate of an open loop, requests a second.
     pub rate: Option<f64>,
-    /// The API spoken.
+    /// The API of the requests.
     pub api: &'static str,
     /// Whether answers were streamed.
     pub streamed: bool,
@@ -229,13 +229,13 @@ pub struct CellFacts {
     pub connections: u64,
     /// The cell's start on the kernel's monotonic clock, ns since boot.
     pub started_monotonic_ns: i64,
-    /// How the client fared; `None` where no client ran.
+    /// The client's health; `None` if no client ran.
     pub health: Option<ClientHealth>,
-    /// What became of the server's cache of prompts before the load.
+    /// The result of resetting the server's prompt cache before the load.
     pub cache_reset: Option<CacheReset>,
 }
 
-/// The run could not begin.
+/// A run could not begin.
 #[derive(Debug)]
 pub struct LoadError(pub String);
 
@@ -247,13 +247,12 @@ impl std::fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Sends the load to a server and returns every row, in memory: for runs that are small. Blocks
-/// until the end; asks `control` twenty times a second whether to go on, and tells it how many
-/// requests are done. Of what runs beside the load only the server's metrics are sampled.
+/// Sends the load to a server and returns every row, in memory: for small runs. Blocks until the end. Asks `control`
+/// twenty times a second whether to go on, and reports the number of finished requests to it. Beside the load, only the
+/// server's metrics are sampled.
 ///
 /// # Errors
-/// If the URL is none, its host has no address, or a thread cannot be made. What the server
-/// does wrong is never an error but rows.
+/// If the URL is invalid, its host has no address, or a thread cannot be started. The server's errors appear as rows.
 pub fn run_load(
     spec: &LoadSpec,
     target: &Target,
@@ -322,10 +321,10 @@ pub fn run_load(
     })
 }
 
-/// Returns a path of the server under load, to be asked beside the load.
+/// Returns the endpoint for a path of the loaded server, for queries beside the load.
 ///
 /// # Errors
-/// If its URL cannot be asked; one sentence.
+/// If its URL cannot be queried; one sentence.
 pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Result<Endpoint, String> {
     let site = start.peer.site(target.api_key.as_ref());
     Ok(Endpoint {
@@ -361,8 +360,7 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
 }
 
 impl LoadSpec {
-    /// Makes what a stage's canonical settings ask for. The prompts lie in the system's folder
-    /// for temporary files.
+    /// Makes the spec of a stage's canonical settings. The prompts are in the system's temporary folder.
     ///
     /// # Errors
     /// If the workload is still a name, or the prompts cannot be made.
@@ -370,11 +368,11 @@ impl LoadSpec {
         Self::counted(settings, origin, None, &std::env::temp_dir())
     }
 
-    /// Makes what settings ask for, where the server of `target` may be asked to count tokens. The
-    /// prompts lie in `folder`, in a file without a name.
+    /// Makes the spec of some settings; the server of `target` may be asked to count tokens. The prompts are in an
+    /// unnamed file in `folder`.
     ///
     /// # Errors
-    /// As [`LoadSpec::new`], or if the server cannot count, or counts otherwise than declared.
+    /// As [`LoadSpec::new`], or if the server cannot count, or counts differently than declared.
     pub fn for_target(
         settings: Settings,
         origin: Origin,
@@ -402,7 +400,7 @@ impl LoadSpec {
         let mut server =
             ServerCounter::open(&peer, &target.model, target.api_key.as_ref(), expected)?;
         let counted = declared.server.template == ChatTemplate::Counted;
-        // A turn of a session is sent with those before it, whose answers nobody knows yet.
+        // A turn of a session is sent with those before it, whose answers are not known yet.
         if counted && target.api == Api::OpenaiChat && workload.sessions.is_none() {
             server = server.with_template(workload.system.clone())?;
         }
@@ -454,7 +452,7 @@ impl LoadResult {
     /// Returns the usual table of the run.
     ///
     /// # Errors
-    /// If the rows are so many that files are needed, and the disk refuses.
+    /// If there are so many rows that files are needed, and the disk refuses.
     pub fn summary(&self, slo: &Slo) -> std::io::Result<Summary> {
         Summarizer::of(&self.requests, &self.chunks, slo)
     }
@@ -469,7 +467,7 @@ pub(crate) fn file_length(path: &Path) -> u64 {
     std::fs::metadata(path).map(|m| m.len()).unwrap_or_default()
 }
 
-/// The longest slice of a log kept.
+/// The longest part of a log that is kept.
 const MAX_LOG: u64 = 16 * 1024 * 1024;
 
 pub(crate) fn read_from(path: &Path, from: u64) -> std::io::Result<String> {

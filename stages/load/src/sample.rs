@@ -1,4 +1,4 @@
-//! Exact figures of samples of any length in memory of bounded size.
+//! Exact figures of samples of any length in bounded memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use crate::summary::Distribution;
 
-/// Values held in memory; more go to a file.
+/// The most values held in memory; further values go to a file.
 const HELD: usize = 1 << 17;
 
-/// A sample that is added to and then asked once.
+/// A sample of values that are added one by one. Its figures are read once, at the end.
 #[derive(Debug)]
 pub(crate) struct Sample {
     folder: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Makes an empty sample that keeps what it cannot hold in `folder`.
+    /// Makes an empty sample. Values beyond its limit go to a file in `folder`.
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
@@ -51,8 +51,8 @@ impl Sample {
         Ok(())
     }
 
-    /// Returns the figures; `None` of an empty sample. Quantiles are exact: the values at the
-    /// places asked for are found digit by digit, a pass over the file for each 16 bits.
+    /// Returns the figures; `None` for an empty sample. Quantiles are exact: the required values are found digit by
+    /// digit, with a pass over the file for each 16 bits.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -121,9 +121,9 @@ impl Values {
         Ok(())
     }
 
-    /// Returns the values at ranks (from 0) of the sorted sample.
+    /// Returns the values at some ranks (from 0) of the sorted sample.
     fn at_ranks(&mut self, ranks: &[usize]) -> io::Result<Vec<f64>> {
-        // For each rank: the leading bits known so far, and how many values lie before them.
+        // For each rank: the leading bits known so far, and the number of values before them.
         let mut known: Vec<(u64, usize)> = vec![(0, 0); ranks.len()];
         for digit in 0..4_u32 {
             let shift = 48 - 16 * digit;
@@ -158,7 +158,7 @@ impl Values {
     }
 }
 
-/// Returns bits whose order as a whole number is the order of the values.
+/// Returns bits that sort as a whole number in the order of the values.
 fn ordered_bits(value: f64) -> u64 {
     let bits = value.to_bits();
     if bits >> 63 == 1 {

@@ -1,4 +1,4 @@
-//! What the load settles while planning: how many requests, with which workload, from which files.
+//! The parts of the load that are fixed at planning: the number of requests, the workload, and the files.
 
 use contract::Api;
 use pipeline::stage::{Library, Problem};
@@ -9,8 +9,7 @@ use crate::extent;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::workload::{self, Tokenizer, Workload, pin};
 
-/// Sets `requests` or `sessions` from whichever count is given; `recorded` is what a trace of
-/// arrivals holds.
+/// Sets `requests` or `sessions` from the given count. `recorded` is the number of arrivals in a trace.
 pub(super) fn count_requests(
     arrival: &Arrival,
     settings: &mut Settings,
@@ -28,13 +27,13 @@ pub(super) fn count_requests(
         .into_iter()
         .filter_map(|(key, n)| Some((key, n?)))
         .collect();
-    // What an arrival process has room for are arrivals: of sessions, if there are any.
+    // The number of arrivals that fit: of sessions, if the workload has any.
     let within = |duration| extent::enough_for(arrival, duration);
     let room = recorded.or_else(|| settings.duration.map_or_else(|| arrival.room(), within));
     match (given.as_slice(), room) {
         ([], Some(room)) if in_sessions => settings.sessions = Some(room),
         ([], Some(room)) => settings.requests = Some(room),
-        // An unreadable trace is a mistake already; a readable one gives the count.
+        // An unreadable trace was already reported; a readable one gives the count.
         ([], None) if matches!(arrival, Arrival::Trace(_)) => {}
         ([], None) => problems.push(
             Problem::at(&[], "the number of requests to measure is missing")
@@ -87,10 +86,10 @@ pub(super) fn count_requests(
     }
 }
 
-/// Finds a closed loop of which some clients never send: its rows would name a number of clients that the
-/// server never had. A study may have fewer conversations than users; its cells then warn.
+/// Finds a closed loop in which some clients never send. Its rows would name more clients than the server ever had. A
+/// study may have fewer conversations than users; its cells warn.
 pub(super) fn idle_clients(arrival: &Arrival, settings: &Settings) -> Option<Problem> {
-    // The probes of a search begin with more requests of their own.
+    // The probes of a search begin with their own number of requests.
     let clients = arrival.clients().filter(|_| settings.search.is_none())?;
     let requests = settings.requests.filter(|_| settings.sessions.is_none())?;
     if requests == 0 || requests >= u64::from(clients) {
@@ -174,7 +173,7 @@ pub(super) fn find_workload(
     Ok(workload)
 }
 
-/// Puts the digest of a trace in the place of its name; returns how many requests it holds.
+/// Replaces the name of a trace with its digest; returns the number of its requests.
 pub(super) fn pin_trace(
     arrival: &mut Arrival,
     library: &dyn Library,

@@ -4,7 +4,7 @@ use pipeline::sources::NamedFile;
 use std::cell::RefCell;
 use std::path::Path;
 
-/// Notes the files that it is told of.
+/// Records the requested files.
 #[derive(Default)]
 struct Reading(RefCell<Vec<NamedFile>>);
 

@@ -1,9 +1,9 @@
-//! Requests rendered ahead of their turn, in memory of bounded size.
+//! Requests rendered before their turn, in bounded memory.
 //!
-//! The thread that renders puts them in, the measuring thread takes all that are there at once, so
-//! the two meet once in thousands of requests and neither holds the lock for longer than it takes
-//! to swap a pointer or append a few. Within the limit lie some twenty thousand short requests;
-//! a run whose requests all fit is rendered before its clock starts.
+//! The rendering thread puts them in, and the measuring thread takes all that are ready at once. The two threads meet
+//! once in thousands of requests, and neither holds the lock for longer than it takes to swap a pointer or append a
+//! few. The limit holds about twenty thousand short requests. A run whose requests all fit is rendered before its clock
+//! starts.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,22 +13,22 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Bytes of rendered requests that wait at most, and as many again that were taken together.
+/// The most bytes of rendered requests that wait. As many again may already be taken.
 const LIMIT: usize = 8 * 1024 * 1024;
 
-/// How often at least the measuring thread looks whether all is to stop.
+/// The longest time between two checks of the measuring thread for the stop signal.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What is dispatched at once: a request that stands alone, or a session.
+/// One unit of dispatch: a single request or a session.
 pub(crate) struct Planned {
-    /// Its requests, as places in the plan.
+    /// Its requests, as indices into the plan.
     pub(crate) requests: Range<usize>,
-    /// Head and body of the first.
+    /// Head and body of the first request.
     pub(crate) bytes: Vec<u8>,
 }
 
 impl std::fmt::Debug for Planned {
-    /// Writes no bytes: a head may hold an API key.
+    /// Omits the bytes, because a head may contain an API key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -43,11 +43,11 @@ impl std::fmt::Debug for Planned {
 #[derive(Debug)]
 pub(crate) struct Ahead {
     waiting: Mutex<Waiting>,
-    /// What the measuring thread took together; nobody else asks for this lock.
+    /// The requests taken together. Only the measuring thread locks this.
     taken: Mutex<VecDeque<Planned>>,
-    /// The measuring thread took something.
+    /// Signals that the measuring thread took something.
     room: Condvar,
-    /// The rendering thread put something in, or will no more.
+    /// Signals that the rendering thread put something in, or has ended.
     came: Notify,
     limit: usize,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Ahead {
 struct Waiting {
     planned: VecDeque<Planned>,
     bytes: usize,
-    /// Nothing more will be put in, or taken.
+    /// Whether nothing more will be put in, or taken.
     over: bool,
 }
 
@@ -85,7 +85,7 @@ impl Ahead {
         self.waiting().bytes < self.limit
     }
 
-    /// Waits until there is room; returns whether anything is still wanted.
+    /// Waits until there is room; returns whether more requests are wanted.
     pub(crate) fn wait_for_room(&self) -> bool {
         let full = |waiting: &mut Waiting| waiting.bytes >= self.limit && !waiting.over;
         let waiting = self
@@ -104,7 +104,7 @@ impl Ahead {
         self.came.notify_waiters();
     }
 
-    /// Says that nothing more will be put in, or that nothing more is wanted.
+    /// Ends the queue: nothing more will be put in, or nothing more is wanted.
     pub(crate) fn end(&self) {
         self.waiting().over = true;
         self.room.notify_all();
@@ -124,11 +124,11 @@ impl Ahead {
         taken.pop_front()
     }
 
-    /// Waits for the next request to be rendered; `None` if none will be, or all is to stop.
+    /// Waits for the next rendered request; `None` if no more will come, or the run must stop.
     pub(super) async fn next(&self, stopped: impl Fn() -> bool) -> Option<Planned> {
         loop {
             let mut came = pin!(self.came.notified());
-            // From here on nothing that comes goes unnoticed.
+            // From here on, no notification is missed.
             came.as_mut().enable();
             let over = self.waiting().over;
             if let Some(planned) = self.ready() {
@@ -137,13 +137,13 @@ impl Ahead {
             if over || stopped() {
                 return None;
             }
-            // Time passes or something came: both are looked at above.
+            // The loop checks for both, a timeout and a new request.
             let _either = tokio::time::timeout(LOOK, came).await;
         }
     }
 }
 
-/// Returns the bytes a request takes in memory.
+/// Returns the size of a request in memory, bytes.
 fn size(planned: &Planned) -> usize {
     size_of::<Planned>() + planned.bytes.capacity()
 }

@@ -1,8 +1,8 @@
-//! Attempts that have ended, on their way to the thread that takes them apart.
+//! Ended attempts on their way to the thread that parses them.
 //!
-//! Sending never blocks. That thread normally empties the channel as fast as it fills; how much
-//! lies in it is counted, so that the dispatch of further requests can be held back until it has
-//! caught up. So at most the limit and what is then in flight is unread.
+//! Sending never blocks. That thread normally empties the channel as fast as it fills. The bytes in the channel are
+//! counted, so that the dispatch of further requests can wait until the thread has caught up. At most the limit plus
+//! the bytes then in flight are unread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ pub(crate) fn answers() -> (AnswerSender, AnswerReceiver) {
     )
 }
 
-/// The measuring thread's end.
+/// The end for the measuring thread.
 #[derive(Debug)]
 pub(crate) struct AnswerSender {
     sender: mpsc::Sender<Ended>,
@@ -35,21 +35,20 @@ pub(crate) struct AnswerSender {
 }
 
 impl AnswerSender {
-    /// Hands an attempt out. The receiver outlives the measuring thread; if it is gone, so is the
-    /// reason to measure.
+    /// Sends an attempt. The receiver outlives the measuring thread; without it, there is no reason to measure.
     pub(super) fn send(&self, ended: Ended) {
         self.unread
             .fetch_add(ended.attempt.size(), Ordering::Relaxed);
         let _gone = self.sender.send(ended);
     }
 
-    /// Returns the bytes of answers that were sent and not yet received.
+    /// Returns the number of sent bytes that were not received yet.
     pub(super) fn unread(&self) -> usize {
         self.unread.load(Ordering::Relaxed)
     }
 }
 
-/// The other thread's end.
+/// The end for the parsing thread.
 #[derive(Debug)]
 pub(crate) struct AnswerReceiver {
     receiver: mpsc::Receiver<Ended>,
@@ -60,7 +59,7 @@ impl AnswerReceiver {
     /// Waits for an attempt.
     ///
     /// # Errors
-    /// If none came in time, or none will.
+    /// If none came in time, or none will come.
     pub(crate) fn recv_timeout(&self, timeout: Duration) -> Result<Ended, RecvTimeoutError> {
         let ended = self.receiver.recv_timeout(timeout)?;
         self.unread

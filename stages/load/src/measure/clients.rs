@@ -1,4 +1,4 @@
-//! Who sends when: the clients of a closed loop, or the dispatcher of an open one.
+//! The senders: the clients of a closed loop, or the dispatcher of an open one.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -16,85 +16,84 @@ use super::health::{self, Health, KernelCounts};
 use super::turns::{self, Performed, Turn, World};
 use crate::servers::Servers;
 
-/// Everything the measuring thread needs; warm-up requests come first.
+/// The measuring thread's input; warm-up requests come first.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) servers: Servers,
-    /// The requests as they are rendered.
+    /// The rendered requests.
     pub(crate) ahead: Ahead,
     pub(crate) warmup: usize,
-    /// How many sessions are measured, or requests if each stands alone.
+    /// The number of measured sessions, or of requests without sessions.
     pub(crate) units: usize,
     /// Clients of a closed loop; warm-up is always a closed loop.
     pub(crate) clients: Option<u32>,
     pub(crate) think_ns: u64,
-    /// Offsets of measured requests, or of sessions if there are any, from the start of the
-    /// measured phase, for open loops.
+    /// For open loops: the offsets of measured requests, or of sessions, from the start of the measured phase.
     pub(crate) offsets: Option<Vec<u64>>,
-    /// How long after measuring began nothing more is begun.
+    /// The time after the start of measuring when no more requests are begun.
     pub(crate) duration_ns: Option<u64>,
     /// The most measured requests in flight.
     pub(crate) max_in_flight: Option<u32>,
-    /// When each measured request is given up, by its place among them; empty if none is.
+    /// When each measured request is given up, by its index among them; empty if none is.
     pub(crate) given_up: Vec<Option<Duration>>,
     /// Connections opened before the clock starts.
     pub(crate) connect_ahead: usize,
     pub(crate) limits: Limits,
 }
 
-/// An attempt that has ended, with whom to tell how the session goes on.
+/// An ended attempt, with the channel for the session's next turn.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) attempt: Attempt,
-    /// Where the session's next turn is waited for; `None` gives it up.
+    /// Receives the session's next turn; `None` ends the session.
     pub(crate) next: Option<oneshot::Sender<Option<Turn>>>,
 }
 
-/// What the measuring thread says of itself.
+/// The measuring thread's report.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     /// When the measured phase began.
     pub(crate) measured_from_ns: u64,
-    /// How the thread fared over the measured phase.
+    /// The thread's health over the measured phase.
     pub(crate) health: Health,
     /// Requests that were sent late because they had not been rendered yet.
     pub(crate) unrendered: u64,
-    /// Requests that were sent late because too many answers lay unread.
+    /// Requests that were sent late because too many answers were unread.
     pub(crate) held_back: u64,
-    /// How many sessions were begun, or requests if each stands alone.
+    /// The number of sessions begun, or of requests without sessions.
     pub(crate) begun: usize,
-    /// How long before the end of the duration nothing was left to begin.
+    /// How long before the end of the duration a closed loop ran out of units to begin, if it did.
     pub(crate) short_of_ns: Option<u64>,
 }
 
-/// After this many refused connections in a row the server is taken to be gone.
+/// After this many refused connections in a row, the server counts as gone.
 const GONE_AFTER: u32 = 8;
 
 struct Loop {
     shared: Arc<Shared>,
     plan: Arc<Plan>,
     timer: Timer,
-    /// Of each server, in their order.
+    /// The observations of each server, in their order.
     seen: Vec<Seen>,
-    /// Where answers were read into, for those to come.
+    /// Used buffers, for the next answers.
     buffers: Mutex<Vec<Buffers>>,
-    /// How many more may be taken: requests while warming up, then sessions.
+    /// How many more units may be taken: requests while warming up, then sessions.
     left: AtomicUsize,
-    /// When nothing more is begun.
+    /// The time after which no request is begun.
     ends_ns: AtomicU64,
-    /// When nothing was left to begin, if that came first.
+    /// When nothing was left to begin, if that happened earlier.
     ran_out_ns: AtomicU64,
-    /// The places of requests in flight, if there are only so many.
+    /// The places of requests in flight, if their number is limited.
     places: Option<Semaphore>,
     unrendered: AtomicU64,
     held_back: AtomicU64,
     out: AnswerSender,
 }
 
-/// Runs a cell's requests on this thread; every attempt goes into `out` when it has ended.
+/// Runs a cell's requests on this thread; sends every attempt to `out` when it ends.
 ///
 /// # Errors
-/// If the runtime or the timer cannot be made.
+/// If the runtime or the timer cannot be created.
 pub(crate) fn measure(
     shared: Arc<Shared>,
     plan: Arc<Plan>,
@@ -132,7 +131,7 @@ pub(crate) fn measure(
         run.ran_out_ns.store(u64::MAX, Ordering::Relaxed);
         health::begin(run.shared.epoch, measured_from_ns);
         let (cpu_before, kernel_before) = (thread_cpu_ns(), KernelCounts::now());
-        // A task like those of the connections: it waits its turn as they do.
+        // A task like those of the connections: it is scheduled in the same way.
         let probe = tokio::spawn(health::probe(run.shared.epoch, Timer::new()?));
         if let Some(offsets) = &run.plan.offsets {
             run.open_loop(offsets, measured_from_ns).await?;
@@ -173,9 +172,9 @@ fn thread_cpu_ns() -> u64 {
 }
 
 impl Loop {
-    /// Opens connections before anything is measured, many at a time: a server that accepts
-    /// slowly would otherwise delay the first request by as many times as there are clients. A
-    /// failure here is left for the request that needs the connection to report.
+    /// Opens connections before the measurement, many at a time. Otherwise, a server that accepts slowly would delay
+    /// the first request once for each client. Errors are ignored here, because the request that needs the connection
+    /// reports them.
     async fn connect_ahead(self: &Arc<Self>) {
         const AT_A_TIME: usize = 64;
         let wanted = self.plan.connect_ahead;
@@ -184,7 +183,7 @@ impl Loop {
             let run = self.clone();
             let share = (wanted - worker).div_ceil(AT_A_TIME);
             opening.spawn(async move {
-                // The servers in turn, as the requests will go to them.
+                // In the order of the requests: from one server to the next.
                 for number in (worker..).step_by(AT_A_TIME).take(share) {
                     let server = number % run.seen.len();
                     match run.open(server).await {
@@ -221,7 +220,7 @@ impl Loop {
         None
     }
 
-    /// Sends this many of what comes next with this many clients, each taking one when free.
+    /// Sends this many units with this many clients. Each client takes the next one when it is free.
     async fn closed_loop(self: &Arc<Self>, units: usize, clients: u32, think_ns: u64) {
         self.left.store(units, Ordering::Relaxed);
         let clients = clients.min(u32::try_from(units).unwrap_or(u32::MAX));
@@ -234,7 +233,7 @@ impl Loop {
         while all.join_next().await.is_some() {}
     }
 
-    /// Begins what comes next at the offsets from `from`, whatever the server does.
+    /// Begins a unit at each offset from `from`, whatever the server does.
     async fn open_loop(self: &Arc<Self>, offsets: &[u64], from: u64) -> io::Result<()> {
         self.left.store(offsets.len(), Ordering::Relaxed);
         let mut flying = JoinSet::new();
@@ -248,7 +247,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Returns how long before the end of its duration a closed loop had nothing left to send.
+    /// Returns how long before the end of its duration a closed loop ran out of requests.
     fn short_of(&self) -> Option<u64> {
         self.plan
             .duration_ns
@@ -259,8 +258,8 @@ impl Loop {
             .filter(|short| *short > 0)
     }
 
-    /// Waits for a place in flight, if there are only so many, and for measured requests only; `None` if
-    /// everything is to stop. Who came first gets the first place.
+    /// Waits for a place in flight if their number is limited. Only measured requests wait, in the order of their
+    /// arrival. Returns `None` if everything must stop.
     async fn place(&self, request: usize) -> Option<Place<'_>> {
         let at_once = |permit| Place {
             _permit: permit,
@@ -285,20 +284,20 @@ impl Loop {
         None
     }
 
-    /// Waits while too many answers lie unread; returns whether it had to.
+    /// Waits while too many answers are unread; returns whether it waited.
     async fn answers_read(&self) -> bool {
         const LOOK: Duration = Duration::from_millis(1);
         if self.out.unread() <= MOST_UNREAD {
             return false;
         }
-        // Half of them, so that not every request is held back from then on.
+        // Waits until half are read, so that not every later request is held back.
         while self.out.unread() > MOST_UNREAD / 2 && !self.stopped() {
             tokio::time::sleep(LOOK).await;
         }
         true
     }
 
-    /// Returns the time limits of a request, with the one its sender sets.
+    /// Returns the time limits of a request, including its sender's own.
     fn limits(&self, request: usize) -> Limits {
         let measured = request.checked_sub(self.plan.warmup);
         let cancel = measured.and_then(|place| *self.plan.given_up.get(place)?);
@@ -308,14 +307,14 @@ impl Loop {
         }
     }
 
-    /// Gives an attempt room to be read into.
+    /// Gives an attempt buffers to read into.
     fn give_buffers(&self, attempt: &mut Attempt) {
         let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
         (attempt.bytes, attempt.reads) = buffers.pop().unwrap_or_default();
     }
 
-    /// Leaves an attempt what it needs. Shrinking the buffers instead would leave a hole behind each
-    /// that no other buffer fits into: memory would take several times what is held.
+    /// Replaces an attempt's buffers with copies of the exact size. Shrinking them would leave holes that fit no other
+    /// buffer, and memory use would be several times the data.
     fn take_buffers(&self, attempt: &mut Attempt) {
         const LARGE: usize = 256 * 1024;
         let exact = (
@@ -344,18 +343,18 @@ impl Loop {
     }
 }
 
-/// What an answer is read into: its bytes, and its reads.
+/// The buffers for an answer: its bytes, and its reads.
 type Buffers = (Vec<u8>, Vec<Read>);
 
 /// A place in flight.
 struct Place<'l> {
-    /// Given back when the request is done.
+    /// Released when the request is done.
     _permit: Option<SemaphorePermit<'l>>,
-    /// When it was free for a request that had to wait, or 0.
+    /// When the place became free for a request that waited, or 0.
     free_ns: u64,
 }
 
-/// How often at least a wait looks whether all is to stop.
+/// The longest time between two checks for the stop signal during a wait.
 const LOOK_NS: u64 = 200_000_000;
 
 impl World for Loop {
@@ -386,7 +385,7 @@ impl World for Loop {
             Some(planned) => (planned, false),
             None => (self.plan.ahead.next(|| self.stopped()).await?, true),
         };
-        // What was waited for is late only if its time has passed.
+        // After a wait, a request is late only if its time has passed.
         if (held_back || unrendered) && self.shared.epoch.now() > due_ns {
             self.held_back
                 .fetch_add(u64::from(held_back), Ordering::Relaxed);
@@ -420,8 +419,8 @@ impl World for Loop {
         Ok(())
     }
 
-    /// Sends one request and, if its kept-alive connection proves dead before any byte came
-    /// back, once more on a fresh one.
+    /// Sends one request. If its kept-alive connection proves dead before any byte came back, sends it again on a new
+    /// connection.
     async fn perform(
         &self,
         request: usize,

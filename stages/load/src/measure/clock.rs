@@ -10,9 +10,8 @@ pub(crate) struct Epoch {
     monotonic_ns: u64,
 }
 
-/// Returns an instant and the same on the kernel's monotonic clock, which all processes of a
-/// machine share: ns since boot. Off by less than a microsecond unless this thread was
-/// interrupted ten times in a row.
+/// Returns an instant, and the same moment on the kernel's monotonic clock, which all processes of a machine share: ns
+/// since boot. The error is below a microsecond unless this thread was interrupted ten times in a row.
 pub(crate) fn instant_and_monotonic() -> (Instant, u64) {
     let monotonic = || {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -62,8 +61,8 @@ impl Epoch {
     }
 }
 
-/// Waits for stamps with the kernel's high-resolution timer: the runtime's own timers tick in
-/// milliseconds, which would bunch arrivals above a few hundred a second.
+/// Waits for stamps with the kernel's high-resolution timer. The runtime's timers tick in milliseconds, which would
+/// bunch arrivals above a few hundred a second.
 #[cfg(target_os = "linux")]
 pub(crate) struct Timer {
     descriptor: tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>,

@@ -16,13 +16,13 @@ use crate::wire::{self, Framing};
 /// The longest response body kept.
 const MAX_BODY: usize = 256 * 1024 * 1024;
 
-/// The most bytes of answers that are being read at once, on all connections together.
+/// The most bytes of answers in progress on all connections together.
 const MOST_AT_ONCE: usize = 512 * 1024 * 1024;
 
-/// The most bytes of answers in all the requests of a cell: its rows and chunks are kept until its end.
+/// The most bytes of answers in a cell. Its rows and chunks are kept until its end.
 const MOST_IN_A_CELL: usize = 16 * 1024 * 1024 * 1024;
 
-/// How often at least a waiting request looks at its limits and at the stop signal.
+/// The longest time between two checks of a waiting request for its limits and the stop signal.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// A request's time limits.
@@ -32,22 +32,22 @@ pub(crate) struct Limits {
     pub(crate) first_token: Duration,
     pub(crate) inter_token: Duration,
     pub(crate) total: Duration,
-    /// When its sender gives it up, from its first byte.
+    /// When the sender gives the request up, measured from its first byte.
     pub(crate) cancel: Option<Duration>,
 }
 
-/// Why everything stops before its end.
+/// Why everything stops early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The user or the cell's time limit.
     Cancelled,
-    /// No byte on any stream for the heartbeat.
+    /// No stream carried a byte for the length of the heartbeat.
     Hung,
-    /// The server takes no connections any more.
+    /// The server no longer takes connections.
     Gone,
 }
 
-/// What the measuring thread and its watcher share: numbers only.
+/// The state shared by the measuring thread and its watcher: only numbers.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) epoch: Epoch,
@@ -55,9 +55,9 @@ pub(crate) struct Shared {
     pub(crate) in_flight: AtomicU32,
     pub(crate) last_sign: AtomicU64,
     pub(crate) connections: AtomicU64,
-    /// The place of the server that takes no connections any more.
+    /// The index of the server that no longer takes connections.
     gone: AtomicUsize,
-    /// Bytes of answers that have not ended.
+    /// Bytes of unfinished answers.
     reading: AtomicUsize,
     /// Bytes of all answers of the cell.
     taken: AtomicUsize,
@@ -73,7 +73,7 @@ impl Reading<'_> {
     /// Counts further bytes.
     ///
     /// # Errors
-    /// In words, if they are more than are read at once, or than a cell takes.
+    /// A sentence if they exceed the limit for answers in progress, or for a cell.
     fn add(&mut self, bytes: usize) -> Result<(), String> {
         self.bytes += bytes;
         if self.shared.reading.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_AT_ONCE {
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Asks everything to stop; the first reason stays.
+    /// Stops everything; the first reason stays.
     pub(crate) fn stop(&self, reason: Stop) {
         let code = match reason {
             Stop::Cancelled => 1,
@@ -123,7 +123,7 @@ impl Shared {
             .compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Asks everything to stop because a server takes no connections any more.
+    /// Stops everything because a server no longer takes connections.
     pub(crate) fn stop_without(&self, server: usize) {
         if self.stopped().is_none() {
             self.gone.store(server, Ordering::Relaxed);
@@ -131,12 +131,12 @@ impl Shared {
         self.stop(Stop::Gone);
     }
 
-    /// Returns the place of the server that is gone, if that was the reason to stop.
+    /// Returns the index of the server that is gone, if that was the reason to stop.
     pub(crate) fn gone(&self) -> usize {
         self.gone.load(Ordering::Relaxed)
     }
 
-    /// Returns why everything is to stop, if it is.
+    /// Returns why everything must stop, if it must.
     pub(crate) fn stopped(&self) -> Option<Stop> {
         match self.stop.load(Ordering::Relaxed) {
             1 => Some(Stop::Cancelled),
@@ -147,17 +147,17 @@ impl Shared {
     }
 }
 
-/// What one server was seen to do, and the connections to it that wait for a request.
+/// The observed behaviour of one server, and the idle connections to it.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) idle: Mutex<Vec<Connection>>,
     pub(super) refused_in_a_row: AtomicU32,
-    /// Whether it was seen to close connections right after its answers, whatever its heads promise
-    /// (llama.cpp does): connections are then not used twice.
+    /// Whether it closes connections right after its answers, whatever its heads promise (llama.cpp does). Connections
+    /// are then used only once.
     closes_at_once: AtomicBool,
 }
 
-/// One socket read: when it returned, and how many bytes of the response were there then.
+/// One socket read: when it returned, and how many bytes of the response had arrived by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub(crate) at_ns: u64,
@@ -171,34 +171,34 @@ pub(crate) enum End {
     Complete,
     /// The connection ended before the response did.
     Closed,
-    /// The connection was reset, or another error of the socket.
+    /// The connection was reset, or the socket had another error.
     Reset(String),
     /// The server took no connection, or none that can be trusted.
     Refused(String),
-    /// A time limit passed; which one.
+    /// A time limit passed: its name.
     Timeout(&'static str),
-    /// The response broke the rules of HTTP, or our limits.
+    /// The response violated HTTP, or our limits.
     Broken(String),
     /// Everything was stopped.
     Stopped(Stop),
-    /// Its sender gave it up after so long.
+    /// The sender gave it up after this long.
     GivenUp(Duration),
-    /// It was never sent: the session it belongs to could not go on.
+    /// It was never sent, because its session could not go on.
     NotSent,
 }
 
 /// The raw evidence of one attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct Attempt {
-    /// Place in the plan.
+    /// Its index in the plan.
     pub(crate) request: usize,
     /// 1, or 2 for the replay of a stale connection.
     pub(crate) attempt: u32,
     /// The client of a closed loop.
     pub(crate) client: Option<u32>,
     pub(crate) scheduled_ns: u64,
-    /// When it could have been sent: when it was due or, if only so many are in flight, when a place was
-    /// free for it.
+    /// When it could have been sent: its due time or, with a limit on requests in flight, the time when its place
+    /// became free.
     pub(crate) free_ns: u64,
     /// How long the connection took, if one was opened for this attempt.
     pub(crate) connect_ns: Option<u64>,
@@ -215,7 +215,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Makes an attempt of which nothing is known yet but when it is due.
+    /// Makes an attempt with only its due time known.
     pub(crate) fn due(
         request: usize,
         attempt: u32,
@@ -240,7 +240,7 @@ impl Attempt {
         }
     }
 
-    /// Returns the bytes it takes in memory.
+    /// Returns its size in memory, bytes.
     pub(crate) fn size(&self) -> usize {
         size_of::<Self>() + self.bytes.capacity() + self.reads.capacity() * size_of::<Read>()
     }
@@ -253,11 +253,11 @@ pub(crate) struct Connection {
     served_ns: Option<u64>,
 }
 
-/// A connection that closes sooner than this after an answer did not idle out.
+/// A connection that closes sooner than this after an answer was not closed for being idle.
 const AT_ONCE_NS: u64 = 1_000_000_000;
 
 impl Connection {
-    /// Opens a connection; the limit holds for the handshake of TLS too.
+    /// Opens a connection; the limit includes the TLS handshake.
     pub(super) async fn open(
         shared: &Shared,
         seen: &Seen,
@@ -300,7 +300,7 @@ impl Connection {
 
     /// Returns whether an idle connection is known to have been closed by the server.
     pub(super) fn closed(&mut self, shared: &Shared, seen: &Seen) -> bool {
-        // Anything but silence ends it: a byte nobody asked for does, too.
+        // Everything but silence counts as closed, including an unexpected byte.
         let open = self.stream.is_silent();
         if !open {
             self.note_closed(shared, seen);
@@ -308,7 +308,7 @@ impl Connection {
         !open
     }
 
-    /// Remembers it if the server closed this connection right after an answer.
+    /// Records whether the server closed this connection right after an answer.
     fn note_closed(&self, shared: &Shared, seen: &Seen) {
         if self
             .served_ns
@@ -338,8 +338,7 @@ async fn connect(peer: &Peer) -> Result<Stream, End> {
     }
 }
 
-/// Sends a request and reads its response into `attempt`; returns the connection if it may
-/// carry another request.
+/// Sends a request and reads its response into `attempt`. Returns the connection if it can carry another request.
 pub(super) async fn exchange(
     shared: &Shared,
     seen: &Seen,
@@ -367,7 +366,7 @@ pub(super) async fn exchange(
             )
             .await
         }
-        // A server may answer and close before it has read everything: hear it out.
+        // A server may answer and close before it has read the whole request, so read its answer.
         Err(End::Reset(error)) => {
             let end = receive(
                 shared,
@@ -410,7 +409,7 @@ async fn send(
     request: &[u8],
     sent: u64,
 ) -> Result<(), End> {
-    // Nearly always the kernel takes all of it at once.
+    // The kernel nearly always takes everything at once.
     let written = stream
         .write_now(request)
         .map_err(|e| End::Reset(e.to_string()))?;
@@ -478,7 +477,7 @@ async fn receive(
             Ok(0) if framing == Some(Framing::UntilClose) => return End::Complete,
             Ok(0) => return End::Closed,
             Ok(_) => {}
-            // TLS without the message that ends it.
+            // TLS ended without its closing message.
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return End::Closed,
             Err(e) => return End::Reset(e.to_string()),
         }
@@ -508,7 +507,7 @@ async fn receive(
         };
         watch.body |= body_start < end;
         match framing.advance(&attempt.bytes[body_start..end], |_| ()) {
-            // Bytes beyond the response's end: the connection is out of step.
+            // Bytes after the response's end: the connection is out of step.
             Ok(taken) if framing.done() => {
                 *keep &= body_start + taken == end;
                 return End::Complete;
@@ -522,15 +521,15 @@ async fn receive(
     }
 }
 
-/// The limit that the sender of a request sets.
+/// The name of the limit that a request's sender sets.
 const CANCEL: &str = "cancel";
 
-/// What the time limits are counted from.
+/// The starting points of the time limits.
 struct Watch {
     sent: u64,
     /// The last sign of life.
     last: u64,
-    /// Whether a byte of the body has come.
+    /// Whether a byte of the body has arrived.
     body: bool,
 }
 
@@ -555,7 +554,7 @@ impl Watch {
             )
     }
 
-    /// Returns the end if a limit has passed or everything is stopped.
+    /// Returns the end if a limit has passed or everything must stop.
     fn passed(&self, shared: &Shared, limits: &Limits) -> Option<End> {
         if let Some(stop) = shared.stopped() {
             return Some(End::Stopped(stop));
@@ -586,7 +585,7 @@ mod tests {
     #[test]
     fn answers_are_bounded_at_once_and_over_a_whole_cell() {
         let shared = Shared::start();
-        // One after the other: never too much at once, but too much in all.
+        // One after the other: never too much at once, but too much in total.
         for _ in 0..MOST_IN_A_CELL / MOST_AT_ONCE {
             let mut reading = Reading {
                 shared: &shared,

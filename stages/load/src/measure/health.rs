@@ -1,16 +1,15 @@
-//! How the measuring thread itself fared: what no server can be blamed for.
+//! The health of the measuring thread: delays that are not the server's fault.
 //!
 //! Three things are kept, each in a histogram of fixed size:
 //!
-//! - **wake lag**: a timer of the kernel is due every [`PROBE`]; how late this thread notices is
-//!   how late it would have stamped bytes that had come in that moment. A timer noticed late
-//!   stands for all ticks that were due meanwhile, each with its own lateness, so that a thread
-//!   that is stopped for 80 of 100 ms is late in 80 % of the ticks and not in one.
-//! - **read wait**: from the moment the thread woke to the stamp of a read: the sockets served
-//!   before this one. Bytes that came while the thread was awake waited for less.
+//! - **wake lag**: a timer of the kernel is due every [`PROBE`]. Bytes that arrive at that moment would be stamped as
+//!   late as this thread notices the timer. A timer noticed late stands for all ticks due meanwhile, each with its own
+//!   lateness, so a thread that is stopped for 80 of 100 ms is late in 80 % of the ticks and not in one.
+//! - **read wait**: from the moment the thread woke to the stamp of a read, while it served other sockets. Bytes that
+//!   arrived while the thread was awake waited for less.
 //! - **write time**: from the `sent` stamp to the return of the `write(2)` after it.
 //!
-//! Beside them stand the kernel's own counts of the thread and of the machine.
+//! The kernel's own counts for the thread and the machine are kept too.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -20,10 +19,10 @@ use super::Epoch;
 /// How often the probe's timer is due.
 pub(crate) const PROBE: Duration = Duration::from_millis(5);
 
-/// From the beginning of the measured phase to the first tick, ns.
+/// The time between the start of the measured phase and the first tick, ns.
 const FIRST_NS: u64 = 500_000;
 
-/// Buckets for each power of two: a bucket is less than 1.6 % wide.
+/// The number of buckets for each power of two. A bucket is less than 1.6 % wide.
 const PER_OCTAVE: u64 = 64;
 
 /// A histogram of nanoseconds of fixed size: exact below 128 ns, relative error below 1.6 % above.
@@ -70,7 +69,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Returns how many values there are.
+    /// Returns the number of values.
     pub(crate) fn n(&self) -> u64 {
         self.n
     }
@@ -80,8 +79,8 @@ impl Histogram {
         (self.n > 0).then_some(self.max)
     }
 
-    /// Returns a value that at least the share `q` of all values does not exceed, at most 1.6 %
-    /// above the smallest such; `None` without values.
+    /// Returns a value that at least the share `q` of all values does not exceed, at most 1.6 % above the smallest such
+    /// value; `None` without values.
     pub(crate) fn quantile(&self, q: f64) -> Option<u64> {
         let rank = ((self.n as f64 * q).ceil() as u64).max(1);
         let mut seen = 0;
@@ -95,17 +94,17 @@ impl Histogram {
     }
 }
 
-/// What the kernel has counted of this thread and this machine up to a moment. What it does not
-/// tell (other systems, a `/proc` that is not mounted) is absent.
+/// The kernel's counts for this thread and this machine up to a moment. Missing data (on other systems, or without
+/// `/proc`) is absent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KernelCounts {
     /// Time waited for a core while runnable, ns.
     pub(crate) waited_ns: Option<u64>,
-    /// Context switches the thread did not ask for.
+    /// Involuntary context switches of the thread.
     pub(crate) preempted: Option<u64>,
-    /// Time the hypervisor ran something else, all cores together, ticks.
+    /// Time that the hypervisor took, all cores together, ticks.
     pub(crate) steal_ticks: Option<u64>,
-    /// All time of all cores, ticks.
+    /// The total time of all cores, ticks.
     pub(crate) all_ticks: Option<u64>,
 }
 
@@ -123,7 +122,7 @@ impl KernelCounts {
         });
         let ticks: Option<Vec<u64>> = read("/proc/stat").and_then(|text| {
             let line = text.lines().next()?.strip_prefix("cpu ")?;
-            // Guest time, the last two fields, is part of user and nice already.
+            // User and nice already include guest time, the last two fields.
             line.split_ascii_whitespace()
                 .take(8)
                 .map(|field| field.parse().ok())
@@ -139,7 +138,7 @@ impl KernelCounts {
     }
 }
 
-/// What is counted between the beginning and the end of the measured phase.
+/// The counts between the start and the end of the measured phase.
 #[derive(Clone, Debug)]
 pub(crate) struct Health {
     /// Lateness of the probe's ticks, ns.
@@ -160,7 +159,7 @@ thread_local! {
     static KEPT: Kept = Kept::default();
 }
 
-/// What the measuring thread keeps while it runs; no other thread ever looks.
+/// The measuring thread's counts while it runs. No other thread reads them.
 #[derive(Default)]
 struct Kept {
     epoch: Cell<Option<Epoch>>,
@@ -177,7 +176,7 @@ struct Histograms {
     write_time: Histogram,
 }
 
-/// Begins again on this thread; the first tick is due soon, so that a short phase has some.
+/// Resets the counts of this thread. The first tick is due soon, so that a short phase also has some.
 pub(crate) fn begin(epoch: Epoch, from_ns: u64) {
     KEPT.with(|kept| {
         kept.epoch.set(Some(epoch));
@@ -187,7 +186,7 @@ pub(crate) fn begin(epoch: Epoch, from_ns: u64) {
     });
 }
 
-/// The probe: waits for one tick after the other. Ends by being dropped.
+/// The probe: waits for one tick after the other. It ends when dropped.
 ///
 /// # Errors
 /// If the timer fails.
@@ -200,7 +199,7 @@ pub(crate) async fn probe(epoch: Epoch, timer: super::clock::Timer) -> std::io::
     }
 }
 
-/// Notes that this thread has just woken; the runtime calls it.
+/// Records that this thread has just woken; the runtime calls it.
 pub(crate) fn woke() {
     KEPT.with(|kept| {
         if let Some(epoch) = kept.epoch.get() {
@@ -209,7 +208,7 @@ pub(crate) fn woke() {
     });
 }
 
-/// Notes the stamp of a read.
+/// Records the stamp of a read.
 pub(crate) fn note_read(at_ns: u64) {
     KEPT.with(|kept| {
         let wait = at_ns.saturating_sub(kept.woke_ns.get());
@@ -217,12 +216,12 @@ pub(crate) fn note_read(at_ns: u64) {
     });
 }
 
-/// Notes how long a write took.
+/// Records the duration of a write.
 pub(crate) fn note_write(took_ns: u64) {
     KEPT.with(|kept| kept.histograms.borrow_mut().write_time.add(took_ns));
 }
 
-/// Counts the ticks that were due up to `at_ns` and were noticed only then.
+/// Counts the ticks that were due up to `at_ns` and noticed only then.
 fn note_ticks(at_ns: u64) {
     KEPT.with(|kept| {
         let mut histograms = kept.histograms.borrow_mut();
@@ -235,7 +234,7 @@ fn note_ticks(at_ns: u64) {
     });
 }
 
-/// Returns what this thread has kept since [`begin`]; a tick due by now counts as noticed now.
+/// Returns this thread's counts since [`begin`]; a tick due by now counts as noticed now.
 pub(crate) fn end(from_ns: u64, to_ns: u64, cpu_ns: u64, before: KernelCounts) -> Health {
     note_ticks(to_ns);
     let wall_ns = to_ns.saturating_sub(from_ns);

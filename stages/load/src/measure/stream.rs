@@ -11,19 +11,19 @@ use tokio_rustls::TlsStream;
 /// A connection's bytes.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    /// As they are on the wire.
+    /// Plain bytes on the wire.
     Plain(TcpStream),
-    /// Encrypted on the wire; in memory as they are.
+    /// Encrypted on the wire, decrypted in memory.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
-    /// Puts TLS, whose handshake is over, into a stream.
+    /// Wraps a TLS connection whose handshake is over.
     pub(crate) fn tls(stream: impl Into<TlsStream<TcpStream>>) -> Self {
         Self::Tls(Box::new(stream.into()))
     }
 
-    /// Returns the socket below.
+    /// Returns the underlying socket.
     pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
@@ -31,8 +31,8 @@ impl Stream {
         }
     }
 
-    /// Returns whether nothing is there to be read: no byte, no end, no error. What TLS sends for
-    /// itself, such as a session ticket, is nothing.
+    /// Returns whether there is nothing to read: no byte, no end, no error. TLS messages such as session tickets do not
+    /// count.
     pub(crate) fn is_silent(&mut self) -> bool {
         let mut byte = [0_u8; 1];
         match self {
@@ -48,7 +48,7 @@ impl Stream {
         }
     }
 
-    /// Takes as many bytes as can be written without waiting; returns how many.
+    /// Writes as many bytes as possible without waiting; returns their number.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -68,7 +68,7 @@ impl Stream {
         }
     }
 
-    /// Returns whether the kernel has all that was written.
+    /// Returns whether the kernel has all written bytes.
     pub(crate) fn is_flushed(&self) -> bool {
         match self {
             Self::Plain(_) => true,
@@ -76,7 +76,7 @@ impl Stream {
         }
     }
 
-    /// Writes bytes until the kernel has them all.
+    /// Writes bytes until the kernel has all of them.
     ///
     /// # Errors
     /// If the connection is broken.

@@ -1,28 +1,28 @@
-//! Who sends what when, apart from sockets and clocks: a client that takes one session after
-//! another, the dispatcher of open arrivals, and the turns of a session with the time to think
-//! between them. A request that stands alone is a session of one turn.
+//! The schedule of requests, without sockets and clocks: a client that takes one session after another, the dispatcher
+//! of open arrivals, and the turns of a session with think times between them. A single request is a session of one
+//! turn.
 
 use std::io;
 
 use super::ahead::Planned;
 
-/// What clients, dispatcher and sessions need of the world. The measuring thread is one; tests
-/// have another with a clock of their own.
+/// The environment of clients, dispatcher and sessions. The measuring thread is one implementation; tests have another
+/// with its own clock.
 pub(super) trait World {
-    /// Returns whether everything is to stop.
+    /// Returns whether everything must stop.
     fn stopped(&self) -> bool;
-    /// Returns when nothing more is begun.
+    /// Returns the time after which nothing is begun.
     fn ends_ns(&self) -> u64 {
         u64::MAX
     }
-    /// Returns the next session that nobody has taken yet, waiting until its first request is
-    /// rendered; `due_ns` is when that is to be sent.
+    /// Returns the next free session, after waiting until its first request is rendered; `due_ns` is when that must be
+    /// sent.
     async fn take(&self, due_ns: u64) -> Option<Planned>;
-    /// Waits until a stamp has passed, or everything is to stop; any number may wait.
+    /// Waits until a stamp has passed, or everything must stop. Any number of tasks may wait.
     async fn until(&self, at_ns: u64);
-    /// Waits as [`World::until`], more precisely; only the dispatcher does.
+    /// Like [`World::until`], but more precise. Only the dispatcher uses it.
     async fn until_due(&self, at_ns: u64) -> io::Result<()>;
-    /// Carries out a request. `goes_on` says that a turn follows, which is then asked for.
+    /// Performs a request. With `goes_on`, another turn follows, and is then requested.
     async fn perform(
         &self,
         request: usize,
@@ -31,14 +31,14 @@ pub(super) trait World {
         bytes: Vec<u8>,
         goes_on: bool,
     ) -> Performed;
-    /// Records a request that is not sent because the session cannot go on.
+    /// Records a request that is not sent because its session cannot go on.
     fn give_up(&self, request: usize, client: Option<u32>, at_ns: u64);
 }
 
-/// A request that was carried out.
+/// A performed request.
 pub(super) struct Performed {
     pub(super) done_ns: u64,
-    /// The next turn; `None` if none was asked for, or none can be made.
+    /// The next turn; `None` if none was requested, or none can be made.
     pub(super) next: Option<Turn>,
 }
 
@@ -47,12 +47,12 @@ pub(super) struct Performed {
 pub(crate) struct Turn {
     /// Head and body.
     pub(crate) bytes: Vec<u8>,
-    /// How long the user thinks before sending it, after the answer to the turn before.
+    /// How long the user thinks after the previous answer.
     pub(crate) think_ns: u64,
 }
 
 impl std::fmt::Debug for Turn {
-    /// Writes no bytes: a head may hold an API key.
+    /// Omits the bytes, because a head may contain an API key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
@@ -63,10 +63,10 @@ impl std::fmt::Debug for Turn {
     }
 }
 
-/// Begins a session at each offset from `from_ns`, whatever becomes of those before.
+/// Begins a session at each offset from `from_ns`, whatever happens to earlier ones.
 ///
 /// # Errors
-/// If the clock cannot be waited for.
+/// If waiting for the clock fails.
 pub(super) async fn dispatch<W: World>(
     world: &W,
     offsets: &[u64],
@@ -75,7 +75,7 @@ pub(super) async fn dispatch<W: World>(
 ) -> io::Result<()> {
     for offset in offsets {
         let scheduled_ns = from_ns.saturating_add(*offset);
-        // Taken before it is due: what is not rendered yet may still be by then.
+        // Taken before its due time, because an unrendered session may be rendered by then.
         let Some(planned) = world.take(scheduled_ns).await else {
             break;
         };
@@ -88,8 +88,7 @@ pub(super) async fn dispatch<W: World>(
     Ok(())
 }
 
-/// Sends one session after another until there is none left: the next is due `between_ns` after
-/// the last was done.
+/// Sends one session after another until none is left. Each is due `between_ns` after the previous one was done.
 pub(super) async fn client<W: World>(
     world: &W,
     client: u32,
@@ -111,8 +110,8 @@ pub(super) async fn client<W: World>(
     }
 }
 
-/// Sends the turns of a session: each is due when the one before was done and its user has
-/// thought. Returns when the last was done.
+/// Sends the turns of a session. Each is due when the previous turn is done and its user has thought. Returns when the
+/// last one was done.
 pub(super) async fn session<W: World>(
     world: &W,
     planned: Planned,

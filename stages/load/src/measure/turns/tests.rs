@@ -1,4 +1,4 @@
-//! Exact schedules on a clock of the tests' own.
+//! Exact schedules on a simulated clock.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -16,7 +16,7 @@ use super::*;
 use crate::arrival::Arrival;
 use crate::random::{Origin, Stream};
 
-/// A request as it was sent.
+/// A sent request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sent {
     request: usize,
@@ -34,18 +34,18 @@ fn sent(request: usize, client: Option<u32>, due_ns: u64, sent_ns: u64) -> Sent 
     }
 }
 
-/// A world whose clock moves only when nobody can go on.
+/// A world whose clock moves only when no task can go on.
 #[derive(Default)]
 struct Fake {
     now_ns: Cell<u64>,
-    /// When somebody wants to go on.
+    /// The times that tasks wait for.
     alarms: RefCell<BTreeSet<u64>>,
-    /// Sessions nobody has taken yet, with when their first request is rendered.
+    /// Free sessions, each with the time when its first request is rendered.
     sessions: RefCell<VecDeque<(Range<usize>, u64)>>,
     think_ns: Vec<u64>,
-    /// How long each request takes.
+    /// The duration of each request.
     service_ns: Vec<u64>,
-    /// The request that is not answered.
+    /// The request without an answer.
     fails: Option<usize>,
     stop_after: Option<usize>,
     log: RefCell<Vec<Sent>>,
@@ -53,7 +53,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// Sessions of this many turns each, all rendered; every request takes no time.
+    /// Returns a world with sessions of these numbers of turns, all rendered. Requests take no time.
     fn of(turns: &[usize]) -> Self {
         let mut from = 0;
         let range = |n: &usize| {
@@ -73,7 +73,7 @@ impl Fake {
         self.log.borrow().clone()
     }
 
-    /// Due and sent, of every request.
+    /// Returns when each request was due and when it was sent.
     fn times(&self) -> Vec<(usize, u64, u64)> {
         self.log()
             .into_iter()
@@ -145,7 +145,7 @@ impl World for Fake {
 
 type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Runs tasks, and those in `more`, until all are done; the clock moves when none can go on.
+/// Runs tasks, and those in `more`, until all are done. The clock moves when none can go on.
 fn run<'a>(world: &Fake, mut tasks: Vec<Task<'a>>, more: &RefCell<Vec<Task<'a>>>) {
     let mut context = Context::from_waker(Waker::noop());
     loop {
@@ -197,8 +197,8 @@ fn stream() -> Stream {
 /// When the measured phase begins.
 const FROM: u64 = 1_000_003;
 
-/// Returns when requests of these arrivals are sent, ns after the phase's beginning, by a server
-/// that takes a second for each.
+/// Returns when requests with these arrivals are sent, ns after the start of the phase, if the server takes a second
+/// for each.
 fn sent_at(settings: &serde_json::Value, count: usize) -> Vec<u64> {
     let world = Fake {
         service_ns: vec![1_000_000_000; count],
