@@ -1,9 +1,9 @@
-//! Bootstrap intervals beside SciPy's, on the same data in one run: time that passes, and time of
-//! the processor, which a busy machine does not stretch. Target: at least 20 times as fast.
+//! Compares bootstrap intervals with SciPy's on the same data in one run: wall time, and CPU time, which does not grow
+//! on a busy machine. Target: at least 20 times as fast.
 //!
-//! `BENCHTRAIL_PYTHON=env/bin/python cargo bench -p statistics --bench bootstrap`, where `env` is a
-//! virtual environment with SciPy; without SciPy ours is timed alone, and that is said. A number after `--`
-//! is the number of threads (2).
+//! `BENCHTRAIL_PYTHON=env/bin/python cargo bench -p statistics --bench bootstrap`, where `env` is a virtual environment
+//! with SciPy. Without SciPy, the bench times only this crate and prints that. A number after `--` sets the number of
+//! threads (2).
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -16,7 +16,7 @@ use statistics::{Bootstrap, BootstrapKind, Sample};
 
 const RESAMPLES: usize = 10_000;
 
-/// The best of this many runs, on either side.
+/// The number of runs of each side; the best one counts.
 const RUNS: usize = 15;
 
 fn main() {
@@ -32,7 +32,7 @@ fn main() {
         .find_map(|a| a.parse::<usize>().ok())
         .unwrap_or(2);
     println!("mean, {RESAMPLES} resamples, level 0.95, best of {RUNS}, {threads} threads");
-    // Within the pool, as an operator is.
+    // Inside the pool, like an operator.
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
@@ -40,7 +40,7 @@ fn main() {
     pool.install(|| report(&cases, &theirs));
 }
 
-/// Times ours and prints both.
+/// Times this crate and prints both sides.
 fn report(cases: &[(BootstrapKind, Vec<f64>)], theirs: &Result<Value, String>) {
     for (i, (kind, values)) in cases.iter().enumerate() {
         let bootstrap = Bootstrap {
@@ -52,7 +52,7 @@ fn report(cases: &[(BootstrapKind, Vec<f64>)], theirs: &Result<Value, String>) {
         let (mut best, mut busy) = (f64::INFINITY, f64::INFINITY);
         let mut interval = None;
         for _ in 0..RUNS {
-            // The caller has values, not a sample: making one is part of the work.
+            // The caller has values, not a sample, so building the sample is part of the work.
             let (start, cpu) = (Instant::now(), cpu_seconds());
             let sample = Sample::new(values.iter().copied()).expect("finite values");
             interval = bootstrap.interval_of_mean(&sample);
@@ -87,13 +87,13 @@ fn report(cases: &[(BootstrapKind, Vec<f64>)], theirs: &Result<Value, String>) {
     }
 }
 
-/// CPU time of all threads so far.
+/// Returns the CPU time of all threads so far.
 fn cpu_seconds() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// Skewed latencies, the same each time.
+/// Skewed latencies, equal in every run.
 fn data(n: u32) -> Vec<f64> {
     (1..=n)
         .map(|i| 20.0 + f64::from(i * 7919 % 1009) / 50.0 + f64::from(i % 17).powi(2) / 10.0)
@@ -101,7 +101,7 @@ fn data(n: u32) -> Vec<f64> {
 }
 
 /// Times SciPy on the same values.
-#[expect(clippy::disallowed_methods, reason = "says which Python has the peers")]
+#[expect(clippy::disallowed_methods, reason = "selects the Python of the peers")]
 fn scipy(cases: &[(BootstrapKind, Vec<f64>)]) -> Result<Value, String> {
     let python = std::env::var("BENCHTRAIL_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/bootstrap.py");
@@ -117,7 +117,7 @@ fn scipy(cases: &[(BootstrapKind, Vec<f64>)]) -> Result<Value, String> {
         .map(|(kind, values)| json!({"kind": kind.word(), "values": values}))
         .collect();
     let input = json!({"resamples": RESAMPLES, "runs": RUNS, "cases": cases}).to_string();
-    // A script that has already ended does not read; what it said is reported below.
+    // A script that has already ended does not read; its output is reported below.
     let written = child
         .stdin
         .take()

@@ -23,15 +23,15 @@ pub struct BlockAnova {
     pub blocks: usize,
 }
 
-/// Analyses `blocks[b][s]`, the value (for ratios: its logarithm) of system s in block b (Fisher,
-/// The Design of Experiments, 1935; as `aov(value ~ block + system)` of R). It takes the same
-/// residual variance for every system and so has more degrees of freedom than a t interval per
-/// pair: 2.306 rather than 2.776 standard errors with three systems in five blocks. Where one
-/// system is much noisier than the others, use [`crate::unit_effect`] per pair.
+/// Analyses `blocks[b][s]`, the value of system s in block b, or its logarithm for ratios (Fisher,
+/// The Design of Experiments, 1935; like `aov(value ~ block + system)` in R). It assumes the same
+/// residual variance for every system, and so has more degrees of freedom than a t interval per
+/// pair: 2.306 rather than 2.776 standard errors with three systems in five blocks. If one system
+/// is much noisier than the others, use [`crate::unit_effect`] per pair.
 ///
 /// # Errors
-/// If there are fewer than two systems or three blocks, a block lacks a value, one is not finite, or
-/// there is no residual spread.
+/// If there are fewer than two systems or three blocks, a block lacks a value, a value is not
+/// finite, or there is no residual spread.
 pub fn block_anova(blocks: &[Vec<f64>]) -> Result<BlockAnova, Refusal> {
     let k = complete(blocks, 2)?;
     let n = blocks.len();
@@ -74,10 +74,10 @@ pub fn block_anova(blocks: &[Vec<f64>]) -> Result<BlockAnova, Refusal> {
 
 impl BlockAnova {
     /// Returns the effect of system a over system b, with the pooled residual variance. Several
-    /// pairs are a family: adjust their p.
+    /// pairs are a family, so adjust their p values.
     ///
     /// # Panics
-    /// If a system does not exist.
+    /// If a system index is out of range.
     pub fn effect(&self, a: usize, b: usize) -> UnitEffect {
         let sd = (2.0 * self.residual_variance).sqrt();
         let error = sd / (self.blocks as f64).sqrt();

@@ -9,7 +9,7 @@ use crate::sample::Sample;
 use crate::selection::Selection;
 use crate::urn::Urn;
 
-/// Which interval is read from the bootstrap distribution.
+/// The interval to read from the bootstrap distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BootstrapKind {
     /// The quantiles of the bootstrap distribution.
@@ -48,10 +48,9 @@ impl Interval {
     }
 }
 
-/// The parameters of a bootstrap. The resampling unit is one value of the sample; indices are
-/// drawn from xoshiro256++ streams of 250 resamples each, so that the result depends on the seed
-/// and not on the number of threads. A resample's values are added up in an order that follows from
-/// its draws.
+/// The parameters of a bootstrap. The resampling unit is one value of the sample. Indices are drawn
+/// from xoshiro256++ streams of 250 resamples each, so the result depends on the seed but not on
+/// the number of threads. The order in which a resample's values are added follows from its draws.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bootstrap {
     /// The kind of interval.
@@ -65,8 +64,8 @@ pub struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// Returns the interval of a statistic, or `None` where the kind is undefined: fewer than
-    /// two values, no resample, or for BCa a degenerate bootstrap distribution or jackknife.
+    /// Returns the interval of a statistic, or `None` if the kind is undefined: fewer than two
+    /// values, no resample, or for BCa a degenerate bootstrap distribution or jackknife.
     ///
     /// # Panics
     /// If the level is not strictly between 0 and 1.
@@ -81,7 +80,7 @@ impl Bootstrap {
         let values = sample.values();
         let urn = Urn::new(values.iter().map(|v| [*v]).collect());
         let distribution = self.drawn(|rng, results| {
-            // The values are sorted: how often each is drawn gives the sorted resample.
+            // The values are sorted, so the count of each value's draws gives the sorted resample.
             let (mut counts, mut drawn) =
                 (vec![0_u32; values.len()], Vec::with_capacity(values.len()));
             for result in results {
@@ -105,7 +104,7 @@ impl Bootstrap {
         self.interval_from(statistic(sample), distribution, jackknife)
     }
 
-    /// Returns the interval of the mean: the same draws, and no resample is ever made.
+    /// Returns the interval of the mean. It uses the same draws without building the resamples.
     ///
     /// # Panics
     /// As [`Bootstrap::interval`].
@@ -118,7 +117,8 @@ impl Bootstrap {
         self.interval_from(sample.mean(), distribution, || vec![mean.without_one()])
     }
 
-    /// Draws the bootstrap distribution: `some` fills in the statistics of some resamples.
+    /// Draws the bootstrap distribution. Each call of `some` fills in the statistics of some
+    /// resamples.
     pub(crate) fn drawn(&self, some: impl Fn(&mut Stream, &mut [f64]) + Sync) -> Option<Selection> {
         assert!(
             self.level > 0.0 && self.level < 1.0,
@@ -127,8 +127,8 @@ impl Bootstrap {
         Selection::new(random::chunks(self.resamples, self.seed, some)).ok()
     }
 
-    /// Reads the interval from a bootstrap distribution; the jackknife holds the estimates
-    /// without each unit, a list for each group that is resampled by itself.
+    /// Reads the interval from a bootstrap distribution. The jackknife holds the estimates without
+    /// each unit, with one list per group that is resampled separately.
     pub(crate) fn interval_from(
         &self,
         estimate: f64,
@@ -196,7 +196,7 @@ fn bca_probabilities(
     tail: f64,
 ) -> Option<(f64, f64)> {
     let (below, equal) = distribution.below_and_equal(estimate);
-    // As SciPy: the mean of the strict and the weak share.
+    // Like SciPy, the mean of the strict and the weak share.
     let share = (below as f64 + equal as f64 / 2.0) / distribution.len() as f64;
     if share <= 0.0 || share >= 1.0 {
         return None;
@@ -304,8 +304,8 @@ mod tests {
 
     #[test]
     fn the_percentile_interval_covers_the_mean_about_as_often_as_it_says() {
-        // 400 samples of 40 uniform values; the bootstrap of 40 undercovers slightly. Binomial
-        // standard deviation at 0.94: 0.012, so 0.90 is more than three of them away.
+        // 400 samples of 40 uniform values; the bootstrap of 40 undercovers slightly. The binomial
+        // standard deviation at 0.94 is 0.012, so 0.90 is more than three of them away.
         let mut covered = 0;
         for trial in 0..400_usize {
             let mut rng = random::stream(99, trial);

@@ -1,25 +1,25 @@
-//! Where the level of a series changes.
+//! Change points in the level of a series.
 
-/// A stretch of a series with one level.
+/// A part of a series with one level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
-    /// The first value's place.
+    /// The index of the first value.
     pub from: usize,
-    /// The place after the last value.
+    /// The index after the last value.
     pub to: usize,
     /// The mean of the values.
     pub level: f64,
 }
 
-/// Returns the segments of a series in order, at least one unless it is empty: those that minimize the
-/// squared distances from the segments' means plus 2 ln n · σ² for each segment after the first (optimal
-/// partitioning with the Schwarz criterion; Killick, Fearnhead and Eckley, JASA 107, 2012, equation 1, for
-/// a change in mean: a place and a level a change). One value that stands out is a segment of its own: whether it lasts,
-/// later values show.
+/// Returns the segments of a series in order, at least one unless the series is empty. They minimize the squared
+/// distances from the segments' means plus 2 ln n · σ² for each segment after the first. This is optimal partitioning
+/// with the Schwarz criterion, with two parameters per change: its place and its level (Killick, Fearnhead and Eckley,
+/// JASA 107, 2012, equation 1, for a change in mean). A single outlier is its own segment; only later values show
+/// whether it lasts.
 ///
-/// σ is estimated from successive differences, which changes of level hardly touch: their median absolute
-/// value ÷ (√2 · 0.6745). Where it is 0, any change is one. The result describes the series; it is
-/// no test, and a drift appears as steps.
+/// σ is estimated from successive differences, which changes of level barely affect: their median absolute value ÷ (√2
+/// · 0.6745). If it is 0, any change starts a segment. The result describes the series. It is not a test, and a drift
+/// appears as steps.
 ///
 /// # Panics
 /// If a value is not finite.
@@ -30,7 +30,7 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
         return Vec::new();
     }
     let penalty = 2.0 * (n as f64).ln() * noise(values).powi(2);
-    // Sums over the first values, about their mean so that little is cancelled.
+    // Prefix sums, about the mean to limit cancellation.
     let centre = values.iter().sum::<f64>() / n as f64;
     let (mut sums, mut squares) = (vec![0.0], vec![0.0]);
     for value in values {
@@ -42,11 +42,11 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
         let sum: f64 = sums[to] - sums[from];
         (squares[to] - squares[from] - sum * sum / (to - from) as f64).max(0.0)
     };
-    // best[to]: the least total over the first `to` values, and where their last segment begins.
+    // best[to]: the least total over the first `to` values, and the start of their last segment.
     let mut best: Vec<(f64, usize)> = vec![(-penalty, 0)];
     for to in 1..=n {
         let total = |from: usize| best[from].0 + cost(from, to) + penalty;
-        // Of equal totals the earliest start: fewer segments.
+        // Among equal totals, the earliest start wins: it gives fewer segments.
         let found = (0..to)
             .map(|from| (total(from), from))
             .reduce(|least, next| {
@@ -70,7 +70,7 @@ pub fn segments(values: &[f64]) -> Vec<Segment> {
     segments
 }
 
-/// What rounding can make of equal totals.
+/// Returns how far rounding can separate equal totals.
 fn tolerance(total: f64) -> f64 {
     total.abs() * 1e-9 + 1e-12
 }

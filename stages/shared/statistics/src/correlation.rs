@@ -12,40 +12,40 @@ use crate::wilcoxon::{Method, doubled};
 pub struct Correlation {
     /// The coefficient, in \[−1, 1\].
     pub coefficient: f64,
-    /// The p value of "no association"; `None` where two points leave nothing to test.
+    /// The p value of "no association"; `None` for two points, which leave nothing to test.
     pub p: Option<f64>,
-    /// Which distribution gave the p value.
+    /// The distribution behind the p value.
     pub method: Method,
     /// The number of pairs.
     pub n: usize,
 }
 
-/// Which coefficient.
+/// The kind of coefficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CorrelationKind {
     /// Product-moment: a linear relation.
     Pearson,
-    /// Pearson's of the mid-ranks: a monotone relation.
+    /// Pearson's coefficient of the mid-ranks: a monotone relation.
     Spearman,
-    /// τ-b: concordant less discordant pairs, ties taken out of both sides.
+    /// τ-b: concordant minus discordant pairs, corrected for ties on both sides.
     Kendall,
 }
 
-/// Returns the correlation of pairs (x, y); `None` for fewer than two pairs, a side without
+/// Returns the correlation of pairs (x, y), or `None` for fewer than two pairs, a side without
 /// spread, or a value that is not finite.
 ///
-/// Pearson's p is from the exact distribution of r under normality. Spearman's and Kendall's are
-/// exact for at most 10 pairs, ties included: the share of the orders of y against x whose
-/// coefficient lies at least as far from 0. Beyond, Spearman's is from Student's t with n − 2
-/// degrees of freedom, but not below the 2/n! of a perfect order; Kendall's is exact without ties
-/// for at most 33 pairs (or at most one discordant or concordant pair), else normal with tie
-/// correction: as `scipy.stats`.
+/// Pearson's p comes from the exact distribution of r under normality. Spearman's and Kendall's p
+/// are exact for at most 10 pairs, ties included: the share of the orders of y against x whose
+/// coefficient lies at least as far from 0. Beyond that, Spearman's p comes from Student's t with n
+/// − 2 degrees of freedom, but is at least the 2/n! of a perfect order. Kendall's p is exact
+/// without ties for at most 33 pairs (or at most one discordant or concordant pair), and otherwise
+/// normal with tie correction, as in `scipy.stats`.
 pub fn correlation(kind: CorrelationKind, pairs: &[(f64, f64)]) -> Option<Correlation> {
     if pairs.len() < 2 || pairs.iter().any(|(x, y)| !(x.is_finite() && y.is_finite())) {
         return None;
     }
     let mut pairs: Vec<(f64, f64)> = pairs.iter().map(|(x, y)| (x + 0.0, y + 0.0)).collect();
-    // The order in which the pairs came must not reach the last bit.
+    // The order of the input pairs must not affect the last bit.
     pairs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     match kind {
         CorrelationKind::Pearson => pearson(&pairs),
@@ -63,7 +63,7 @@ fn product_moment(pairs: &[(f64, f64)]) -> Option<f64> {
         sum(pairs.iter().map(|p| p.0)) / n,
         sum(pairs.iter().map(|p| p.1)) / n,
     );
-    // Norms before the product: squares of tiny or huge values would leave the range.
+    // Take norms before the product, because squares of tiny or huge values would leave the range.
     let of = |v: &dyn Fn(&(f64, f64)) -> f64| {
         let top = pairs.iter().map(|p| v(p).abs()).fold(0.0, f64::max);
         (
@@ -115,7 +115,7 @@ fn spearman(pairs: &[(f64, f64)]) -> Option<Correlation> {
         } else {
             2.0 * student_upper((r * (df / left).sqrt()).abs(), df)
         };
-        // Only a perfect order comes near: two of n! orders are perfect.
+        // Only a perfect order comes close: two of n! orders are perfect.
         let least = 2.0 * (2..=n).map(|i| 1.0 / i as f64).product::<f64>();
         (tail.clamp(least, 1.0), Method::StudentT)
     };
@@ -127,16 +127,16 @@ fn spearman(pairs: &[(f64, f64)]) -> Option<Correlation> {
     })
 }
 
-/// Up to how many pairs all orders of y are counted.
+/// The largest number of pairs for which all orders of y are counted.
 const EXACT_ORDERS: usize = 10;
 
 /// Returns the share of the orders of the second ranks against the first whose sum of products lies
-/// at least as far from its mean, by recurrence over the sets of y used so far.
+/// at least as far from its mean. The recurrence runs over the sets of y used so far.
 fn spearman_exact(ranked: &[(f64, f64)]) -> f64 {
     let n = ranked.len();
     let xs: Vec<usize> = ranked.iter().map(|r| doubled(r.0)).collect();
     let ys: Vec<usize> = ranked.iter().map(|r| doubled(r.1)).collect();
-    // No order gives a larger sum than both ascending.
+    // The sum is largest if both ascend.
     let ascending = |ranks: &[usize]| {
         let mut sorted = ranks.to_vec();
         sorted.sort_unstable();
@@ -159,7 +159,7 @@ fn spearman_exact(ranked: &[(f64, f64)]) -> f64 {
             }
         }
     }
-    // n times the sum less the product of the totals is n²·4 times the covariance of the ranks.
+    // n times the sum minus the product of the totals is n²·4 times the covariance of the ranks.
     let totals = xs.iter().sum::<usize>() * ys.iter().sum::<usize>();
     let distance = |sum: usize| (n * sum).abs_diff(totals);
     let seen = distance(xs.iter().zip(&ys).map(|(x, y)| x * y).sum());
@@ -190,7 +190,7 @@ fn ties(sorted: &[f64]) -> Ties {
     ties
 }
 
-/// Pairs sorted by (x, y): discordance is then the number of inversions of y (Knight 1966).
+/// Pairs sorted by (x, y), so that discordance is the number of inversions of y (Knight 1966).
 fn kendall(pairs: &[(f64, f64)]) -> Option<Correlation> {
     let n = pairs.len();
     let xs: Vec<f64> = pairs.iter().map(|p| p.0).collect();
@@ -231,11 +231,11 @@ fn kendall(pairs: &[(f64, f64)]) -> Option<Correlation> {
     })
 }
 
-/// Returns the share of the orders of y against x whose concordant less discordant pairs are at
-/// least as many as `seen`, either way: by recurrence over the sets of y that go to the x below.
+/// Returns the share of the orders of y against x whose concordant minus discordant pairs are at
+/// least `seen` in absolute value. The recurrence runs over the sets of y assigned to the lower x.
 fn kendall_exact_tied(pairs: &[(f64, f64)], seen: i64) -> f64 {
     let n = pairs.len();
-    // A place of the lower x with the greater y is discordant: what a y adds against those used.
+    // A lower x with the greater y is discordant: what a y adds against those already used.
     let against = |used: usize, j: usize| -> i64 {
         let others = (0..n).filter(|k| used >> k & 1 == 1);
         others
@@ -277,7 +277,7 @@ fn kendall_exact(n: usize, c: usize) -> f64 {
         return 1.0;
     }
     if n > 33 {
-        // Only for c ≤ 1: one order has no inversion, n − 1 orders have one.
+        // Only for c ≤ 1: one order has no inversion, and n − 1 orders have one.
         let factorial = |k: usize| (2..=k).map(|i| i as f64).product::<f64>();
         return 2.0 / factorial(if c == 0 { n } else { n - 1 });
     }
@@ -375,7 +375,7 @@ mod tests {
             assert!((in_order - 1.0 / 3.0).abs() < 1e-15, "{kind:?} {in_order}");
             let two = p(&[(1.0, 1.0), (2.0, 3.0)]);
             assert!((two - 1.0).abs() < 1e-15, "{kind:?} {two}");
-            // The five comes first, in the middle or last: two of the three lie as far out.
+            // The five comes first, in the middle or last: two of these three lie as far out.
             let tied = p(&[(1.0, 1.0), (2.0, 1.0), (3.0, 5.0)]);
             assert!((tied - 2.0 / 3.0).abs() < 1e-15, "{kind:?} {tied}");
         }

@@ -1,14 +1,13 @@
-//! Values that depend on their neighbours: how many independent ones they are worth, means of
-//! batches, and where a warm-up ends.
+//! Values that depend on their neighbours: their effective number, means of batches, and the end of a warm-up.
 
 use crate::interval::{TInterval, t_interval};
 use crate::refusal::{Refusal, all_finite};
 use crate::sample::{Sample, sum};
 
-/// The least number of values in a series for its autocorrelation.
+/// The smallest series whose autocorrelation is computed.
 const LEAST_SERIES: usize = 10;
 
-/// How many independent values a series is worth.
+/// The number of independent values that a series is worth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EffectiveSize {
     /// The number of values.
@@ -19,12 +18,11 @@ pub struct EffectiveSize {
     pub lag1: f64,
 }
 
-/// Returns how many independent values a series is worth: n ÷ (1 + 2Σρ), the autocorrelations added
-/// up in pairs while a pair's sum is positive and falls (Geyer's initial monotone sequence,
-/// Statist. Sci. 7, 1992).
+/// Returns the number of independent values that a series is worth: n ÷ (1 + 2Σρ). The autocorrelations are added in
+/// pairs while a pair's sum is positive and falls (Geyer's initial monotone sequence, Statist. Sci. 7, 1992).
 ///
 /// # Errors
-/// If there are fewer than ten values, one is not finite, or all are equal.
+/// If there are fewer than ten values, a value is not finite, or all are equal.
 pub fn effective_size(series: &[f64]) -> Result<EffectiveSize, Refusal> {
     let n = series.len();
     if n < LEAST_SERIES {
@@ -59,8 +57,8 @@ pub fn effective_size(series: &[f64]) -> Result<EffectiveSize, Refusal> {
     Ok(EffectiveSize { n, size, lag1 })
 }
 
-/// Returns how many independent values a series is worth for its quantile of probability `p`: the
-/// effective size of "lies above the quantile".
+/// Returns the number of independent values that a series is worth for its quantile of probability `p`: the effective
+/// size of the indicator "lies above the quantile".
 ///
 /// # Errors
 /// As [`effective_size`].
@@ -87,20 +85,20 @@ pub fn effective_size_of_quantile(series: &[f64], p: f64) -> Result<EffectiveSiz
 pub struct BatchMeans {
     /// The means, in the order of the series.
     pub means: Vec<f64>,
-    /// How many values a batch has.
+    /// The number of values per batch.
     pub length: usize,
-    /// How many values at the beginning were left out, so that batches have equal lengths.
+    /// The number of values omitted at the beginning so that batches have equal lengths.
     pub left_out: usize,
-    /// The correlation of neighbouring means; from 0.2 on the batches are too short.
+    /// The correlation of neighbouring means. From 0.2 on, the batches are too short.
     pub lag1: f64,
 }
 
-/// Cuts a series into this many batches (20 to 30 is usual) whose means stand for independent
-/// values (Schmeiser, Oper. Res. 30, 1982).
+/// Cuts a series into this many batches (20 to 30 is usual). Their means act as independent values (Schmeiser, Oper.
+/// Res. 30, 1982).
 ///
 /// # Errors
-/// If there are fewer than ten batches, fewer than two values a batch, a value is not finite, or
-/// all means are equal.
+/// If there are fewer than ten batches or fewer than two values per batch, a value is not finite, or all means are
+/// equal.
 pub fn batch_means(series: &[f64], batches: usize) -> Result<BatchMeans, Refusal> {
     all_finite(series)?;
     let n = series.len();
@@ -124,7 +122,7 @@ pub fn batch_means(series: &[f64], batches: usize) -> Result<BatchMeans, Refusal
 }
 
 impl BatchMeans {
-    /// Returns the t interval of the mean over the batches; it holds where they are long enough.
+    /// Returns the t interval of the mean over the batches. It is valid if they are long enough.
     ///
     /// # Panics
     /// If `level` is not strictly between 0 and 1.
@@ -134,13 +132,13 @@ impl BatchMeans {
     }
 }
 
-/// Returns how many values at the beginning are warm-up: the cut that makes the standard error of the
-/// rest's mean least, searched in means of `batch` values (White, Simulation 69, 1997; with
-/// batches of 5 it is MSER-5). The last five batches are never a rest of their own.
+/// Returns the number of values at the beginning that are warm-up: the cut with the smallest standard error of the
+/// remaining mean, searched in means of `batch` values (White, Simulation 69, 1997; with batches of 5 it is MSER-5). At
+/// least the last five batches always remain.
 ///
 /// # Errors
-/// If there are fewer than ten batches, a value is not finite, or more than half would have to go:
-/// there is no steady state.
+/// If there are fewer than ten batches, a value is not finite, or the cut would exceed half of the series: there is no
+/// steady state.
 ///
 /// # Panics
 /// If `batch` is 0.
@@ -156,7 +154,7 @@ pub fn warm_up_end(series: &[f64], batch: usize) -> Result<usize, Refusal> {
         let least = LEAST_SERIES * batch;
         return Err(Refusal::TooFewValues { n, least });
     }
-    // From the end: mean and sum of squares of the rest (Welford, Technometrics 4, 1962).
+    // From the end: mean and sum of squares of the remaining values (Welford, Technometrics 4, 1962).
     let (mut mean, mut squares) = (0.0, 0.0);
     let (mut best, mut cut) = (f64::INFINITY, 0);
     for (at, value) in means.iter().enumerate().rev() {
@@ -168,7 +166,7 @@ pub fn warm_up_end(series: &[f64], batch: usize) -> Result<usize, Refusal> {
             continue;
         }
         let error = squares / (rest * rest);
-        // Of equal errors the one that keeps more, rounding aside.
+        // Among equal errors, up to rounding, the cut that keeps more wins.
         if error <= best * (1.0 + 1e-12) {
             (best, cut) = (error, at);
         }

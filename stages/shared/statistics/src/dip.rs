@@ -5,19 +5,18 @@ use crate::sample::Sample;
 /// The result of a dip test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dip {
-    /// The dip: the largest distance between the empirical distribution and the unimodal one
-    /// nearest to it.
+    /// The dip: the largest distance between the empirical distribution and the nearest unimodal
+    /// one.
     pub dip: f64,
-    /// The p value under the uniform distribution, interpolated in a published table, coarsely above
-    /// 0.1; 1 below four values, and never below 0.00001.
+    /// The p value under the uniform distribution, interpolated in a published table; coarse above 0.1. It is 1 below
+    /// four values, and never below 0.00001.
     pub p: f64,
 }
 
-/// Tests whether a sample has more than one mode (Hartigan & Hartigan 1985, Annals of Statistics 13,
-/// 70; the algorithm of Hartigan 1985, Applied Statistics 34, 320, as mended in R's `diptest`).
-/// The p value comes from the table of a million uniform samples in that package (Maechler 2016),
-/// linear in √n·dip and in n, as R and SciPy's companion `diptest` have it. Ties are modes: values on
-/// a coarse grid look multimodal.
+/// Tests whether a sample has more than one mode (Hartigan & Hartigan 1985, Annals of Statistics 13, 70; the algorithm
+/// of Hartigan 1985, Applied Statistics 34, 320, as corrected in R's `diptest`). The p value comes from the table of a
+/// million uniform samples in that package (Maechler 2016), linear in √n·dip and in n, as in R and in the Python
+/// package `diptest`. Ties are modes: values on a coarse grid look multimodal.
 pub fn dip_test(sample: &Sample) -> Dip {
     let dip = dip(sample.values());
     Dip {
@@ -63,8 +62,8 @@ fn dip(x: &[f64]) -> f64 {
     dip / (2.0 * n as f64)
 }
 
-/// Returns for each point the one before it on the greatest convex minorant of the points up to
-/// it, and the one after it on the least concave majorant of the points from it on.
+/// Returns for each point its predecessor on the greatest convex minorant of the points up to it, and its successor on
+/// the least concave majorant of the points from it on.
 fn hulls(x: &[f64]) -> (Vec<usize>, Vec<usize>) {
     let n = x.len();
     let mut below = vec![0; n];
@@ -105,7 +104,7 @@ fn chain(from: usize, to: usize, next: &[usize]) -> Vec<usize> {
     chain
 }
 
-/// Returns the largest distance between minorant and majorant, and where it is on each.
+/// Returns the largest distance between minorant and majorant, with its index on each.
 fn largest_distance(x: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, usize, usize) {
     let (mut ig, mut ih) = (minorant.len() - 1, majorant.len() - 1);
     if minorant.len() == 2 && majorant.len() == 2 {
@@ -139,7 +138,7 @@ fn largest_distance(x: &[f64], minorant: &[usize], majorant: &[usize]) -> (f64, 
     }
 }
 
-/// Returns the largest distance of the points between two from the chord between them, at least 1.
+/// Returns the largest distance between the chord of two points and the points between them, at least 1.
 fn from_chord(x: &[f64], begin: usize, end: usize, distance: impl Fn(usize, f64) -> f64) -> f64 {
     if end - begin < 2 || x[end] == x[begin] {
         return 1.0;
@@ -206,7 +205,7 @@ fn p_value(n: usize, dip: f64) -> f64 {
     };
     let observed = (n as f64).sqrt() * dip;
     if observed <= scaled(0) {
-        // The lower half of the table is left out: such a sample is as good as unimodal.
+        // The lower half of the table is omitted: such a sample is practically unimodal.
         return 1.0;
     }
     let Some(right) = (1..TAILS.len()).find(|i| scaled(*i) >= observed) else {
@@ -220,7 +219,7 @@ fn p_value(n: usize, dip: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Numbers between 0 and 1 of Knuth's generator, every second one moved by `shift`.
+    /// Numbers between 0 and 1 from Knuth's generator, every second one moved by `shift`.
     fn numbers(n: usize, seed: u64, shift: f64) -> Vec<f64> {
         let mut state = seed;
         let mut draw = || {
@@ -234,7 +233,7 @@ mod tests {
             .collect()
     }
 
-    /// n, seed, shift, dip and p of the Python package diptest 0.12.0 (a port of R's).
+    /// n, seed, shift, dip and p from the Python package diptest 0.12.0 (a port of R's).
     #[rustfmt::skip]
     const ORACLE: [(usize, u64, f64, f64, f64); 8] = [
         (20, 1, 0.0, 0.06662714544062806, 0.6831942429640891),
@@ -253,7 +252,7 @@ mod tests {
             let found = dip_test(&Sample::new(numbers(n, seed, shift)).unwrap());
             assert!((found.dip - dip).abs() < 1e-12, "{n}: {} {dip}", found.dip);
             if p < 0.1 {
-                // The package gives 0 beyond the end of the table.
+                // The package returns 0 beyond the end of the table.
                 assert!((found.p - p.max(1e-5)).abs() < 1e-5, "{n}: {} {p}", found.p);
             } else {
                 assert!(found.p > 0.1);

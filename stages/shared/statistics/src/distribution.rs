@@ -1,4 +1,4 @@
-//! Tails of the distributions the procedures need.
+//! Tails of the distributions that the procedures use.
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -24,7 +24,7 @@ pub fn normal_quantile(p: f64) -> f64 {
 /// Returns P(T > t) of Student's t with `df` > 0 degrees of freedom.
 pub(crate) fn student_upper(t: f64, df: f64) -> f64 {
     let student = StudentsT::new(0.0, 1.0, df).expect("degrees of freedom are positive");
-    // The upper tail keeps its digits where 1 − cdf would lose them.
+    // The upper tail keeps the digits that 1 − cdf would lose.
     student.sf(t)
 }
 
@@ -38,7 +38,8 @@ pub fn student_two_sided(t: f64, df: f64) -> f64 {
 
 /// Returns the quantile of Student's t for an upper tail of `tail` in (0, 0.5).
 pub(crate) fn student_critical(tail: f64, df: f64) -> f64 {
-    // Newton on the upper tail, from the library's quantile: its bisection ends early.
+    // Newton's method on the upper tail, starting from the library's quantile, because its
+    // bisection stops early.
     let student = StudentsT::new(0.0, 1.0, df).expect("degrees of freedom are positive");
     let mut t = -student.inverse_cdf(tail);
     for _ in 0..4 {
@@ -83,7 +84,7 @@ pub(crate) fn fisher_upper(f: f64, df1: f64, df2: f64) -> f64 {
     beta_share(df2 / 2.0, df1 / 2.0, df2 / (df2 + df1 * f))
 }
 
-/// Returns P(X ≤ k) of the binomial distribution of `n` draws of chance `p`.
+/// Returns P(X ≤ k) of the binomial distribution of `n` draws with probability `p`.
 pub(crate) fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     if k >= n {
         1.0
@@ -92,8 +93,8 @@ pub(crate) fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     }
 }
 
-/// Returns where a falling function crosses 0 between two points, by Ridders' method (IEEE Trans.
-/// Circuits Syst. 26, 1979); the nearer end where it does not.
+/// Returns the point between two others at which a falling function crosses 0, by Ridders' method
+/// (IEEE Trans. Circuits Syst. 26, 1979). If it does not cross 0, returns the nearer end.
 pub(crate) fn root(mut low: f64, mut high: f64, falling: impl Fn(f64) -> f64) -> f64 {
     let (mut above, mut below) = (falling(low), falling(high));
     if above <= 0.0 {
@@ -124,15 +125,15 @@ pub(crate) fn root(mut low: f64, mut high: f64, falling: impl Fn(f64) -> f64) ->
     last
 }
 
-/// Returns the integral over an interval by Gauss–Legendre quadrature with ten points in each of so
-/// many equal panels.
+/// Returns the integral over an interval by Gauss–Legendre quadrature with ten points in each of
+/// `panels` equal panels.
 pub(crate) fn integral(from: f64, to: f64, panels: usize, density: impl Fn(f64) -> f64) -> f64 {
     integral_points(from, to, panels)
         .map(|(x, weight)| weight * density(x))
         .sum()
 }
 
-/// Returns the points of that quadrature with their weights.
+/// Returns the points of that quadrature and their weights.
 pub(crate) fn integral_points(
     from: f64,
     to: f64,

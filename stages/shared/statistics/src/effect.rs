@@ -16,7 +16,7 @@ pub fn cohens_d(a: &Sample, b: &Sample) -> Option<f64> {
 }
 
 /// Returns Hedges' g: d with the exact small-sample factor Γ(df/2) / (√(df/2)·Γ((df − 1)/2))
-/// (Hedges 1981); `None` where d is, or with one degree of freedom.
+/// (Hedges 1981); `None` if d is undefined, or with one degree of freedom.
 pub fn hedges_g(a: &Sample, b: &Sample) -> Option<f64> {
     use statrs::function::gamma::ln_gamma;
     let df = (a.len() + b.len()) as f64 - 2.0;
@@ -44,7 +44,7 @@ pub fn cliffs_delta(a: &Sample, b: &Sample) -> f64 {
 }
 
 /// Returns the matched-pairs rank-biserial correlation, (W₊ − W₋)/(W₊ + W₋) over the non-zero
-/// differences (Kerby 2014); `None` if every difference is 0 or there is none.
+/// differences (Kerby 2014); `None` if all differences are 0 or the list is empty.
 pub fn rank_biserial(differences: &[f64]) -> Option<f64> {
     let moved: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
     let sizes: Vec<f64> = moved.iter().map(|d| d.abs()).collect();

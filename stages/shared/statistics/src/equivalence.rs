@@ -10,14 +10,14 @@ pub struct Tost {
     pub p_lower: f64,
     /// The p value of "mean ≥ +margin".
     pub p_upper: f64,
-    /// The larger of the two: equivalence is claimed if it is below alpha.
+    /// The larger of the two. Equivalence is claimed if it is below alpha.
     pub p: f64,
     /// The degrees of freedom: n − 1 when paired, Welch's when not.
     pub df: f64,
 }
 
-/// Tests whether the mean difference lies within ±`margin`; `None` for fewer than two
-/// differences or differences without spread.
+/// Tests whether the mean difference lies within ±`margin`; `None` for fewer than two differences,
+/// or for differences without spread.
 ///
 /// # Panics
 /// If the margin is not a positive number.
@@ -39,8 +39,8 @@ pub fn tost_paired(differences: &Sample, margin: f64) -> Option<Tost> {
     ))
 }
 
-/// Tests whether the difference of two independent means, a − b, lies within ±`margin`,
-/// variances not assumed equal; `None` if a group has one value or neither has spread.
+/// Tests whether the difference of two independent means, a − b, lies within ±`margin`, without
+/// assuming equal variances; `None` if a group has one value or neither group has spread.
 ///
 /// # Panics
 /// If the margin is not a positive number.

@@ -1,30 +1,29 @@
-//! Sums without rounding on the way: the double nearest to the true sum, whatever the order.
+//! Sums without intermediate rounding: the double nearest to the true sum, in any order of the values.
 
-/// Bits of one limb that count; the upper half of the integer takes carries.
+/// The value bits of a limb; the upper half of the integer takes carries.
 const LIMB: u32 = 32;
 
-/// Limbs for every bit a finite double can have, 2⁻¹⁰⁷⁴ to 2¹⁰²³, and carries beyond.
+/// Enough limbs for every bit of a finite double, 2⁻¹⁰⁷⁴ to 2¹⁰²³, and for carries beyond.
 const LIMBS: usize = 68;
 
-/// After this many numbers the carries are passed on: each adds less than 2⁵³ to a limb.
+/// Carries are propagated after this many numbers; each number adds less than 2⁵³ to a limb.
 const BETWEEN_CARRIES: usize = 1 << 9;
 
-/// Returns the sum, rounded once. Beyond the largest double it is infinite; of numbers that are not all
-/// finite it is NaN.
+/// Returns the sum, rounded once. The sum is infinite beyond the largest double, and NaN if a number is not finite.
 pub(crate) fn exact_sum(values: impl IntoIterator<Item = f64, IntoIter: Clone>) -> f64 {
     let values = values.into_iter();
     compensated(values.clone()).unwrap_or_else(|| accumulated(values))
 }
 
-/// Sums that run beside each other, so that a processor adds several numbers at a time.
+/// The number of parallel sums, so that the processor adds several numbers at once.
 const LANES: usize = 8;
 
-/// Numbers taken from the iterator at once.
+/// The number of values taken from the iterator at once.
 const TAKEN: usize = 256;
 
-/// Returns the sum, rounded once, if a compensated sum suffices to tell (Ogita, Rump & Oishi, SIAM J. Sci.
-/// Comput. 26, 2005, algorithm Sum2 and proposition 4.5): it does if all numbers within its error bound round
-/// to the same double, as they mostly do.
+/// Returns the sum, rounded once, if a compensated sum is precise enough (Ogita, Rump & Oishi, SIAM J. Sci. Comput. 26,
+/// 2005, algorithm Sum2 and proposition 4.5). It is if all numbers within its error bound round to the same double, as
+/// in most cases.
 fn compensated(mut values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut sums, mut lost, mut sizes) = ([0.0_f64; LANES], [0.0_f64; LANES], [0.0_f64; LANES]);
     let (mut taken, mut n) = ([0.0_f64; TAKEN], 0_usize);
@@ -55,23 +54,23 @@ fn compensated(mut values: impl Iterator<Item = f64>) -> Option<f64> {
         sum = next;
         rest += error + lost[lane];
     }
-    // γ² · Σ|x| with γ = n·u / (1 − n·u); twice that and more covers the roundings of the bound itself.
+    // γ² · Σ|x| with γ = n·u / (1 − n·u). More than twice that covers the roundings of the bound itself.
     let gamma = (n + 4 * LANES) as f64 * f64::EPSILON;
     let bound = gamma * gamma * sizes.iter().sum::<f64>() + rest.abs() * f64::EPSILON;
     let (low, high) = (sum + (rest - bound), sum + (rest + bound));
-    // A bound that underflowed, an infinity or a NaN says nothing.
+    // A bound that underflowed, an infinity or a NaN is inconclusive.
     (low == high && low.is_finite() && bound >= f64::MIN_POSITIVE && gamma < 1e-6).then_some(low)
 }
 
-/// Returns the rounded sum of two numbers, and exactly what rounding took from it (Knuth).
+/// Returns the rounded sum of two numbers and its exact rounding error (Knuth).
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let part = sum - a;
     (sum, (a - (sum - part)) + (b - part))
 }
 
-/// Returns the sum, rounded once: a fixed-point number that spans all doubles holds it exactly (Neal,
-/// arXiv 1505.05571, the small superaccumulator).
+/// Returns the sum, rounded once. A fixed-point number that spans all doubles holds the exact sum (Neal, arXiv
+/// 1505.05571, the small superaccumulator).
 fn accumulated(values: impl Iterator<Item = f64>) -> f64 {
     let mut limbs = [0_i64; LIMBS];
     let mut since = 0;
@@ -104,7 +103,7 @@ fn accumulated(values: impl Iterator<Item = f64>) -> f64 {
     round(limbs)
 }
 
-/// Passes on what is above 32 bits, so that every limb but the last is in 0 … 2³² − 1.
+/// Carries everything above 32 bits, so that every limb but the last is in 0 … 2³² − 1.
 fn carry(limbs: &mut [i64; LIMBS]) {
     let mut carried = 0;
     for limb in &mut limbs[..LIMBS - 1] {
@@ -126,8 +125,7 @@ fn round(mut limbs: [i64; LIMBS]) -> f64 {
     let Some(top) = limbs.iter().rposition(|limb| *limb != 0) else {
         return 0.0;
     };
-    // The three highest limbs have 65 bits or more, or hold everything; of what is below them only matters
-    // whether it is 0.
+    // The three highest limbs have 65 bits or more, or hold everything. Below them, only whether the rest is 0 matters.
     let base = top.saturating_sub(2);
     let mut significand = 0_u128;
     for limb in limbs[base..=top].iter().rev() {

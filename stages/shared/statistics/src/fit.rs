@@ -1,8 +1,7 @@
 //! Fits of scaling models by nonlinear least squares on the original scale.
 //!
-//! Levenberg–Marquardt with analytic gradients. The method belongs to the result: a linearised
-//! fit (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) weighs the same points differently and
-//! gives other parameters.
+//! Levenberg–Marquardt with analytic gradients. The method is part of the result: a linearised fit (Lineweaver–Burk,
+//! Hanes–Woolf, Eadie–Hofstee) weights the same points differently and gives other parameters.
 
 use std::fmt;
 
@@ -43,7 +42,7 @@ impl Model {
         }
     }
 
-    /// Returns the value at `x`, in the unit of y; the parameters in the order of their names.
+    /// Returns the value at `x`, in the unit of y. The parameters are in the order of their names.
     ///
     /// # Panics
     /// If there are fewer parameters than the model has.
@@ -51,9 +50,9 @@ impl Model {
         self.value(parameters, x).0
     }
 
-    /// Returns the standard error of the value at `x` that the covariance of the parameters gives
-    /// (delta method, Seber & Wild, Nonlinear Regression, 1989, section 5.1); `None` where the matrix
-    /// does not fit the model or gives no variance.
+    /// Returns the standard error of the value at `x` from the covariance of the parameters (delta method, Seber &
+    /// Wild, Nonlinear Regression, 1989, section 5.1); `None` if the matrix does not fit the model or gives no
+    /// variance.
     pub fn error_at(self, parameters: &[f64], covariance: &[Vec<f64>], x: f64) -> Option<f64> {
         let n = self.parameters().len();
         if parameters.len() != n
@@ -72,7 +71,7 @@ impl Model {
         (variance.is_finite() && variance >= 0.0).then(|| variance.sqrt())
     }
 
-    /// Returns the value at `x` and its derivative by each parameter.
+    /// Returns the value at `x` and its derivative with respect to each parameter.
     pub(crate) fn value(self, p: &[f64], x: f64) -> (f64, Vec<f64>) {
         match self {
             Self::MichaelisMenten => {
@@ -104,7 +103,7 @@ impl Model {
         let per_one = first.1 / first.0;
         match self {
             Self::MichaelisMenten => {
-                // Hanes–Woolf: x/y is a line in x, of slope 1/Vmax.
+                // Hanes–Woolf: x/y is linear in x, with slope 1/Vmax.
                 let (slope, intercept) =
                     line(&points.iter().map(|(x, y)| (*x, x / y)).collect::<Vec<_>>());
                 if slope > 0.0 && intercept > 0.0 {
@@ -128,14 +127,14 @@ impl Model {
     }
 }
 
-/// Points no model can be fitted to.
+/// Points that no model can be fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FitError {
     /// Fewer points than parameters.
     TooFewPoints,
     /// A point is not a pair of positive finite numbers.
     NotPositive,
-    /// The iteration does not settle: the points do not determine the parameters.
+    /// The iteration does not converge: the points do not determine the parameters.
     NoConvergence,
 }
 
@@ -165,9 +164,9 @@ pub struct Fit {
     pub rss: f64,
     /// 1 − RSS ÷ total sum of squares about the mean; `None` if every y is the same.
     pub r2: Option<f64>,
-    /// Points less parameters. With 0, the curve goes through every point and R² says nothing.
+    /// Points minus parameters. With 0, the curve passes through every point and R² is meaningless.
     pub df: usize,
-    /// The largest x seen.
+    /// The largest observed x.
     pub largest_x: f64,
 }
 
@@ -190,8 +189,8 @@ impl Fit {
         Some((self.values[parameter] - half, self.values[parameter] + half))
     }
 
-    /// Returns the value at `x`, or `None` where that is more than `factor` times the largest x
-    /// seen: a fit is not evidence there.
+    /// Returns the value at `x`, or `None` if `x` is more than `factor` times the largest observed x. Beyond that, a
+    /// fit is not evidence.
     pub fn predict(&self, x: f64, factor: f64) -> Option<f64> {
         (x > 0.0 && x <= factor * self.largest_x).then(|| self.model.value(&self.values, x).0)
     }
@@ -200,8 +199,7 @@ impl Fit {
 /// Fits a model to points (x, y).
 ///
 /// # Errors
-/// If there are fewer points than parameters, a number is not positive and finite, or the
-/// iteration does not settle.
+/// If there are fewer points than parameters, a number is not positive and finite, or the iteration does not converge.
 pub fn fit(model: Model, points: &[(f64, f64)]) -> Result<Fit, FitError> {
     let count = model.parameters().len();
     if points.len() < count {
@@ -214,7 +212,7 @@ pub fn fit(model: Model, points: &[(f64, f64)]) -> Result<Fit, FitError> {
         return Err(FitError::NotPositive);
     }
     let mut points = points.to_vec();
-    // The order of the points must not reach the last bit.
+    // The order of the points must not affect the last bit.
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let rss = |p: &[f64]| {
         sum(points
@@ -308,7 +306,7 @@ fn normal_equations(model: Model, p: &[f64], points: &[(f64, f64)]) -> (Vec<Vec<
     (normal, right)
 }
 
-/// Solves a small linear system by elimination with pivots, columns scaled.
+/// Solves a small linear system by elimination with pivoting and scaled columns.
 fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> {
     let n = b.len();
     let scale: Vec<f64> = (0..n).map(|i| a[i][i].abs().sqrt()).collect();
@@ -345,7 +343,7 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> {
     Some(b.iter().zip(&scale).map(|(v, s)| v / s).collect())
 }
 
-/// Returns slope and intercept of the least-squares line.
+/// Returns the slope and intercept of the least-squares line.
 pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let (mx, my) = (
@@ -364,7 +362,7 @@ mod tests {
 
     #[test]
     fn the_error_of_a_curve_is_that_of_its_scale_where_nothing_else_counts() {
-        // At x = 1 a power law and Amdahl's law are their first parameter.
+        // At x = 1, a power law and Amdahl's law equal their first parameter.
         let points: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0, 16.0]
             .map(|x: f64| (x, 3.0 * x.powf(0.8) + x % 3.0))
             .to_vec();
@@ -394,7 +392,7 @@ mod tests {
         assert_eq!(format!("{:.2}", fit.rss), "823.92");
         assert_eq!(format!("{:.4}", fit.r2.unwrap()), "0.9992");
         assert_eq!(fit.df, 1);
-        // One degree of freedom: the interval is so wide that it says nothing.
+        // One degree of freedom: the interval is too wide to be useful.
         let (low, high) = fit.interval(0, 0.95).unwrap();
         assert!(low < 0.0 && high > 16_000.0, "{low} {high}");
     }

@@ -1,4 +1,4 @@
-//! More than two systems in complete blocks: Friedman's test and what follows it.
+//! More than two systems in complete blocks: Friedman's test and its post-hoc comparisons.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use crate::refusal::{Refusal, all_finite};
 use crate::studentised_range::{range_critical, range_upper};
 use crate::wilcoxon::{Method, doubled};
 
-/// Up to how many blocks of three, four, five and six systems the distribution is enumerated: up to a few million
-/// steps. More systems have too many orders.
+/// The largest numbers of blocks of three, four, five and six systems whose distribution is enumerated, in up to a few
+/// million steps. More systems have too many orders.
 const MOST_BLOCKS: [usize; 4] = [100, 33, 10, 4];
 
 /// The result of Friedman's test.
@@ -19,10 +19,10 @@ pub struct Friedman {
     pub chi_squared: f64,
     /// The p value of "the systems do not differ".
     pub p: f64,
-    /// Exact where feasible (three systems to 100 blocks, four to 33, five to 10, six to 4), else χ² with
-    /// systems − 1 degrees of freedom.
+    /// Exact where feasible (three systems up to 100 blocks, four up to 33, five up to 10, six up to 4), otherwise χ²
+    /// with systems − 1 degrees of freedom.
     pub method: Method,
-    /// The p value of the χ² approximation, far off with few blocks.
+    /// The p value of the χ² approximation, which is far off with few blocks.
     pub asymptotic_p: f64,
     /// The mean rank of each system, 1 for the smallest value.
     pub mean_ranks: Vec<f64>,
@@ -30,13 +30,12 @@ pub struct Friedman {
     pub blocks: usize,
 }
 
-/// Tests whether systems differ: `blocks[b][s]` is the value of system s in block b, ranked within
-/// its block (Friedman, JASA 32, 1937). Exact by enumeration of the orders within blocks, ties as
-/// observed.
+/// Tests whether systems differ. `blocks[b][s]` is the value of system s in block b, ranked within its block (Friedman,
+/// JASA 32, 1937). The exact p enumerates the orders within blocks, with the observed ties.
 ///
 /// # Errors
-/// If there are fewer than three systems or two blocks, a block lacks a value, one is not finite, or
-/// every block ties all its systems.
+/// If there are fewer than three systems or two blocks, a block lacks a value, a value is not finite, or all systems
+/// are tied in every block.
 pub fn friedman(blocks: &[Vec<f64>]) -> Result<Friedman, Refusal> {
     let k = complete(blocks, 3)?;
     if blocks.len() < 2 {
@@ -75,9 +74,8 @@ pub fn friedman(blocks: &[Vec<f64>]) -> Result<Friedman, Refusal> {
 }
 
 impl Friedman {
-    /// Returns the smallest difference of two mean ranks that Nemenyi's procedure calls different
-    /// at the family level `alpha`: q·√(k(k + 1)/(6n)), q the studentised range over √2 (Demšar,
-    /// JMLR 7, 2006).
+    /// Returns the smallest difference of two mean ranks that Nemenyi's procedure declares different at the family
+    /// level `alpha`: q·√(k(k + 1)/(6n)), where q is the studentised range over √2 (Demšar, JMLR 7, 2006).
     ///
     /// # Panics
     /// If `alpha` is not strictly between 0 and 1.
@@ -90,11 +88,11 @@ impl Friedman {
         range_critical(alpha, k) / 2.0_f64.sqrt() * self.rank_error()
     }
 
-    /// Returns Nemenyi's p value of two systems, adjusted for all pairs; from the normal
-    /// approximation, to be read only after a small p of the test itself.
+    /// Returns Nemenyi's p value of two systems, adjusted for all pairs. It uses the normal approximation and is valid
+    /// only after a small p of the test itself.
     ///
     /// # Panics
-    /// If a system does not exist.
+    /// If a system index is out of range.
     pub fn nemenyi_p(&self, a: usize, b: usize) -> f64 {
         let apart = (self.mean_ranks[a] - self.mean_ranks[b]).abs();
         let k = self.mean_ranks.len();
@@ -107,7 +105,7 @@ impl Friedman {
     }
 }
 
-/// Checks that every block has a finite value for each of the same systems, and returns their number.
+/// Checks that every block has a finite value for each system, and returns the number of systems.
 pub(crate) fn complete(blocks: &[Vec<f64>], least: usize) -> Result<usize, Refusal> {
     let k = blocks.first().map_or(0, Vec::len);
     if k < least {
@@ -122,11 +120,11 @@ pub(crate) fn complete(blocks: &[Vec<f64>], least: usize) -> Result<usize, Refus
     Ok(k)
 }
 
-/// Returns the share of orders within blocks whose rank sums spread at least as far, or `None`
-/// where there are too many. The systems are exchangeable, so that only the sorted rank sums count.
+/// Returns the share of orders within blocks whose rank sums spread at least as far, or `None` if there are too many.
+/// The systems are exchangeable, so only the sorted rank sums matter.
 fn exact_p(ranks: &[Vec<usize>]) -> Option<f64> {
     let k = ranks[0].len();
-    // Known before anything is enumerated: a ranking of six systems asks this for every contest.
+    // Decided before enumeration, because a ranking of six systems needs this for every contest.
     if ranks.len() > *MOST_BLOCKS.get(k - 3)? {
         return None;
     }
@@ -159,10 +157,11 @@ fn exact_p(ranks: &[Vec<usize>]) -> Option<f64> {
     Some(extreme.map(|(_, chance)| chance).sum::<f64>().min(1.0))
 }
 
-/// The bits of one rank sum: twice the rank of each of 100 blocks of three systems, or fewer of more, is below 2¹⁰.
+/// The bits of one rank sum. Twice the rank of each of 100 blocks of three systems, or of fewer blocks of more systems,
+/// is below 2¹⁰.
 const BITS: u32 = 10;
 
-/// Returns up to six rank sums as one number.
+/// Packs up to six rank sums into one number.
 fn packed_up(sums: [u64; 6]) -> u64 {
     sums.iter().rev().fold(0, |all, sum| all << BITS | sum)
 }
@@ -171,7 +170,7 @@ fn unpacked(packed: u64) -> [u64; 6] {
     std::array::from_fn(|i| packed >> (BITS * i as u32) & ((1 << BITS) - 1))
 }
 
-/// Returns the different orders of some ranks, with how many permutations give each.
+/// Returns the distinct orders of some ranks, with the number of permutations that give each.
 fn orders(ranks: &[usize]) -> BTreeMap<Vec<usize>, f64> {
     if ranks.is_empty() {
         return BTreeMap::from([(Vec::new(), 1.0)]);
@@ -257,7 +256,7 @@ mod tests {
         let test = |blocks: usize| friedman(&(0..blocks).map(rotated).collect::<Vec<_>>()).unwrap();
         assert_eq!(test(2).method, Method::Exact);
         assert_eq!(test(5).method, Method::ChiSquared);
-        // One order in every block: 720 orders of each further block.
+        // The same order in every block: each further block has 720 orders.
         let same = friedman(&vec![rotated(0); 3]).unwrap();
         assert_eq!(same.method, Method::Exact);
         assert!((same.p - 1.0 / 720.0_f64.powi(2)).abs() < 1e-15);

@@ -4,12 +4,14 @@ use crate::bootstrap::Interval;
 use crate::refusal::{Refusal, all_finite};
 use crate::wilcoxon::sign_sums;
 
-/// Returns the centre of symmetry of paired differences and its interval: the median of the means of
-/// all pairs (Hodges & Lehmann, Ann. Math. Statist. 34, 1963), bounded by those that the exact
-/// signed-rank test does not reject. The interval excludes 0 exactly where that test does.
+/// Returns the centre of symmetry of paired differences and its interval. The centre is the median
+/// of the means of all pairs (Hodges & Lehmann, Ann. Math. Statist. 34, 1963). The interval holds
+/// the values that the exact signed-rank test does not reject, so it excludes 0 exactly if that
+/// test rejects.
 ///
 /// # Errors
-/// If a value is not finite, or there are so few that no interval of this level exists (6 at 95 %).
+/// If a value is not finite, or there are too few values for an interval of this level (6 are
+/// needed at 95 %).
 ///
 /// # Panics
 /// If `level` is not strictly between 0 and 1.
@@ -26,7 +28,7 @@ pub fn hodges_lehmann(differences: &[f64], level: f64) -> Result<(f64, Interval)
         .map(|(i, j)| f64::midpoint(differences[i], differences[j]))
         .collect();
     walsh.sort_by(f64::total_cmp);
-    // How many of the outermost may be cut off: P(W ≤ k − 1) ≤ tail.
+    // The number of outermost means that may be cut off: P(W ≤ k − 1) ≤ tail.
     let ranks: Vec<f64> = (1..=n).map(|r| r as f64).collect();
     let chances = sign_sums(&ranks);
     let (mut below, mut cut) = (0.0, 0);
@@ -37,7 +39,7 @@ pub fn hodges_lehmann(differences: &[f64], level: f64) -> Result<(f64, Interval)
         }
         cut += 1;
     }
-    // `cut` counts sums that may still be excluded, so that the next one inwards is the end.
+    // `cut` counts the sums that may still be excluded, so the next one inwards is the end.
     let (low, high) = (walsh[cut - 1], walsh[walsh.len() - cut]);
     let middle = walsh.len() / 2;
     let centre = if walsh.len().is_multiple_of(2) {

@@ -8,11 +8,11 @@ use crate::sample::sum;
 use crate::unit::{UnitEffect, unit_effect};
 
 /// Returns the effect of a statistic of several units (an efficiency, a crossover, a parameter of a
-/// fit) by the jackknife: the pseudo-values n·θ − (n − 1)·θ without one unit stand for the units
-/// (Tukey 1958; Efron & Tibshirani, 1993, section 11.5). `mean` is the estimate less its bias.
+/// fit) by the jackknife. The pseudo-values n·θ − (n − 1)·θ without one unit represent the units
+/// (Tukey 1958; Efron & Tibshirani, 1993, section 11.5). `mean` is the estimate minus its bias.
 ///
 /// # Errors
-/// If there are fewer than five units, or as [`unit_effect`] for the pseudo-values: a statistic
+/// If there are fewer than five units, or as [`unit_effect`] for the pseudo-values. A statistic
 /// that is undefined for a subset gives a NaN and is refused.
 pub fn jackknife<T>(units: &[T], statistic: impl Fn(&[&T]) -> f64) -> Result<UnitEffect, Refusal> {
     let (n, least) = (units.len(), LEAST_RESAMPLED);
@@ -30,7 +30,7 @@ pub fn jackknife<T>(units: &[T], statistic: impl Fn(&[&T]) -> f64) -> Result<Uni
     unit_effect(&(0..n).map(without).collect::<Vec<_>>())
 }
 
-/// Σy ÷ Σx over units, as tokens over seconds.
+/// Σy ÷ Σx over units, such as tokens over seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatioOfSums {
     /// The ratio.
@@ -42,10 +42,10 @@ pub struct RatioOfSums {
     pub n: usize,
 }
 
-/// Returns the ratio of sums of units (y, x). For a verdict take the log ratio of each unit.
+/// Returns the ratio of sums of units (y, x). For a verdict, use the log ratio of each unit.
 ///
 /// # Errors
-/// If there are fewer than five units, a value is not finite, or an x is not above 0.
+/// If there are fewer than five units, a value is not finite, or an x is not positive.
 pub fn ratio_of_sums(units: &[(f64, f64)]) -> Result<RatioOfSums, Refusal> {
     let (n, least) = (units.len(), LEAST_RESAMPLED);
     if n < least {
@@ -71,7 +71,7 @@ pub fn ratio_of_sums(units: &[(f64, f64)]) -> Result<RatioOfSums, Refusal> {
 }
 
 impl RatioOfSums {
-    /// Returns ratio ± t·error, n − 1 degrees of freedom.
+    /// Returns ratio ± t·error with n − 1 degrees of freedom.
     ///
     /// # Panics
     /// If `level` is not strictly between 0 and 1.
@@ -118,7 +118,7 @@ mod tests {
         ];
         let ours = ratio_of_sums(&units).unwrap();
         assert!((ours.ratio - 6015.0 / 50.1).abs() < 1e-9);
-        // The jackknife sees nearly the same error.
+        // The jackknife finds nearly the same error.
         let left_out = jackknife(&units, |units| {
             units.iter().map(|u| u.0).sum::<f64>() / units.iter().map(|u| u.1).sum::<f64>()
         });

@@ -5,7 +5,7 @@ use crate::ranks::mid_ranks;
 use crate::refusal::{Refusal, all_finite};
 use crate::wilcoxon::{Method, doubled};
 
-/// Up to how many ways to share the values out all of them are enumerated.
+/// The largest number of ways to distribute the values that is enumerated.
 const MOST_SHARINGS: f64 = 1e6;
 
 /// The result of the Kruskal–Wallis test.
@@ -15,8 +15,8 @@ pub struct KruskalWallis {
     pub h: f64,
     /// The p value of "the groups do not differ".
     pub p: f64,
-    /// Exact up to a million ways to share the values out (three groups of five), else χ² with
-    /// groups − 1 degrees of freedom.
+    /// Exact up to a million ways to distribute the values (three groups of five), otherwise χ²
+    /// with groups − 1 degrees of freedom.
     pub method: Method,
     /// The p value of the χ² approximation.
     pub asymptotic_p: f64,
@@ -25,10 +25,11 @@ pub struct KruskalWallis {
 }
 
 /// Tests whether independent groups differ (Kruskal & Wallis, JASA 47, 1952). It needs a fully
-/// randomised order of the launches: where blocks exist, use [`crate::friedman()`].
+/// randomised order of the launches. If there are blocks, use [`crate::friedman()`].
 ///
 /// # Errors
-/// If there are fewer than two groups, one is empty, a value is not finite, or all are equal.
+/// If there are fewer than two groups, a group is empty, a value is not finite, or all values are
+/// equal.
 pub fn kruskal_wallis(groups: &[Vec<f64>]) -> Result<KruskalWallis, Refusal> {
     if groups.len() < 2 {
         let n = groups.len();
@@ -65,7 +66,7 @@ pub fn kruskal_wallis(groups: &[Vec<f64>]) -> Result<KruskalWallis, Refusal> {
         .zip(&sizes)
         .map(|(mean, n)| *n as f64 * (mean - centre).powi(2))
         .sum();
-    // The variance of a single rank, ties taken out.
+    // The variance of a single rank, corrected for ties.
     let h = spread / (total * (total + 1.0) / 12.0 * untied);
     let asymptotic_p = chi_squared_upper(h, (groups.len() - 1) as f64);
     let exact = exact_p(&ranked.ranks, &sizes, &sums);
@@ -78,8 +79,8 @@ pub fn kruskal_wallis(groups: &[Vec<f64>]) -> Result<KruskalWallis, Refusal> {
     })
 }
 
-/// Returns the share of the ways to share the ranks out whose rank sums spread at least as far, or
-/// `None` where there are too many.
+/// Returns the share of the distributions of ranks over groups whose rank sums spread at least as
+/// far, or `None` if there are too many.
 fn exact_p(ranks: &[f64], sizes: &[usize], sums: &[f64]) -> Option<f64> {
     let mut sharings = 1.0;
     let mut left = ranks.len();
@@ -108,7 +109,7 @@ fn exact_p(ranks: &[f64], sizes: &[usize], sums: &[f64]) -> Option<f64> {
     Some(state.extreme as f64 / sharings)
 }
 
-/// The ranks shared out so far.
+/// The ranks distributed so far.
 struct Sharing<'a> {
     ranks: &'a [usize],
     sums: Vec<usize>,
@@ -142,7 +143,7 @@ mod tests {
     fn groups_without_overlap_have_the_share_of_their_orders() {
         let groups = [vec![1.0, 2.0], vec![3.0, 4.0], vec![5.0, 6.0]];
         let test = kruskal_wallis(&groups).unwrap();
-        // Six of the 90 ways to share six values out keep the groups apart.
+        // Six of the 90 ways to distribute six values keep the groups apart.
         assert!((test.p - 6.0 / 90.0).abs() < 1e-15);
         assert_eq!(test.method, Method::Exact);
         assert_eq!(test.mean_ranks, [1.5, 3.5, 5.5]);

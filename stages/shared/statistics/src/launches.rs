@@ -1,5 +1,4 @@
-//! Statistics of requests within launches: the launch is what varies, whatever the number of its
-//! requests.
+//! Statistics of requests within launches. The launch is the unit that varies, however many requests it has.
 
 use crate::bootstrap::Interval;
 use crate::distribution::{normal_upper, student_critical};
@@ -10,10 +9,10 @@ use crate::sample::sum;
 use crate::selection::Selection;
 use crate::unit::unit_effect;
 
-/// The least number of units that can be resampled or left out in turn.
+/// The smallest number of units that can be resampled or left out in turn.
 pub(crate) const LEAST_RESAMPLED: usize = 5;
 
-/// What is drawn in a bootstrap of launches.
+/// The parameters of a bootstrap of launches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resampling {
     /// The number of resamples.
@@ -27,7 +26,7 @@ pub struct Resampling {
 /// A quantile over launches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LaunchQuantile {
-    /// The quantile of all requests, each launch weighing the same.
+    /// The quantile of all requests, with equal weight for each launch.
     pub estimate: f64,
     /// Its interval.
     pub interval: Interval,
@@ -35,15 +34,15 @@ pub struct LaunchQuantile {
     pub launches: usize,
 }
 
-/// Returns the quantile of probability `p` of a server's requests, over its launches: all values q
-/// at which the share of requests up to q, one share per launch, has a t interval that holds p
-/// (Woodruff, JASA 47, 1952, with launches as clusters). Unlike a t interval over the launches' own
-/// quantiles it is not moved by the bias of quantiles of few requests.
+/// Returns the quantile of probability `p` of a server's requests over its launches. The interval holds all values q at
+/// which the share of requests up to q, one share per launch, has a t interval that contains p (Woodruff, JASA 47,
+/// 1952, with launches as clusters). Unlike a t interval over the launches' own quantiles, it is not affected by the
+/// bias of quantiles from few requests.
 ///
 /// # Errors
-/// If there are fewer than five launches (with three, values farther out are accepted again, and the interval covers up to
-/// 98 %), a launch has fewer requests than bound the quantile
-/// ([`crate::least_for_quantile`] at 95 %: 72 for p95, 368 for p99), or a value is not finite.
+/// If there are fewer than five launches, a launch has fewer requests than bound the quantile
+/// ([`crate::least_for_quantile`] at 95 %: 72 for p95, 368 for p99), or a value is not finite. With three launches,
+/// values farther out would be accepted again, and the interval would cover up to 98 %.
 ///
 /// # Panics
 /// If `p` or `level` is not strictly between 0 and 1.
@@ -81,7 +80,7 @@ pub fn launch_quantile(
         for (_, launch) in group {
             shares[*launch] += 1.0 / launches[*launch].len() as f64;
         }
-        // The shares hold from this value up to the next.
+        // The shares are constant from this value to the next.
         let (value, next) = (group[0].0, groups.peek().map_or(group[0].0, |g| g[0].0));
         let mean = shares.iter().sum::<f64>() / n as f64;
         let squares: f64 = shares.iter().map(|s| (s - mean).powi(2)).sum();
@@ -95,7 +94,7 @@ pub fn launch_quantile(
             high = Some(next);
         }
     }
-    // The shares end at 1, above p.
+    // The shares reach 1, which is above p.
     let estimate = estimate.unwrap_or(pooled[pooled.len() - 1].0);
     Ok(LaunchQuantile {
         estimate,
@@ -107,18 +106,17 @@ pub fn launch_quantile(
     })
 }
 
-/// Returns the interval of any statistic of requests within launches: launches are drawn, then
-/// requests within each drawn (Davison & Hinkley, Bootstrap Methods, 1997, section 3.8). With few
-/// launches the quantiles of such a distribution are too narrow; they are read farther out, at
-/// Φ(−t·√(n/(n − 1))), so that a mean of normal values would have its t interval (Hesterberg, The
-/// American Statistician 69, 2015, section 5.2). For a verdict take effects of units; for a quantile
-/// [`launch_quantile`].
+/// Returns the interval of any statistic of requests within launches. Launches are drawn, then requests within each
+/// drawn launch (Davison & Hinkley, Bootstrap Methods, 1997, section 3.8). With few launches, the quantiles of such a
+/// distribution are too narrow. They are read farther out, at Φ(−t·√(n/(n − 1))), so that a mean of normal values would
+/// have its t interval (Hesterberg, The American Statistician 69, 2015, section 5.2). For a verdict, use effects of
+/// units; for a quantile, use [`launch_quantile`].
 ///
 /// # Errors
-/// If there are fewer than five launches, one is empty, or a value or the statistic is not finite.
+/// If there are fewer than five launches, a launch is empty, or a value or the statistic is not finite.
 ///
 /// # Panics
-/// If the level is not strictly between 0 and 1, or there is no resample.
+/// If the level is not strictly between 0 and 1, or the number of resamples is 0.
 pub fn hierarchical_bootstrap(
     launches: &[Vec<f64>],
     resampling: &Resampling,
@@ -162,15 +160,15 @@ pub fn hierarchical_bootstrap(
     })
 }
 
-/// Returns the bootstrap-t interval of the mean of units: each resample's own standard error scales
-/// its distance, and resamples of one value are dropped (Efron & Tibshirani, An Introduction to the
-/// Bootstrap, 1993, section 12.5).
+/// Returns the bootstrap-t interval of the mean of units. Each resample's own standard error scales its distance, and
+/// resamples of one repeated value are dropped (Efron & Tibshirani, An Introduction to the Bootstrap, 1993, section
+/// 12.5).
 ///
 /// # Errors
 /// If there are fewer than five units, or as [`unit_effect`].
 ///
 /// # Panics
-/// If the level is not strictly between 0 and 1, or there is no resample.
+/// If the level is not strictly between 0 and 1, or the number of resamples is 0.
 pub fn bootstrap_t(effects: &[f64], resampling: &Resampling) -> Result<Interval, Refusal> {
     let Resampling {
         resamples,
@@ -184,7 +182,7 @@ pub fn bootstrap_t(effects: &[f64], resampling: &Resampling) -> Result<Interval,
         return Err(Refusal::TooFewUnits { n, least });
     }
     let effect = unit_effect(effects)?;
-    // The order in which the units came must not reach the result.
+    // The order of the units must not affect the result.
     let mut units = effects.to_vec();
     units.sort_by(f64::total_cmp);
     let drawn = random::chunks(resamples, seed, |rng, results: &mut [f64]| {

@@ -1,11 +1,10 @@
 //! Statistical procedures with published definitions.
 //!
-//! Pure functions over checked samples: no I/O, no clock, and the same bits for the same input
-//! in whatever order its values come and at whatever number of threads. Every procedure names
-//! its source and its variant (quantile type, zero handling, kind of bootstrap interval); the
-//! folder `oracles` holds the vectors of SciPy, statsmodels and R they are held against.
-//! An undefined result is `None`, or a [`Refusal`] where a verdict needs the reason; never 0 and
-//! never NaN.
+//! Pure functions over checked samples: no I/O and no clock. The same input gives the same bits, in
+//! any order of its values and with any number of threads. Every procedure names its source and its
+//! variant (quantile type, zero handling, kind of bootstrap interval). The folder `oracles` holds
+//! the vectors of SciPy, statsmodels and R that the tests compare with. An undefined result is
+//! `None`, or a [`Refusal`] if a verdict needs the reason. It is never 0 or NaN.
 
 mod block_anova;
 mod bootstrap;

@@ -1,13 +1,13 @@
-//! Linearised fits of Michaelis–Menten's law and of a power law, each under its name.
+//! Linearised fits of Michaelis–Menten's law and of a power law, each under its own name.
 //!
-//! They transform the points to a line and weigh the errors with the transform, so that each
-//! gives other parameters from the same points. Here to reproduce what others published; the
-//! nonlinear fit of [`crate::fit()`] is the default.
+//! They transform the points to a line and weight the errors with the transform, so each gives different parameters
+//! from the same points. They exist to reproduce what others published; the nonlinear fit of [`crate::fit()`] is the
+//! default.
 
 use crate::fit::{Fit, FitError, Model, line};
 use crate::sample::sum;
 
-/// How the law becomes a line.
+/// The transform that makes the law a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linearisation {
     /// 1/y over 1/x: intercept 1/Vmax, slope K/Vmax (JACS 56, 1934).
@@ -21,7 +21,7 @@ pub enum Linearisation {
 }
 
 impl Linearisation {
-    /// Returns the model that becomes a line.
+    /// Returns the model that the transform linearises.
     pub fn model(self) -> Model {
         match self {
             Self::LineweaverBurk | Self::HanesWoolf | Self::EadieHofstee => Model::MichaelisMenten,
@@ -40,9 +40,9 @@ impl Linearisation {
     }
 }
 
-/// Fits a law to points (x, y) by the least-squares line of a transform. RSS and R² are on the original
-/// scale. There are no standard errors, since the transform's would not be theirs; but for the power law,
-/// whose exponent is a slope of its line, and whose factor has that of its logarithm (delta method).
+/// Fits a law to points (x, y) by the least-squares line of a transform. RSS and R² are on the original scale. There
+/// are no standard errors, because those of the transform would not apply. The power law is the exception: its exponent
+/// is a slope of its line, and its factor has the error of its logarithm (delta method).
 ///
 /// # Errors
 /// If there are fewer than two points, a number is not positive and finite, or the line does
@@ -107,8 +107,7 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     })
 }
 
-/// Returns the covariance of a and b of a·x^b from the line through the logarithms; `None` without degrees
-/// of freedom.
+/// Returns the covariance of a and b of a·x^b from the line through the logarithms; `None` without degrees of freedom.
 fn of_logarithms(points: &[(f64, f64)], values: &[f64]) -> Option<Vec<Vec<f64>>> {
     let (a, b) = (values[0], values[1]);
     let n = points.len() as f64;
@@ -152,7 +151,7 @@ mod tests {
 
     #[test]
     fn no_linearisation_gives_the_published_saturation_parameters() {
-        // Published as 8351.4 and 411.8: the method belongs to the result.
+        // Published as 8351.4 and 411.8: the method is part of the result.
         let points = [(10.0, 224.6), (50.0, 894.6), (100.0, 1637.6)];
         for (kind, expected) in [
             (Linearisation::LineweaverBurk, "4400.5 186.1"),

@@ -1,4 +1,4 @@
-//! A family of strata tested together by flipping whole blocks.
+//! A family of strata tested together by flipping the signs of whole blocks.
 
 use crate::refusal::{Refusal, all_finite};
 use crate::sample::{Sample, sum};
@@ -6,30 +6,29 @@ use crate::sample::{Sample, sum};
 /// The largest number of blocks whose signs are all enumerated.
 const MOST_BLOCKS: usize = crate::permutation::MOST_SIGN_FLIPS;
 
-/// One stratum's part of a family.
+/// The result for one stratum of a family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MaxT {
     /// The t statistic of the stratum.
     pub t: f64,
-    /// The two-sided p value of the stratum alone, from the same flips.
+    /// The two-sided p value of this stratum alone, from the same flips.
     pub p: f64,
     /// The p value adjusted for the family.
     pub adjusted_p: f64,
-    /// The smallest p that this many blocks can give, 2^(1 − n): with fewer than six blocks no
-    /// stratum can be rejected at 5 %.
+    /// The smallest p that this many blocks can give, 2^(1 − n). With fewer than six blocks, no stratum can be rejected
+    /// at 5 %.
     pub least: f64,
 }
 
-/// Tests strata that were measured in the same blocks: `strata[s][b]` is the effect of stratum s in
-/// block b. One flip per block turns the signs of all its strata, so that their correlation is
-/// kept; a stratum is rejected if its |t| is large against the largest |t| of the strata not yet
-/// rejected, step by step, which is the closed test (Westfall & Young, Resampling-Based Multiple
-/// Testing, 1993, algorithm 4.1). All 2ⁿ flips are enumerated. A stratum without spread has t = ±∞
-/// if its mean is not 0.
+/// Tests strata that were measured in the same blocks: `strata[s][b]` is the effect of stratum s in block b. One flip
+/// per block turns the signs of all its strata, which keeps their correlation. A stratum is rejected if its |t| is
+/// large compared with the largest |t| of the strata not yet rejected, step by step; this is the closed test (Westfall
+/// & Young, Resampling-Based Multiple Testing, 1993, algorithm 4.1). All 2ⁿ flips are enumerated. A stratum without
+/// spread has t = ±∞ if its mean is not 0.
 ///
 /// # Errors
-/// If there is no stratum, there are fewer than three or more than 20 blocks, the strata have different numbers of blocks, or a value is not
-/// finite.
+/// If there is no stratum, there are fewer than three or more than 20 blocks, the strata have different numbers of
+/// blocks, or a value is not finite.
 pub fn max_t(strata: &[Vec<f64>]) -> Result<Vec<MaxT>, Refusal> {
     let Some(first) = strata.first() else {
         return Err(Refusal::TooFewGroups { n: 0, least: 1 });
@@ -55,7 +54,7 @@ pub fn max_t(strata: &[Vec<f64>]) -> Result<Vec<MaxT>, Refusal> {
         .iter()
         .map(|s| sum(s.iter().map(|d| d * d)))
         .collect();
-    // |t| rises with the square of the sum over the sum of squares, which no flip changes.
+    // |t| rises with the squared sum over the sum of squares, and no flip changes the latter.
     let share = |total: f64, stratum: usize| {
         if squares[stratum] == 0.0 {
             0.0
@@ -90,8 +89,8 @@ pub fn max_t(strata: &[Vec<f64>]) -> Result<Vec<MaxT>, Refusal> {
     Ok(results)
 }
 
-/// Counts, over the flips that leave the first block alone, how often each stratum is as extreme as
-/// seen, by itself and by the largest of itself and those after it in the order.
+/// Counts how often each stratum is as extreme as observed, over the flips that leave the first block alone. The first
+/// count takes the stratum alone; the second takes the largest of it and those after it in the order.
 fn count(
     strata: &[Vec<f64>],
     seen: &[f64],
@@ -100,7 +99,7 @@ fn count(
 ) -> (Vec<u64>, Vec<u64>) {
     let n = strata[0].len();
     let half = (n - 1) / 2;
-    // A row for each flip of a part of the blocks, a column for each stratum.
+    // A row for each flip of some of the blocks, a column for each stratum.
     let sums = |part: fn(&[f64], usize) -> &[f64]| -> Vec<Vec<f64>> {
         let signed = |d: &Vec<f64>| crate::permutation::signed_sums(part(&d[1..], half));
         let tables: Vec<Vec<f64>> = strata.iter().map(signed).collect();
@@ -124,7 +123,7 @@ fn count(
     (alone, together)
 }
 
-/// Returns the t statistic; infinite without spread, 0 if every value is 0.
+/// Returns the t statistic. It is infinite without spread, and 0 if every value is 0.
 fn student_of(values: &[f64]) -> f64 {
     let Ok(sample) = Sample::new(values.iter().copied()) else {
         return 0.0;

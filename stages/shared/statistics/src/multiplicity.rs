@@ -1,7 +1,7 @@
-//! Adjusting p values of a family of tests.
+//! Adjustment of the p values of a family of tests.
 
-/// Returns Holm's step-down adjusted p values (Scand. J. Statist. 6, 1979), in the order given:
-/// the running maximum of (m − i)·p₍ᵢ₊₁₎, capped at 1.
+/// Returns Holm's step-down adjusted p values (Scand. J. Statist. 6, 1979), in input order: the
+/// running maximum of (m − i)·p₍ᵢ₊₁₎, capped at 1.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut running = 0.0_f64;
     adjust(p, ascending(p), |i, p_i, m| {
@@ -10,21 +10,21 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     })
 }
 
-/// Returns Benjamini and Hochberg's adjusted p values (JRSS B 57, 1995), in the order given:
-/// the running minimum from the largest of m·p₍ᵢ₎/i, capped at 1.
+/// Returns Benjamini and Hochberg's adjusted p values (JRSS B 57, 1995), in input order: the
+/// running minimum from the largest of m·p₍ᵢ₎/i, capped at 1.
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut running = 1.0_f64;
     let mut order = ascending(p);
     order.reverse();
     adjust(p, order, |i, p_i, m| {
-        // `i` counts from the largest; its rank from the smallest is m − i. The factor first: it
-        // is at least 1, so that no rounding takes the adjusted value below the raw one.
+        // `i` counts from the largest; its rank from the smallest is m − i. The factor comes first:
+        // it is at least 1, so rounding cannot take the adjusted value below the raw one.
         running = running.min(p_i * (m as f64 / (m - i) as f64));
         running
     })
 }
 
-/// What Holm's procedure decides about one test of a family.
+/// The decision of Holm's procedure about one test of a family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HolmDecision {
     /// The adjusted p value.
@@ -32,21 +32,21 @@ pub struct HolmDecision {
     /// Whether the hypothesis is rejected: adjusted p at most alpha.
     pub rejected: bool,
     /// The two-sided level at which this test was decided: α/(m − j + 1) at step j, and α/(m − k)
-    /// for all that are left after k rejections. The interval of level 1 − alpha excludes the null
-    /// value exactly where the hypothesis is rejected; the smallest detectable effect is that at
-    /// this alpha.
+    /// for all remaining tests after k rejections. The interval of level 1 − alpha excludes the
+    /// null value exactly if the hypothesis is rejected. The smallest detectable effect is the one
+    /// at this alpha.
     pub alpha: f64,
     /// The number of tests in the family.
     pub family: usize,
 }
 
-/// Returns Holm's decisions (Scand. J. Statist. 6, 1979) at the family level `alpha`, in the order
-/// given, with the level at which each was made. `None` is a test that could not be made: it is
-/// outside the family.
+/// Returns Holm's decisions (Scand. J. Statist. 6, 1979) at the family level `alpha`, in input
+/// order, with the level of each decision. `None` is a test that was not possible; it is outside
+/// the family.
 ///
-/// The levels make intervals that agree with the decisions. They do not make the intervals of
-/// rejected hypotheses hold jointly at `alpha` (Strassburger & Bretz, Statist. Med. 27, 2008): where
-/// that matters, take level 1 − alpha/m for all (Bonferroni).
+/// The levels give intervals that agree with the decisions. They do not make the intervals of
+/// rejected hypotheses hold jointly at `alpha` (Strassburger & Bretz, Statist. Med. 27, 2008). If
+/// you need that, use level 1 − alpha/m for all (Bonferroni).
 ///
 /// # Panics
 /// If `alpha` is not strictly between 0 and 1.
@@ -69,7 +69,7 @@ pub fn holm_decisions(p: &[Option<f64>], alpha: f64) -> Vec<Option<HolmDecision>
             alpha: level,
             family,
         });
-        // Those after the first that is not rejected share its level.
+        // Tests after the first unrejected one share its level.
         left -= usize::from(rejected);
     }
     let mut decisions = decisions.into_iter();
@@ -106,7 +106,8 @@ mod tests {
         let p = [Some(0.01), None, Some(0.04), Some(0.03), Some(0.005)];
         let decisions = holm_decisions(&p, 0.05);
         let read = |i: usize| decisions[i].map(|d| (d.adjusted_p, d.rejected, d.alpha, d.family));
-        // 0.005 ≤ 0.05/4 and 0.01 ≤ 0.05/3 are rejected; 0.03 > 0.05/2 and what follows are not.
+        // 0.005 ≤ 0.05/4 and 0.01 ≤ 0.05/3 are rejected; 0.03 > 0.05/2 and the tests after it are
+        // not.
         assert_eq!(read(4), Some((0.02, true, 0.05 / 4.0, 4)));
         assert_eq!(read(0), Some((0.03, true, 0.05 / 3.0, 4)));
         assert_eq!(read(3), Some((0.06, false, 0.025, 4)));

@@ -1,39 +1,39 @@
-//! Permutation tests of a difference of means: enumerated where feasible, else drawn.
+//! Permutation tests of a difference of means, enumerated where feasible, otherwise drawn.
 
 use rand_xoshiro::rand_core::Rng;
 
 use crate::random;
 use crate::sample::{Sample, sum};
 
-/// The result of a permutation test, two-sided.
+/// The result of a two-sided permutation test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PermutationTest {
-    /// The difference observed.
+    /// The observed difference.
     pub statistic: f64,
-    /// The p value: (extreme + 1)/(resamples + 1) when drawn, the exact share when enumerated.
+    /// The p value: (extreme + 1)/(resamples + 1) if drawn, the exact share if enumerated.
     pub p: f64,
-    /// The smallest p value that this many values can give: one arrangement and its mirror image, or
-    /// 1/(resamples + 1) where that is larger.
+    /// The smallest p value that this many values can give: one arrangement and its mirror image,
+    /// or 1/(resamples + 1) if that is larger.
     pub least: f64,
     /// Whether all arrangements were enumerated.
     pub exact: bool,
 }
 
-/// Up to how many differences all 2ⁿ signs are enumerated.
+/// The largest number of differences for which all 2ⁿ signs are enumerated.
 pub const MOST_SIGN_FLIPS: usize = 20;
 
-/// Up to how many ways to choose a group all of them are enumerated.
+/// The largest number of ways to choose a group that is enumerated.
 pub const MOST_CHOICES: u64 = 1_000_000;
 
-/// The slack within which two sums count as equal, as a share of the sum of all sizes: rounding is
-/// a thousand times smaller.
+/// The slack within which two sums count as equal, relative to the sum of all absolute values.
+/// Rounding is a thousand times smaller.
 const SLACK: f64 = 1e-12;
 
 /// Tests the mean of paired differences by flipping signs: enumerated for at most 20 differences,
-/// else `resamples` random arrangements. Within a block of a randomised design a flip is the other
-/// order of the two sides, so that the enumerated p holds whatever the distribution (Fisher, The
+/// otherwise with `resamples` random arrangements. Within a block of a randomised design, a flip is
+/// the other order of the two sides, so the enumerated p holds for any distribution (Fisher, The
 /// Design of Experiments, 1935, section 21). An arrangement counts if its mean is at least as far
-/// from 0 as the one observed, rounding aside. `None` without differences.
+/// from 0 as the observed one, up to rounding. `None` without differences.
 pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Option<PermutationTest> {
     let n = differences.len();
     let sample = Sample::new(differences.iter().copied()).ok()?;
@@ -47,7 +47,7 @@ pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Optio
         0.5_f64.powi(moved - 1)
     };
     if n <= MOST_SIGN_FLIPS {
-        // The first sign stays: the other half of the arrangements is the mirror image.
+        // The first sign is fixed: the other half of the arrangements is the mirror image.
         let (low, high) = values[1..].split_at((n - 1) / 2);
         let (low, high) = (signed_sums(low), signed_sums(high));
         let extreme = |far: &f64| {
@@ -66,7 +66,7 @@ pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Optio
     }
     let hits = random::chunks(resamples, seed, |rng, hits: &mut [bool]| {
         for hit in hits {
-            // A word of the stream gives 64 signs.
+            // A word of the stream yields 64 signs.
             *hit = sum(values
                 .chunks(64)
                 .flat_map(|part| flipped(part, rng.next_u64())))
@@ -77,12 +77,12 @@ pub fn sign_flip_test(differences: &[f64], resamples: usize, seed: u64) -> Optio
     Some(drawn(statistic, &hits, least))
 }
 
-/// Returns the size from which on a sum counts as extreme.
+/// Returns the absolute sum from which an arrangement counts as extreme.
 fn bound(observed: f64, values: &[f64]) -> f64 {
     observed.abs() - SLACK * values.iter().map(|v| v.abs()).sum::<f64>()
 }
 
-/// Returns the sums of the values under all signs; 0 alone for no value.
+/// Returns the sums of the values under all signs; only 0 if there are no values.
 pub(crate) fn signed_sums(values: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0];
     for value in values {
@@ -91,7 +91,7 @@ pub(crate) fn signed_sums(values: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// The values, those with a sign turned whose bit is set.
+/// Returns the values with the signs of the set bits flipped.
 fn flipped(values: &[f64], bits: u64) -> impl Iterator<Item = f64> {
     values
         .iter()
@@ -99,10 +99,10 @@ fn flipped(values: &[f64], bits: u64) -> impl Iterator<Item = f64> {
         .map(move |(i, v)| f64::from_bits(v.to_bits() ^ (bits >> i & 1) << 63))
 }
 
-/// Tests the difference of two means by exchanging labels: enumerated where there are at most 10⁶
-/// ways to choose the smaller group, else `resamples` random arrangements. An arrangement counts if
-/// its difference is at least as far from 0 as the one observed, rounding aside. `None` if either
-/// group is empty.
+/// Tests the difference of two means by exchanging labels: enumerated if there are at most 10⁶ ways
+/// to choose the smaller group, otherwise with `resamples` random arrangements. An arrangement
+/// counts if its difference is at least as far from 0 as the observed one, up to rounding. `None`
+/// if either group is empty.
 pub fn permutation_test_means(
     a: &[f64],
     b: &[f64],
@@ -115,7 +115,8 @@ pub fn permutation_test_means(
     );
     let statistic = first.mean() - second.mean();
     let pooled = Sample::new(a.iter().chain(b).copied()).ok()?;
-    // About the mean of all, the difference of means is the sum of one group times a constant.
+    // After centring on the overall mean, the difference of means is one group's sum times a
+    // constant.
     let centre = pooled.mean();
     let centred: Vec<f64> = pooled.values().iter().map(|v| v - centre).collect();
     let fewer = if a.len() <= b.len() { &first } else { &second };
@@ -150,14 +151,13 @@ pub(crate) fn choices(n: usize, k: usize) -> Option<u64> {
     let k = k.min(n - k) as u64;
     let mut all = 1_u64;
     for i in 0..k {
-        // The product of this many neighbours is divisible by their number.
+        // The product of this many consecutive numbers is divisible by their count.
         all = all.checked_mul(n as u64 - i)? / (i + 1);
     }
     Some(all)
 }
 
-/// Counts the choices of this many of the values whose sum, added to what was chosen before, is
-/// extreme.
+/// Counts the choices of `chosen` of the values whose sum, added to `before`, is extreme.
 fn extreme_choices(values: &[f64], chosen: usize, before: f64, bound: f64) -> u64 {
     if chosen == 0 {
         return u64::from(before.abs() >= bound);

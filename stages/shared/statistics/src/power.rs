@@ -1,6 +1,6 @@
-//! What a number of units can find: power, and the smallest detectable effect.
+//! What a number of units can detect: power and the smallest detectable effect.
 //!
-//! Effects are in standard deviations of the units' effects, so that a table of them needs no data.
+//! Effects are in standard deviations of the units' effects, so a table of them needs no data.
 
 use statrs::function::gamma::ln_gamma;
 
@@ -8,10 +8,10 @@ use crate::distribution::{
     chi_squared_upper, integral_points, normal_upper, root, student_critical,
 };
 
-/// Returns the chance that the two-sided t test of `n` units at level `alpha` finds a true mean of
-/// `effect` standard deviations: both tails of the noncentral t with n − 1 degrees of freedom and
-/// noncentrality effect·√n (Cohen, Statistical Power Analysis, 1988, chapter 2; as
-/// `power.t.test(strict = TRUE)` of R). `None` for fewer than two units.
+/// Returns the chance that the two-sided t test of `n` units at level `alpha` detects a true mean of `effect` standard
+/// deviations: both tails of the noncentral t with n − 1 degrees of freedom and noncentrality effect·√n (Cohen,
+/// Statistical Power Analysis, 1988, chapter 2; like `power.t.test(strict = TRUE)` in R). `None` for fewer than two
+/// units.
 ///
 /// # Panics
 /// If `alpha` is not strictly between 0 and 1.
@@ -24,9 +24,8 @@ pub fn power(n: usize, effect: f64, alpha: f64) -> Option<f64> {
     Some(test.at(effect * (n as f64).sqrt()))
 }
 
-/// Returns the smallest true mean, in standard deviations of the units' effects, that the
-/// two-sided t test of `n` units at level `alpha` finds with chance `power`. `None` for fewer than
-/// two units.
+/// Returns the smallest true mean, in standard deviations of the units' effects, that the two-sided t test of `n` units
+/// at level `alpha` detects with chance `power`. `None` for fewer than two units.
 ///
 /// # Panics
 /// If `alpha` or `power` is not strictly between 0 and 1, or `power` is not above `alpha`.
@@ -39,8 +38,8 @@ pub fn smallest_detectable(n: usize, alpha: f64, power: f64) -> Option<f64> {
     Some(shift / (n as f64).sqrt())
 }
 
-/// Returns the same in standard errors of the estimate, for a two-sided t test with `df` degrees of freedom: those of
-/// Welch's test, where the sides have units of their own. `None` for less than one degree of freedom.
+/// Returns the smallest detectable shift in standard errors of the estimate, for a two-sided t test with `df` degrees
+/// of freedom. Use those of Welch's test if each side has its own units. `None` for less than one degree of freedom.
 ///
 /// # Panics
 /// As [`smallest_detectable`].
@@ -62,9 +61,8 @@ pub fn smallest_detectable_shift(df: f64, alpha: f64, power: f64) -> Option<f64>
     Some(root(0.0, top, |effect| power - test.at(effect)))
 }
 
-/// Returns the upper confidence bound of a standard deviation seen over `n` units: what a plan takes
-/// from a short pilot. s·√((n − 1)/χ²), χ² the quantile of 1 − `level`. `None` for fewer than two
-/// units.
+/// Returns the upper confidence bound of a standard deviation observed over `n` units, which a plan takes from a short
+/// pilot: s·√((n − 1)/χ²), with χ² the quantile of 1 − `level`. `None` for fewer than two units.
 ///
 /// # Panics
 /// If `level` is not strictly between 0 and 1.
@@ -74,7 +72,7 @@ pub fn sd_upper_bound(sd: f64, n: usize, level: f64) -> Option<f64> {
         return None;
     }
     let df = (n - 1) as f64;
-    // The upper tail falls in x: it exceeds `level` below the quantile.
+    // The upper tail falls in x, and exceeds `level` below the quantile.
     let quantile = root(0.0, df + 40.0 + 20.0 * df.sqrt(), |x| {
         chi_squared_upper(x, df) - level
     });
@@ -85,10 +83,10 @@ fn probability(p: f64) {
     assert!(p > 0.0 && p < 1.0, "a level lies between 0 and 1, got {p}");
 }
 
-/// A two-sided t test, ready to be asked for its power.
+/// A two-sided t test with its power function.
 struct StudentPower {
     critical: f64,
-    /// Ratios u of the standard deviation seen to the true one, with their probabilities.
+    /// Ratios u of the observed to the true standard deviation, with their probabilities.
     spreads: Vec<(f64, f64)>,
 }
 
@@ -96,12 +94,12 @@ impl StudentPower {
     /// Prepares the test with `df` ≥ 1 degrees of freedom.
     fn new(df: f64, alpha: f64) -> Self {
         let critical = student_critical(alpha / 2.0, df);
-        // u² is a χ² over its degrees of freedom.
+        // u² is χ² over its degrees of freedom.
         let scale = (df / 2.0).ln() * (df / 2.0) - ln_gamma(df / 2.0) + std::f64::consts::LN_2;
         let density = |u: f64| (scale + (df - 1.0) * u.ln() - df * u * u / 2.0).exp();
         let reach = 10.0 / df.sqrt();
         let (low, high) = ((1.0 - reach).max(0.0), 1.0 + reach);
-        // The normal probability below turns within 1/critical.
+        // The normal probability below changes within 1/critical.
         let panels = ((high - low) * critical).ceil().clamp(24.0, 4_000.0) as usize;
         let spreads = integral_points(low, high, panels)
             .map(|(u, weight)| (u, weight * density(u)))
@@ -110,9 +108,9 @@ impl StudentPower {
         Self { critical, spreads }
     }
 
-    /// Returns the chance to reject at a true mean of `centre` standard errors: the noncentral t
-    /// is (Z + centre)/u, its tails the normal ones averaged over u (Johnson, Kotz & Balakrishnan,
-    /// Continuous Univariate Distributions 2, 1995, section 31.1).
+    /// Returns the chance to reject at a true mean of `centre` standard errors. The noncentral t is (Z + centre)/u; its
+    /// tails are the normal ones averaged over u (Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 2,
+    /// 1995, section 31.1).
     fn at(&self, centre: f64) -> f64 {
         let rejects = |(u, mass): &(f64, f64)| {
             let bound = self.critical * u;

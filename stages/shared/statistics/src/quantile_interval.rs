@@ -1,4 +1,4 @@
-//! Intervals of quantiles from order statistics, and when there is none.
+//! Intervals of quantiles from order statistics, and when they do not exist.
 
 use crate::bootstrap::Interval;
 use crate::distribution::binomial_cdf;
@@ -12,8 +12,8 @@ pub struct QuantileRanks {
     pub lower: usize,
     /// The rank of the upper end, from 1.
     pub upper: usize,
-    /// The chance that a continuous distribution's quantile lies between the two, at least the
-    /// level asked for.
+    /// The chance that a continuous distribution's quantile lies between the two; at least the
+    /// requested level.
     pub coverage: f64,
 }
 
@@ -22,18 +22,18 @@ pub struct QuantileRanks {
 pub struct QuantileInterval {
     /// The interval.
     pub interval: Interval,
-    /// The ranks it was read from.
+    /// The ranks of its ends.
     pub ranks: QuantileRanks,
 }
 
-/// Returns the ranks that bound the quantile of probability `p` among `n` independent values, each
-/// tail at most (1 − level)/2: the largest l with P(Bin(n, p) ≤ l − 1) ≤ tail and the smallest u
-/// with P(Bin(n, p) ≤ u − 1) ≥ 1 − tail (Conover, Practical Nonparametric Statistics, 1999, section
-/// 3.2). Where values depend on each other, `n` is their effective number
+/// Returns the ranks that bound the quantile of probability `p` among `n` independent values, with
+/// each tail at most (1 − level)/2: the largest l with P(Bin(n, p) ≤ l − 1) ≤ tail and the smallest
+/// u with P(Bin(n, p) ≤ u − 1) ≥ 1 − tail (Conover, Practical Nonparametric Statistics, 1999,
+/// section 3.2). For dependent values, `n` is their effective number
 /// ([`crate::effective_size_of_quantile`]).
 ///
 /// # Errors
-/// If a rank would lie outside 1 … n: so few values leave the quantile without a bound on one side.
+/// If a rank would lie outside 1 … n: too few values leave the quantile unbounded on one side.
 ///
 /// # Panics
 /// If `p` or `level` is not strictly between 0 and 1.
@@ -54,7 +54,7 @@ pub fn quantile_ranks(n: usize, p: f64, level: f64) -> Result<QuantileRanks, Ref
     }
     let tail = (1.0 - level) / 2.0;
     let below = |k: usize| binomial_cdf(k as u64, n as u64, p);
-    // The first count whose probability from below exceeds a share.
+    // The first count whose cumulative probability exceeds a share.
     let first = |share: f64, strictly: bool| {
         let (mut low, mut high) = (0, n);
         while low < high {
@@ -72,7 +72,7 @@ pub fn quantile_ranks(n: usize, p: f64, level: f64) -> Result<QuantileRanks, Ref
         }
         low
     };
-    // P(Bin ≤ l − 1) ≤ tail holds up to the count before the first beyond it.
+    // P(Bin ≤ l − 1) ≤ tail holds up to the count before the first beyond the tail.
     let (lower, upper) = (
         first(tail, true).max(1),
         (first(1.0 - tail, false) + 1).min(n),
@@ -96,8 +96,7 @@ pub fn quantile_interval(sample: &Sample, p: f64, level: f64) -> Result<Quantile
 }
 
 /// Returns the interval of the quantile of probability `p` of values that are worth `effective`
-/// independent ones: the ranks of this many, spread over all values, outwards.
-///
+/// independent ones. The ranks for this number are scaled to all values and rounded outwards.
 /// # Errors
 /// As [`quantile_ranks`], for the effective number.
 ///
@@ -113,7 +112,7 @@ pub fn quantile_interval_of(
     let effective = effective.min(n);
     let ranks = quantile_ranks(effective, p, level)?;
     let scale = n as f64 / effective as f64;
-    // The value before and the value after the share of the ranks.
+    // The value before and the value after the scaled ranks.
     let lower = (((ranks.lower - 1) as f64 * scale).floor() as usize + 1).min(n);
     let upper = ((ranks.upper as f64 * scale).ceil() as usize).clamp(1, n);
     let values = sample.values();
@@ -130,9 +129,9 @@ pub fn quantile_interval_of(
     })
 }
 
-/// Returns the least number of values that bound the quantile of probability `p` on both sides, each
-/// tail at most (1 − level)/2: pⁿ and (1 − p)ⁿ must both fit into a tail. At 95 %: 6 for the median,
-/// 36 for p90, 72 for p95, 368 for p99.
+/// Returns the smallest number of values that bound the quantile of probability `p` on both sides,
+/// with each tail at most (1 − level)/2. Both pⁿ and (1 − p)ⁿ must fit into a tail. At 95 %: 6 for
+/// the median, 36 for p90, 72 for p95, 368 for p99.
 ///
 /// # Panics
 /// If `p` or `level` is not strictly between 0 and 1.
@@ -140,7 +139,7 @@ pub fn least_for_quantile(p: f64, level: f64) -> usize {
     least_for_tail(p.max(1.0 - p), (1.0 - level) / 2.0)
 }
 
-/// Returns the least number of values whose largest bounds the quantile of probability `p` from
+/// Returns the smallest number of values whose maximum bounds the quantile of probability `p` from
 /// above with chance `level`: 59 for p95 and 299 for p99 at 95 %.
 ///
 /// # Panics
@@ -157,7 +156,7 @@ fn least_for_tail(p: f64, tail: f64) -> usize {
         );
     }
     let n = (tail.ln() / p.ln()).ceil();
-    // Rounding of the quotient of logarithms must not miss an exact power.
+    // Rounding in the quotient of logarithms must not miss an exact power.
     let n = if p.powf(n - 1.0) <= tail { n - 1.0 } else { n };
     n.max(1.0) as usize
 }
@@ -173,7 +172,7 @@ mod tests {
         let upper = [0.5, 0.9, 0.95, 0.99].map(|p| least_for_upper_bound(p, 0.95));
         assert_eq!(upper, [5, 29, 59, 299]);
         assert_eq!(least_for_quantile(0.1, 0.95), 36);
-        // Exactly a power: ½⁴ fits into a tail of 1/16.
+        // An exact power: ½⁴ fits into a tail of 1/16.
         assert_eq!(least_for_quantile(0.5, 0.875), 4);
     }
 

@@ -1,21 +1,21 @@
 //! Seeded random streams that do not depend on the number of threads.
 //!
-//! Work is cut into chunks of a fixed size; chunk `i` draws from xoshiro256++ (Blackman & Vigna, ACM
-//! TOMS 47, 2021), started from the seed and `i` through SplitMix64. Who computes a chunk, and
-//! when, decides nothing. Resampling needs speed and even draws, not secrecy.
+//! Work is cut into chunks of a fixed size. Chunk `i` draws from xoshiro256++ (Blackman & Vigna, ACM TOMS 47, 2021),
+//! seeded from the seed and `i` through SplitMix64. It does not matter which thread computes a chunk or when.
+//! Resampling needs speed and uniform draws, not secrecy.
 
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus as Stream};
 
-/// The generator behind every resampling procedure, as tables name it.
+/// The generator of every resampling procedure, as tables name it.
 pub const GENERATOR: &str = "xoshiro256++";
 
-/// How many resamples share one stream. Part of the definition: changing it changes results.
+/// The number of resamples that share one stream. It is part of the definition: changing it changes results.
 pub(crate) const CHUNK: usize = 250;
 
 /// Returns the stream of a chunk.
 pub(crate) fn stream(seed: u64, chunk: usize) -> Stream {
-    // The seed is mixed first: else chunk 1 of one seed would be chunk 0 of the next.
+    // Mix the seed first, or chunk 1 of one seed would be chunk 0 of the next.
     let mixed = SplitMix64::seed_from_u64(seed).next_u64();
     Stream::seed_from_u64(mixed.wrapping_add(chunk as u64))
 }
@@ -33,8 +33,8 @@ pub(crate) fn below(rng: &mut Stream, bound: usize) -> usize {
     (product >> 64) as usize
 }
 
-/// Standard normal values of simulated studies: each study has a stream of its own, which follows from
-/// a seed and the study's number.
+/// Standard normal values of simulated studies. Each study has its own stream, which follows from a seed and the
+/// study's number.
 #[derive(Debug)]
 pub struct Normals(Stream);
 
@@ -50,18 +50,19 @@ impl Normals {
     }
 }
 
-/// Returns a standard normal value: the quantile of a uniform one, so that one word gives one value.
+/// Returns a standard normal value: the quantile of a uniform one, so that one word yields one value.
 pub(crate) fn normal(rng: &mut Stream) -> f64 {
     let uniform = ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     crate::distribution::normal_quantile(uniform)
 }
 
-/// Dice of equal faces, as many of them from one word of the stream as fit (Brackett-Rozinsky &
-/// Lemire, Software: Practice and Experience 55, 2025): uniform and independent.
+/// Uniform, independent dice with equally many faces. One word of the stream yields as many rolls as fit
+/// (Brackett-Rozinsky & Lemire, Software: Practice and Experience 55, 2025).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dice {
     faces: u64,
-    /// Words whose last remainder is below are rejected, at most one in 256 (of a die with more than 2⁵⁶ faces more).
+    /// Words whose last remainder is below this are rejected: at most one in 256, or more for a die with more than 2⁵⁶
+    /// faces.
     threshold: u64,
 }
 
@@ -80,7 +81,7 @@ impl Dice {
         }
     }
 
-    /// How many dice one word gives: the product of their faces is at most 2⁵⁶.
+    /// The number of rolls per word: the product of their faces is at most 2⁵⁶.
     pub(crate) fn per_word(&self) -> u32 {
         match self.faces {
             0..=25 => 12,
@@ -94,7 +95,7 @@ impl Dice {
         }
     }
 
-    /// Returns the faces of the dice that one word gives, [`Dice::per_word`] of them.
+    /// Returns the rolls from one word, [`Dice::per_word`] of them.
     #[inline(always)]
     pub(crate) fn roll<const N: usize>(&self, rng: &mut Stream) -> [usize; N] {
         loop {
@@ -111,7 +112,7 @@ impl Dice {
     }
 }
 
-/// Makes `total` results, chunk by chunk, each with the stream of its own.
+/// Produces `total` results, chunk by chunk, each chunk with its own stream.
 pub(crate) fn chunks<T: Clone + Default + Send>(
     total: usize,
     seed: u64,
@@ -151,7 +152,7 @@ mod tests {
         let values = draws(3);
         let mean = values.iter().sum::<f64>() / 1e4;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 1e4;
-        // Four standard errors: 0.01 of the mean, √2/100 of the variance.
+        // Four standard errors: 0.01 for the mean, √2/100 for the variance.
         assert!(mean.abs() < 0.04 && (variance - 1.0).abs() < 0.057);
         assert_eq!(values, draws(3));
         assert_ne!(values[0], draws(4)[0]);

@@ -3,9 +3,9 @@
 /// Ranks of a list of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MidRanks {
-    /// The rank of each value, in the order given, from 1.
+    /// The rank of each value, in input order, from 1.
     pub ranks: Vec<f64>,
-    /// Σ (t³ − t) over the groups of t tied values: 0 without ties.
+    /// Σ (t³ − t) over the groups of t tied values; 0 without ties.
     pub tie_term: f64,
 }
 

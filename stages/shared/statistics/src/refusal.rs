@@ -1,29 +1,29 @@
-//! Why a procedure gives no result.
+//! Reasons why a procedure gives no result.
 
 use std::fmt;
 
-/// Why a procedure gives no result: its sentence goes beside the verdict `undecidable`.
+/// The reason why a procedure gives no result. Its sentence accompanies the verdict `undecidable`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Refusal {
     /// Fewer units of replication than the procedure needs.
     TooFewUnits {
         /// The number of units.
         n: usize,
-        /// The least number.
+        /// The smallest sufficient number.
         least: usize,
     },
     /// Fewer clusters than the procedure needs.
     TooFewClusters {
         /// The number of clusters.
         n: usize,
-        /// The least number.
+        /// The smallest sufficient number.
         least: usize,
     },
     /// Fewer systems, groups or strata than the procedure compares.
     TooFewGroups {
         /// The number of groups.
         n: usize,
-        /// The least number.
+        /// The smallest sufficient number.
         least: usize,
     },
     /// More units than the procedure enumerates.
@@ -33,7 +33,7 @@ pub enum Refusal {
         /// The largest number.
         most: usize,
     },
-    /// All units show the same effect: nothing says how far another would lie.
+    /// All units show the same effect, so the spread of other units is unknown.
     NoSpread {
         /// The number of units.
         n: usize,
@@ -50,21 +50,21 @@ pub enum Refusal {
     },
     /// A block, a launch or a stratum lacks values that the others have.
     Incomplete {
-        /// The position of the first such, from 0.
+        /// The position of the first incomplete one, from 0.
         at: usize,
     },
-    /// So few values do not bound the quantile on both sides.
+    /// Too few values to bound the quantile on both sides.
     QuantileUnbounded {
         /// The number of values.
         n: usize,
-        /// The least number.
+        /// The smallest sufficient number.
         least: usize,
         /// The probability of the quantile.
         probability: f64,
     },
-    /// A series that has not settled in its first half.
+    /// A series that does not settle in its first half.
     NoSteadyState {
-        /// The number of values that would have to go.
+        /// The number of values that would have to be cut.
         cut: usize,
         /// The number of values.
         n: usize,
@@ -73,7 +73,7 @@ pub enum Refusal {
     TooFewValues {
         /// The number of values.
         n: usize,
-        /// The least number.
+        /// The smallest sufficient number.
         least: usize,
     },
 }

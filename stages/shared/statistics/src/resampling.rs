@@ -1,4 +1,4 @@
-//! Bootstrap intervals whose resampling unit is not one value: clusters, and two groups.
+//! Bootstrap intervals whose resampling unit is not one value: clusters and two groups.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 
@@ -9,12 +9,11 @@ use crate::sample::Sample;
 use crate::urn::Urn;
 
 impl Bootstrap {
-    /// Returns the interval of the mean of all values when whole clusters are drawn: values
-    /// within a cluster (the repetitions of a cell, the requests of a run) are not independent,
-    /// so the cluster is the unit (Davison & Hinkley 1997, §3.8). The statistic of a resample is
-    /// the mean over all values of the clusters drawn. `None` for fewer than two clusters, an
-    /// empty cluster, a value that is not finite, or where the kind is undefined. The jackknife
-    /// of BCa leaves one cluster out.
+    /// Returns the interval of the mean of all values when whole clusters are drawn. Values within a cluster (the
+    /// repetitions of a cell, the requests of a run) are not independent, so the cluster is the unit (Davison & Hinkley
+    /// 1997, §3.8). The statistic of a resample is the mean over all values of the drawn clusters. `None` for fewer
+    /// than two clusters, an empty cluster, a value that is not finite, or an undefined kind. The jackknife of BCa
+    /// leaves one cluster out.
     ///
     /// # Panics
     /// If the level is not strictly between 0 and 1.
@@ -26,9 +25,9 @@ impl Bootstrap {
         })
     }
 
-    /// Returns the interval of the difference of two independent means, a − b, each group
-    /// resampled by itself. `None` if either has fewer than two values, or where the kind is
-    /// undefined. The jackknife of BCa leaves out one value of one group at a time.
+    /// Returns the interval of the difference of two independent means, a − b, with each group resampled separately.
+    /// `None` if either has fewer than two values, or for an undefined kind. The jackknife of BCa leaves out one value
+    /// of one group at a time.
     ///
     /// # Panics
     /// As [`Bootstrap::interval_of_clusters`].
@@ -51,10 +50,9 @@ impl Bootstrap {
         self.interval_from(mean_a - mean_b, distribution, jackknife)
     }
 
-    /// Returns the interval of the difference of two independent means, a − b, over all values of each
-    /// group, when whole clusters of each group are drawn by themselves. `None` as
-    /// [`Bootstrap::interval_of_clusters`] for either group. The jackknife of BCa leaves out one
-    /// cluster of one group at a time.
+    /// Returns the interval of the difference of two independent means, a − b, over all values of each group, with
+    /// whole clusters of each group drawn separately. `None` as in [`Bootstrap::interval_of_clusters`] for either
+    /// group. The jackknife of BCa leaves out one cluster of one group at a time.
     ///
     /// # Panics
     /// As [`Bootstrap::interval_of_clusters`].
@@ -78,7 +76,7 @@ impl Bootstrap {
     }
 }
 
-/// Fills in differences of the means of resamples: all of a are drawn, then all of b.
+/// Fills in differences of the means of resamples: first all draws of a, then all of b.
 fn difference(
     rng: &mut Stream,
     results: &mut [f64],
@@ -95,7 +93,7 @@ fn difference(
         .for_each(|(result, mean)| *result -= *mean);
 }
 
-/// The differences a − b without one unit of either, from the mean of each and its means without one.
+/// Returns the differences a − b without one unit of either group, from each group's mean and its leave-one-out means.
 fn without_one_of_either(
     (mean_a, without_a): (f64, Vec<f64>),
     (mean_b, without_b): (f64, Vec<f64>),
@@ -105,9 +103,9 @@ fn without_one_of_either(
     vec![of_a, of_b]
 }
 
-/// Clusters to be drawn whole.
+/// Clusters that are drawn whole.
 struct Clusters {
-    /// Sum and size of each, in an order that follows from them alone.
+    /// The sum and size of each cluster, in an order that depends only on them.
     units: Vec<[f64; 2]>,
     total: [f64; 2],
     urn: Urn<2>,
@@ -244,9 +242,9 @@ mod tests {
 
     #[test]
     fn every_kind_covers_the_true_mean_about_as_often_as_it_says() {
-        // 400 samples of 40 values of a skewed distribution (a product of two uniforms) of mean
-        // ¼. Binomial standard deviation at 0.94: 0.012; the bootstrap of 40 undercovers by about
-        // a hundredth, so the bounds are three and more of them away from 0.94.
+        // 400 samples of 40 values of a skewed distribution (a product of two uniforms) with mean ¼. The binomial
+        // standard deviation at 0.94 is 0.012, and the bootstrap of 40 undercovers by about a hundredth. So the bounds
+        // are at least three standard deviations away from 0.94.
         let mut covered = [0_usize; 4];
         for trial in 0..400_usize {
             let mut rng = random::stream(2024, trial);

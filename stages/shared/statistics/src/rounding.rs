@@ -1,18 +1,18 @@
-//! Values that were written down rounded: what that alone makes them vary.
+//! The variation that rounding alone gives to recorded values.
 //!
-//! Three blocks of 101 against 100, 102 against 101 and 103 against 102 have nearly one ratio: not
-//! because launches hardly vary, but because values between were rounded away. Without a floor their
-//! spread would make any difference certain.
+//! Three blocks of 101 against 100, 102 against 101 and 103 against 102 have nearly one ratio. The reason is not that
+//! launches barely vary, but that values in between were rounded away. Without a floor, their spread would make any
+//! difference certain.
 
-/// How many digits of the largest value are looked at.
+/// The number of digits of the largest value that are examined.
 const DIGITS: i32 = 9;
 
-/// The finest steps that are looked for besides powers of ten: so many from 0 to the largest value.
+/// The finest step considered besides powers of ten: this many steps from 0 to the largest value.
 const STEPS: f64 = 1e4;
 
-/// Returns the step of which all values are whole multiples: the largest power of ten, within nine digits of
-/// the largest value (1 for whole numbers, 0.01 for cents), or a larger step of any size, as 1/12 for shares
-/// of twelve requests. `None` if there is none, as for computed means, or every value is 0.
+/// Returns the step of which all values are whole multiples: the largest power of ten, within nine digits of the
+/// largest value (1 for whole numbers, 0.01 for cents), or a larger step of any size, such as 1/12 for shares of twelve
+/// requests. `None` if no step exists, as for computed means, or if every value is 0.
 pub fn resolution(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.into_iter().collect();
     match (digit(values.iter().copied()), step(&values)) {
@@ -33,7 +33,7 @@ fn step(values: &[f64]) -> Option<f64> {
         let (mut a, mut b) = (value.abs(), common);
         while b > zero {
             let rest = a % b;
-            // What misses a multiple by the last bits is one.
+            // A remainder of a few last bits counts as 0.
             (a, b) = (b, if b - rest < zero { 0.0 } else { rest });
         }
         common = a;
@@ -55,7 +55,7 @@ fn digit(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let first = largest.log10().floor() as i32;
     let multiple = |power: i32| {
         values.iter().all(|v| {
-            // Powers with a negative exponent are not exact: divide by them where they are.
+            // Powers with a negative exponent are not exact, so divide by the exact ones instead.
             let scaled = if power < 0 {
                 v * 10_f64.powi(-power)
             } else {
@@ -74,8 +74,7 @@ fn digit(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     })
 }
 
-/// Returns the standard deviation that rounding alone gives to the logarithm of a value. 0 for values that
-/// were not rounded.
+/// Returns the standard deviation that rounding alone gives to the logarithm of a value; 0 for unrounded values.
 pub fn rounding_of_logs(values: &[f64]) -> f64 {
     let Some(step) = resolution(values.iter().copied()) else {
         return 0.0;
@@ -85,15 +84,14 @@ pub fn rounding_of_logs(values: &[f64]) -> f64 {
     if error.is_finite() { error } else { 0.0 }
 }
 
-/// Returns the standard deviation that rounding alone gives to a value, in its unit. 0 for values that were
-/// not rounded.
+/// Returns the standard deviation that rounding alone gives to a value, in its unit; 0 for unrounded values.
 pub fn rounding_of_values(values: &[f64]) -> f64 {
     resolution(values.iter().copied()).map_or(0.0, |step| step / 12.0_f64.sqrt())
 }
 
-/// Returns the standard deviation that rounding alone gives to a log ratio a ÷ b of units (a, b):
-/// each side moves by an even share of its resolution, of variance resolution²/12 (Sheppard, Proc.
-/// London Math. Soc. 29, 1897). 0 for values that were not rounded.
+/// Returns the standard deviation that rounding alone gives to a log ratio a ÷ b of units (a, b). Each side moves
+/// uniformly by up to half its resolution, with variance resolution²/12 (Sheppard, Proc. London Math. Soc. 29, 1897). 0
+/// for unrounded values.
 pub fn rounding_of_ratios(units: &[(f64, f64)]) -> f64 {
     let Some(step) = resolution(units.iter().flat_map(|(a, b)| [*a, *b])) else {
         return 0.0;
@@ -103,8 +101,8 @@ pub fn rounding_of_ratios(units: &[(f64, f64)]) -> f64 {
     if error.is_finite() { error } else { 0.0 }
 }
 
-/// Returns the standard deviation that rounding alone gives to a difference a − b of units (a, b), in
-/// their unit. 0 for values that were not rounded.
+/// Returns the standard deviation that rounding alone gives to a difference a − b of units (a, b), in their unit; 0 for
+/// unrounded values.
 pub fn rounding_of_differences(units: &[(f64, f64)]) -> f64 {
     let step = resolution(units.iter().flat_map(|(a, b)| [*a, *b]));
     step.map_or(0.0, |step| step / 6.0_f64.sqrt())
@@ -134,7 +132,7 @@ mod tests {
         near(resolution([7.0 / 300.0, 11.0 / 300.0, 1.0]), 1.0 / 300.0);
         near(resolution([104.0, 108.0, 116.0]), 4.0);
         near(resolution([-0.75, 0.0, 0.5]), 0.25);
-        // What varies freely has no steps.
+        // Freely varying values have no steps.
         assert_eq!(
             resolution([1.0_f64.exp(), std::f64::consts::PI, 2.0_f64.sqrt()]),
             None

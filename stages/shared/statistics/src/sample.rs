@@ -6,17 +6,16 @@ use crate::exact_sum::exact_sum;
 
 /// A non-empty set of finite numbers, kept in ascending order.
 ///
-/// The order in which the values came is forgotten, so that every statistic of a sample is
-/// invariant under permutation to the last bit.
+/// The sample does not keep the input order, so every statistic is invariant under permutation to the last bit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     sorted: Vec<f64>,
 }
 
-/// Values that are not a sample.
+/// The reason why values are not a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleError {
-    /// There is no value.
+    /// There are no values.
     Empty,
     /// The value at this position is NaN or infinite.
     NotFinite(usize),
@@ -37,9 +36,9 @@ impl Sample {
     /// Makes a sample.
     ///
     /// # Errors
-    /// If there is no value, or one is NaN or infinite.
+    /// If there are no values, or one is NaN or infinite.
     pub fn new(values: impl IntoIterator<Item = f64>) -> Result<Self, SampleError> {
-        // Sorted as integers: several times as fast.
+        // Sorted as integers, which is several times as fast.
         let mut keys = keys(values.into_iter().collect())?;
         keys.sort_unstable();
         Ok(Self {
@@ -47,13 +46,13 @@ impl Sample {
         })
     }
 
-    /// Makes a sample of values that are finite and in ascending order, at least one.
+    /// Makes a sample from at least one finite value in ascending order.
     pub(crate) fn from_sorted(sorted: Vec<f64>) -> Self {
         debug_assert!(!sorted.is_empty() && sorted.is_sorted());
         Self { sorted }
     }
 
-    /// Returns the values in ascending order, to be used again.
+    /// Returns the values in ascending order, for reuse.
     pub(crate) fn into_values(self) -> Vec<f64> {
         self.sorted
     }
@@ -84,12 +83,12 @@ impl Sample {
         mean(self.sorted.iter().copied(), self.len()).clamp(self.min(), self.max())
     }
 
-    /// Returns the sample variance, divisor n − 1; `None` for one value.
+    /// Returns the sample variance with divisor n − 1; `None` for one value.
     pub fn variance(&self) -> Option<f64> {
         variance(self.sorted.iter().copied(), self.len(), self.mean())
     }
 
-    /// Returns the sample standard deviation, divisor n − 1; `None` for one value.
+    /// Returns the sample standard deviation with divisor n − 1; `None` for one value.
     pub fn std(&self) -> Option<f64> {
         self.variance().map(f64::sqrt)
     }
@@ -120,9 +119,9 @@ impl Sample {
     }
 }
 
-/// Where a quantile lies among sorted values: type 7.
+/// The place of a quantile among sorted values: type 7.
 pub(crate) struct Place {
-    /// The ranks it lies between, from 0.
+    /// The lower of the two ranks it lies between, from 0.
     pub(crate) low: usize,
     pub(crate) high: usize,
     weight: f64,
@@ -144,10 +143,10 @@ impl Place {
         }
     }
 
-    /// Interpolates between the values of its ranks.
+    /// Interpolates between the values at its ranks.
     pub(crate) fn between(&self, a: f64, b: f64) -> f64 {
         let weight = self.weight;
-        // As NumPy: from the nearer end, so that weight 1 gives b to the bit.
+        // Like NumPy, from the nearer end, so that weight 1 gives b to the bit.
         let value = if weight < 0.5 {
             a + (b - a) * weight
         } else {
@@ -157,13 +156,13 @@ impl Place {
     }
 }
 
-/// Returns the mean of `n` values. Rounding may move it out of their range: the mean of equal values is
-/// that value only after clamping.
+/// Returns the mean of `n` values, clamped to their range. Rounding could move it outside: only clamping makes the mean
+/// of equal values that value.
 pub(crate) fn mean(values: impl Iterator<Item = f64> + Clone, n: usize) -> f64 {
     exact_sum(values) / n as f64
 }
 
-/// Returns the variance of `n` values about their mean, divisor n − 1; `None` for one value.
+/// Returns the variance of `n` values about their mean, with divisor n − 1; `None` for one value.
 pub(crate) fn variance(
     values: impl Iterator<Item = f64> + Clone,
     n: usize,
@@ -172,11 +171,10 @@ pub(crate) fn variance(
     (n > 1).then(|| exact_sum(values.map(|v| (v - mean) * (v - mean))) / (n - 1) as f64)
 }
 
-/// Returns integers that are in the order of the values, with one zero only: else equal samples
-/// could differ in a bit.
+/// Returns integers in the order of the values. There is only one zero; otherwise equal samples could differ in a bit.
 ///
 /// # Errors
-/// If there is no value, or one is NaN or infinite.
+/// If there are no values, or one is NaN or infinite.
 pub(crate) fn keys(values: Vec<f64>) -> Result<Vec<i64>, SampleError> {
     if values.is_empty() {
         return Err(SampleError::Empty);
@@ -195,8 +193,7 @@ pub(crate) fn value(key: i64) -> f64 {
     f64::from_bits(flip(key).cast_unsigned())
 }
 
-/// Turns the bits of a double, as an integer, into an integer that is in its order (that of
-/// [`f64::total_cmp`]), and back.
+/// Maps the bits of a double, as an integer, to an integer in its order (that of [`f64::total_cmp`]), and back.
 fn flip(bits: i64) -> i64 {
     bits ^ (((bits >> 63).cast_unsigned() >> 1).cast_signed())
 }

@@ -2,9 +2,8 @@
 
 use crate::sample::{self, Place, SampleError};
 
-/// A non-empty set of finite numbers of which a few quantiles are wanted. Every statistic is that of a
-/// [`Sample`](crate::Sample) of the same values, to the bit, at a fraction of its cost where
-/// values are many.
+/// A non-empty set of finite numbers for computing a few quantiles. Every statistic equals that of a
+/// [`Sample`](crate::Sample) of the same values, to the bit, at a fraction of its cost if there are many values.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Integers in the order of the values.
@@ -17,7 +16,7 @@ impl Selection {
     /// Takes the values.
     ///
     /// # Errors
-    /// If there is no value, or one is NaN or infinite.
+    /// If there are no values, or one is NaN or infinite.
     pub fn new(values: Vec<f64>) -> Result<Self, SampleError> {
         let keys = sample::keys(values)?;
         let ends = keys.iter().fold((i64::MAX, i64::MIN), |(low, high), k| {
@@ -50,7 +49,7 @@ impl Selection {
         self.most
     }
 
-    /// Returns the arithmetic mean, and the sample standard deviation, divisor n − 1; `None` for one value.
+    /// Returns the arithmetic mean and the sample standard deviation (divisor n − 1; `None` for one value).
     pub fn mean_and_std(&self) -> (f64, Option<f64>) {
         let mean = sample::mean(self.values(), self.len()).clamp(self.least, self.most);
         (
@@ -66,9 +65,9 @@ impl Selection {
         (count(|v, value| v < value), count(|v, value| v == value))
     }
 
-    /// Returns the quantiles of the given probabilities, type 7 of Hyndman & Fan (1996) as
-    /// [`Sample::quantile`](crate::Sample::quantile): the wanted ranks are selected, each within what the
-    /// others have left of it (Hoare's FIND). The values are rearranged.
+    /// Returns the quantiles of the given probabilities, type 7 of Hyndman & Fan (1996) like
+    /// [`Sample::quantile`](crate::Sample::quantile). The wanted ranks are selected one by one, each within the range
+    /// that the others leave (Hoare's FIND). The values are rearranged.
     ///
     /// # Panics
     /// If a probability is outside \[0, 1\] or NaN.
@@ -92,9 +91,9 @@ impl Selection {
     }
 }
 
-/// Brings the keys of the given ranks, ascending, to their places; the first key has the rank `first`.
+/// Moves the keys of the given ascending ranks to their places. The first key has the rank `first`.
 fn select(keys: &mut [i64], first: usize, ranks: &[usize]) {
-    // The one nearest the middle first: it leaves the least to search for the others.
+    // The one nearest the middle goes first: it leaves the least to search for the others.
     let middle = first + keys.len() / 2;
     let Some(at) = (0..ranks.len()).min_by_key(|at| ranks[*at].abs_diff(middle)) else {
         return;
@@ -136,7 +135,7 @@ mod tests {
             let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
             let sorted: Vec<f64> = probabilities.iter().map(|p| sample.quantile(*p)).collect();
             prop_assert_eq!(bits(&selection.quantiles(&probabilities)), bits(&sorted));
-            // After rearranging, too.
+            // Also after rearranging.
             let (mean, std) = selection.mean_and_std();
             prop_assert_eq!(mean.to_bits(), sample.mean().to_bits());
             prop_assert_eq!(std.map(f64::to_bits), sample.std().map(f64::to_bits));

@@ -1,24 +1,23 @@
-//! Looking repeatedly: intervals that hold at every look, and levels for looks planned beforehand.
+//! Repeated looks: intervals that hold at every look, and levels for looks planned in advance.
 //!
-//! A plain 5 % t test looked at after each of 3 to 20 blocks finds something in 23 % of nulls.
+//! A plain 5 % t test at each of 3 to 20 blocks reports an effect in 23 % of nulls.
 
 use crate::bootstrap::Interval;
 use crate::distribution::{integral_points, normal_upper, root, student_two_sided};
 use crate::refusal::Refusal;
 use crate::unit::UnitEffect;
 
-/// The variance of the effects, in standard deviations squared, that the anytime interval is best
-/// for. It is fixed before the first look.
+/// The variance of the effects, in squared standard deviations, for which the anytime interval is optimal. It is fixed
+/// before the first look.
 pub const ANYTIME_SPREAD: f64 = 10.0;
 
-/// The least number of units for a look.
+/// The smallest number of units for a look.
 pub const LEAST_LOOK: usize = 3;
 
-/// Returns the critical t of the anytime interval of `n` units at level `alpha`: the t confidence
-/// sequence with the right-Haar prior on the scale and N(0, spread) on the effect in standard
-/// deviations (Lai, Ann. Statist. 4, 1976; Wang & Ramdas, Electron. J. Statist. 19, 2025). With
-/// r = 1 + n·spread and B = (r/α²)^(1/n): t² = (n − 1)(B − 1)/(1 − B/r). `None` where B ≥ r: so few
-/// units can never decide, and for fewer than two units.
+/// Returns the critical t of the anytime interval of `n` units at level `alpha`: the t confidence sequence with the
+/// right-Haar prior on the scale and N(0, spread) on the effect in standard deviations (Lai, Ann. Statist. 4, 1976;
+/// Wang & Ramdas, Electron. J. Statist. 19, 2025). With r = 1 + n·spread and B = (r/α²)^(1/n): t² = (n − 1)(B − 1)/(1 −
+/// B/r). `None` if B ≥ r, because this few units can never decide, and for fewer than two units.
 ///
 /// # Panics
 /// If `alpha` is not strictly between 0 and 1 or `spread` is not above 0.
@@ -33,8 +32,8 @@ pub fn anytime_critical(n: usize, spread: f64, alpha: f64) -> Option<f64> {
     (b < r).then(|| ((size - 1.0) * (b - 1.0) / (1.0 - b / r)).sqrt())
 }
 
-/// Returns the interval of the mean effect that holds at every look together with chance
-/// 1 − `alpha`, for independent normal effects.
+/// Returns the interval of the mean effect that holds at all looks jointly with chance 1 − `alpha`, for independent
+/// normal effects.
 ///
 /// # Errors
 /// If there are fewer than three units.
@@ -52,9 +51,8 @@ pub fn anytime_interval(effect: &UnitEffect, spread: f64, alpha: f64) -> Result<
     })
 }
 
-/// Returns the level at which a t test of `n` units, looked at once, has the critical t of the anytime
-/// interval at `alpha`: what the anytime interval costs at this look. `None` where so few units can
-/// never decide.
+/// Returns the level at which a single t test of `n` units has the critical t of the anytime interval at `alpha`: the
+/// cost of the anytime interval at this look. `None` if this few units can never decide.
 ///
 /// # Panics
 /// If `alpha` is not strictly between 0 and 1.
@@ -63,8 +61,8 @@ pub fn anytime_level(n: usize, alpha: f64) -> Option<f64> {
     Some(student_two_sided(critical, (n - 1) as f64))
 }
 
-/// Returns the e-value of "the mean is `value`": at 1/α or more it is rejected at α, whatever the
-/// number of looks before. √(1/r)·((1 + t²/(n − 1))/(1 + t²/(r(n − 1))))^(n/2).
+/// Returns the e-value of "the mean is `value`". At 1/α or more, it is rejected at α, however many looks came before.
+/// √(1/r)·((1 + t²/(n − 1))/(1 + t²/(r(n − 1))))^(n/2).
 ///
 /// # Panics
 /// If `spread` is not above 0.
@@ -85,7 +83,7 @@ fn check(spread: f64, alpha: f64) {
     );
 }
 
-/// How planned looks share the level.
+/// How planned looks divide the level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spending {
     /// The same level at every look (Pocock, Biometrika 64, 1977).
@@ -98,10 +96,9 @@ pub enum Spending {
 /// The largest number of planned looks.
 pub const MOST_LOOKS: usize = 20;
 
-/// Returns the two-sided level of each of this many equally spaced looks, which together keep
-/// `alpha`. Compare the *p value of the t test* with it, not t with a normal quantile: with looks
-/// at 3, 6 and 9 units the p values keep 5.5 % (Pocock) and 5.3 % (O'Brien–Fleming), the raw
-/// comparison 20 % and 16 %.
+/// Returns the two-sided level of each of this many equally spaced looks, which together keep `alpha`. Compare it with
+/// the *p value of the t test*, not t with a normal quantile. With looks at 3, 6 and 9 units, the p values keep 5.5 %
+/// (Pocock) and 5.3 % (O'Brien–Fleming); the raw comparison gives 20 % and 16 %.
 ///
 /// # Panics
 /// If `looks` is not between 1 and 20 or `alpha` is not strictly between 0 and 1.
@@ -125,12 +122,11 @@ pub fn look_levels(spending: Spending, looks: usize, alpha: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Returns the chance that a sum of standard normals S ever has |S_k| ≥ z_k·√k: the density of the
-/// sums that have not crossed, carried from look to look (Armitage, McPherson & Rowe, JRSS A 132,
-/// 1969).
+/// Returns the chance that a sum of standard normals S ever has |S_k| ≥ z_k·√k. It carries the density of the sums that
+/// have not crossed from look to look (Armitage, McPherson & Rowe, JRSS A 132, 1969).
 fn crossing(z: &[f64]) -> f64 {
     let density = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    // Points, weights and densities of the sums that are left.
+    // Points, weights and densities of the remaining sums.
     let mut left: Vec<(f64, f64)> = vec![(0.0, 1.0)];
     for (look, z) in z.iter().enumerate() {
         let bound = z * ((look + 1) as f64).sqrt();

@@ -1,60 +1,60 @@
-//! One level for all tables of a study: weighted Holm along the tree of what is part of what.
+//! One level for all tables of a study: weighted Holm along the tree of wholes and parts.
 
 use std::collections::BTreeMap;
 
 use crate::HolmDecision;
 
-/// The share of the level that is kept for tests that are parts of others. Without it, effects that cancel
-/// in the whole could never be found in its parts.
+/// The share of the level reserved for tests that are parts of others. Without it, effects that cancel in the whole
+/// could never be found in its parts.
 const FOR_PARTS: f64 = 0.08;
 
-/// The share of a rejected test's level that goes to the other tests of its group; the rest goes to its parts.
+/// The share of a rejected test's level that passes to the other tests of its group. The rest passes to its parts.
 const TO_THE_GROUP: f64 = 0.6;
 
-/// From so many tests on, those that reach the level of a step are rejected together: that only makes the
-/// levels written down for some of them smaller.
+/// From this many tests on, tests that reach the level of a step are rejected together. This only lowers the recorded
+/// levels of some of them.
 const ONE_BY_ONE: usize = 2_000;
 
-/// A test of a study that has several tables.
+/// A test in a study with several tables.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SharedTest {
     /// The p value.
     pub p: f64,
-    /// The level that its table asks for, at most that of the study.
+    /// The level that its table requests, at most that of the study.
     pub alpha: f64,
     /// The number of its table.
     pub table: usize,
-    /// The position of the test whose values this one takes a part of: it comes before it, or after it, and the
-    /// chain of these ends.
+    /// The position of the test whose values this one takes a part of. It may come before or after this test. Chains of
+    /// parts must end.
     pub part_of: Option<usize>,
-    /// Whether the test that this one is part of has an effect only where one of its parts in this table has:
-    /// its effect is a mean of theirs. The parts of one test in one table agree on it.
+    /// Whether the whole has an effect only if one of its parts in this table has: its effect is a mean of theirs. The
+    /// parts of one test in one table agree on this.
     pub makes_up: bool,
 }
 
-/// The tests of one table that are parts of one test, or of none.
+/// The tests of one table that are parts of the same test, or of none.
 type Group = Vec<usize>;
 
-/// The parts of a test in one table, which make it up and have no parts themselves: one of them has an effect if it has.
+/// The parts in one table that make up a test and have no parts themselves. If the test has an effect, one of them has.
 struct MadeUp {
     whole: usize,
     parts: Group,
 }
 
-/// Which test is part of which.
+/// The relation of tests to their parts.
 struct Tree<'a> {
     tests: &'a [SharedTest],
-    /// The groups of tests that are part of no other, a group for each table.
+    /// The groups of tests that are not parts, one group per table.
     roots: Vec<Group>,
     /// The groups of the parts of each test.
     parts: Vec<Vec<Group>>,
-    /// The parts of each table that has some.
+    /// The parts in each table that has parts.
     reserved: Vec<Group>,
-    /// What is made up of its parts, by the table of the parts.
+    /// The tests made up of their parts, by the table of the parts.
     made_up: BTreeMap<usize, Vec<MadeUp>>,
-    /// The tests, parts before what they are part of.
+    /// The tests, each part before its whole.
     upward: Vec<usize>,
-    /// Tables that have a share, and no test here.
+    /// The number of tables that have a share but no test here.
     others: usize,
 }
 
@@ -117,18 +117,17 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// How many of a table's parts cannot be true if what is rejected is false: one of each test that is rejected,
-    /// is made up of its parts there, and of which none is rejected.
+    /// Returns how many of a table's parts cannot be true if the rejected hypotheses are false. There is one for each
+    /// rejected test that is made up of its parts there, as long as none of these is rejected.
     fn impossible(&self, table: usize, rejected: &[bool]) -> usize {
         let at = self.made_up.get(&table).map_or(&[][..], Vec::as_slice);
         let waits = |m: &&MadeUp| rejected[m.whole] && m.parts.iter().all(|p| !rejected[*p]);
         at.iter().filter(waits).count()
     }
 
-    /// Returns the share of the level of each test that is not rejected, given those that are. It depends on
-    /// the set of the rejected alone and grows with it, and where that set can be the one of all false hypotheses,
-    /// the shares add up to at most 1: so Bonferroni's inequality holds the level at that set, and with it at every
-    /// smaller one.
+    /// Returns the share of the level of each unrejected test, given the rejected ones. It depends only on the set of
+    /// rejected tests and grows with it. If that set can be exactly the false hypotheses, the shares add up to at most
+    /// 1. So Bonferroni's inequality keeps the level at that set, and at every smaller one.
     fn shares(&self, rejected: &[bool]) -> Vec<f64> {
         let mut step = Shares {
             rejected,
@@ -158,7 +157,7 @@ impl<'a> Tree<'a> {
         step.shares
     }
 
-    /// Divides a share among groups in which something is left, and as many others.
+    /// Divides a share among the groups that are not settled and `others` further ones.
     fn divide(&self, groups: &[Group], others: usize, share: f64, step: &mut Shares<'_>) {
         let open = |group: &&Group| group.iter().any(|t| !step.settled[*t]);
         let open: Vec<&Group> = groups.iter().filter(open).collect();
@@ -168,14 +167,14 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Divides the share of a group: the rejected pass theirs on, in part to the others, in part downward.
+    /// Divides the share of a group. Rejected tests pass theirs on, partly to the others, partly downward.
     fn within(&self, group: &Group, share: f64, step: &mut Shares<'_>) {
         let of = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {
             group.iter().copied().filter(|t| keep(*t)).collect()
         };
         let left = of(&|t| !step.rejected[t]);
         let open = of(&|t| step.rejected[t] && !step.settled[t]);
-        // Where the group makes up a test that is false, not all of it can be true.
+        // If the group makes up a false test, its parts cannot all be true.
         let last = left.len() == group.len() && left.len() > 1;
         let makes_up = |t: &usize| self.tests[*t].makes_up && self.parts[*t].is_empty();
         let impossible = usize::from(last && left.iter().all(makes_up));
@@ -198,25 +197,25 @@ impl<'a> Tree<'a> {
 /// One step of the procedure.
 struct Shares<'a> {
     rejected: &'a [bool],
-    /// Rejected, and all its parts, too.
+    /// Tests that are rejected together with all their parts.
     settled: Vec<bool>,
     shares: Vec<f64>,
 }
 
-/// Returns the decisions on all tests of a study, so that the chance of any false rejection is at most the
-/// largest `alpha` among them, and among tests of a smaller one at most that.
+/// Returns the decisions on all tests of a study. The chance of any false rejection is at most the largest `alpha`
+/// among them, and among tests with a smaller one at most that one.
 ///
-/// Each table whose tests are part of no other has an equal share of the level, and each test an equal share of its
-/// table's. A rejected test passes its share on: six tenths to the others of its group, four to its parts, all
-/// to one where the other is settled; what a table no longer needs goes to the other tables. 8 % are kept
-/// for parts whose whole is not rejected. Where the parts of a rejected test make it up, not all of them can be without an
-/// effect, and the level is divided among one less (Shaffer, J. Amer. Statist. Assoc. 81, 1986). With one table, and no
-/// parts, this is Holm's procedure. It is a sequentially
-/// rejective, weighted Bonferroni procedure (Bretz, Maurer, Brannath & Posch, Statist. Med. 28, 2009; Goeman & Solari,
-/// Ann. Statist. 38, 2010; parts after their whole, Meinshausen, Biometrika 95, 2008). As with [`holm_decisions`](crate::holm_decisions), the interval at the level of a decision
-/// excludes no effect exactly where it rejects.
+/// Each table whose tests are not parts has an equal share of the level, and each test an equal share of its table's. A
+/// rejected test passes its share on: six tenths to the others of its group and four tenths to its parts, or everything
+/// to one if the other is settled. What a table no longer needs goes to the other tables. 8 % are reserved for parts
+/// whose whole is not rejected. If the parts of a rejected test make it up, not all of them can be without an effect,
+/// and the level is divided by one less (Shaffer, J. Amer. Statist. Assoc. 81, 1986). With one table and no parts, this
+/// is Holm's procedure. It is a sequentially rejective, weighted Bonferroni procedure (Bretz, Maurer, Brannath & Posch,
+/// Statist. Med. 28, 2009; Goeman & Solari, Ann. Statist. 38, 2010; for parts after their whole, Meinshausen,
+/// Biometrika 95, 2008). As with [`holm_decisions`](crate::holm_decisions), the interval at the level of a decision
+/// excludes no effect exactly if it rejects.
 ///
-/// `others` tables have an equal share, and no test here; that share is the second value.
+/// `others` tables have an equal share but no test here; that share is the second value.
 ///
 /// # Panics
 /// If a level is not strictly between 0 and 1, or a test is part of itself.
@@ -236,7 +235,7 @@ pub fn shared_decisions(tests: &[SharedTest], others: usize) -> (Vec<HolmDecisio
         (1.0 - kept) / tables as f64
     };
     let most = tests.iter().map(|t| t.alpha).fold(0.0, f64::max);
-    // A table that asks for less takes part with p values that are larger by as much.
+    // A table that requests less takes part with proportionally larger p values.
     let scaled: Vec<f64> = tests.iter().map(|t| t.p * (most / t.alpha)).collect();
     let mut rejected = vec![false; tests.len()];
     let mut decisions: Vec<Option<HolmDecision>> = vec![None; tests.len()];
@@ -274,7 +273,7 @@ pub fn shared_decisions(tests: &[SharedTest], others: usize) -> (Vec<HolmDecisio
             rejected[test] = true;
         }
     }
-    // What is not rejected was decided by the shares at the end.
+    // Unrejected tests were decided by the final shares.
     let decided = |(test, decision): (usize, Option<HolmDecision>)| {
         let decision = decision.expect("every test is decided");
         match &last {
@@ -339,7 +338,7 @@ mod tests {
             test(0.02, 0, None),
             test(0.03, 1, None),
         ];
-        // 0.01 ≤ 0.05/4; then 0.02 ≤ 0.05/2; then all of 0.05 is left for the other table.
+        // 0.01 ≤ 0.05/4, then 0.02 ≤ 0.05/2; then all of 0.05 remains for the other table.
         close(
             &read(&tests),
             &[(true, 0.0125), (true, 0.025), (true, 0.05)],
@@ -350,7 +349,7 @@ mod tests {
 
     #[test]
     fn parts_wait_for_their_whole_and_then_inherit_its_level() {
-        // A whole with two parts, and a second whole without any.
+        // A whole with two parts, and a second whole without parts.
         let wholes = |p: f64| [test(p, 0, None), test(0.9, 0, None)];
         let parts = [test(0.004, 1, Some(0)), test(0.9, 1, Some(0))];
         let (reserve, own) = (0.004, 0.023);
@@ -363,8 +362,8 @@ mod tests {
             (false, reserve / 2.0),
         ];
         close(&read(&tests), &waiting);
-        // Rejected at 0.023, the first whole passes 0.6 of it to the second one; the part of 0.004 then has
-        // 0.002 + 0.2 · 0.023, and passes that on to its sister.
+        // Rejected at 0.023, the first whole passes 0.6 of it to the second one. The part with p 0.004 then has 0.002 +
+        // 0.2 · 0.023, and passes that on to its sibling.
         tests[0].p = 0.02;
         let mut inherited = [
             (true, own),
@@ -373,10 +372,10 @@ mod tests {
             (false, reserve + 0.4 * own),
         ];
         close(&read(&tests), &inherited);
-        // Two parts that make up a whole with an effect are not both without one: each has all that is left.
+        // Two parts that make up a whole with an effect cannot both lack one, so each has everything that is left.
         inherited[2].1 = reserve + 0.4 * own;
         close(&read(&making_up(&tests)), &inherited);
-        // A part far enough below its reserve is rejected without its whole.
+        // A part far enough below its reserve is rejected even if its whole is not.
         tests[0].p = 0.9;
         tests[2].p = 0.0019;
         assert!(read(&tests)[2].0);
@@ -392,7 +391,7 @@ mod tests {
         assert!(decisions[1].adjusted_p > 0.01 && decisions[1].alpha <= 0.01);
     }
 
-    /// Tests with parts, two levels deep at most.
+    /// Tests with parts, at most two levels deep.
     fn trees() -> impl Strategy<Value = Vec<SharedTest>> {
         let one = (
             0.0..0.2_f64,
@@ -404,7 +403,7 @@ mod tests {
             let mut tests: Vec<SharedTest> = Vec::new();
             for (i, (p, table, whole, part)) in drawn.into_iter().enumerate() {
                 let whole = (part && i > 0).then(|| whole.index(i));
-                // A part lies in another table than its whole.
+                // A part lies in a different table from its whole.
                 let table = whole.map_or(table, |w| tests[w].table + 1 + table);
                 tests.push(test(p, table, whole));
             }
@@ -412,7 +411,8 @@ mod tests {
         })
     }
 
-    /// Whether these can be all false hypotheses, if every test with parts in a table is made up of those.
+    /// Returns whether these can be exactly the false hypotheses, if every test with parts in a table is made up of
+    /// them.
     fn can_be_all(tests: &[SharedTest], rejected: &[bool]) -> bool {
         let tree = Tree::new(tests, 0);
         let holds = |(whole, groups): (usize, &Vec<Group>)| {

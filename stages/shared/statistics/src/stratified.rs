@@ -1,13 +1,13 @@
-//! Rank tests over several short series at once, each compared only with itself.
+//! Rank tests over several short series at once. Each series is compared only with itself.
 //!
-//! They answer "does it drift?" and "is the first part slower?" for many cells together, where
-//! no single cell has rows enough to tell.
+//! They answer "does it drift?" and "is the first part slower?" for many cells together, when no
+//! single cell has enough rows.
 
 use crate::distribution::normal_upper;
 use crate::ranks::mid_ranks;
 use crate::wilcoxon::Method;
 
-/// Up to how many pairs of values the exact distribution is computed.
+/// The largest number of pairs of values for which the exact distribution is computed.
 const EXACT_PAIRS: usize = 2_000;
 
 /// The result of a test for trend.
@@ -19,14 +19,15 @@ pub struct Trend {
     pub p: f64,
     /// The smallest p value that series of these lengths can give.
     pub least: f64,
-    /// Exact without ties and up to 2,000 pairs, else normal with tie and continuity correction.
+    /// Exact without ties and up to 2,000 pairs, otherwise normal with tie and continuity
+    /// correction.
     pub method: Method,
 }
 
-/// Tests whether values tend to rise or to fall along each of several series: the seasonal
-/// Kendall test (Hirsch, Slack & Smith 1982, Water Resources Research 18, 107); with one series
-/// the Mann–Kendall test. Under the hypothesis every order within a series is equally likely.
-/// `None` if no series has two different values.
+/// Tests whether values tend to rise or to fall along each of several series: the seasonal Kendall
+/// test (Hirsch, Slack & Smith 1982, Water Resources Research 18, 107), or with one series the
+/// Mann–Kendall test. Under the hypothesis, every order within a series is equally likely. `None`
+/// if no series has two different values.
 pub fn kendall_trend(series: &[Vec<f64>]) -> Option<Trend> {
     let (mut s, mut pairs, mut variance, mut tied) = (0_i64, 0_usize, 0.0, false);
     for values in series {
@@ -73,8 +74,8 @@ pub fn kendall_trend(series: &[Vec<f64>]) -> Option<Trend> {
     })
 }
 
-/// Returns the chance of each total number of inversions in random orders of these lengths: the
-/// convolution of uniform distributions on 0 … i − 1 for every place i of every series.
+/// Returns the probability of each total number of inversions in random orders of these lengths:
+/// the convolution of uniform distributions on 0 … i − 1 for every place i of every series.
 fn inversions(lengths: &[usize]) -> Vec<f64> {
     let mut chances = vec![1.0];
     for places in lengths.iter().flat_map(|n| 2..=*n) {
@@ -85,7 +86,7 @@ fn inversions(lengths: &[usize]) -> Vec<f64> {
             if at >= places {
                 window -= chances.get(at - places).copied().unwrap_or(0.0);
             }
-            // What is left of a window that has emptied is rounding.
+            // What remains of an emptied window is rounding.
             *slot = f64::max(window, 0.0) / places as f64;
         }
         chances = next;
@@ -100,14 +101,14 @@ pub struct StratifiedRanks {
     pub z: f64,
     /// The two-sided p value, from the normal distribution.
     pub p: f64,
-    /// How many strata had something to compare.
+    /// The number of strata with something to compare.
     pub strata: usize,
 }
 
-/// Tests whether the first group's values tend to be larger, each stratum ranked by itself:
-/// van Elteren's test (1960, Bull. Inst. Int. Statist. 37, 351), rank sums weighted by
-/// 1/(N + 1), variances corrected for ties. The normal approximation wants a handful of strata.
-/// `None` if no stratum has two different values in two non-empty groups.
+/// Tests whether the first group's values tend to be larger, with each stratum ranked separately:
+/// van Elteren's test (1960, Bull. Inst. Int. Statist. 37, 351), with rank sums weighted by 1/(N +
+/// 1) and variances corrected for ties. The normal approximation needs a handful of strata. `None`
+/// if no stratum has two different values in two non-empty groups.
 pub fn van_elteren(strata: &[(Vec<f64>, Vec<f64>)]) -> Option<StratifiedRanks> {
     let (mut sum, mut variance, mut used) = (0.0, 0.0, 0);
     for (a, b) in strata
@@ -138,10 +139,10 @@ pub fn van_elteren(strata: &[(Vec<f64>, Vec<f64>)]) -> Option<StratifiedRanks> {
     })
 }
 
-/// Returns which hypotheses of a family can be rejected at all, by the smallest p value each can
-/// give: Tarone's family (1990, Biometrics 46, 515). With K the smallest number for which at
-/// most K hypotheses can reach α/K, only those enter, and a correction over these K keeps
-/// the chance of any false rejection at α.
+/// Returns which hypotheses of a family can be rejected at all, from the smallest p value that each
+/// can give: Tarone's family (1990, Biometrics 46, 515). With K the smallest number for which at
+/// most K hypotheses can reach α/K, only those enter. A correction over these K keeps the chance of
+/// any false rejection at α.
 pub fn tarone_family(least: &[f64], alpha: f64) -> Vec<bool> {
     let within = |k: usize| least.iter().filter(|p| **p <= alpha / k as f64).count();
     let k = (1..=least.len().max(1))

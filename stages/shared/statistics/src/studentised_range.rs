@@ -1,4 +1,4 @@
-//! The range of several standard normals: what the largest difference of mean ranks is compared with.
+//! The range of several standard normals, the reference for the largest difference of mean ranks.
 
 use crate::distribution::{integral, normal_cdf, root};
 

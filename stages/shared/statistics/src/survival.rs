@@ -1,17 +1,17 @@
-//! Values of which some are only known to be larger than a bound: the product-limit estimator.
+//! The product-limit estimator for values of which some are only known to exceed a bound.
 
 /// One step of a survival curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// A value at which at least one observation ended.
     pub at: f64,
-    /// How many were at or beyond it.
+    /// The number of observations at or beyond it.
     pub at_risk: usize,
-    /// How many ended there.
+    /// The number of observations that ended there.
     pub ended: usize,
-    /// The estimated share beyond it.
+    /// The estimated share of values beyond it.
     pub survival: f64,
-    /// Greenwood's standard error of that share; 0 where nobody is left.
+    /// Greenwood's standard error of that share; 0 if no observation remains.
     pub std_error: f64,
 }
 
@@ -20,17 +20,17 @@ pub struct Step {
 pub struct Survival {
     /// The steps, ascending.
     pub steps: Vec<Step>,
-    /// The number of values seen in full.
+    /// The number of fully observed values.
     pub observed: usize,
-    /// The number of values known only to be larger.
+    /// The number of values only known to be larger.
     pub censored: usize,
-    /// The largest value, seen in full or not.
+    /// The largest value, fully observed or not.
     pub largest: f64,
 }
 
-/// Returns the estimate from values seen in full and bounds that a value exceeded; `None`
-/// without any, or with one that is not finite. A value equal to a bound ended before it, by
-/// the usual convention.
+/// Returns the estimate from observed values and from bounds that values exceeded; `None` if there
+/// are none, or one is not finite. By the usual convention, a value equal to a bound ended before
+/// it.
 pub fn kaplan_meier(observed: &[f64], censored: &[f64]) -> Option<Survival> {
     let mut all: Vec<(f64, bool)> = observed
         .iter()
@@ -74,10 +74,10 @@ pub fn kaplan_meier(observed: &[f64], censored: &[f64]) -> Option<Survival> {
 }
 
 impl Survival {
-    /// Returns the smallest value beyond which at most the share 1 − `p` lies; `None` if the
-    /// estimate does not come down that far: then only [`Survival::largest`] is known, as a
-    /// lower bound. (statsmodels asks for *less* than 1 − p, so that on a step exactly at
-    /// 1 − p it answers the next one.)
+    /// Returns the smallest value beyond which at most the share 1 − `p` lies. Returns `None` if
+    /// the estimate does not fall that far; then only [`Survival::largest`] is known, as a lower
+    /// bound. (statsmodels requires *less* than 1 − p, so on a step exactly at 1 − p it returns the
+    /// next one.)
     ///
     /// # Panics
     /// If `p` is not strictly between 0 and 1.
@@ -86,7 +86,7 @@ impl Survival {
             p > 0.0 && p < 1.0,
             "a probability lies strictly between 0 and 1, got {p}"
         );
-        // A product of shares may miss 1 − p by its rounding.
+        // By rounding, a product of shares may miss 1 − p.
         self.steps
             .iter()
             .find(|s| s.survival <= 1.0 - p + 1e-12)

@@ -43,7 +43,7 @@ pub struct StudentTest {
     pub p: f64,
 }
 
-/// Tests whether the mean of paired differences is 0; `None` for fewer than two differences or
+/// Tests whether the mean of paired differences is 0; `None` for fewer than two differences, or for
 /// differences without spread.
 pub fn paired_t(differences: &Sample) -> Option<StudentTest> {
     let std = differences.std()?;
@@ -54,8 +54,8 @@ pub fn paired_t(differences: &Sample) -> Option<StudentTest> {
     Some(student(t, (differences.len() - 1) as f64))
 }
 
-/// Tests whether two independent groups have the same mean, variances not assumed equal
-/// (Welch 1947); `None` if a group has one value or neither has spread.
+/// Tests whether two independent groups have the same mean, without assuming equal variances (Welch
+/// 1947); `None` if a group has one value or neither group has spread.
 pub fn welch_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
     let (u, v) = (
         a.variance()? / a.len() as f64,
@@ -69,8 +69,8 @@ pub fn welch_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
     Some(student(t, df))
 }
 
-/// Tests whether two independent groups have the same mean, variances assumed equal (Student
-/// 1908); `None` with fewer than three values in all or without spread.
+/// Tests whether two independent groups have the same mean, assuming equal variances (Student
+/// 1908); `None` with fewer than three values in total or without spread.
 pub fn pooled_t(a: &Sample, b: &Sample) -> Option<StudentTest> {
     let (n, m) = (a.len() as f64, b.len() as f64);
     let df = n + m - 2.0;
@@ -99,28 +99,28 @@ fn student(t: f64, df: f64) -> StudentTest {
 /// The result of a Mann–Whitney U test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MannWhitney {
-    /// U of the first group: the number of pairs in which its value is larger, ties count ½.
+    /// U of the first group: the number of pairs in which its value is larger; ties count ½.
     pub u: f64,
     /// The two-sided p value.
     pub p: f64,
     /// The smallest p value that groups of these sizes and ties can give.
     pub least: f64,
-    /// Exact where the counting takes at most 2·10⁷ additions (two groups of 40, or 8 and 400),
-    /// else normal with tie correction.
+    /// Exact if the counting takes at most 2·10⁷ additions (two groups of 40, or 8 and 400),
+    /// otherwise normal with tie correction.
     pub method: Method,
 }
 
-/// Up to how many additions the exact distribution of U is computed.
+/// The largest number of additions for the exact distribution of U.
 const EXACT_ADDITIONS: usize = 20_000_000;
 
 /// Tests whether values of one group tend to be larger than those of the other; `None` if all
 /// values are equal.
 ///
-/// Exact where feasible: every choice of the first group among the mid-ranks observed is equally
-/// likely, ties included, and p is the share of choices whose U lies at least as far from its mean
-/// n·m/2 as the one observed (Lehmann, Nonparametrics, 1975, section 1.4; as `coin::wilcox_test`).
-/// Beyond, normal with tie correction, as
-/// `scipy.stats.mannwhitneyu(method="asymptotic")`. `continuity` matters only there.
+/// Exact where feasible: every choice of the first group among the observed mid-ranks is equally
+/// likely, ties included. p is the share of choices whose U lies at least as far from its mean
+/// n·m/2 as the observed one (Lehmann, Nonparametrics, 1975, section 1.4; like
+/// `coin::wilcox_test`). Otherwise normal with tie correction, like
+/// `scipy.stats.mannwhitneyu(method="asymptotic")`. Only this case uses `continuity`.
 pub fn mann_whitney_u(a: &Sample, b: &Sample, continuity: Continuity) -> Option<MannWhitney> {
     let (n, m) = (a.len(), b.len());
     let pooled: Vec<f64> = a.values().iter().chain(b.values()).copied().collect();
@@ -132,7 +132,7 @@ pub fn mann_whitney_u(a: &Sample, b: &Sample, continuity: Continuity) -> Option<
     if variance <= 0.0 {
         return None;
     }
-    // The smaller group is chosen: U of the other is n·m less this one.
+    // Count the choices of the smaller group: U of the other is n·m minus this one.
     let (fewer, u_of_fewer) = if n <= m { (n, u) } else { (m, product - u) };
     let top = fewer * (2 * (n + m) + 1 - fewer);
     if top.saturating_mul(fewer * (n + m)) <= EXACT_ADDITIONS {
@@ -159,8 +159,8 @@ pub fn mann_whitney_u(a: &Sample, b: &Sample, continuity: Continuity) -> Option<
     })
 }
 
-/// Returns P(|U − E| ≥ |u − E|) of a random choice of `chosen` of the ranks, and the least value
-/// that this can take.
+/// Returns P(|U − E| ≥ |u − E|) of a random choice of `chosen` of the ranks, and the smallest
+/// possible value of it.
 fn exact_u(ranks: &[f64], chosen: usize, u: f64) -> (f64, f64) {
     let chances = choice_sums(ranks, chosen);
     // Twice the rank sum of the choice; its mean is chosen·(N + 1), a whole number.
@@ -184,19 +184,20 @@ fn exact_u(ranks: &[f64], chosen: usize, u: f64) -> (f64, f64) {
     (beyond(seen.abs_diff(centre)), beyond(farthest))
 }
 
-/// Returns the chance of each doubled sum of `chosen` mid-ranks drawn without replacement: counted
-/// by recurrence, built up by probability so that nothing overflows.
+/// Returns the probability of each doubled sum of `chosen` mid-ranks drawn without replacement. The
+/// recurrence works on probabilities so that nothing overflows.
 fn choice_sums(ranks: &[f64], chosen: usize) -> Vec<f64> {
     let mut whole: Vec<usize> = ranks.iter().map(|r| doubled(*r)).collect();
     whole.sort_unstable();
     let top: usize = whole[whole.len() - chosen..].iter().sum();
-    // By how many were chosen so far.
+    // Indexed by the number chosen so far.
     let mut chances = vec![vec![0.0_f64; top + 1]; chosen + 1];
     chances[0][0] = 1.0;
     for (seen, rank) in whole.iter().enumerate() {
         for size in (1..=chosen.min(seen + 1)).rev() {
             let (fewer, more) = chances.split_at_mut(size);
-            // Of all ways to choose `size` of the first seen + 1, the share with this one.
+            // Among all ways to choose `size` of the first seen + 1, the share that includes this
+            // one.
             let with = size as f64 / (seen + 1) as f64;
             for (sum, chance) in more[0].iter_mut().enumerate().rev() {
                 let before = if sum >= *rank {

@@ -1,9 +1,8 @@
-//! Effects of units of replication: the one place where a verdict comes from.
+//! Effects of units of replication, the only source of verdicts.
 //!
-//! A unit is what was started anew and could have come out otherwise: a block with one launch of
-//! each side. It contributes one number, a log ratio or a difference; requests and cells within it
-//! are averaged before. Interval, p and equivalence come from the same t, so that they cannot
-//! disagree.
+//! A unit is something that was started independently and could have come out otherwise: a block with one launch of
+//! each side. It contributes one number, a log ratio or a difference. Requests and cells within it are averaged first.
+//! Interval, p and equivalence come from the same t, so they cannot disagree.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +13,19 @@ use crate::power;
 use crate::refusal::{Refusal, all_finite};
 use crate::sample::Sample;
 
-/// The least number of units for an interval. With two the t interval is 12.7 standard errors wide
-/// either way and says nothing.
+/// The smallest number of units for an interval. With two, the t interval extends 12.7 standard errors either way and
+/// is useless.
 pub const LEAST_UNITS: usize = 3;
 
-/// The least number of clusters for an interval over their means: the first at which an effect of
-/// two standard deviations of the clusters is found with chance 80 % (2.1 with four, 3.3 with three).
-/// The interval itself holds with fewer: see docs/statistics.md for the simulation.
+/// The smallest number of clusters for an interval over their means. It is the first at which an effect of two standard
+/// deviations of the clusters is found with chance 80 % (2.1 with four, 3.3 with three). The interval itself is valid
+/// with fewer: see docs/statistics.md for the simulation.
 pub const LEAST_CLUSTERS: usize = 5;
 
-/// Below this share of the largest effect a standard deviation is rounding.
+/// A standard deviation below this share of the largest effect is rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// The mean effect of independent units, with what is needed for intervals, tests and bounds.
+/// The mean effect of independent units, with everything that intervals, tests and bounds need.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitEffect {
     /// The number of units.
@@ -35,7 +34,7 @@ pub struct UnitEffect {
     pub mean: f64,
     /// The standard deviation of the effects, divisor n − 1; above 0.
     pub sd: f64,
-    /// Where the standard deviation comes from.
+    /// The source of the standard deviation.
     pub spread: Spread,
     /// The standard error of the mean.
     pub error: f64,
@@ -45,36 +44,35 @@ pub struct UnitEffect {
     pub t: f64,
     /// The two-sided p value of "the mean is 0", from Student's t.
     pub p: f64,
-    /// The two-sided p value from all sign flips, up to 20 units: exact under a randomised design
-    /// whatever the distribution, and never below 2^(1 − n).
+    /// The two-sided p value from all sign flips, up to 20 units. It is exact under a randomised design for any
+    /// distribution, and never below 2^(1 − n).
     pub sign_flip_p: Option<f64>,
 }
 
-/// Where a standard deviation comes from.
+/// The source of a standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// From the units.
     Seen,
     /// From the units and the rounding of their values.
     WithRounding,
-    /// Pooled over several systems, or added up over two comparisons.
+    /// Pooled over several systems, or summed over two comparisons.
     Combined,
 }
 
-/// Returns the mean effect of units, or why it cannot be judged.
+/// Returns the mean effect of units, or the reason why it cannot be judged.
 ///
 /// # Errors
-/// If there are fewer than three units, a value is not finite, or all units show the same effect:
-/// a spread of 0 would give p = 0.
+/// If there are fewer than three units, a value is not finite, or all units show the same effect. A spread of 0 would
+/// give p = 0.
 pub fn unit_effect(effects: &[f64]) -> Result<UnitEffect, Refusal> {
     unit_effect_rounded(effects, 0.0)
 }
 
-/// Returns the mean effect of units whose values were rounded, which by itself makes the effects
-/// vary by `rounding` (a standard deviation, [`crate::rounding_of_ratios`]): its variance is added to
-/// the one seen, which rounding may have hidden. Without it, whole numbers near 100 that vary by 1 %
-/// make 24 % of null studies of ten metrics in three blocks falsely *different*; the price is a wider
-/// interval where rounding is as coarse as the spread.
+/// Returns the mean effect of units whose values were rounded. Rounding by itself makes the effects vary by `rounding`
+/// (a standard deviation, [`crate::rounding_of_ratios`]). Its variance is added to the observed one, which rounding may
+/// have hidden. Without it, whole numbers near 100 that vary by 1 % make 24 % of null studies of ten metrics in three
+/// blocks falsely *different*. The price is a wider interval if rounding is as coarse as the spread.
 ///
 /// # Errors
 /// As [`unit_effect`].
@@ -105,11 +103,10 @@ pub fn unit_effect_rounded(effects: &[f64], rounding: f64) -> Result<UnitEffect,
     Ok(effect)
 }
 
-/// Returns the log ratios ln(a ÷ b) of units (a, b): 0 means no difference, and a ratio has an
-/// interval that stays above 0.
+/// Returns the log ratios ln(a ÷ b) of units (a, b). 0 means no difference, and the interval of a ratio stays above 0.
 ///
 /// # Errors
-/// If a value is not finite or not above 0.
+/// If a value is not finite or not positive.
 pub fn log_ratios(units: &[(f64, f64)]) -> Result<Vec<f64>, Refusal> {
     let ratio = |(at, (a, b)): (usize, &(f64, f64))| {
         if !(a.is_finite() && b.is_finite()) {
@@ -123,9 +120,9 @@ pub fn log_ratios(units: &[(f64, f64)]) -> Result<Vec<f64>, Refusal> {
     units.iter().enumerate().map(ratio).collect()
 }
 
-/// Returns the mean of the effects that share a unit, in the order of the units: strata that share
-/// an anchor, or cells of one launch, are not independent and become one number. With them comes how
-/// many effects each unit had: units of unlike composition are not comparable.
+/// Returns the mean of the effects that share a unit, in the order of the units. Strata that share an anchor, or cells
+/// of one launch, are not independent and become one number. Also returns the number of effects per unit, because units
+/// of different composition are not comparable.
 pub fn average_within<K: Ord>(
     effects: impl IntoIterator<Item = (K, f64)>,
 ) -> BTreeMap<K, Averaged> {
@@ -141,20 +138,20 @@ pub fn average_within<K: Ord>(
     units.into_iter().map(averaged).collect()
 }
 
-/// The effects of one unit, averaged.
+/// The averaged effects of one unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Averaged {
     /// Their mean.
     pub mean: f64,
-    /// How many there were.
+    /// The number of effects.
     pub n: usize,
 }
 
-/// Returns the effect over clusters (hosts, days): the effects of a cluster are averaged, and the
-/// clusters are the units, so that df is clusters − 1. Clusters weigh the same whatever their size.
+/// Returns the effect over clusters (hosts, days). The effects of a cluster are averaged and the clusters are the
+/// units, so df is clusters − 1. Clusters have equal weight regardless of size.
 ///
 /// # Errors
-/// If there are fewer than five clusters, one is empty, or as [`unit_effect`].
+/// If there are fewer than five clusters, a cluster is empty, or as [`unit_effect`].
 pub fn cluster_effect(clusters: &[Vec<f64>]) -> Result<UnitEffect, Refusal> {
     let (n, least) = (clusters.len(), LEAST_CLUSTERS);
     if n < least {
@@ -174,10 +171,10 @@ pub fn cluster_effect(clusters: &[Vec<f64>]) -> Result<UnitEffect, Refusal> {
     unit_effect(&means)
 }
 
-/// Returns the effect of a over b when each was compared with the same anchor in *other* units:
-/// a's effect less b's, the variances added, degrees of freedom after Satterthwaite (Biometrics
-/// Bulletin 2, 1946). Where both were compared with the anchor in the same blocks, take their
-/// difference within each block instead: it is direct, and narrower.
+/// Returns the effect of a over b when each was compared with the same anchor in *different* units: a's effect minus
+/// b's, with the variances added and degrees of freedom after Satterthwaite (Biometrics Bulletin 2, 1946). If both were
+/// compared with the anchor in the same blocks, take their difference within each block instead: it is direct and
+/// narrower.
 pub fn indirect_effect(a: &UnitEffect, b: &UnitEffect) -> UnitEffect {
     let (u, v) = (a.error * a.error, b.error * b.error);
     let df = (u + v).powi(2) / (u * u / a.df + v * v / b.df);
@@ -202,7 +199,7 @@ impl UnitEffect {
         }
     }
 
-    /// Returns mean ± t·error: it excludes 0 exactly where p < 1 − level.
+    /// Returns mean ± t·error. It excludes 0 exactly if p < 1 − level.
     ///
     /// # Panics
     /// If `level` is not strictly between 0 and 1.
@@ -228,9 +225,9 @@ impl UnitEffect {
         student_upper((value - self.mean) / self.error, self.df)
     }
 
-    /// Tests whether the mean lies strictly between two margins: two one-sided t tests, each at
-    /// `alpha`, which is the interval of level 1 − 2·alpha (Schuirmann, J. Pharmacokinet.
-    /// Biopharm. 15, 1987). For a margin of a ratio, ±ln(1 + margin).
+    /// Tests whether the mean lies strictly between two margins: two one-sided t tests, each at `alpha`, which is
+    /// equivalent to the interval of level 1 − 2·alpha (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987). For a margin
+    /// of a ratio, use ±ln(1 + margin).
     ///
     /// # Panics
     /// If the lower margin is not below the upper, or `alpha` is not between 0 and ½.
@@ -244,8 +241,8 @@ impl UnitEffect {
         }
     }
 
-    /// Returns the smallest true mean that as many units with this spread find with chance `power` at level `alpha`,
-    /// in the unit of the effects: with this standard error and these degrees of freedom.
+    /// Returns the smallest true mean that as many units with this spread detect with chance `power` at level `alpha`,
+    /// in the unit of the effects. It uses this standard error and these degrees of freedom.
     ///
     /// # Panics
     /// As [`crate::smallest_detectable`].
@@ -254,13 +251,13 @@ impl UnitEffect {
         factor.map_or(f64::INFINITY, |factor| factor * self.error)
     }
 
-    /// Returns what a regression gate says.
+    /// Returns the verdict of a regression gate.
     ///
     /// # Panics
     /// If the gate's alpha is not between 0 and ½.
     pub fn regression(&self, gate: &RegressionGate) -> Regression {
         let interval = self.interval(1.0 - 2.0 * gate.alpha);
-        // As worsening: above 0 is worse.
+        // In terms of worsening: above 0 is worse.
         let (low, high, p_worse, p_fine) = match gate.worse {
             Worse::Higher => (
                 interval.low,
@@ -291,7 +288,7 @@ impl UnitEffect {
     }
 }
 
-/// Returns the margin on the scale of log ratios of a relative margin: ln(1 + margin).
+/// Returns a relative margin on the scale of log ratios: ln(1 + margin).
 pub fn log_margin(margin: f64) -> f64 {
     margin.ln_1p()
 }
@@ -310,35 +307,34 @@ pub struct Equivalence {
 /// Which direction of a metric is worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worse {
-    /// A higher value, as of a latency.
+    /// A higher value, as for a latency.
     Higher,
-    /// A lower value, as of a throughput.
+    /// A lower value, as for a throughput.
     Lower,
 }
 
-/// A gate against regressions, one-sided.
+/// A one-sided gate against regressions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegressionGate {
-    /// Which direction is worse.
+    /// The direction that is worse.
     pub worse: Worse,
-    /// The gate passes where the upper bound of the worsening is below this, in the unit of the
-    /// effects; 0 or more.
+    /// The gate passes if the upper bound of the worsening is below this, in the unit of the effects; 0 or more.
     pub allowed: f64,
-    /// The gate fails where the lower bound of the worsening is above this: 0 for any worsening,
-    /// `allowed` for one that matters.
+    /// The gate fails if the lower bound of the worsening is above this: 0 for any worsening, `allowed` for a relevant
+    /// one.
     pub fails_above: f64,
     /// The one-sided level of both bounds.
     pub alpha: f64,
 }
 
-/// What a gate can say.
+/// The possible outcomes of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateOutcome {
     /// The worsening is below what is allowed.
     Pass,
     /// There is a worsening.
     Fail,
-    /// The units do not tell.
+    /// The units do not decide.
     NotJudged,
 }
 
@@ -351,7 +347,7 @@ pub struct Regression {
     pub p_worse: f64,
     /// The p value of "the worsening is at least `allowed`".
     pub p_fine: f64,
-    /// What the bounds say.
+    /// The outcome according to the bounds.
     pub outcome: GateOutcome,
 }
 

@@ -1,18 +1,18 @@
-//! Drawing with replacement, as many units as there are: one resample of a bootstrap.
+//! Drawing with replacement as many units as there are: one resample of a bootstrap.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 
 use crate::random::{self, Dice};
 
-/// Up to how many units pairs of them are drawn at once: a table of all pairs (128 KiB for sums of
-/// one number) takes half the draws and half the look-ups.
+/// The largest number of units for which pairs are drawn at once. A table of all pairs (128 KiB for sums of one number)
+/// halves the draws and the look-ups.
 const PAIRED: usize = 128;
 
-/// Units to draw from, each of `W` numbers that are added up.
+/// Units to draw from. Each holds `W` numbers that are summed.
 #[derive(Debug)]
 pub(crate) struct Urn<const W: usize> {
     units: Vec<[f64; W]>,
-    /// The sum of units `i` and `j` at `i · n + j`; the units themselves if they are many.
+    /// The sum of units `i` and `j` at `i · n + j`, or the units themselves if there are many.
     table: Vec<[f64; W]>,
     dice: Dice,
 }
@@ -32,10 +32,9 @@ impl<const W: usize> Urn<W> {
         Self { units, table, dice }
     }
 
-    /// Makes resamples, each of as many units, drawn with replacement, as there are, and returns their
-    /// sums. Each is added up in an order that follows from the draws alone: the n-th die of each
-    /// word in the n-th accumulator, so that no addition waits for the one before it, then these in
-    /// order.
+    /// Draws resamples and returns their sums. Each resample draws as many units as there are, with replacement. The
+    /// order of addition follows only from the draws: the n-th die of each word goes to the n-th accumulator, so that
+    /// no addition waits for the one before it; then the accumulators are added in order.
     pub(crate) fn totals(&self, rng: &mut Stream, totals: &mut [[f64; W]]) {
         let (units, table) = (self.units.as_slice(), self.table.as_slice());
         let add = |sum: &mut [f64; W], drawn| {
@@ -54,8 +53,7 @@ impl<const W: usize> Urn<W> {
         });
     }
 
-    /// Makes one resample of those that [`Urn::totals`] adds up: `each` gets the position of
-    /// each unit drawn.
+    /// Draws one of the resamples that [`Urn::totals`] adds up. `each` receives the position of each drawn unit.
     pub(crate) fn draw(&self, rng: &mut Stream, mut each: impl FnMut(usize)) {
         let n = self.units.len();
         let add = |(): &mut (), drawn| match drawn {
@@ -133,7 +131,7 @@ impl<const W: usize> Urn<W> {
     }
 }
 
-/// What a draw gives: a face of the dice, an entry of the table; or one unit.
+/// The result of a draw: a face of the dice, which is an entry of the table, or one unit.
 #[derive(Clone, Copy)]
 enum Drawn {
     Face(usize),
@@ -148,7 +146,7 @@ fn plus<const W: usize>(a: [f64; W], b: [f64; W]) -> [f64; W] {
 mod tests {
     use super::*;
 
-    /// How often each of `n` units is drawn in so many resamples.
+    /// Returns how often each of `n` units is drawn in this many resamples.
     fn counts(n: usize, resamples: usize) -> Vec<u32> {
         let urn = Urn::new((0..n).map(|i| [i as f64]).collect());
         let (mut rng, mut counts) = (random::stream(7, 0), vec![0; n]);
@@ -161,7 +159,7 @@ mod tests {
     #[test]
     fn the_totals_are_those_of_the_units_drawn() {
         for n in [2, 3, 11, 25, 128, 129, 1_000, 2_000] {
-            // Whole numbers: their sums are exact in any order.
+            // Whole numbers, so their sums are exact in any order.
             let urn = Urn::new((0..n).map(|i| [f64::from(i), 1.0]).collect());
             let (mut one, mut other) = (random::stream(1, 2), random::stream(1, 2));
             let mut totals = [[0.0; 2]; 20];
@@ -177,10 +175,10 @@ mod tests {
 
     #[test]
     fn every_unit_is_drawn_once_a_resample_on_average() {
-        // Enough units for each number of dice a word can give.
+        // Numbers of units that cover each number of dice per word.
         for n in [3, 5, 11, 25, 48, 128, 129, 700, 2_400, 16_400] {
-            // Each count is nearly Poisson with mean 400,000 ÷ n, chi-squared divided by its degrees
-            // of freedom nearly normal about 1.
+            // Each count is nearly Poisson with mean 400,000 ÷ n, so chi-squared divided by its degrees of freedom is
+            // nearly normal about 1.
             let resamples = 400_000 / n;
             let expected = resamples as f64;
             let squared = |c: u32| (f64::from(c) - expected).powi(2) / expected;
@@ -194,8 +192,8 @@ mod tests {
 
     #[test]
     fn units_drawn_after_each_other_have_nothing_in_common() {
-        // 5 units: pairs (of one table entry) and words of 12 dice; 130: one unit at a time. Of the
-        // equally likely pairs of neighbouring draws within a resample each comes as often.
+        // 5 units: pairs (of one table entry) and words of 12 dice; 130: one unit at a time. All pairs of neighbouring
+        // draws within a resample are equally likely.
         for n in [5, 130] {
             let urn = Urn::new((0..n).map(|i| [i as f64]).collect());
             let (mut rng, mut counts, mut pairs) = (random::stream(3, 0), vec![0_u32; 25], 0_u32);
@@ -212,7 +210,7 @@ mod tests {
                 .iter()
                 .map(|c| (f64::from(*c) - expected).powi(2) / expected)
                 .sum();
-            // 24 degrees of freedom: above 70 once in 10⁶ times.
+            // 24 degrees of freedom: the statistic is above 70 once in 10⁶ times.
             assert!(chi < 70.0, "{n} units: {chi}");
         }
     }

@@ -3,11 +3,11 @@
 use crate::distribution::normal_upper;
 use crate::ranks::mid_ranks;
 
-/// The largest number of non-zero differences for which the exact distribution is used: the work
-/// grows with its cube, and the normal approximation is good to three digits there.
+/// The largest number of non-zero differences for which the exact distribution is used. The work
+/// grows with its cube, and the normal approximation is accurate to three digits there.
 const EXACT_LIMIT: usize = 200;
 
-/// What becomes of differences that are 0.
+/// The treatment of differences that are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ZeroHandling {
     /// Discarded before ranking (Wilcoxon 1945).
@@ -33,18 +33,18 @@ impl ZeroHandling {
 /// Whether the normal approximation moves the statistic by ½ towards its mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Continuity {
-    /// It does not.
+    /// No correction.
     None,
-    /// It does.
+    /// The statistic moves by ½.
     #[default]
     Corrected,
 }
 
-/// Which distribution gave the p value.
+/// The distribution behind a p value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// The exact null distribution: all arrangements of the values observed, ties and zeros among
-    /// them.
+    /// The exact null distribution: all arrangements of the observed values, including ties and
+    /// zeros.
     Exact,
     /// The normal approximation with tie correction.
     Normal,
@@ -79,24 +79,24 @@ pub struct Wilcoxon {
     pub n_nonzero: usize,
     /// The smallest p value that this many non-zero differences can give, 2^(1 − n), at most 1.
     pub least: f64,
-    /// Which distribution was used: exact for at most 200 non-zero differences.
+    /// The distribution used: exact for at most 200 non-zero differences.
     pub method: Method,
 }
 
 impl Wilcoxon {
-    /// Returns min(W₊, W₋), the statistic SciPy reports for the two-sided test.
+    /// Returns min(W₊, W₋), the statistic that SciPy reports for the two-sided test.
     pub fn statistic(&self) -> f64 {
         self.w_plus.min(self.w_minus)
     }
 }
 
-/// Tests whether paired differences are symmetric about 0. `None` if there is no difference, all
+/// Tests whether paired differences are symmetric about 0. `None` if there are no differences, all
 /// are 0, or one is not finite.
 ///
-/// Exact for at most 200 non-zero differences: every assignment of signs to the mid-ranks observed
-/// is equally likely, so that ties and zeros need no approximation (Lehmann, Nonparametrics, 1975,
-/// section 3.2; Pratt, JASA 54, 1959). Beyond, normal with tie correction, as
-/// `scipy.stats.wilcoxon(method="asymptotic")`. `continuity` matters only there.
+/// Exact for at most 200 non-zero differences: every assignment of signs to the observed mid-ranks
+/// is equally likely, so ties and zeros need no approximation (Lehmann, Nonparametrics, 1975,
+/// section 3.2; Pratt, JASA 54, 1959). Otherwise normal with tie correction, like
+/// `scipy.stats.wilcoxon(method="asymptotic")`. Only this case uses `continuity`.
 pub fn wilcoxon_signed_rank(
     differences: &[f64],
     zeros: ZeroHandling,
@@ -151,7 +151,7 @@ pub fn wilcoxon_signed_rank(
     })
 }
 
-/// Returns the p value of the normal approximation, from the number of differences ranked and of
+/// Returns the p value of the normal approximation, from the numbers of ranked differences and of
 /// zeros.
 fn normal_two_sided(
     (kept, zero_count): (usize, usize),
@@ -164,7 +164,7 @@ fn normal_two_sided(
     let mut mean = n * (n + 1.0) / 4.0;
     let mut spread = n * (n + 1.0) * (2.0 * n + 1.0);
     if zeros == ZeroHandling::Pratt {
-        // Normal approximation after Cureton (1967): the zeros' ranks can go nowhere.
+        // Normal approximation after Cureton (1967): the zeros' ranks are lost.
         let z = zero_count as f64;
         mean -= z * (z + 1.0) / 4.0;
         spread -= z * (z + 1.0) * (2.0 * z + 1.0);
@@ -179,15 +179,16 @@ fn normal_two_sided(
     (2.0 * normal_upper(distance / variance.sqrt())).min(1.0)
 }
 
-/// Returns 2·P(W ≤ w), capped at 1, where W adds up a random half of the ranks.
+/// Returns 2·P(W ≤ w), capped at 1, where W sums a random half of the ranks.
 fn exact_two_sided(ranks: &[f64], w: f64) -> f64 {
     let chances = sign_sums(ranks);
     let tail: f64 = chances[..=doubled(w)].iter().sum();
     (2.0 * tail).min(1.0)
 }
 
-/// Returns the chance of each doubled sum of mid-ranks when each joins the sum with chance ½: the
-/// recurrence over subsets. The distribution is symmetric about half the sum of all.
+/// Returns the probability of each doubled sum of mid-ranks when each joins the sum with
+/// probability ½, by the recurrence over subsets. The distribution is symmetric about half the
+/// total.
 pub(crate) fn sign_sums(ranks: &[f64]) -> Vec<f64> {
     let whole: Vec<usize> = ranks.iter().map(|r| doubled(*r)).collect();
     let mut chances = vec![0.0_f64; whole.iter().sum::<usize>() + 1];
@@ -257,7 +258,7 @@ mod tests {
         };
         assert_eq!(p(&[2.0, 2.0, 2.0, 2.0]), (0.125, 0.125));
         assert_eq!(p(&[1.0, 1.0, 2.0, 2.0, 3.0]), (0.0625, 0.0625));
-        // Zeros add nothing to what a test can find.
+        // Zeros do not add to what a test can detect.
         let zeros = [5.0, 0.0, 3.0, 2.0, 0.0, 7.0, 1.0, 4.0, 0.0];
         assert_eq!(p(&zeros), (0.03125, 0.03125));
         assert_eq!(p(&[1.0, 0.0, 0.0]), (1.0, 1.0));

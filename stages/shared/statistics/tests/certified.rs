@@ -1,6 +1,6 @@
-//! Holds mean, standard deviation and nonlinear fits against the certified values of NIST's
-//! Statistical Reference Datasets (<https://www.itl.nist.gov/div898/strd>): made from the same
-//! published numbers in arithmetic of 500 digits, and printed to 11 to 15 of them.
+//! Compares mean, standard deviation and nonlinear fits with the certified values of NIST's
+//! Statistical Reference Datasets (<https://www.itl.nist.gov/div898/strd>). NIST computed them from
+//! the same published numbers in arithmetic of 500 digits, and printed 11 to 15 of them.
 
 use statistics::{Model, Sample, fit};
 
@@ -25,7 +25,7 @@ fn univariate(name: &str, values: Vec<f64>, mean: f64, std: f64, tolerance: f64)
     );
 }
 
-/// A value, then two others in turn, `pairs` times.
+/// Returns a value followed by two alternating others, `pairs` times.
 fn alternating(first: f64, low: f64, high: f64, pairs: usize) -> Vec<f64> {
     std::iter::once(first)
         .chain([low, high].into_iter().cycle().take(2 * pairs))
@@ -42,8 +42,8 @@ fn constant_leading_digits_do_not_spoil_the_standard_deviation() {
         1e-14,
     );
     univariate("NumAcc2", alternating(1.2, 1.1, 1.3, 500), 1.2, 0.1, 1e-14);
-    // The decimal values have no exact double: what is left of them after the leading digits is
-    // good to 6e-11 and 9e-10, and the tolerances are ten times that beside 0.1.
+    // The decimal values have no exact double. What remains of them after the leading digits is
+    // accurate to 6e-11 and 9e-10, and the tolerances are ten times that relative to 0.1.
     univariate(
         "NumAcc3",
         alternating(1_000_000.2, 1_000_000.1, 1_000_000.3, 500),

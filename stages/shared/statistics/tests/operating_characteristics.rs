@@ -1,5 +1,5 @@
-//! The figures of the bench of the same name from fewer studies: each must lie within its bounds, the
-//! error of the simulation aside.
+//! The figures of the bench of the same name from fewer studies. Each must lie within its bounds, allowing for the
+//! error of the simulation.
 
 #[path = "../benches/operating_characteristics/checks/mod.rs"]
 mod checks;

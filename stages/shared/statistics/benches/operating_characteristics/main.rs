@@ -1,9 +1,9 @@
-//! How often the procedures are wrong, and how often they find what is there: counts over seeded
-//! simulated studies, no clock.
+//! How often the procedures are wrong, and how often they find true effects. Counts over seeded
+//! simulated studies, without a clock.
 //!
-//! `cargo bench -p statistics --bench operating_characteristics`; a number after `--` is the number
-//! of studies per cell of a table (10,000), a word one of the titles to print alone. Ends with an
-//! error if a figure leaves its bounds.
+//! `cargo bench -p statistics --bench operating_characteristics`. A number after `--` sets the
+//! number of studies per cell of a table (10,000). A word selects the only table to print, by its
+//! title. Ends with an error if a figure leaves its bounds.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints a table as Markdown: a line for each row, a column for each column.
+/// Prints a table as Markdown.
 fn print(table: &checks::Table, results: &[checks::Counted]) {
     let (mut rows, mut columns): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for check in &table.checks {

@@ -28,8 +28,8 @@ fn correlations_agree_with_scipy() {
             found.map(|f| f.coefficient),
             &expected["coefficient"],
         );
-        // An extreme p moves by many times the last bit of r: at p = 1e-100 a relative change of
-        // 1e-16 in r is one of 1e-13 in p, still far below the tolerance.
+        // An extreme p moves by many times the last bit of r. At p = 1e-100, a relative change of
+        // 1e-16 in r becomes one of 1e-13 in p, still far below the tolerance.
         agree(&case, "p", found.and_then(|f| f.p), &expected["p"]);
     }
 }
@@ -94,7 +94,8 @@ fn survival_curves_agree_with_statsmodels() {
                     &expected["std_error"][i],
                 );
             } else {
-                // Nobody is left: statsmodels has 0/0 there, the definition has no error at all.
+                // No observation remains. statsmodels has 0/0 there; the definition has no error at
+                // all.
                 assert!(expected["survival"][i].as_f64().unwrap().abs() < 1e-15);
                 assert_eq!(step.std_error, 0.0);
             }
@@ -113,7 +114,7 @@ fn survival_curves_agree_with_statsmodels() {
 
 #[test]
 fn bootstrap_intervals_of_a_difference_agree_with_scipy_within_monte_carlo_error() {
-    // As for one sample: 2 % of the width is about ten times what an end varies by.
+    // As for one sample: 2 % of the width is about ten times the variation of an end.
     for case in cases("bootstrap_difference") {
         let kind = match case["name"].as_str().unwrap() {
             "percentile" => BootstrapKind::Percentile,
@@ -144,8 +145,8 @@ fn bootstrap_intervals_of_a_difference_agree_with_scipy_within_monte_carlo_error
 
 #[test]
 fn nonlinear_fits_agree_with_scipy() {
-    // SciPy's gradients are differences, so its own answer is good to about 1e-7 of a standard
-    // error and its covariance to about 1e-6: the tolerance is theirs.
+    // SciPy's gradients are differences, so its own answer is accurate to about 1e-7 of a standard
+    // error and its covariance to about 1e-6. The tolerances follow.
     for case in cases("fit") {
         let model = match case["name"].as_str().unwrap() {
             "michaelis-menten" => Model::MichaelisMenten,
@@ -223,7 +224,8 @@ fn enumerated_exchanges_of_labels_agree_with_every_choice() {
 fn effect_sizes_agree_with_their_formulas_in_numpy() {
     for case in cases("effect") {
         let (a, b) = (sample(&case["a"]), sample(&case["b"]));
-        // A difference of shares near 0 has few digits of its own: its floor is a pair's weight.
+        // A difference of shares near 0 has few digits of its own, so the floor is the weight of
+        // one pair.
         let delta = cliffs_delta(&a, &b);
         let expected = case["expected"]["cliffs_delta"].as_f64().unwrap();
         assert!(

@@ -1,5 +1,5 @@
-//! Decisions that share a level, against closed testing over every set of hypotheses; rank tests over several series, against
-//! SciPy and enumeration.
+//! Compares decisions that share a level with closed testing over every set of hypotheses, and rank tests over several
+//! series with SciPy and enumeration.
 
 use serde_json::Value;
 use statistics::{SharedTest, kendall_trend, shared_decisions, van_elteren};

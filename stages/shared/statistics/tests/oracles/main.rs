@@ -1,5 +1,6 @@
-//! Holds every procedure against the vectors of SciPy and statsmodels in `oracles/vectors.json` and
-//! those of R in `oracles/r.json`, and what shares a level against `oracles/families.json`.
+//! Compares every procedure with the vectors of SciPy and statsmodels in `oracles/vectors.json` and
+//! with those of R in `oracles/r.json`, and procedures that share a level with
+//! `oracles/families.json`.
 
 mod association;
 mod families;

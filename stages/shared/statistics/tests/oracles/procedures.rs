@@ -130,8 +130,8 @@ fn adjusted_p_values_agree_with_statsmodels() {
 
 #[test]
 fn bootstrap_intervals_agree_with_scipy_within_monte_carlo_error() {
-    // Both sides draw: at 400,000 and 100,000 resamples an end varies by about 0.2 % of the
-    // interval's width here; 2 % is ten times that.
+    // Both sides draw at random. At 400,000 and 100,000 resamples, an end varies by about 0.2 % of
+    // the interval's width here; 2 % is ten times that.
     for case in cases("bootstrap") {
         let kind = match case["name"].as_str().unwrap() {
             "percentile" => BootstrapKind::Percentile,
@@ -170,7 +170,7 @@ fn the_published_holm_family_reproduces_within_the_rounding_of_its_raw_p() {
 
 #[test]
 fn the_bytes_of_a_bootstrap_interval_are_pinned() {
-    // Changing these is a change of what a seed means: raise the kind's semantic version.
+    // A change here changes the meaning of a seed: raise the kind's semantic version.
     let sample = Sample::new((1..=25).map(|i| f64::from(i * i % 17))).unwrap();
     let bootstrap = Bootstrap {
         kind: BootstrapKind::Percentile,

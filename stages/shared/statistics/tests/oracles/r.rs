@@ -1,4 +1,4 @@
-//! Holds every procedure with a counterpart in R against `oracles/r.json`.
+//! Compares every procedure that exists in R with `oracles/r.json`.
 
 use serde_json::Value;
 use statistics::{
@@ -127,7 +127,7 @@ fn signed_ranks_agree_with_wilcox_test_and_with_all_signs() {
         let handlings = [
             (ZeroHandling::Wilcox, "wilcox"),
             (ZeroHandling::Pratt, "pratt"),
-            // Half of the zeros' ranks on either side moves both sums and no p.
+            // Half of the zeros' ranks on either side moves both sums but no p.
             (ZeroHandling::Zsplit, "pratt"),
         ];
         for (zeros, name) in handlings {

@@ -59,7 +59,7 @@ fn a_ratio_of_sums_agrees_with_its_formulas_in_numpy() {
         })
         .unwrap();
         agree(&case, "mean", Some(left_out.mean), &expected["mean"]);
-        // Pseudo-values are differences of like numbers: some digits are lost on either side.
+        // Pseudo-values are differences of similar numbers, so both sides lose some digits.
         let error = Some(left_out.error);
         agree_to(&case, "jackknife", error, &expected["jackknife"], 1e-8);
     }

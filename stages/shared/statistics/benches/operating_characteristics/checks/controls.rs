@@ -1,4 +1,5 @@
-//! Negative controls: what must fail, and would be called different again and again.
+//! Negative controls: procedures that must fail because they would claim differences again and
+//! again.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use rand_xoshiro::rand_core::Rng;
@@ -13,7 +14,7 @@ pub(super) fn tables() -> Vec<Table> {
     vec![pooling(), orders(), families()]
 }
 
-/// Requests taken for units.
+/// Requests used as units.
 fn pooling() -> Table {
     let mut checks = Vec::new();
     for (launch, low) in [(0.0, 0.0), (0.02, 0.10), (0.05, 0.40)] {
@@ -50,7 +51,7 @@ fn pooling() -> Table {
     }
 }
 
-/// Orders of launches on a machine that drifts by 0.5 % a launch.
+/// Orders of launches on a machine that drifts by 0.5 % per launch.
 fn orders() -> Table {
     let mut checks = Vec::new();
     for (blocks, low) in [(3, 0.10), (5, 0.75), (8, 0.95)] {
@@ -93,7 +94,7 @@ fn orders() -> Table {
     }
 }
 
-/// A family for each metric instead of one for the table, and pairs of one launch as units.
+/// One family per metric instead of one per table, and pairs within one launch as units.
 fn families() -> Table {
     let mut checks = Vec::new();
     for metrics in [3, 10] {
@@ -109,7 +110,7 @@ fn families() -> Table {
         checks.push(Check::new(("one family", column), (0.0, ALPHA), together));
     }
     for (launch, bounds) in [(0.0, (0.0, 0.06)), (0.02, (0.15, 1.0))] {
-        // One launch a side, eight cells in each: what every cell shares counts eight times.
+        // One launch per side with eight cells each: what all cells share counts eight times.
         let cells = move |rng: &mut Stream| {
             let shared = launch * (normal(rng) - normal(rng));
             let cell = |_| shared + 0.01 * (normal(rng) - normal(rng));

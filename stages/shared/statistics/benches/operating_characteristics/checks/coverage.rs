@@ -1,4 +1,4 @@
-//! How often intervals hold the truth.
+//! How often intervals contain the true value.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{
@@ -12,7 +12,7 @@ use super::{Check, Table};
 
 const LEVEL: f64 = 0.95;
 
-/// What "about 95 %" is.
+/// The range that counts as "about 95 %".
 const NOMINAL: (f64, f64) = (0.93, 0.97);
 
 /// Standard normal quantiles of 0.95 and 0.99.
@@ -79,7 +79,7 @@ fn quantile(values: Vec<f64>, p: f64) -> Option<f64> {
     Some(Sample::new(values).ok()?.quantile(p))
 }
 
-/// Tails of requests: over launches, and within one.
+/// Tails of requests: across launches and within one.
 fn quantiles() -> Table {
     let mut checks = Vec::new();
     for (p, z, name) in QUANTILES {
@@ -113,13 +113,13 @@ fn quantiles() -> Table {
                 holds(&interval, (z * REQUESTS).exp())
             };
             let row = format!("{name}, {size} requests, launches ± 0 %");
-            // Ranks are whole numbers: the interval of few values covers more.
+            // Ranks are whole numbers, so an interval from few values covers more.
             let check = Check::new((row, "within one launch"), (0.945, 1.0), within);
             checks.push(check.costing(size / 1_000 + 1));
         }
     }
     for launches in [3, 5, 8, 10] {
-        // What the bias of quantiles of few requests does.
+        // The effect of the bias of quantiles from few requests.
         let own = move |rng: &mut Stream| {
             let launch = |_| Some(quantile(requests(rng, 72, 0.0), 0.95)?.ln());
             let logs: Option<Vec<f64>> = (0..launches).map(launch).collect();
@@ -144,7 +144,7 @@ fn quantiles() -> Table {
     }
 }
 
-/// Values that depend on their neighbours, as latencies under a queue.
+/// Values that depend on their neighbours, like latencies behind a queue.
 fn dependent() -> Table {
     let mut checks = Vec::new();
     for rho in [0.0, 0.5, 0.9] {
@@ -154,7 +154,7 @@ fn dependent() -> Table {
             let interval = t_interval(&series, LEVEL)?;
             Some(interval.low <= 0.0 && interval.high >= 0.0)
         };
-        // Where values depend on each other it must fail.
+        // With dependent values, it must fail.
         let bounds = if rho > 0.0 { (0.0, 0.85) } else { NOMINAL };
         let row = "mean, values taken for independent";
         checks.push(Check::new((row, column.clone()), bounds, plain).costing(5));
@@ -194,7 +194,7 @@ fn dependent() -> Table {
     }
 }
 
-/// Bootstraps of units: which cover, and which do not.
+/// Bootstraps of units: which ones cover and which do not.
 fn bootstraps() -> Table {
     let mut checks = Vec::new();
     for launches in [3, 5, 8, 10] {
@@ -238,7 +238,7 @@ fn bootstraps() -> Table {
                 0.0,
             )
         };
-        // It counts the variation of requests twice, so that it may cover more.
+        // It counts the variation of requests twice, so it may cover more.
         let row = "hierarchical, median of requests";
         checks.push(Check::new((row, column.clone()), (0.93, 1.0), nested).costing(20));
         let sums = move |rng: &mut Stream| {
@@ -259,12 +259,12 @@ fn bootstraps() -> Table {
 }
 
 /// Why fewer than five clusters are refused: intervals over cluster means hold with fewer, but find
-/// next to nothing.
+/// almost nothing.
 fn clusters() -> Table {
     let mut checks = Vec::new();
     for clusters in [2, 3, 4, 5, 6, 8, 10] {
         let column = format!("{clusters} hosts");
-        // One host with three times the spread of the others.
+        // One host has three times the spread of the others.
         let study = move |rng: &mut Stream| -> Vec<Vec<f64>> {
             let host = |at: usize| {
                 let spread = if at == 0 { 0.06 } else { 0.02 };
@@ -288,7 +288,7 @@ fn clusters() -> Table {
                 0.0,
             )
         };
-        // A negative control: pairs of one host are not independent.
+        // A negative control: pairs from one host are not independent.
         let row = "t over all pairs (must fail)";
         checks.push(Check::new((row, column.clone()), (0.0, 0.90), pairs));
         let finds = move |rng: &mut Stream| {

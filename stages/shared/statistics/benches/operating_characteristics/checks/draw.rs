@@ -3,7 +3,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use rand_xoshiro::rand_core::Rng;
 
-/// The spread of the logarithms of a server's requests.
+/// The standard deviation of the logarithms of a server's requests.
 pub(super) const REQUESTS: f64 = 0.5;
 
 /// Returns a uniform number strictly between 0 and 1.
@@ -22,7 +22,7 @@ pub(super) fn normal(rng: &mut Stream) -> f64 {
     }
 }
 
-/// Returns the latencies of the requests of one launch: log-normal, all shifted by the launch.
+/// Returns the latencies of a launch's requests: log-normal, all shifted by the launch.
 pub(super) fn requests(rng: &mut Stream, count: usize, launch: f64) -> Vec<f64> {
     let shift = launch * normal(rng);
     (0..count)
@@ -40,7 +40,7 @@ pub(super) fn autoregression(rng: &mut Stream, rho: f64, n: usize) -> Vec<f64> {
     (0..n).map(|_| next()).collect()
 }
 
-/// Returns the effects of blocks: log ratios of two launches each.
+/// Returns the effects of blocks; each is the log ratio of two launches.
 pub(super) fn effects(rng: &mut Stream, blocks: usize, launch: f64, effect: f64) -> Vec<f64> {
     (0..blocks)
         .map(|_| effect + launch * (normal(rng) - normal(rng)))

@@ -1,4 +1,4 @@
-//! How often intervals of a law's parameters hold the truth.
+//! How often intervals of a law's parameters contain the true value.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{Interval, Model, fit, jackknife, unit_effect};
@@ -13,7 +13,7 @@ const LADDER: [f64; 7] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0];
 
 type Points = Vec<(f64, f64)>;
 
-/// Laws, their true parameters, and which of these is looked at.
+/// Laws, their true parameters, and the index and name of the parameter under test.
 const LAWS: [(Model, &[f64], usize, &str); 5] = [
     (
         Model::MichaelisMenten,

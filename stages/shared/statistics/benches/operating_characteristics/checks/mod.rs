@@ -1,6 +1,6 @@
-//! Simulated studies of which the answer is known, and how often each procedure gives it.
+//! Simulated studies with known answers, and how often each procedure gives them.
 //!
-//! The bench counts many, the test few: both count the same.
+//! The bench and the test count the same figures; the bench runs many studies, the test few.
 
 mod controls;
 mod coverage;
@@ -14,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use rand_xoshiro::rand_core::SeedableRng;
 use rayon::prelude::*;
 
-/// How many studies share one stream of random numbers.
+/// The number of studies that share one stream of random numbers.
 const CHUNK: usize = 50;
 
 /// Figures that belong together.
@@ -24,21 +24,21 @@ pub(crate) struct Table {
     pub(crate) checks: Vec<Check>,
 }
 
-/// A study: whether it happened, or `None` where the procedure refuses.
+/// A study. Returns whether the event happened, or `None` if the procedure refuses.
 type Study = Box<dyn Fn(&mut Stream) -> Option<bool> + Sync>;
 
-/// One figure: the share of simulated studies in which something happens.
+/// One figure: the share of simulated studies in which an event happens.
 pub(crate) struct Check {
     pub(crate) row: String,
     pub(crate) column: String,
-    /// Where the share must lie; 0 and 1 where it is only recorded.
+    /// The allowed range of the share; 0 and 1 if the share is only recorded.
     bounds: (f64, f64),
-    /// How many times fewer studies than asked for: some are large.
+    /// The divisor of the requested number of studies, because some studies are large.
     costs: usize,
     study: Study,
 }
 
-/// What was counted.
+/// The counts of one figure.
 #[derive(Clone, Copy)]
 pub(crate) struct Counted {
     studies: usize,
@@ -47,12 +47,12 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Returns the share, of all studies where refusing is one of the answers.
+    /// Returns the share of the studies in which the procedure did not refuse.
     fn share(&self) -> f64 {
         self.times as f64 / self.judged.max(1) as f64
     }
 
-    /// Returns the share for a table; with how many studies were refused, if any.
+    /// Returns the share as table text, with the share of refused studies if there are any.
     pub(crate) fn percent(&self) -> String {
         let refused = self.studies - self.judged;
         let share = format!("{:.1} %", 100.0 * self.share());
@@ -90,7 +90,8 @@ impl Check {
         Self { costs, ..self }
     }
 
-    /// Simulates studies, seeded by the place of the figure and of the study.
+    /// Simulates studies. The seed follows from the figure's row and column and from the study's
+    /// chunk.
     pub(crate) fn count(&self, studies: usize) -> Counted {
         let studies = (studies / self.costs).max(1);
         let name = format!("{} {}", self.row, self.column);
@@ -117,7 +118,7 @@ impl Check {
         }
     }
 
-    /// Returns whether the share lies within its bounds, or outside by no more than four standard
+    /// Returns whether the share lies within its bounds, or outside them by at most four standard
     /// errors of the simulation.
     pub(crate) fn holds(&self, counted: &Counted) -> bool {
         let error = |p: f64| 4.0 * (p * (1.0 - p) / counted.judged.max(1) as f64).sqrt();

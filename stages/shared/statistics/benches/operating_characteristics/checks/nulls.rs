@@ -1,4 +1,4 @@
-//! Studies in which nothing differs.
+//! Studies without any difference.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{
@@ -12,19 +12,19 @@ use super::{Check, Table};
 
 const ALPHA: f64 = 0.05;
 
-/// The spread of a cell about its launch.
+/// The spread of a cell around its launch.
 const CELL: f64 = 0.01;
 
-/// What the units look like.
+/// The kind of units.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// A block with a launch of each side.
+    /// Blocks with one launch of each side.
     Plain,
-    /// The same, values written down as whole numbers near 100.
+    /// The same, with values rounded to whole numbers near 100.
     Ties,
     /// Efficiencies at three sizes that share one launch at size 1 in each block.
     Anchors,
-    /// As many hosts, four blocks on each, hosts that differ in what suits them.
+    /// As many hosts with four blocks each. The hosts differ in which side suits them.
     Clusters,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn tables() -> Vec<Table> {
     tables
 }
 
-/// Returns whether a study without any difference calls one; `None` if nothing could be judged.
+/// Returns whether a study without any difference reports one, or `None` if nothing could be judged.
 fn any_different(design: Design, rng: &mut Stream) -> Option<bool> {
     let launch = |rng: &mut Stream| {
         let common = normal(rng);
@@ -97,7 +97,7 @@ fn any_different(design: Design, rng: &mut Stream) -> Option<bool> {
         Kind::Plain | Kind::Ties => {
             let mut family = vec![Vec::new(); design.metrics];
             for _ in 0..design.units {
-                // Metrics of one launch move together, and each a little by itself.
+                // Metrics of one launch move together, and each also varies a little on its own.
                 let (a, b) = (launch(rng), launch(rng));
                 for metric in &mut family {
                     let mut side = |launch: &dyn Fn(&mut Stream) -> f64| {
@@ -148,13 +148,13 @@ fn any_different(design: Design, rng: &mut Stream) -> Option<bool> {
     Some(made.any(|decision| decision.rejected))
 }
 
-/// Procedures beside the t interval.
+/// Procedures other than the t interval.
 fn others() -> Table {
     let mut checks = Vec::new();
     for blocks in [3, 5, 6, 8] {
         let column = format!("{blocks} blocks");
         let least = 0.5_f64.powi(blocks as i32 - 1);
-        // Discrete: below 5 % by as much as one step of p.
+        // Discrete p values: the rate may be below 5 % by up to one step of p.
         let high = if least > ALPHA { 0.0 } else { ALPHA };
         let flips = move |rng: &mut Stream| {
             let effects = effects(rng, blocks, 0.05, 0.0);
@@ -219,7 +219,7 @@ fn others() -> Table {
     }
 }
 
-/// Looking again after more blocks.
+/// Repeated looks after more blocks.
 fn looks() -> Table {
     let mut checks = Vec::new();
     let each = |last: usize| {
@@ -276,9 +276,9 @@ fn looks() -> Table {
     }
 }
 
-/// Blocks that go on until each of two launches is known closely enough.
+/// Studies that add blocks until each of the two launches is known precisely enough.
 fn until() -> Table {
-    /// The logarithms of both sides in each block, and the block after which the rule ends the study.
+    /// Returns the logarithms of both sides in each block up to the block after which the rule stops the study.
     fn stopped(rng: &mut Stream, width: f64, most: usize) -> (Vec<f64>, Vec<f64>) {
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let known = |side: &[f64]| {

@@ -1,4 +1,5 @@
-//! Comparisons and the same cell by cell, under one level: how often a verdict is false, and what is found.
+//! Comparisons and the same comparisons cell by cell, under one level: how often a verdict is false, and how often an
+//! effect is found.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{SharedTest, shared_decisions, unit_effect};
@@ -8,11 +9,11 @@ use super::{Check, Table};
 
 const ALPHA: f64 = 0.05;
 
-/// The spread of a launch, and of a cell about it.
+/// The spread of a launch, and of a cell around it.
 const LAUNCH: f64 = 0.03;
 const CELL: f64 = 0.015;
 
-/// A study of so many metrics, each compared over so many cells and in each of them.
+/// A study of several metrics, each compared over several cells together and in each cell.
 #[derive(Clone, Copy)]
 struct Scenario {
     name: &'static str,
@@ -65,7 +66,7 @@ const SCENARIOS: [Scenario; 6] = [
     },
 ];
 
-/// What a study says of the comparisons and of their cells, each with whether it differs in truth.
+/// The results for the comparisons and their cells: whether each truly differs, and whether the study found it.
 struct Said {
     wholes: Vec<(bool, bool)>,
     cells: Vec<(bool, bool)>,
@@ -86,7 +87,7 @@ pub(super) fn tables() -> Vec<Table> {
     }]
 }
 
-/// Whether something happens in a study; `None` where it cannot.
+/// Whether an event happens in a study; `None` if it cannot.
 type Happens = fn(&Said) -> Option<bool>;
 
 const COLUMNS: [(&str, (f64, f64), Happens); 4] = [

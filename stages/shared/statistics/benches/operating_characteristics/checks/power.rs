@@ -1,4 +1,4 @@
-//! How often what is there is found.
+//! How often true effects are found.
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{
@@ -15,7 +15,7 @@ pub(super) fn tables() -> Vec<Table> {
     vec![differences(), gates(), equivalence(), not_worse()]
 }
 
-/// The chance to find an effect in all metrics of which one is looked at.
+/// The chance to find an effect that all metrics have, measured on one of them.
 fn differences() -> Table {
     let mut checks = Vec::new();
     for blocks in [3, 5, 8, 10] {
@@ -127,7 +127,7 @@ fn equivalence() -> Table {
     }
 }
 
-/// Not worse than the margin, and worse than it.
+/// Non-inferiority at the margin, and effects worse than it.
 fn not_worse() -> Table {
     let mut checks = Vec::new();
     let margin = log_margin(0.05);
