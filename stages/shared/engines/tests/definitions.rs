@@ -694,7 +694,7 @@ fn page_of(name: &str, engine: &Engine) -> String {
     };
     let status = match &engine.untested {
         Some(why) => format!("*untested*: {why}"),
-        None => "see [engines.md](engines.md#which-engines-and-what-was-run)".to_owned(),
+        None => "see [engines.md](engines.md#which-engines-and-how-they-were-verified)".to_owned(),
     };
     let mut page = format!(
         "\n## `{name}`\n\n{} {}; {status}.\n",

@@ -46,7 +46,7 @@ fn pooling() -> Table {
     }
     Table {
         title: "Negative control: requests as units",
-        note: "Three launches of 1,000 requests a side, nothing differs.",
+        note: "Three launches of 1,000 requests on each side; nothing differs.",
         checks,
     }
 }
@@ -89,7 +89,7 @@ fn orders() -> Table {
     }
     Table {
         title: "Negative control: the order of launches",
-        note: "The machine drifts by 0.5 % a launch, launches ± 1 %, nothing differs.",
+        note: "The machine drifts by 0.5 % per launch, launches ± 1 %; nothing differs.",
         checks,
     }
 }
@@ -123,7 +123,7 @@ fn families() -> Table {
     }
     Table {
         title: "Negative control: families and cells",
-        note: "Any false *different* per study; five blocks unless said.",
+        note: "Any false *different* per study, with five blocks unless the row says otherwise.",
         checks,
     }
 }

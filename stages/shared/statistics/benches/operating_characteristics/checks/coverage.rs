@@ -139,7 +139,7 @@ fn quantiles() -> Table {
     checks.push(Check::new((row, "5 launches"), NOMINAL, few).costing(5));
     Table {
         title: "Coverage of 95 % intervals of tail quantiles",
-        note: "Over launches by inverting a t test on the shares per launch, within one launch by order statistics.",
+        note: "Over launches, by inverting a t test on the shares per launch; within one launch, by order statistics.",
         checks,
     }
 }
@@ -253,7 +253,7 @@ fn bootstraps() -> Table {
     }
     Table {
         title: "Coverage of 95 % intervals by resampling",
-        note: "Normal launches; the procedures of the library refuse fewer than five.",
+        note: "Normal launches. The procedures of the library refuse fewer than five launches.",
         checks,
     }
 }
@@ -306,7 +306,7 @@ fn clusters() -> Table {
     }
     Table {
         title: "Hosts: coverage of 95 % intervals and power",
-        note: "Four pairs on each host; hosts differ in what suits them, one three times as much as the others.",
+        note: "Four pairs on each host. The effect differs between hosts, and three times as much on one host as on the others.",
         checks,
     }
 }

@@ -271,7 +271,7 @@ fn looks() -> Table {
     }
     Table {
         title: "False *different* when looking repeatedly",
-        note: "Any look that finds something, nothing being there.",
+        note: "Studies without an effect in which any look finds something.",
         checks,
     }
 }
@@ -331,7 +331,7 @@ fn until() -> Table {
     }
     Table {
         title: "Blocks until a figure is known",
-        note: "3 to 12 blocks, until the anytime interval of each of two equal launches is that narrow; launches ± 3 %.",
+        note: "3 to 12 blocks, until the anytime interval of each of two equal launches has the width in the heading; launches ± 3 %.",
         checks,
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn tables() -> Vec<Table> {
     }
     vec![Table {
         title: "Comparisons and their cells",
-        note: "Five blocks, launches ± 3 %, cells ± 1.5 %, one level for all tests of the study. *Refused* where nothing is there to be found.",
+        note: "Five blocks, launches ± 3 %, cells ± 1.5 %, one level for all tests of the study. *Refused* means that there is nothing to find.",
         checks,
     }]
 }

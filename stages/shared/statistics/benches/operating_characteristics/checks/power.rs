@@ -61,7 +61,7 @@ fn differences() -> Table {
     }
     Table {
         title: "Power",
-        note: "The first of so many metrics called *different* at 5 %, Holm over all, each with the effect.",
+        note: "The first metric called *different* at 5 %, with Holm over all metrics, each with the effect.",
         checks,
     }
 }
@@ -100,7 +100,7 @@ fn gates() -> Table {
     }
     Table {
         title: "A regression gate",
-        note: "Launches ± 3 %; 5 % allowed, fails on any worsening, one-sided 5 %. The rest is not judged.",
+        note: "Launches ± 3 %; 5 % allowed, fails on any worsening, one-sided 5 %. The remaining studies are not judged.",
         checks,
     }
 }
@@ -122,7 +122,7 @@ fn equivalence() -> Table {
     }
     Table {
         title: "Called *equivalent* within 5 %",
-        note: "Launches ± 3 %. At a true ratio of the margin itself at most 5 %.",
+        note: "Launches ± 3 %. If the true ratio equals the margin, at most 5 %.",
         checks,
     }
 }
@@ -157,7 +157,7 @@ fn not_worse() -> Table {
     }
     Table {
         title: "Called *not worse* than 5 %",
-        note: "Of a latency, launches ± 3 %; *worse* is a refusal. At a true ratio of the margin itself each at most 5 %.",
+        note: "A latency, launches ± 3 %; *worse* means that the claim is refused. If the true ratio equals the margin, each is at most 5 %.",
         checks,
     }
 }
