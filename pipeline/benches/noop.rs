@@ -1,7 +1,7 @@
-//! The cost of a run in which everything is cached: the YAML parsed and expanded, every key
-//! computed and compared, the lock read and compared. Targets: 1,000 cells ≤ 20 ms, 10,000 cells ≤ 150 ms CPU and ≤ 60 MiB.
+//! The cost of a fully cached run: parsing and expanding the YAML, computing and comparing every key, reading and
+//! comparing the lock. Targets: 1,000 cells ≤ 20 ms, 10,000 cells ≤ 150 ms CPU and ≤ 60 MiB.
 //!
-//! Each size is measured in a process of its own, so that the peak memory is that of the run.
+//! Each size is measured in a separate process, so that the peak memory is that of the run.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -52,8 +52,7 @@ stages:
     .unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-/// Reads the experiment, runs it, and returns the number of cells, of those executed, and the
-/// CPU time of all of it.
+/// Reads the experiment, runs it, and returns the number of cells, the number executed, and the total CPU time.
 fn run(folder: &Path, reps: i64) -> (usize, usize, Duration) {
     let registry = registry(&Arc::default());
     let before = cpu();
@@ -67,7 +66,7 @@ fn run(folder: &Path, reps: i64) -> (usize, usize, Duration) {
     )
 }
 
-/// CPU time of this thread, user and system together.
+/// Returns the CPU time of this thread, user and system together.
 fn cpu() -> Duration {
     // Fields 14 and 15 of the stat line, in ticks of 10 ms, are too coarse; the scheduler counts in nanoseconds.
     let text = std::fs::read_to_string("/proc/self/schedstat").expect("/proc is there");

@@ -1,4 +1,4 @@
-//! Why a cell has no outputs: one text, with one grammar, in records, locks, ledgers and tables.
+//! Why a cell has no outputs: one text with one grammar, used in records, locks, ledgers and tables.
 //!
 //! ```text
 //! cause  = {step} [nature] text
@@ -6,18 +6,18 @@
 //! nature = "blocked: " | "not needed: "
 //! ```
 //!
-//! Writing what was read gives the same text, whatever it was.
+//! Reading any text and writing it again gives the same text.
 
 use std::fmt;
 
 use crate::stage::CellStatus;
 
-/// What follows from a cause for the cells that would have read the outputs.
+/// The effect of a cause on cells that would have read the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Nature {
-    /// The machine lacks a tool or a permission. What sees the whole study is made without the cell.
+    /// The machine lacks a tool or a permission. Stages that see the whole study run without the cell.
     Blocked,
-    /// The study had measured enough, so the cell is not missing.
+    /// The study already had enough measurements, so the cell is not missing.
     NotNeeded,
 }
 
@@ -32,13 +32,13 @@ impl Nature {
     }
 }
 
-/// Sets apart what a user wrote that reads like a cause of ours.
+/// Marks a user's text that would otherwise parse as one of our causes.
 const DECLARED: &str = "declared: ";
 
-/// Why a cell has no outputs.
+/// The reason why a cell has no outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The cells on the way from the cell whose cause it is, as they are written; the nearest one first.
+    /// The cells that passed the cause on, as written; the nearest one first.
     steps: Vec<String>,
     nature: Option<Nature>,
     text: String,
@@ -54,7 +54,7 @@ impl Cause {
         }
     }
 
-    /// The study had measured enough without the cell.
+    /// The study had enough measurements without the cell.
     pub(crate) fn not_needed(text: impl Into<String>) -> Self {
         Self {
             nature: Some(Nature::NotNeeded),
@@ -62,7 +62,7 @@ impl Cause {
         }
     }
 
-    /// The experiment declares why it leaves the cell out. No words that a user chooses make it another cause.
+    /// The experiment declares why it leaves the cell out. Whatever the user writes, it is not read as another cause.
     pub(crate) fn declared(text: &str) -> Self {
         let read = Self::read(text);
         if read.steps.is_empty() && read.nature.is_none() {
@@ -75,7 +75,7 @@ impl Cause {
         }
     }
 
-    /// Reads the text of a cause; any text is one.
+    /// Reads the text of a cause; every text is valid.
     pub fn read(text: &str) -> Self {
         let mut steps = Vec::new();
         let mut rest = text;
@@ -95,31 +95,31 @@ impl Cause {
         }
     }
 
-    /// Passes the cause on from a cell to one that needs it.
+    /// Passes the cause on from a cell to a cell that needs it.
     pub(crate) fn through_cell(mut self, cell: &str, status: CellStatus) -> Self {
         self.steps
             .insert(0, format!("`{cell}` is {}: ", status.word()));
         self
     }
 
-    /// Passes the cause on from a stage none of whose cells is ok.
+    /// Passes the cause on from a stage without any ok cell.
     pub(crate) fn through_stage(mut self, stage: &str) -> Self {
         self.steps
             .insert(0, format!("no cell of `{stage}` is ok: "));
         self
     }
 
-    /// Returns whether the machine lacks a tool or a permission, be it for this cell or for one that it needs.
+    /// Returns whether the machine lacks a tool or a permission, for this cell or for one that it needs.
     pub(crate) fn is_blocked(&self) -> bool {
         self.nature == Some(Nature::Blocked)
     }
 
-    /// Returns whether a study had measured enough without this cell: it is not missing.
+    /// Returns whether the study had enough measurements without this cell, so that it is not missing.
     pub fn is_not_needed(&self) -> bool {
         self.steps.is_empty() && self.nature == Some(Nature::NotNeeded)
     }
 
-    /// Returns whether this cause only passes on another one, through one cell or more.
+    /// Returns whether this cause only passes another one on, through one or more cells.
     pub fn repeats(&self, root: &Self) -> bool {
         self.steps.len() > root.steps.len()
             && self.steps.ends_with(&root.steps)
@@ -135,7 +135,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Returns the length of the step that a text begins with, in bytes.
+/// Returns the length in bytes of the step at the start of a text.
 fn step(text: &str) -> Option<usize> {
     let after = match text.strip_prefix("no cell of ") {
         Some(rest) => name(rest)?.strip_prefix(" is ok: ")?,
@@ -149,7 +149,7 @@ fn step(text: &str) -> Option<usize> {
     Some(text.len() - after.len())
 }
 
-/// Returns what follows a name in backticks. Labels that need it are in quotes, and may hold any character there.
+/// Returns the text after a name in backticks. Quoted labels in the name may contain any character.
 fn name(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('`')?;
     let (mut quoted, mut escaped) = (false, false);

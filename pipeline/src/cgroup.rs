@@ -1,9 +1,9 @@
-//! A control group (version 2) of its own for each process that is started, where this process may make
-//! one: as root, or below a group that was delegated to its user. A process cannot leave its group by a
-//! session of its own or an environment that it clears, so that all of it is found and stopped.
+//! Gives each started process its own control group (version 2) where this process may create one: as root, or below a
+//! group delegated to its user. A process cannot leave its group by starting a session or by clearing its environment,
+//! so all of its descendants can be found and stopped.
 //!
-//! No controller is switched on: a group changes nothing of what a process gets.
-//! See <https://docs.kernel.org/admin-guide/cgroup-v2.html>, "Delegation".
+//! No controller is enabled, so a group does not change a process's resources. See
+//! <https://docs.kernel.org/admin-guide/cgroup-v2.html>, "Delegation".
 
 use std::fs;
 use std::io;
@@ -12,17 +12,17 @@ use std::path::{Component, Path, PathBuf};
 use crate::enclosure::mark;
 use crate::process::ProcessId;
 
-/// What the names of our groups begin with; the mark of the process follows.
+/// The prefix of our groups' names; the mark of the process follows.
 const PREFIX: &str = "benchtrail-";
 
-/// Returns the folder of the group that this process is in; `None` if the kernel shows none.
+/// Returns the folder of this process's group; `None` if the kernel shows none.
 pub(crate) fn own() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     own_in(&groups, &mounts)
 }
 
-/// The same from the texts of the two files.
+/// Does the same from the texts of the two files.
 fn own_in(groups: &str, mounts: &str) -> Option<PathBuf> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let (root, point) = mounts.lines().find_map(mount_of)?;
@@ -33,7 +33,7 @@ fn own_in(groups: &str, mounts: &str) -> Option<PathBuf> {
     plain.then(|| Path::new(point).join(below))
 }
 
-/// Returns the root and the place of a mount of cgroup v2, from its line in `mountinfo`.
+/// Returns the root and the mount point of a cgroup v2 mount, from its line in `mountinfo`.
 fn mount_of(line: &str) -> Option<(&str, &str)> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ').skip(3);
@@ -41,7 +41,7 @@ fn mount_of(line: &str) -> Option<(&str, &str)> {
     (after.split(' ').next() == Some("cgroup2")).then_some(mount)
 }
 
-/// Returns where the group of a process lies that this process has started, whether or not it has one.
+/// Returns the path of the group of a process that this process has started, whether or not the group exists.
 pub(crate) fn place_of(process: ProcessId) -> Option<PathBuf> {
     Some(own()?.join(name(process)))
 }
@@ -51,7 +51,7 @@ pub(crate) fn of(process: ProcessId) -> Option<PathBuf> {
     place_of(process).filter(|folder| folder.is_dir())
 }
 
-/// Returns whether a folder that a lease names can be the group of the process that it names.
+/// Returns whether a folder named in a lease can be the group of the process in that lease.
 pub(crate) fn is_of(folder: &Path, process: ProcessId) -> bool {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut points = mounts.lines().filter_map(mount_of);
@@ -65,8 +65,8 @@ fn name(process: ProcessId) -> String {
     format!("{PREFIX}{}", mark(process))
 }
 
-/// Has this very process, and all that it starts, live in a group of its own. Where that is not allowed,
-/// nothing happens: what it starts is then found by its mark.
+/// Moves this process, and all that it starts, into its own group. Does nothing where that is not allowed: its
+/// descendants are then found by their mark.
 pub(crate) fn enter(process: ProcessId) {
     let Some(folder) = own().map(|parent| parent.join(name(process))) else {
         return;
@@ -79,14 +79,14 @@ pub(crate) fn enter(process: ProcessId) {
 /// Returns the processes in a group and the groups below it.
 ///
 /// # Errors
-/// If a group is there and cannot be read.
+/// If a group exists but cannot be read.
 pub(crate) fn members(folder: &Path) -> io::Result<Vec<u32>> {
     let mut found = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(group) = open.pop() {
         let text = match fs::read_to_string(group.join("cgroup.procs")) {
             Ok(text) => text,
-            // It is gone.
+            // The group is gone.
             Err(_) if !group.is_dir() => continue,
             Err(e) => return Err(e),
         };
@@ -102,16 +102,16 @@ fn groups_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
     folders.map(|e| e.path())
 }
 
-/// Removes a group and those below it. The kernel keeps those in which a process lives.
+/// Removes a group and its subgroups. The kernel keeps groups in which a process lives.
 pub(crate) fn remove(folder: &Path) {
     for group in groups_in(folder) {
         remove(&group);
     }
-    // One that stays is removed by the next run.
+    // The next run removes a group that stays.
     let _kept = fs::remove_dir(folder);
 }
 
-/// Removes the groups of processes that are gone.
+/// Removes the groups of dead processes.
 pub(crate) fn sweep() {
     let Some(parent) = own() else {
         return;
@@ -142,7 +142,7 @@ mod tests {
     fn the_own_group_is_found_below_the_mount_and_version_1_alone_is_none() {
         let found = own_in("0::/user.slice/x.scope\n", MOUNT);
         assert_eq!(found, Some("/sys/fs/cgroup/user.slice/x.scope".into()));
-        // A machine with both versions, and a container that sees a part of the tree.
+        // A machine with both versions, and a container that sees part of the tree.
         let both = format!("30 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n{MOUNT}");
         assert_eq!(
             own_in("4:cpu:/a\n0::/\n", &both),

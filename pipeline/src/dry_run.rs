@@ -1,17 +1,15 @@
-//! The dry run: every pure stage executed over made-up inputs before anything is measured.
+//! The dry run: executes every pure stage over simulated inputs before anything is measured.
 //!
-//! A measurement that takes days ends in an analysis and a report; what is wrong with those
-//! should show before it starts. Resources and measurements leave made-up outputs of the right
-//! shape ([`StageKind::rehearse`]), pure stages execute as they are, in a store of their own that
-//! is thrown away. Neither the real store nor the lock is opened.
+//! A measurement that takes days ends in an analysis and a report, and their mistakes should show before it starts.
+//! Resources and measurements leave simulated outputs of the right shape ([`StageKind::rehearse`]). Pure stages execute
+//! unchanged, in a temporary store. Neither the real store nor the lock is opened.
 //!
 //! # What is an error
 //!
-//! A mistake in names, columns, units or syntax fails whatever the rows say; a lookup or a
-//! statement may also fail only because of what was made up. They are told apart by trying: if
-//! anything fails, everything is executed again over rows whose times rise along every axis, and
-//! once more over rows whose times fall. What fails each time in the same words is an error; what
-//! fails only sometimes is a doubt.
+//! A mistake in names, columns, units or syntax fails for all rows. A lookup or a statement may fail only because of
+//! the simulated values. To tell them apart, a dry run with failures executes everything again over rows whose times
+//! rise along every axis, and once more over rows whose times fall. A failure that occurs each time in the same words
+//! is an error; one that occurs only sometimes is a doubt.
 
 mod effects;
 mod pass;
@@ -40,51 +38,51 @@ use crate::temporary;
 
 pub(crate) use self::effects::look_at_effects;
 
-/// What its folders in the scratch space of a store are named after.
+/// The prefix of a dry run's folders in the scratch space of a store.
 pub(crate) const SCRATCH: &str = "dry-run";
 
-/// What a dry run found.
+/// The result of a dry run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DryRun {
-    /// Cells of pure stages that were executed.
+    /// The number of executed cells of pure stages.
     pub executed: usize,
-    /// What failed, errors first, in the order of the stages.
+    /// The failures, errors first, in stage order.
     pub findings: Vec<DryRunFinding>,
-    /// Whether the user stopped it: what is not among the findings may still be wrong.
+    /// Whether the user stopped it. There may then be mistakes that are not among the findings.
     pub interrupted: bool,
 }
 
-/// A pure cell that failed over made-up inputs.
+/// A pure cell that failed over simulated inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DryRunFinding {
     /// The stage.
     pub stage: String,
     /// The cell's coordinates as text; empty without axes.
     pub coordinates: String,
-    /// Whether it would fail whatever is measured. Otherwise it may be due to what was made up.
+    /// Whether the cell fails for any measurements. Otherwise the simulated values may be the cause.
     pub certain: bool,
-    /// What the stage said.
+    /// The error from the stage.
     pub reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
-    /// Where in the experiment the stage, or the table it speaks of, is declared.
+    /// Where the experiment declares the stage, or the table that the error concerns.
     pub place: Option<Place>,
 }
 
 impl DryRun {
-    /// Returns what would fail whatever is measured.
+    /// Returns the failures that occur for any measurements.
     pub fn errors(&self) -> impl Iterator<Item = &DryRunFinding> {
         self.findings.iter().filter(|f| f.certain)
     }
 
-    /// Returns what may be due to what was made up.
+    /// Returns the failures that simulated values may cause.
     pub fn doubts(&self) -> impl Iterator<Item = &DryRunFinding> {
         self.findings.iter().filter(|f| !f.certain)
     }
 }
 
-/// Returns whether a dry run before executing a plan is of use: something is to be measured or
-/// started, and a pure stage is to be executed after it.
+/// Returns whether a dry run is useful before executing a plan: something will be measured or started, and a pure stage
+/// executes after it.
 pub fn dry_run_is_due(plan: &Plan) -> bool {
     let active = |class: fn(Class) -> bool| {
         plan.stages
@@ -94,10 +92,10 @@ pub fn dry_run_is_due(plan: &Plan) -> bool {
     active(|c| c == Class::Measurement) && active(|c| c == Class::Pure)
 }
 
-/// Executes every pure stage over made-up inputs.
+/// Executes every pure stage over simulated inputs.
 ///
 /// # Errors
-/// If a kind is unknown, or the folder for the store that is thrown away cannot be made or written.
+/// If a kind is unknown, or the folder of the temporary store cannot be created or written.
 pub fn dry_run(
     experiment: &Experiment,
     registry: &Registry,
@@ -126,7 +124,7 @@ pub fn dry_run(
     Ok(dry_run)
 }
 
-/// Returns whether two reasons differ in nothing but numbers: those are made up.
+/// Returns whether two reasons differ only in numbers, which are simulated.
 fn same_words(one: &str, other: &str) -> bool {
     let words = |reason: &str| -> Vec<String> {
         let words = reason.split(|c: char| c.is_ascii_digit());
@@ -138,7 +136,7 @@ fn same_words(one: &str, other: &str) -> bool {
     words(one) == words(other)
 }
 
-/// How made-up times differ between cells.
+/// How simulated times differ between cells.
 #[derive(Clone, Copy, Debug)]
 enum Tilt {
     Level,
@@ -147,8 +145,8 @@ enum Tilt {
 }
 
 impl Tilt {
-    /// Returns how many times longer everything takes at a cell: along each axis, each label by a
-    /// quarter more or less than the one before it.
+    /// Returns the factor by which everything takes longer at a cell: along each axis, each label takes a quarter more
+    /// or less than the one before it.
     fn slowdown(self, at: &[u16]) -> f64 {
         let product: f64 = at
             .iter()
@@ -162,7 +160,7 @@ impl Tilt {
     }
 }
 
-/// What one pass over all stages left.
+/// The results of one pass over all stages.
 struct Rehearsed {
     executed: usize,
     failures: Vec<Failed>,
@@ -175,8 +173,8 @@ struct Failed {
 }
 
 impl Failed {
-    /// Returns whether both failed at the same place for the same reason, numbers aside. Of failures that list findings,
-    /// one that both list is enough: that one does not depend on what was made up.
+    /// Returns whether both failed at the same place for the same reason, ignoring numbers. For failures that list
+    /// findings, one shared finding is enough, because it does not depend on the simulated values.
     fn same(&self, other: &Self) -> bool {
         let (mine, theirs) = (
             &self.failure.subject.findings,
@@ -206,7 +204,7 @@ impl Failed {
     }
 }
 
-/// Executes all stages in their order over made-up inputs.
+/// Executes all stages in order over simulated inputs.
 fn rehearse(
     graph: &Graph<'_>,
     tilt: Tilt,
@@ -264,9 +262,8 @@ fn rehearse(
     Ok(rehearsed)
 }
 
-/// Makes a folder that goes away, in the scratch space of a store: memory may be small, and what
-/// a killed process left there is removed by the next. A store that cannot be written, or is not
-/// there, has none.
+/// Makes a temporary folder in the scratch space of a store, because memory may be small and the next run removes a
+/// killed process's leftovers. A store that is missing or not writable has no scratch space.
 fn scratch_folder(store: &Path) -> Result<tempfile::TempDir, PipelineError> {
     let scratch = store.join("scratch");
     let own = match store.is_dir() {
@@ -277,7 +274,7 @@ fn scratch_folder(store: &Path) -> Result<tempfile::TempDir, PipelineError> {
         .map_err(|e| PipelineError::Io(scratch, e))
 }
 
-/// What a report sees: every cell as if it were ok.
+/// The study that a report sees, with every cell ok.
 fn study(graph: &Graph<'_>) -> Study {
     let mut spec = graph.experiment.spec.clone();
     spec.sort_all_objects();

@@ -1,10 +1,10 @@
-//! What executing cells does outside of this program: programs it starts, files it fetches,
-//! servers it sends requests to. Known beforehand, so that a user can look and consent.
+//! What executing cells does outside of this program: programs it starts, files it fetches, servers it sends requests
+//! to. It is known in advance, so that a user can review it and consent.
 //!
-//! An experiment is data until it is run: then programs start that its author chose. What the
-//! user wrote or installed needs no question, and what ships with the binary does not either;
-//! anything else is asked about once per folder. A [`Consent`] names what is asked about, by a
-//! digest over what would be executed: a changed command asks again.
+//! An experiment is data until you run it. Then programs start that its author chose. Definitions that the user wrote
+//! or installed, or that ship with the binary, need no consent. For anything else, the program asks once per folder. A
+//! [`Consent`] identifies what the user agreed to by a digest over what would be executed, so a changed command asks
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,28 +29,28 @@ pub struct Effect {
     /// What it does.
     #[serde(flatten)]
     pub what: What,
-    /// What a user consents to who lets it happen; `None` if there is nothing to ask about.
+    /// The user's consent that it requires; `None` if it requires none.
     #[serde(skip)]
     pub consent: Option<Consent>,
 }
 
-/// What an effect is.
+/// The kinds of effects.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "does", rename_all = "kebab-case")]
 pub enum What {
     /// Starts a program.
     Start {
-        /// What it is for, for people.
+        /// Its purpose, as text for people.
         purpose: String,
         /// The program, and the arguments that come before all others.
         program: Vec<String>,
-        /// Its arguments; what is known only at the start stands as `{port}`.
+        /// Its arguments; placeholders such as `{port}` stand for values known only at the start.
         arguments: Vec<String>,
         /// Variables set for it.
         environment: BTreeMap<String, String>,
-        /// Names of the variables that it inherits besides `PATH`, `HOME` and `TMPDIR`.
+        /// Names of the variables that it inherits in addition to `PATH`, `HOME` and `TMPDIR`.
         inherits: Vec<String>,
-        /// The script it executes, if the definition holds one.
+        /// The script it executes, if the definition contains one.
         #[serde(skip_serializing_if = "Option::is_none")]
         script: Option<String>,
     },
@@ -60,9 +60,9 @@ pub enum What {
         registry: String,
         /// The package and its version.
         package: String,
-        /// The files of which one is fetched.
+        /// The files, one of which is fetched.
         files: Vec<String>,
-        /// The most bytes of one of them.
+        /// The size in bytes of the largest of them.
         bytes: u64,
     },
     /// Installs Python packages into an environment of the store, unless the store has it, and
@@ -72,12 +72,12 @@ pub enum What {
         python: String,
         /// The packages that the study pins.
         packages: Vec<String>,
-        /// Packages that replace what others ask for.
+        /// Packages that replace the versions other packages require.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         overrides: Vec<String>,
-        /// Whether these are all; otherwise, what they need is installed, too.
+        /// Whether the packages are complete; otherwise their dependencies are also installed.
         complete: bool,
-        /// Python that is executed in the environment.
+        /// Python code that is executed in the environment.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         assertions: Vec<String>,
     },
@@ -90,16 +90,16 @@ pub enum What {
         /// The runtime, if the study names one.
         #[serde(skip_serializing_if = "Option::is_none")]
         runtime: Option<String>,
-        /// Arguments that the study gives the runtime.
+        /// Arguments from the study to the runtime.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         arguments: Vec<String>,
-        /// The GPUs that it sees.
+        /// The GPUs that it can use.
         #[serde(skip_serializing_if = "Option::is_none")]
         gpus: Option<String>,
-        /// What of this machine it can read, by the path inside.
+        /// Paths of this machine that it can read, by the path inside.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         mounts: BTreeMap<String, String>,
-        /// What of this machine it can write, by the path inside.
+        /// Paths of this machine that it can write, by the path inside.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         caches: BTreeMap<String, String>,
     },
@@ -115,67 +115,67 @@ pub enum What {
     Rent {
         /// The program that makes them.
         program: String,
-        /// The module, and its files.
+        /// The module.
         module: String,
         /// Its files.
         files: Vec<String>,
         /// The values of its variables.
         variables: BTreeMap<String, Json>,
-        /// What all of it costs in an hour.
+        /// The total cost per hour.
         cost_per_hour: f64,
-        /// The most that the experiment may cost.
+        /// The maximum cost of the experiment.
         budget: f64,
-        /// The currency of both.
+        /// The currency of both amounts.
         currency: String,
     },
-    /// Asks a scheduler for a machine, which executes this program there.
+    /// Requests a machine from a scheduler, which executes this program there.
     Submit {
-        /// The command that asks.
+        /// The command that submits the request.
         command: Vec<String>,
     },
-    /// Puts this program on another host, and has it execute launches there.
+    /// Copies this program to another host, and executes launches there.
     Execute {
-        /// The host as the study names it.
+        /// The host's name in the study.
         host: String,
-        /// The host as OpenSSH knows it.
+        /// The host's name for OpenSSH.
         ssh: String,
     },
-    /// Sends requests to a server that runs already.
+    /// Sends requests to a server that is already running.
     Reach {
         /// Its address.
         url: String,
-        /// The name of the variable whose value is sent as its key.
+        /// The name of the variable whose value is sent as the API key.
         #[serde(skip_serializing_if = "Option::is_none")]
         key: Option<String>,
     },
 }
 
-/// What a user consents to: the definition of what would act, and what an experiment gives it.
+/// What a user consents to: the definition that would act, and the values that an experiment gives it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Consent {
-    /// The parts of the definition that decide what is executed.
+    /// The parts of the definition that determine what is executed.
     pub definition: Json,
-    /// Free texts that the experiment hands over as values of settings.
+    /// Free texts that the experiment passes as values of settings.
     pub texts: BTreeMap<String, Json>,
-    /// Whole arguments that the experiment hands over.
+    /// Whole arguments that the experiment passes.
     pub arguments: BTreeMap<String, Json>,
 }
 
 impl Consent {
-    /// Returns the digest of what is consented to.
+    /// Returns the digest of this consent.
     pub fn digest(&self) -> Digest {
         digest_of(&serde_json::json!(self))
     }
 }
 
-/// Returns the digest of a document whatever the order of its keys.
+/// Returns the digest of a document, ignoring the order of its keys.
 fn digest_of(document: &Json) -> Digest {
     let mut document = document.clone();
     document.sort_all_objects();
     Digest::of(format!("benchtrail consent 1\n{document}").as_bytes())
 }
 
-/// What may happen without a question.
+/// The effects that need no further consent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Permit {
     vouched: BTreeSet<Digest>,
@@ -183,8 +183,8 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Makes a permit for definitions that somebody other than the experiment vouches for: those
-    /// that ship with the binary, and those in the user's own folders.
+    /// Makes a permit for definitions that come from a trusted source instead of the experiment: those that ship with
+    /// the binary, and those in the user's own folders.
     pub fn for_definitions<'a>(definitions: impl IntoIterator<Item = &'a Json>) -> Self {
         Self {
             vouched: definitions.into_iter().map(digest_of).collect(),
@@ -192,22 +192,22 @@ impl Permit {
         }
     }
 
-    /// Adds what the user consented to.
+    /// Adds the user's consent.
     pub fn give(&mut self, consent: &Consent) {
         self.given.insert(consent.digest());
     }
 
-    /// Returns whether something may happen. A setting of a vouched definition does what the
-    /// definition lets it do; whole arguments can make a program do anything.
+    /// Returns whether an effect is allowed. A setting of a vouched definition can do only what the definition permits,
+    /// but whole arguments can make a program do anything.
     pub fn allows(&self, consent: &Consent) -> bool {
         let vouched = || self.vouched.contains(&digest_of(&consent.definition));
         self.given.contains(&consent.digest()) || (consent.arguments.is_empty() && vouched())
     }
 
-    /// Looks whether something may happen.
+    /// Checks whether an effect is allowed.
     ///
     /// # Errors
-    /// If nobody consented to it.
+    /// If the user has not consented to it.
     pub fn check(&self, consent: &Consent) -> Result<(), Failure> {
         if self.allows(consent) {
             return Ok(());
@@ -220,23 +220,23 @@ impl Permit {
     }
 }
 
-/// An effect, and the cells that have it.
+/// An effect and the number of cells that have it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StageEffect {
     /// The stage.
     pub stage: String,
-    /// How many of its cells have this effect.
+    /// The number of its cells that have this effect.
     pub cells: usize,
     /// The effect.
     #[serde(flatten)]
     pub effect: Effect,
 }
 
-/// Returns what executing an experiment does outside of this program: of the whole experiment, or
-/// of what a plan executes and everything that this needs.
+/// Returns what executing an experiment does outside of this program, for the whole experiment, or for the cells that a
+/// plan executes and everything they need.
 ///
 /// # Errors
-/// If a kind is unknown, or the folder for what is made up cannot be made or written.
+/// If a kind is unknown, or the folder for simulated data cannot be created or written.
 pub fn effects(
     experiment: &Experiment,
     registry: &Registry,
@@ -274,11 +274,10 @@ pub fn effects(
     Ok(effects)
 }
 
-/// Returns for each stage whether its effects may happen: it executes something, or a stage that
-/// needs it does.
+/// Returns for each stage whether its effects may occur: it executes something, or a stage that needs it does.
 fn acting(graph: &Graph<'_>, plan: Option<&Plan>) -> TiVec<StageId, bool> {
     let mut acting = TiVec::from(vec![false; graph.nodes.len()]);
-    // Readers come after what they need.
+    // Readers come after the stages they need.
     for (number, node) in graph.nodes.iter_enumerated().rev() {
         if node.stage.class == Class::Pure {
             continue;

@@ -1,11 +1,10 @@
-//! Everything that a process starts, so that all of it can be stopped.
+//! Tracks everything that a process starts, so that all of it can be stopped.
 //!
-//! A process group is not enough: a child may start a session of its own and leave the group.
-//! So every process that is started for a resource lives in a control group of its own where this
-//! process may make one. It also carries a mark in its environment, which
-//! its children inherit, and this process adopts whatever its children leave behind. Without a
-//! control group, a process that left the group is found by its mark; one that also cleared its
-//! environment is found as our child that nobody here started.
+//! A process group is not enough, because a child may start a session of its own and leave the group. So every process
+//! started for a resource lives in its own control group where this process may create one. It also carries a mark in
+//! its environment, which its children inherit, and this process adopts orphaned descendants. Without a control group,
+//! a process that left the group is found by its mark. A process that also cleared its environment is found as our
+//! child that this program did not start.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,30 +25,30 @@ use crate::process::{ProcessId, ProcessStat, stat};
 /// The variable that carries the mark.
 pub(crate) const MARK: &str = "BENCHTRAIL_LEASE";
 
-/// How long processes that were killed may take to vanish.
+/// How long killed processes may take to vanish.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(10);
 
-/// The processes that are enclosed now.
+/// The processes that are currently enclosed.
 static OPEN: Mutex<BTreeSet<ProcessId>> = Mutex::new(BTreeSet::new());
 
 fn open() -> MutexGuard<'static, BTreeSet<ProcessId>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the mark of a process: no other one of this boot ever had it.
+/// Returns the mark of a process, which is unique within this boot.
 pub fn mark(process: ProcessId) -> String {
     format!("{}-{}", process.pid, process.start_time)
 }
 
-/// From now on this process adopts what its children leave behind.
+/// From now on, this process adopts its children's orphans.
 pub(crate) fn adopt() {
-    // Where the kernel refuses, a process that cleared its environment is not found; the mark
-    // finds the others.
+    // If the kernel does not allow it, a process that cleared its environment is not found. The mark still finds the
+    // others.
     let _refused = set_child_subreaper(Some(Pid::INIT));
 }
 
-/// A process that was started through [`crate::process::Spawner`], with all that it starts.
+/// A process started through [`crate::process::Spawner`], with everything that it starts.
 #[derive(Debug)]
 pub struct Enclosure {
     process: ProcessId,
@@ -59,7 +58,7 @@ impl Enclosure {
     /// Encloses a child.
     ///
     /// # Errors
-    /// If there is no such process, or `/proc` is not readable.
+    /// If the process does not exist, or `/proc` is not readable.
     pub fn of(pid: u32) -> io::Result<Self> {
         let found = stat(pid)?;
         let process = found
@@ -69,12 +68,12 @@ impl Enclosure {
         Ok(Self { process })
     }
 
-    /// Kills whatever is left in it; the child itself was stopped and reaped before.
+    /// Kills everything left in it; the child itself has already been stopped and reaped.
     ///
     /// # Errors
     /// If `/proc` is not readable, or a process survives SIGKILL for ten seconds.
     pub fn empty(&self) -> io::Result<()> {
-        // What was adopted and carries no mark may be of any enclosure.
+        // An adopted process without a mark may belong to any enclosure.
         let alone = open().iter().all(|process| *process == self.process);
         let mark = mark(self.process);
         kill_all(|| {
@@ -89,7 +88,7 @@ impl Enclosure {
         })
     }
 
-    /// The control group of its own, if it has one: made by the child, so it may not be there yet.
+    /// Returns its own control group, if any. The child creates it, so it may not exist yet.
     fn group(&self) -> Option<PathBuf> {
         cgroup::of(self.process)
     }
@@ -104,8 +103,8 @@ impl Drop for Enclosure {
     }
 }
 
-/// Kills what an earlier process left behind, in the control group that it had if it had one; returns
-/// whether there was something.
+/// Kills what an earlier process left behind, including its control group if it had one. Returns whether anything was
+/// left.
 ///
 /// # Errors
 /// If `/proc` is not readable, or a process survives SIGKILL for ten seconds.
@@ -128,7 +127,7 @@ pub(crate) fn kill_left_behind(process: ProcessId, group: Option<&Path>) -> io::
     Ok(found)
 }
 
-/// Kills what `find` finds until it finds nothing: a process may start another meanwhile.
+/// Kills the processes from `find` until it returns none, because a process may start another meanwhile.
 fn kill_all(find: impl Fn() -> io::Result<Vec<ProcessStat>>) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -150,7 +149,7 @@ fn kill_all(find: impl Fn() -> io::Result<Vec<ProcessStat>>) -> io::Result<()> {
     }
 }
 
-/// Kills this very process, not a later one of the same number.
+/// Kills exactly this process, not a later one with the same number.
 fn kill(process: &ProcessStat) -> io::Result<()> {
     let Some(handle) = handle_of(process)? else {
         return Ok(());
@@ -181,7 +180,7 @@ fn raw(pid: u32) -> Option<Pid> {
         .and_then(Pid::from_raw)
 }
 
-/// Takes the exit status of a process that was adopted and killed.
+/// Reaps a process that was adopted and killed.
 fn reap_adopted(process: &ProcessStat) {
     if stat(process.id.pid).is_ok_and(|s| s.is_some_and(|s| s.parent == std::process::id()))
         && let Some(pid) = raw(process.id.pid)
@@ -194,7 +193,7 @@ fn reap_adopted(process: &ProcessStat) {
 fn marked(mark: &str) -> io::Result<Vec<ProcessStat>> {
     let entry = format!("{MARK}={mark}");
     running(|process| {
-        // The environment of another user's process, or of one that has just ended, is closed.
+        // The environment of another user's process, or of a process that has just ended, is not readable.
         fs::read(format!("/proc/{}/environ", process.id.pid))
             .is_ok_and(|text| text.split(|b| *b == 0).any(|e| e == entry.as_bytes()))
     })
@@ -209,7 +208,7 @@ fn in_group(folder: &Path) -> io::Result<Vec<ProcessStat>> {
     Ok(found)
 }
 
-/// Returns running children of this process in sessions of their own that nobody here started.
+/// Returns running children of this process in other sessions that this program did not start.
 fn adopted() -> io::Result<Vec<ProcessStat>> {
     let own = std::process::id();
     let session = stat(own)?.map(|s| s.session);

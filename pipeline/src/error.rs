@@ -1,4 +1,4 @@
-//! What stops planning or running as a whole; failures of cells are ledger lines instead.
+//! Errors that stop planning or running as a whole; failures of cells are ledger lines instead.
 
 use std::fmt;
 use std::io;
@@ -9,25 +9,25 @@ use artifacts::StoreError;
 use crate::graph::UnknownKind;
 use crate::lock::LockError;
 
-/// Planning or running cannot go on.
+/// The reason why planning or running cannot continue.
 #[derive(Debug)]
 pub enum PipelineError {
     /// The program's mistake: the experiment names a kind that is not registered.
     Kind(UnknownKind),
     /// The user's mistake: an option names a stage or axis that does not exist.
     Selection {
-        /// What does not exist.
+        /// A message that names what does not exist.
         message: String,
-        /// What was probably meant, or what there is.
+        /// The probable intention, or the existing names.
         hint: String,
     },
-    /// The store refused (the machine's fault).
+    /// The store returned an error (the machine's fault).
     Store(StoreError),
     /// The lock is damaged or cannot be written.
     Lock(LockError),
-    /// A file that settings name is no longer what it was when the experiment was read.
+    /// A file that settings name has changed since the experiment was read.
     Changed(PathBuf),
-    /// The file system or `/proc` refused.
+    /// The file system or `/proc` returned an error.
     Io(PathBuf, io::Error),
 }
 

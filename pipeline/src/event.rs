@@ -1,5 +1,4 @@
-//! What happens during a run, as one typed stream: the progress display and the JSON log are
-//! its consumers.
+//! The events of a run, as one typed stream. Its consumers are the progress display and the JSON log.
 
 use std::collections::BTreeMap;
 
@@ -22,15 +21,15 @@ pub enum Rest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum Event {
-    /// It is known what the run starts with.
+    /// The run has planned its cells.
     PlanMade {
-        /// Planned cells, those left out by the experiment not counted.
+        /// Planned cells, excluding those that the experiment leaves out.
         cells: usize,
         /// Cells whose result is in the store.
         cached: usize,
         /// Cells that will execute.
         run: usize,
-        /// Cells decided when others have run.
+        /// Cells decided after others have run.
         after: usize,
         /// Cells that cannot run.
         blocked: usize,
@@ -42,41 +41,41 @@ pub enum Event {
         /// From 1; higher when an earlier attempt failed.
         attempt: u32,
     },
-    /// A cell tells how far it has come.
+    /// A cell reports its progress.
     CellProgress {
         /// The cell.
         cell: String,
         /// Units done.
         done: u64,
-        /// Units in all, if known.
+        /// The total number of units, if known.
         total: Option<u64>,
         /// What the units are.
         what: String,
-        /// Rolling figures, of a load that goes on.
+        /// Rolling figures of a load in progress.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         rates: Option<Rates>,
-        /// Lines that the engine wrote to its log since the last time, while it starts.
+        /// Lines that a starting engine wrote to its log since the last event.
         #[serde(skip_serializing_if = "Vec::is_empty", default)]
         log: Vec<String>,
     },
-    /// Nothing more is to be done for a cell.
+    /// A cell has ended.
     CellEnded {
         /// The cell.
         cell: String,
         /// Its stage.
         stage: String,
-        /// What became of it.
+        /// Its status.
         status: CellStatus,
         /// Why it is not ok.
         reason: Option<String>,
-        /// What the user can do.
+        /// The remedy for the user.
         hint: Option<String>,
         /// How long it took, in seconds.
         seconds: f64,
         /// Whether it did not execute.
         cached: bool,
     },
-    /// A resource starts to live; for a cached one this is not an execution of its cell.
+    /// A resource comes alive; for a cached one, this is not an execution of its cell.
     ResourceStarted {
         /// The cell.
         cell: String,
@@ -85,11 +84,10 @@ pub enum Event {
     ResourceReleased {
         /// The cell.
         cell: String,
-        /// What it left, for instance logs: its record names them as evidence.
+        /// What it left, for example logs. Its record names them as evidence.
         left: BTreeMap<String, Digest>,
     },
-    /// A resource came up differently from its cached descriptor; everything that depends on it
-    /// was planned again.
+    /// A resource came up differently from its cached descriptor; everything that depends on it has been planned again.
     Replanned {
         /// The resource's cell.
         cell: String,
@@ -99,23 +97,23 @@ pub enum Event {
         /// The exclusive resource's name.
         exclusive: String,
     },
-    /// The design asks for time without a measurement.
+    /// The design requires time without a measurement.
     Resting {
-        /// What for.
+        /// The kind of rest.
         rest: Rest,
-        /// How long, in seconds.
+        /// Its length in seconds.
         seconds: f64,
     },
     /// Something the user should know.
     Warning {
-        /// The cell, if it is about one.
+        /// The cell that it concerns, if any.
         cell: Option<String>,
-        /// What.
+        /// The message.
         message: String,
     },
     /// The run is over.
     RunEnded {
-        /// Cells by status, those left out by the experiment included.
+        /// Cells by status, including those that the experiment leaves out.
         counts: BTreeMap<String, usize>,
         /// The trail digest.
         trail: Digest,

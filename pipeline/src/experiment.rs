@@ -1,9 +1,8 @@
-//! An experiment, checked and expanded into cells: what planning and execution receive.
+//! An experiment, checked and expanded into cells: the input of planning and execution.
 //!
-//! Built only by the language (see `language`), so everything in it is already right: names
-//! resolve, the graph has no cycle, every cell has canonical parameters. Cells are stored
-//! compactly (axis label indices, an index into the stage's distinct parameter sets), so that
-//! ten thousand of them cost a few megabytes and their keys a few microseconds each.
+//! Only the language builds it (see `language`), so it is always valid: names resolve, the graph has no cycle, every
+//! cell has canonical parameters. Cells are stored compactly (axis label indices, an index into the stage's distinct
+//! parameter sets), so that ten thousand cells cost a few megabytes and their keys a few microseconds each.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,31 +19,31 @@ use crate::reuse::Reuse;
 use crate::sources::NamedFile;
 use crate::stage::{Class, Coordinates, Json};
 
-/// A checked and expanded experiment. As a document, it is what another machine executes parts of.
+/// A checked and expanded experiment. Its serialized form is the document from which another machine executes parts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Experiment {
-    /// The name, as the lock and the ledger write it.
+    /// The name, as written in the lock and the ledger.
     pub name: String,
     /// The profile in force, if any (`smoke`).
     pub profile: Option<String>,
     /// The YAML file.
     pub file: PathBuf,
-    /// The files read to make it: definitions, and what settings name.
+    /// The files it was read from: definitions, and files that settings name.
     pub sources: Vec<NamedFile>,
-    /// The seed every random stream derives from.
+    /// The seed that every random stream derives from.
     pub seed: u64,
-    /// In which order measurements that could go next are executed.
+    /// The execution order of measurements that are ready at the same time.
     pub order: Order,
-    /// Which measurements of others the study may use.
+    /// Which measurements from other sources the study may use.
     pub reuse: Reuse,
-    /// How the study is replicated, if it says so.
+    /// How the study is replicated, if declared.
     pub design: Option<Design>,
-    /// The canonical form: everything the YAML says, interpolations and profile resolved,
-    /// comments and formatting gone. What a report may quote.
+    /// The canonical form: the content of the YAML with interpolations and profile resolved, without comments and
+    /// formatting. Reports may quote it.
     pub spec: Json,
-    /// The axes in the order declared.
+    /// The axes in declaration order.
     pub axes: TiVec<AxisId, Axis>,
-    /// The stages in an order in which every stage follows those it needs.
+    /// The stages, ordered so that every stage follows the stages it needs.
     pub stages: TiVec<StageId, Stage>,
 }
 
@@ -60,16 +59,16 @@ pub enum Order {
     Declared,
 }
 
-/// A named list of values stages are expanded over.
+/// A named list of values that stages are expanded over.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Axis {
     /// The name.
     pub name: String,
-    /// The labels, as coordinates show them: those declared, then those that included cells add.
+    /// The labels as coordinates show them: first the declared ones, then those that included cells add.
     pub labels: Vec<Scalar>,
-    /// How many labels are declared; products range over these.
+    /// The number of declared labels; products range over these.
     pub declared: usize,
-    /// For each label the fields behind it (`null` for a plain value).
+    /// The fields behind each label (`null` for a plain value).
     pub fields: Vec<Json>,
 }
 
@@ -82,46 +81,46 @@ pub struct Stage {
     pub kind: String,
     /// The kind's class.
     pub class: Class,
-    /// The stages needed, in the order declared.
+    /// The needed stages, in declaration order.
     pub needs: Vec<StageId>,
-    /// The axes expanded over.
+    /// The axes it is expanded over.
     pub over: Vec<AxisId>,
-    /// Positions in `over` of the axes whose label distinguishes replicates; they are in the key.
+    /// Positions in `over` of the axes whose labels distinguish replicates; these labels are in the key.
     pub replicate: Vec<usize>,
-    /// Named exclusive resources every cell holds while it executes.
+    /// Named exclusive resources that every cell holds while it executes.
     pub exclusive: Vec<String>,
     /// The distinct canonical parameter sets of the cells.
     pub parameter_sets: Vec<Json>,
-    /// The distinct placements of the cells: what a scheduler is asked for. They are in no key.
+    /// The distinct placements of the cells, which are requests to a scheduler. They are in no key.
     pub placements: Vec<Json>,
-    /// The cells to execute, in the order of the axes (last axis fastest), included ones last.
+    /// The cells to execute, in axis order (last axis fastest), followed by included ones.
     pub cells: TiVec<LocalCell, Cell>,
-    /// The cells the experiment leaves out, with the reason it declares.
+    /// The cells that the experiment leaves out, with the declared reason.
     pub excluded: Vec<Excluded>,
 }
 
 /// One stage at one coordinate of its axes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
-    /// For each axis of the stage's `over`, the index of the label.
+    /// The label index for each axis in the stage's `over`.
     pub at: Box<[u16]>,
     /// The index into [`Stage::parameter_sets`].
     pub parameters: u32,
-    /// The index into [`Stage::placements`]; `None` for a cell that executes here.
+    /// The index into [`Stage::placements`]; `None` for a cell that executes locally.
     pub placement: Option<u32>,
     /// The cell's time limit.
     pub timeout: Option<Duration>,
-    /// How often a failed cell is retried.
+    /// The number of retries of a failed cell.
     pub retries: u32,
-    /// Why the cell is there although the product of the axes does not contain it, or why
-    /// its settings differ from its neighbours'.
+    /// Why the cell exists although the product of the axes does not contain it, or why its settings differ from its
+    /// neighbours'.
     pub note: Option<String>,
 }
 
 /// A cell left out by the experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Excluded {
-    /// For each axis of the stage's `over`, the index of the label.
+    /// The label index for each axis in the stage's `over`.
     pub at: Box<[u16]>,
     /// The declared reason.
     pub reason: String,
@@ -129,8 +128,8 @@ pub struct Excluded {
 
 /// Returns the digest of each claim of an experiment's canonical form, by name.
 ///
-/// A record carries them, so that a report can show which claims, in which words, were
-/// declared before a cell was measured.
+/// Records contain them, so that a report can show which claims were declared before a cell was measured, and in which
+/// words.
 pub fn claims_digests(spec: &Json) -> BTreeMap<String, Digest> {
     let claims = spec.get("claims").and_then(Json::as_object);
     claims
@@ -140,7 +139,7 @@ pub fn claims_digests(spec: &Json) -> BTreeMap<String, Digest> {
         .collect()
 }
 
-/// Returns the digest of one claim: of its JSON with sorted keys.
+/// Returns the digest of a claim's JSON with sorted keys.
 fn claim_digest(claim: &Json) -> Digest {
     let mut claim = claim.clone();
     claim.sort_all_objects();
@@ -148,7 +147,7 @@ fn claim_digest(claim: &Json) -> Digest {
 }
 
 impl Experiment {
-    /// Returns the coordinates that label indices of a stage stand for.
+    /// Returns the coordinates for label indices of a stage.
     pub fn coordinates(&self, stage: StageId, at: &[u16]) -> Coordinates {
         let axes = self.stages[stage].over.iter().map(|axis| &self.axes[*axis]);
         Coordinates(
@@ -158,8 +157,8 @@ impl Experiment {
         )
     }
 
-    /// Returns the coordinates that distinguish replicates of a cell: those of its replicate
-    /// axes, and for the A/A arm its label under [`CONTROL`].
+    /// Returns the coordinates that distinguish a cell's replicates: those of its replicate axes, and for the A/A arm
+    /// its label under [`CONTROL`].
     pub fn replicate(&self, stage: StageId, at: &[u16]) -> Coordinates {
         let own = &self.stages[stage];
         let label = |position: usize| {
@@ -180,8 +179,8 @@ impl Experiment {
         Coordinates(replicate)
     }
 
-    /// Returns the pairs (position in `over` of `stage`, position in `over` of `needed`) of the
-    /// axes both are expanded over: cells join where these labels agree.
+    /// Returns the pairs (position in `over` of `stage`, position in `over` of `needed`) of the axes that both are
+    /// expanded over. Cells join where these labels agree.
     pub(crate) fn shared_axes(&self, stage: StageId, needed: StageId) -> Vec<(usize, usize)> {
         let theirs = &self.stages[needed].over;
         let ours = self.stages[stage].over.iter().enumerate();
@@ -189,12 +188,12 @@ impl Experiment {
             .collect()
     }
 
-    /// Returns what the machine should be like before anything is measured.
+    /// Returns how quiet the machine must be before a measurement.
     pub fn quiet(&self) -> Quiet {
         self.design.as_ref().map(|d| d.quiet).unwrap_or_default()
     }
 
-    /// Returns the number of planned cells, excluded ones not counted.
+    /// Returns the number of planned cells, without excluded ones.
     pub fn cell_count(&self) -> usize {
         self.stages.iter().map(|s| s.cells.len()).sum()
     }

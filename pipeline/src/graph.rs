@@ -1,9 +1,8 @@
-//! Which cells read which: the experiment's cells numbered through, and for every needed stage
-//! the groups of its cells that join with one and the same set of readers.
+//! Which cells read which. Numbers the experiment's cells, and groups the cells of every needed stage by the set of
+//! readers they join with.
 //!
-//! A group is shared by all cells that agree on the shared axes, so that a list of thousands
-//! of inputs is built and digested once. Everything is flat arrays: ten thousand cells cost
-//! about a megabyte.
+//! All cells that agree on the shared axes share a group, so that a list of thousands of inputs is built and digested
+//! once. All data is in flat arrays: ten thousand cells cost about a megabyte.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,8 +18,8 @@ use crate::lock::LockClass;
 use crate::place::{WrittenCell, push_label, push_name};
 use crate::stage::{Class, Registry, StageKind};
 
-/// A kind the experiment names that the registry lacks; a mistake of the program, since the
-/// language checks kinds.
+/// A kind that the experiment names and the registry lacks. This is a mistake of the program, since the language checks
+/// kinds.
 #[derive(Debug)]
 pub struct UnknownKind(pub String);
 
@@ -30,17 +29,17 @@ impl fmt::Display for UnknownKind {
     }
 }
 
-/// The experiment with its cells numbered from 0 on through all stages.
+/// The experiment, with its cells numbered from 0 across all stages.
 pub(crate) struct Graph<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) nodes: TiVec<StageId, Node<'a>>,
-    /// How many cells there are.
+    /// The number of cells.
     pub(crate) count: usize,
-    /// For each cell the stage and the index of its placement; empty if every cell executes here.
+    /// The stage and placement index of each cell; empty if every cell executes locally.
     placed: TiVec<CellId, Option<Placement>>,
 }
 
-/// A placement: the stage that asks for it, and the index into [`Stage::placements`].
+/// A placement: the stage that declares it, and the index into [`Stage::placements`].
 pub(crate) type Placement = (StageId, u32);
 
 /// One stage.
@@ -51,7 +50,7 @@ pub(crate) struct Node<'a> {
     /// The number of the stage's first cell.
     first: CellId,
     pub(crate) needs: Vec<Need>,
-    /// (stage, position in its `needs`) of those that need this one.
+    /// (stage, position in its `needs`) of the stages that need this one.
     pub(crate) readers: Vec<(StageId, usize)>,
     /// The coordinates of each cell as text.
     pub(crate) texts: TiVec<LocalCell, Box<str>>,
@@ -62,9 +61,9 @@ pub(crate) struct Node<'a> {
 pub(crate) struct Need {
     /// The needed stage.
     pub(crate) stage: StageId,
-    /// For each cell that reads: its group.
+    /// The group of each reading cell.
     pub(crate) group_of_reader: TiVec<LocalCell, u32>,
-    /// For each cell of the needed stage: its group, [`NO_GROUP`] if nobody reads it.
+    /// The group of each cell of the needed stage; [`NO_GROUP`] if no cell reads it.
     pub(crate) group_of_member: TiVec<LocalCell, u32>,
     members: Flat,
     readers: Flat,
@@ -108,7 +107,7 @@ impl Flat {
     }
 }
 
-/// A member of a group: a cell of the needed stage, or one the experiment leaves out.
+/// A member of a group: a cell of the needed stage, or an excluded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Member {
     /// A cell of the needed stage.
@@ -138,7 +137,7 @@ impl Member {
 }
 
 impl Need {
-    /// Returns the members of a group in the order of their axes.
+    /// Returns the members of a group in axis order.
     pub(crate) fn members(&self, group: u32) -> impl ExactSizeIterator<Item = Member> + '_ {
         self.members.get(group).iter().map(|m| Member::unpack(*m))
     }

@@ -1,13 +1,12 @@
 //! The design of a study: what is replicated, how often, and in which order.
 //!
-//! The unit of replication is a *launch*: one start of a server, or for rows drawn from a model
-//! the cells that share a simulated one. A *block* launches every configuration once. The axis
-//! `block` tells blocks apart; it is a replicate coordinate of every cell it is added to, so a
-//! block has launches and measurements of its own even where all settings are the same.
+//! The unit of replication is a *launch*: one start of a server, or, for rows drawn from a model, the cells that share
+//! a simulated launch. A *block* launches every configuration once. The axis `block` tells blocks apart; it is a
+//! replicate coordinate of every cell it is added to, so each block has its own launches and measurements even if all
+//! settings are the same.
 //!
-//! What is declared here decides which cells there are and in which order they execute. None of
-//! it but the labels of blocks and of the A/A arm is in any key, so a block that was measured
-//! stays measured when others are added or the order changes.
+//! The design determines which cells exist and in which order they execute. Only the labels of blocks and of the A/A
+//! arm are in keys. So a measured block stays measured when blocks are added or the order changes.
 
 mod order;
 mod quiet;
@@ -30,23 +29,23 @@ use crate::ids::{AxisId, LocalCell, StageId};
 /// The name of the axis of blocks.
 pub const BLOCK: &str = "block";
 
-/// The name of the replicate coordinate of the A/A arm: it holds the arm's label.
+/// The name of the replicate coordinate of the A/A arm; its value is the arm's label.
 pub const CONTROL: &str = "control";
 
-/// The design of an experiment, checked.
+/// The checked design of an experiment.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Design {
     /// The axis [`BLOCK`].
     pub axis: AxisId,
-    /// How many blocks there are; with [`Design::until`] at most.
+    /// The number of blocks; with [`Design::until`], the maximum.
     pub blocks: usize,
-    /// When blocks have been enough.
+    /// When to stop adding blocks.
     pub until: Option<Until>,
     /// The stage whose launch is the unit.
     pub unit: StageId,
     /// How launches are ordered within a block.
     pub order: UnitOrder,
-    /// The A/A arm.
+    /// The A/A arm, if any.
     pub control: Option<Control>,
     /// How long the machine works before the first launch.
     pub warm_up: Duration,
@@ -54,17 +53,17 @@ pub struct Design {
     pub cool_down: Duration,
     /// How quiet the machine must be before a measurement.
     pub quiet: Quiet,
-    /// The standard deviation of the logarithm of a launch's result that is to be expected.
+    /// The expected standard deviation of the logarithm of a launch's result.
     pub noise: Option<f64>,
-    /// What a block launches: coordinates without the block, as text, in the order of the axes.
+    /// The launches of a block: coordinates without the block, as text, in axis order.
     pub launches: Vec<String>,
-    /// For each cell of the unit's stage its block and its launch, as positions.
+    /// The block and the launch of each cell of the unit's stage, as positions.
     pub cells: TiVec<LocalCell, (usize, usize)>,
-    /// For each block the launches in the order in which they go.
+    /// The launches of each block, in execution order.
     pub sequence: Vec<Vec<usize>>,
 }
 
-/// The A/A arm: a label of an axis that stands for another one, so that both should agree.
+/// The A/A arm: a label of an axis that stands for another label, so that both should agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
     /// The axis.
@@ -90,19 +89,18 @@ pub enum UnitOrder {
     Declared,
 }
 
-/// Where the design put a cell.
+/// A cell's place in the design.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The number of the block, from 1.
     pub block: usize,
     /// The launch: coordinates without the block, as text.
     pub launch: String,
-    /// The place of the launch in its block, from 1.
+    /// The launch's place in its block, from 1.
     pub place: usize,
-    /// How many launches its run had started, this one counted.
+    /// The number of launches its run had started, including this one.
     pub launches: usize,
-    /// The place of the cell among those its run measured on this launch, from 1; 0 for the
-    /// launch itself.
+    /// The cell's place among the cells that its run measured on this launch, from 1; 0 for the launch itself.
     pub position: usize,
 }
 

@@ -1,12 +1,11 @@
-//! In which order the launches of a block go.
+//! The order of the launches in a block.
 
 use artifacts::Digest;
 
 use super::UnitOrder;
 
-/// Returns for each block the launches in the order in which they go. The order of a block
-/// follows from the seed, its number and the names of the launches: blocks added later change
-/// no earlier one.
+/// Returns each block's launches in execution order. A block's order depends on the seed, the block's number and the
+/// names of the launches, so adding blocks later does not change earlier ones.
 pub(crate) fn sequence(
     order: UnitOrder,
     blocks: usize,
@@ -36,8 +35,8 @@ pub(crate) fn sequence(
     (0..blocks).map(block).collect()
 }
 
-/// Returns the first row 0, 1, k − 1, 2, k − 2, … of a square whose other rows add 1 modulo k
-/// (Williams 1949): for an even k every launch follows every other one equally often.
+/// Returns the first row 0, 1, k − 1, 2, k − 2, … of a square whose other rows add 1 modulo k (Williams 1949): for an
+/// even k, every launch follows every other launch equally often.
 fn zigzag(k: usize) -> Vec<usize> {
     let step = |i: usize| if i % 2 == 1 { i.div_ceil(2) } else { k - i / 2 };
     (0..k).map(|i| step(i) % k).collect()

@@ -1,18 +1,18 @@
-//! What a machine should be like before anything is measured on it.
+//! How quiet a machine must be before a measurement.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The bound on what else a machine does, and what follows when it is passed.
+/// The bound on a machine's other activity, and the action when it is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quiet {
-    /// The most running tasks for each core that count as quiet.
+    /// The most running tasks per core that count as quiet.
     pub load: f64,
     /// How long a run waits for the machine to become quiet.
     pub wait: Duration,
-    /// What a run does if it does not.
+    /// The action if the machine does not become quiet.
     pub otherwise: Otherwise,
 }
 
@@ -37,36 +37,36 @@ pub enum Otherwise {
     Refuse,
 }
 
-/// What else a machine does, as it is before a run measures.
+/// A machine's other activity before a run measures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Surroundings {
-    /// Logical cores.
+    /// The number of logical cores.
     pub cores: u32,
-    /// The mean number of runnable tasks over the last minute for each core.
+    /// The mean number of runnable tasks per core over the last minute.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub load_per_core: Option<f64>,
-    /// The share of the processor's time that others used while it was looked at.
+    /// The share of processor time that other processes used during the check.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub busy_share: Option<f64>,
-    /// The share of the processor's time that the hypervisor withheld meanwhile.
+    /// The share of processor time that the hypervisor withheld during the check.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub steal_share: Option<f64>,
-    /// The processes that used most of the processor meanwhile, as `name (share of a core)`.
+    /// The processes that used the most processor time during the check, as `name (share of a core)`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub users: Vec<String>,
-    /// Processes that hold memory of a GPU.
+    /// The number of processes that hold GPU memory.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub gpu_processes: Option<u32>,
 }
 
-/// Why a machine is not quiet, in words for people.
+/// The reasons why a machine is not quiet, as text for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loud(pub Vec<String>);
 
-/// What a look at the machine came to before a run measured.
+/// The result of checking the machine before a run measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preflight {
-    /// What was seen last.
+    /// The last observation.
     pub seen: Surroundings,
     /// Why the machine is not quiet.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -75,15 +75,15 @@ pub struct Preflight {
     pub waited_s: f64,
 }
 
-/// How long a run pauses between two looks at a machine that is not quiet.
+/// How long a run pauses between two checks of a machine that is not quiet.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// The share of withheld time above which a machine is not quiet.
 const STEAL: f64 = 0.02;
 
 impl Quiet {
-    /// Looks at a machine until it is quiet or the wait is over. `pause` lets time pass and
-    /// returns false if the user stopped the run.
+    /// Checks a machine until it is quiet or the wait is over. `pause` lets time pass and returns false if the user
+    /// stopped the run.
     pub fn preflight(
         &self,
         look: &mut dyn FnMut() -> Surroundings,
@@ -109,15 +109,15 @@ impl Quiet {
         }
     }
 
-    /// Judges what was seen of a machine; what could not be seen is not held against it.
+    /// Judges an observation of a machine. Values that could not be observed pass.
     ///
     /// # Errors
-    /// If the machine is not quiet, with everything that is wrong.
+    /// If the machine is not quiet, with every reason.
     pub fn judge(&self, seen: &Surroundings) -> Result<(), Loud> {
         let mut wrong = Vec::new();
         let bound = self.load;
-        // The mean over a minute remembers a build that ended just now; the share while looking
-        // does not. Both are loud only if the machine is busy at this moment.
+        // The mean over a minute includes a build that has just ended; the busy share during the check does not. A high
+        // load counts only if the machine is also busy at this moment.
         if let Some(load) = seen.load_per_core.filter(|load| *load > bound)
             && seen.busy_share.is_none_or(|busy| busy > bound)
         {

@@ -1,4 +1,4 @@
-//! What cells would start or contact, found out over made-up resources.
+//! Finds out what cells would start or contact, using simulated resources.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +16,8 @@ use crate::ids::{LocalCell, StageId};
 use crate::sources::NamedFiles;
 use crate::stage::{CellStatus, Class};
 
-/// Returns what the cells of each stage do outside of this program, over made-up resources, with
-/// how many cells do it: (stage, cells, effect). Cells that would fail before they start anything
-/// do nothing.
+/// Returns what the cells of each stage do outside of this program, over simulated resources, with the number of cells
+/// that do it: (stage, cells, effect). Cells that would fail before they start anything have no effect.
 pub(crate) fn look_at_effects(
     graph: &Graph<'_>,
     store: &Path,

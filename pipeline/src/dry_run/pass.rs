@@ -1,4 +1,4 @@
-//! One pass over the stages on made-up inputs: what their cells read, and what came of them.
+//! One pass over the stages on simulated inputs: the cells' inputs and their results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,14 +21,14 @@ use crate::stage::{
     Json, Output, Study,
 };
 
-/// What became of a cell: its outputs, or why it has none.
+/// The result of a cell: its outputs, or why it has none.
 pub(super) type Ended = Result<BTreeMap<String, Artifact>, (CellStatus, String)>;
 
 pub(super) type Kept = Result<BTreeMap<String, Artifact>, Stopped>;
 
-/// Why a cell has no outputs.
+/// The reason why a cell has no outputs.
 pub(super) enum Stopped {
-    /// It could not be executed: something it needs has no outputs.
+    /// It could not be executed, because something it needs has no outputs.
     Skipped(String),
     Failed(Failure),
 }
@@ -45,7 +45,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Executes the cells of a stage, several at a time.
+    /// Executes the cells of a stage in parallel.
     pub(super) fn stage(&self, number: StageId) -> Result<TiVec<LocalCell, Kept>, PipelineError> {
         let count = self.graph.nodes[number].stage.cells.len();
         let threads = std::thread::available_parallelism()
@@ -79,8 +79,7 @@ impl Pass<'_> {
         Ok(all.into_iter().map(|(_, result)| result).collect())
     }
 
-    /// Returns the first of the cells of a stage that have the same parameters and read the same,
-    /// with how many they are.
+    /// Returns the first of each set of cells in a stage with the same parameters and inputs, and the size of the set.
     pub(super) fn distinct(&self, number: StageId) -> Vec<(LocalCell, usize)> {
         let node = &self.graph.nodes[number];
         let mut seen: BTreeMap<_, (LocalCell, usize)> = BTreeMap::new();
@@ -192,7 +191,7 @@ impl Pass<'_> {
         Ok(kept)
     }
 
-    /// Returns what a cell reads, or why it cannot be executed.
+    /// Returns a cell's inputs, or why it cannot be executed.
     pub(super) fn inputs(&self, number: StageId, cell: LocalCell) -> Result<Vec<Input>, String> {
         let node = &self.graph.nodes[number];
         let mut inputs = Vec::with_capacity(node.needs.len());
@@ -263,7 +262,7 @@ impl Pass<'_> {
     }
 }
 
-/// What stands for the record of a made-up cell: a report reads attempts and claims there.
+/// The substitute for the record of a simulated cell; a report reads attempts and claims from it.
 pub(super) fn record_of(cell: &str) -> Vec<u8> {
     serde_json::json!({ "cell": cell, "attempts": [], "claims": {} })
         .to_string()

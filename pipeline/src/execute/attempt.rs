@@ -1,7 +1,7 @@
-//! One attempt at a cell, and the record of what came of all attempts.
+//! One attempt at a cell, and the record of all attempts.
 //!
-//! A time limit is the kind's to keep: it asks [`Control::check`]. No thread can be stopped
-//! from outside, so a kind that does not ask runs on.
+//! The kind must enforce its time limit by calling [`Control::check`]. A thread cannot be stopped from outside, so a
+//! kind that does not call it keeps running.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ use crate::stage::{
     Artifact, CellStatus, Content, Control, Done, Failure, Job, Json, Lease, Output, Progress,
 };
 
-/// What all attempts of a run share.
+/// The state that all attempts of a run share.
 pub(super) struct Context<'a> {
     pub(super) store: &'a Store,
     pub(super) experiment: &'a str,
@@ -57,7 +57,7 @@ pub(super) struct Attempts {
     list: Vec<Attempt>,
 }
 
-/// What came of a cell.
+/// The result of a cell.
 pub(super) struct Finished {
     pub(super) cell: CellId,
     pub(super) outcome: Outcome,
@@ -70,7 +70,7 @@ pub(super) struct Finished {
 impl Attempts {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the record says when a cell was executed"
+        reason = "the record states when a cell was executed"
     )]
     pub(super) fn new() -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Attempts {
     }
 }
 
-/// Tries a pure cell until it is ok or its retries are used up, and keeps what came of it.
+/// Tries a pure cell until it is ok or its retries are used up, and keeps the result.
 pub(super) fn execute(context: &Context<'_>, task: &Task<'_>) -> Result<Finished, PipelineError> {
     let mut attempts = Attempts::new();
     loop {
@@ -150,7 +150,7 @@ pub(super) fn attempt(
         .map_err(|e| PipelineError::Io(context.store.root().join("scratch"), e))?;
     let (progress, name) = (context.progress.clone(), task.name.clone());
     let tell = move |p: Progress| {
-        // Nobody listens any more only when the run is over.
+        // The receiver is gone only when the run is over.
         let _ = progress.send((name.clone(), p));
     };
     let control = Control::new(context.cancelled.clone(), task.timeout, Box::new(tell))
@@ -187,22 +187,22 @@ pub(super) fn attempt(
         })
     });
     let seconds = clock.elapsed().as_secs_f64();
-    // Outputs may be files in the scratch directory: take them before it goes.
+    // Outputs may be files in the scratch directory, so store them before removing it.
     let result = match result {
         Ok(mut done) => take(context.store, &mut done.outputs)?.map(|()| done),
         Err(mut failure) => {
             take(context.store, &mut failure.evidence)?.map_or_else(Err, |()| Err(failure))
         }
     };
-    // A live resource writes on, its log for instance, and others read that: its directory stays
-    // until the run ends.
+    // A live resource keeps writing, for example to its log, and other cells read that. So its directory stays until
+    // the run ends.
     if !result.as_ref().is_ok_and(|done| done.lease.is_some()) {
         scratch::remove(&path).map_err(|e| PipelineError::Io(path, e))?;
     }
     Ok((result, seconds))
 }
 
-/// Reads the files among outputs into the store, leaving their place there.
+/// Reads the files among the outputs into the store, and replaces them by their paths there.
 pub(super) fn take(
     store: &Store,
     outputs: &mut [Output],
@@ -220,7 +220,7 @@ pub(super) fn take(
     Ok(Ok(()))
 }
 
-/// Puts outputs into the store; a mistake of the kind is the inner error.
+/// Puts outputs into the store; the inner error is a mistake of the kind.
 pub(super) fn keep(
     store: &Store,
     outputs: Vec<Output>,
@@ -251,7 +251,7 @@ pub(super) fn keep(
     Ok(Ok(kept))
 }
 
-/// The digest that an object's path in the store stands for.
+/// Returns the digest in an object's path.
 fn digest_of(path: &std::path::Path) -> Digest {
     let part =
         |p: Option<&std::ffi::OsStr>| p.and_then(|p| p.to_str()).unwrap_or_default().to_owned();
@@ -261,7 +261,7 @@ fn digest_of(path: &std::path::Path) -> Digest {
         .expect("`take` returned a path in the store")
 }
 
-/// Returns the digest of an output's bytes, wherever they are.
+/// Returns the digest of an output's bytes, in memory or in a file.
 pub(super) fn digest_of_output(output: &Output) -> std::io::Result<Digest> {
     match &output.content {
         Content::Bytes(bytes) => Ok(Digest::of(bytes)),
@@ -269,7 +269,7 @@ pub(super) fn digest_of_output(output: &Output) -> std::io::Result<Digest> {
     }
 }
 
-/// Keeps the outputs of a cell that is done.
+/// Keeps the outputs of a finished cell.
 pub(super) fn succeed(
     context: &Context<'_>,
     task: &Task<'_>,
@@ -316,7 +316,7 @@ pub(super) fn succeed(
     })
 }
 
-/// Keeps what a cell that is not ok left behind; its last attempt has been noted.
+/// Keeps what a cell that is not ok left behind; its last attempt is already noted.
 pub(super) fn fail(
     context: &Context<'_>,
     task: &Task<'_>,
@@ -383,7 +383,7 @@ fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record 
             false => BTreeMap::new(),
         },
         warnings: Vec::new(),
-        // What failed elsewhere did not fail on this host.
+        // A failure elsewhere did not happen on this host.
         host: context.host.clone().filter(|_| task.bound && task.here),
         by: context.by.clone().filter(|_| task.bound),
         build: context.build.clone(),

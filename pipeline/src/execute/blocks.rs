@@ -1,5 +1,5 @@
-//! The order that a design asks for: block after block, launch after launch, with everything
-//! measured on a launch together, and rests between launches.
+//! The order that a design requires: block by block, launch by launch, with everything measured on a launch together,
+//! and rests between launches.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::graph::Graph;
 use crate::ids::CellId;
 use crate::stage::Class;
 
-/// How often a rest asks whether the user stopped the run.
+/// How often a rest checks whether the user stopped the run.
 const ASKED_EVERY: Duration = Duration::from_millis(50);
 
-/// Where the design puts a launch: its block, and its place there, both from 0.
+/// A launch's position in the design: its block, and its place there, both from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Seat {
     block: usize,
@@ -27,13 +27,13 @@ pub(super) struct Seat {
 /// The launches of a run.
 #[derive(Default)]
 pub(super) struct Blocks {
-    /// For each cell the launch it belongs to; empty without a design.
+    /// The launch of each cell; empty without a design.
     seats: TiVec<CellId, Option<Seat>>,
-    /// The launch that goes on.
+    /// The current launch.
     current: Option<Seat>,
-    /// Launches of this run, the current one counted.
+    /// The number of launches of this run, including the current one.
     launches: usize,
-    /// Cells measured on the current launch.
+    /// The number of cells measured on the current launch.
     measured: usize,
 }
 
@@ -56,12 +56,12 @@ impl Blocks {
         }
     }
 
-    /// Returns the launch of a cell; cells outside the design come before all of them.
+    /// Returns the launch of a cell; cells outside the design come before all launches.
     pub(super) fn seat(&self, cell: CellId) -> Option<Seat> {
         self.seats.get(cell).copied().flatten()
     }
 
-    /// Counts a cell that starts, and returns where the design put it.
+    /// Counts a starting cell, and returns its place in the design.
     pub(super) fn note(&mut self, graph: &Graph<'_>, cell: CellId) -> Option<Place> {
         let (design, seat) = (graph.experiment.design.as_ref()?, self.seat(cell)?);
         let measured = graph.class(cell) == Class::Measurement;
@@ -78,8 +78,8 @@ impl Blocks {
 }
 
 impl Executor<'_, '_> {
-    /// Ends the launch that goes on if a cell belongs to another one, and rests. Returns false if
-    /// the user stopped the run meanwhile.
+    /// Ends the current launch if a cell belongs to another one, and rests. Returns false if the user stopped the run
+    /// meanwhile.
     pub(super) fn enter_launch(&mut self, cell: CellId) -> Result<bool, PipelineError> {
         let Some(seat) = self.blocks.seat(cell) else {
             return Ok(true);
@@ -105,7 +105,7 @@ impl Executor<'_, '_> {
         Ok(done)
     }
 
-    /// Lets time pass, with all cores at work or idle; false if the user stopped the run.
+    /// Rests with all cores at work or idle; returns false if the user stopped the run.
     fn rest(&self, rest: Rest, length: Duration) -> bool {
         if length.is_zero() {
             return true;

@@ -1,4 +1,4 @@
-//! One measurement or resource: what must be alive for it, its attempts, and what becomes of it.
+//! One measurement or resource: the resources it needs alive, its attempts, and its result.
 
 use std::collections::BTreeMap;
 
@@ -89,7 +89,7 @@ impl Executor<'_, '_> {
         }
     }
 
-    /// Settles a ready cell with the result that another run has entered meanwhile, if there is one.
+    /// Settles a ready cell with the result that another run has entered meanwhile, if any.
     pub(super) fn answered(&mut self, cell: CellId, key: ActionKey) -> Result<bool, PipelineError> {
         let Some(outcome) = self.session.ask_again(cell, key)? else {
             return Ok(false);
@@ -108,8 +108,8 @@ impl Executor<'_, '_> {
         Ok(true)
     }
 
-    /// Tries until the cell is ok or its retries are used up; `None` if it was planned again or
-    /// settled otherwise meanwhile.
+    /// Tries until the cell is ok or its retries are used up; `None` if it was planned again or settled otherwise
+    /// meanwhile.
     fn attempts(
         &mut self,
         cell: CellId,
@@ -127,7 +127,7 @@ impl Executor<'_, '_> {
             task.connect(&self.session.graph, |c| self.live.json(c));
             task.watches = self.watches(cell);
             let (result, seconds) = attempt(&self.context, &task, &attempts)?;
-            // What was measured beside a dying server is not a measurement of it.
+            // Figures taken while a server was dying are not a measurement of it.
             let result = match result {
                 Ok(mut done) => match self.died_meanwhile(cell) {
                     Some(failure) => {
@@ -138,7 +138,7 @@ impl Executor<'_, '_> {
                     }
                     None => Ok(done),
                 },
-                // A server that cannot be reached any more is a symptom; that its machine is gone is the cause.
+                // An unreachable server is a symptom; its lost machine is the cause.
                 Err(mut failure) if failure.status != CellStatus::Interrupted => {
                     if let Some(cause) = task.watches.iter().find_map(|watch| watch().err()) {
                         failure.reason = cause.reason;
@@ -157,7 +157,7 @@ impl Executor<'_, '_> {
                     }
                 }
             }
-            // The failure may be that of a resource: it is looked at, and started again if it died.
+            // The failure may come from a resource: check it, and start it again if it died.
             match self.ensure_live(cell)? {
                 Alive::Yes => {}
                 Alive::Replanned => return Ok(None),
@@ -173,8 +173,8 @@ impl Executor<'_, '_> {
         }
     }
 
-    /// A cell could not execute because a resource did not come up: the failure is the cell's,
-    /// the resource's descriptor stays valid, and other cells that need it are skipped.
+    /// Settles a cell that could not execute because a resource did not come up. The failure belongs to the cell. The
+    /// resource's descriptor stays valid, and other cells that need it are skipped.
     fn not_alive(
         &mut self,
         cell: CellId,
@@ -209,7 +209,7 @@ impl Executor<'_, '_> {
         outcome: Outcome,
         hint: Option<String>,
     ) -> Result<(), PipelineError> {
-        // If everything is planned again, the reason still holds.
+        // The reason still holds if everything is planned again.
         self.session.fixed.insert(cell, outcome.clone());
         self.ended(cell, &outcome, hint, 0.0);
         self.session.settle(cell, outcome)?;

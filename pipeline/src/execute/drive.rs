@@ -1,11 +1,10 @@
-//! What executes next in a run.
+//! Decides which cell of a run executes next.
 //!
-//! Measurements and resources execute one at a time on this thread, with nothing pure beside
-//! them, so that nothing of ours disturbs what is measured. Of the cells that are ready, those
-//! go first that the design puts first (block after block, launch after launch), then those
-//! whose resources are alive already; among equals the order is shuffled by the experiment's
-//! seed, or that declared, and recorded. Pure cells wait until no measurement is
-//! ready, unless a measurement waits for them; then they run on several threads.
+//! Measurements and resources execute one at a time on this thread, with no pure cell in parallel, so that this program
+//! does not disturb the measurement. Ready cells go in the order of the design (block by block, launch by launch), then
+//! those whose resources are already alive. Among equals, the order is shuffled by the experiment's seed, or as
+//! declared, and recorded. Pure cells wait until no measurement is ready, unless a measurement waits for them; then
+//! they run on several threads.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -37,8 +36,8 @@ pub(super) enum Stop {
     Failed(String),
 }
 
-/// What decides which ready cell goes next, the least first: its place in the design, how many
-/// starts it needs, its rank by the seed, its number.
+/// The sort key of ready cells, least first: place in the design, number of starts needed, rank by the seed, cell
+/// number.
 type Urgency = (Option<Seat>, usize, Option<Digest>, CellId);
 
 /// A run in progress.
@@ -50,11 +49,11 @@ pub(super) struct Executor<'a, 'l> {
     pub(super) blocks: Blocks,
     pub(super) jobs: usize,
     pub(super) keep_going: bool,
-    /// Measurements and resources that are ready.
+    /// Ready measurements and resources.
     pub(super) ready_bound: Vec<CellId>,
-    /// Pure cells that are ready and that a measurement or resource waits for.
+    /// Ready pure cells that a measurement or resource waits for.
     pub(super) ready_feeding: VecDeque<CellId>,
-    /// Other pure cells that are ready.
+    /// Other ready pure cells.
     pub(super) ready_pure: VecDeque<CellId>,
     feeds: TiVec<StageId, bool>,
     ranks: HashMap<CellId, Digest>,
@@ -62,14 +61,14 @@ pub(super) struct Executor<'a, 'l> {
     pub(super) stopped: Option<Stop>,
     /// Resources that did not come up, with the reason.
     pub(super) dead: HashMap<CellId, String>,
-    /// How often a resource came up differently.
+    /// The number of times a resource came up differently.
     pub(super) flips: HashMap<CellId, u32>,
     pub(super) commits: Vec<Commit>,
     journal: Journal,
     committed: Option<Committed>,
-    /// What ended elsewhere without a record.
+    /// Cells that ended elsewhere without a record.
     pub(super) elsewhere: Option<Arc<Elsewhere>>,
-    /// For a resource, what needed it and failed there; found out when it is first asked for.
+    /// For each resource, a cell that needed it and failed elsewhere; computed on first use.
     pub(super) failed_readers: Option<HashMap<CellId, CellId>>,
     pub(super) evidence: HashMap<CellId, BTreeMap<OutputName, Artifact>>,
     study: Option<Arc<Study>>,
@@ -151,8 +150,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.commit()
     }
 
-    /// Sorts the cells that became ready into their queues, and tells of those that turned
-    /// out to need nothing.
+    /// Sorts newly ready cells into their queues, and reports those that turned out to need no execution.
     pub(super) fn collect(&mut self) {
         for cell in std::mem::take(&mut self.session.newly_ready) {
             let (stage, _) = self.session.graph.place(cell);
@@ -200,8 +198,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.stopped = Some(Stop::Interrupted);
     }
 
-    /// Takes the ready cell that the design puts first, of these the one that needs the fewest
-    /// starts, the first in the order asked for among equals.
+    /// Takes the next ready cell: first by design, then by the fewest starts, then by the required order.
     fn next_bound(&mut self) -> Option<CellId> {
         self.ready_bound
             .retain(|cell| matches!(self.session.states[*cell], State::Ready(_)));
@@ -245,7 +242,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         task
     }
 
-    /// Takes in what came of a cell.
+    /// Processes the result of a cell.
     pub(super) fn finish(&mut self, finished: Finished) -> Result<(), PipelineError> {
         let Finished {
             cell,
@@ -264,7 +261,8 @@ impl<'a, 'l> Executor<'a, 'l> {
             .results
             .insert(cell, (commit.key, outcome.clone()));
         self.commits.push(commit);
-        // A measurement that somebody hears of is durable. Whoever waits for the machine asks the index next, too.
+        // A measurement must be durable before it is reported. Other processes that wait for the machine also ask the
+        // index next.
         if self.session.graph.class(cell) != Class::Pure {
             self.commit()?;
         }
@@ -307,7 +305,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         });
     }
 
-    /// Makes durable what has been executed since the last time.
+    /// Makes everything executed since the last commit durable.
     pub(super) fn commit(&mut self) -> Result<(), PipelineError> {
         if !self.commits.is_empty() {
             self.journal.note(self.commits.iter().map(|c| &c.record))?;
@@ -321,7 +319,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         Ok(())
     }
 
-    /// Settles what was not reached, writes the lock, and sums up.
+    /// Settles the cells that were not reached, writes the lock, and returns the summary.
     pub(super) fn end(mut self, experiment: &Experiment) -> Result<RunSummary, PipelineError> {
         let why = match &self.stopped {
             Some(Stop::Interrupted) => "not reached: the run was interrupted".to_owned(),
@@ -338,7 +336,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.commit()?;
         let path = lock_path(experiment);
         let lock = self.session.to_lock();
-        // Where nothing is ok, say on a machine without the engine, an earlier lock knows more than this run.
+        // If nothing is ok, for example on a machine without the engine, an earlier lock knows more than this run.
         let ok = |cell| matches!(self.session.settled(cell), Some(Outcome::Ok { .. }));
         let knows = self.session.graph.cells().any(ok) || !path.exists();
         let written = knows && lock.write(&path)?;
@@ -357,7 +355,7 @@ impl<'a, 'l> Executor<'a, 'l> {
     }
 }
 
-/// Returns for each stage whether a measurement or resource waits for it, however far down.
+/// Returns for each stage whether a measurement or resource depends on it, directly or indirectly.
 fn feeding_stages(session: &Session<'_>) -> TiVec<StageId, bool> {
     let nodes = &session.graph.nodes;
     let mut feeds = TiVec::from(vec![false; nodes.len()]);

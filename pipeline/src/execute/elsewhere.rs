@@ -1,4 +1,4 @@
-//! Placed cells: a scheduler has executed them before this run, or they stay as they are.
+//! Placed cells: a scheduler executed them before this run, or they stay unexecuted.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::record::Record;
 use crate::stage::{CellStatus, Content, Failure, Output};
 
 impl Executor<'_, '_> {
-    /// Takes in the evidence of cells that failed elsewhere. They stop a run as those that fail here do.
+    /// Adds the evidence of cells that failed elsewhere. They stop a run just as local failures do.
     pub(super) fn take_in_failures(&mut self) -> Result<(), PipelineError> {
         let failed = self.session.results.iter();
         let mut failed: Vec<_> = failed
@@ -39,8 +39,8 @@ impl Executor<'_, '_> {
         Ok(())
     }
 
-    /// Settles a placed cell without a result by what is known of it: the failure is a line of the ledger like that of
-    /// a cell that failed here.
+    /// Settles a placed cell without a result from what is known about it. Its failure becomes a ledger line like that
+    /// of a local cell.
     pub(super) fn not_here(&mut self, cell: CellId, key: ActionKey) -> Result<(), PipelineError> {
         let failure = self.failure_elsewhere(cell);
         if failure.status == CellStatus::Skipped {
@@ -65,14 +65,15 @@ impl Executor<'_, '_> {
         if let Err(wrong) = take(self.session.store, &mut failure_kept.evidence)? {
             failure_kept = wrong;
         }
-        // It was tried again where it failed, if at all.
+        // Any retries happened where it failed.
         let _no_more = attempts.again(&self.context, &task, &mut failure_kept, 0.0)?;
         let finished = fail(&self.context, &task, attempts, failure_kept)?;
         self.finish(finished)?;
         self.commit()
     }
 
-    /// Returns why what needs a resource failed: where nobody prepared it, that is why it is not there.
+    /// Returns the failure of a cell that needs a resource: if no cell prepared the resource, that is why it is
+    /// missing.
     fn failure_of_reader(&mut self, cell: CellId, elsewhere: &Elsewhere) -> Option<AwayFailure> {
         let graph = &self.session.graph;
         let failed = self
@@ -108,7 +109,7 @@ impl Executor<'_, '_> {
     }
 }
 
-/// Maps each resource to the first cell that needs it and failed elsewhere; to a skipped cell only where none failed.
+/// Maps each resource to the first cell that needs it and failed elsewhere, or to a skipped cell if none failed.
 fn failed_readers(graph: &Graph<'_>, elsewhere: &Elsewhere) -> HashMap<CellId, CellId> {
     let mut found: HashMap<CellId, (bool, CellId)> = HashMap::new();
     for reader in graph.cells().filter(|c| graph.placement(*c).is_some()) {

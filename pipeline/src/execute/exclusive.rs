@@ -1,8 +1,7 @@
 //! Named exclusive resources, held across processes by locks on `<store>/locks/NAME.lock`.
 //!
-//! The kernel lets go of the lock of a process that dies, so there is nothing to unlock by
-//! hand. Within this process a name may be held several times at once: a server and the cells
-//! that measure it share the host.
+//! The kernel releases the lock of a dead process, so nothing needs unlocking by hand. Within this process, a name may
+//! be held several times at once: a server and the cells that measure it share the host.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -13,7 +12,7 @@ use std::time::Duration;
 use crate::error::PipelineError;
 use crate::event::Event;
 
-/// How often a name held by another process is tried again.
+/// How often to retry a name held by another process.
 const RETRY: Duration = Duration::from_millis(100);
 
 pub(super) struct Exclusives {
@@ -29,7 +28,7 @@ impl Exclusives {
         }
     }
 
-    /// Takes names, waiting for other processes; returns false if the user stopped the wait.
+    /// Acquires names, waiting for other processes; returns false if the user stopped the wait.
     pub(super) fn acquire(
         &mut self,
         names: &[String],
@@ -99,7 +98,7 @@ impl Exclusives {
     }
 }
 
-/// A file name for any name, different ones for different names.
+/// Returns a unique file name for any name.
 fn file_name(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     name.bytes()

@@ -1,5 +1,4 @@
-//! What is alive: leases on resources, started when a cell that needs them must execute and
-//! released when no cell that is ready does.
+//! Live resources: leases that start when a cell needs them to execute, and end when no ready cell does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::plan::{Outcome, State};
 use crate::record::Record;
 use crate::stage::{Artifact, CellStatus, Class, Content, Failure, Json, Lease, Output, Watch};
 
-/// A resource that is alive, with the exclusive names it holds.
+/// A live resource, with the exclusive names it holds.
 pub(super) struct Live {
     pub(super) cell: CellId,
     lease: Box<dyn Lease>,
@@ -27,8 +26,8 @@ pub(super) struct Live {
     record: Digest,
 }
 
-/// The resources alive, in the order of their start. Dropped, all are released: nothing stays
-/// alive on any way out of a run.
+/// The live resources in start order. Dropping the set releases all of them, so that nothing stays alive however a run
+/// ends.
 #[derive(Default)]
 pub(super) struct LiveSet(Vec<Live>);
 
@@ -57,12 +56,12 @@ impl Drop for LiveSet {
     }
 }
 
-/// How it went to make everything alive that a cell needs.
+/// The result of making alive everything that a cell needs.
 pub(super) enum Alive {
-    /// All is alive.
+    /// Everything is alive.
     Yes,
-    /// A resource came up differently from its cached descriptor, or another run executed the
-    /// cell meanwhile: what comes next is decided again.
+    /// A resource came up differently from its cached descriptor, or another run executed the cell meanwhile. The next
+    /// step must be decided again.
     Replanned,
     /// A resource did not come up.
     No {
@@ -73,7 +72,7 @@ pub(super) enum Alive {
 }
 
 impl Alive {
-    /// A resource that did not come up and left nothing to look at.
+    /// A resource that did not come up and left no evidence.
     fn not(resource: String, failure: Failure) -> Self {
         Self::No {
             resource,
@@ -83,7 +82,7 @@ impl Alive {
     }
 }
 
-/// Returns the resources that must be alive while a cell executes, those they need first.
+/// Returns the resources that must be alive while a cell executes, dependencies first.
 pub(crate) fn resources_of(graph: &Graph<'_>, cell: CellId) -> Vec<CellId> {
     let mut found = Vec::new();
     for input in graph.inputs(cell) {
@@ -100,7 +99,7 @@ pub(crate) fn resources_of(graph: &Graph<'_>, cell: CellId) -> Vec<CellId> {
 }
 
 impl<'a> Executor<'a, '_> {
-    /// The exclusive names a cell holds while it executes.
+    /// Returns the exclusive names that a cell holds while it executes.
     pub(super) fn exclusive_names(&self, cell: CellId) -> Vec<String> {
         let (stage, _) = self.session.graph.place(cell);
         let stage = self.session.graph.nodes[stage].stage;
@@ -110,7 +109,7 @@ impl<'a> Executor<'a, '_> {
         stage.exclusive.clone()
     }
 
-    /// Makes everything alive that a cell needs.
+    /// Makes alive everything that a cell needs.
     pub(super) fn ensure_live(&mut self, cell: CellId) -> Result<Alive, PipelineError> {
         let needed = resources_of(&self.session.graph, cell);
         self.drop_dead(&needed)?;
@@ -127,7 +126,7 @@ impl<'a> Executor<'a, '_> {
         Ok(Alive::Yes)
     }
 
-    /// Asks the leases that are needed whether they live, and releases those that died.
+    /// Checks whether the needed leases are alive, and releases dead ones.
     fn drop_dead(&mut self, needed: &[CellId]) -> Result<(), PipelineError> {
         let mut dead = Vec::new();
         for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {
@@ -146,7 +145,7 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
-    /// Returns the watches over what a cell uses.
+    /// Returns the watches over the resources of a cell.
     pub(super) fn watches(&self, cell: CellId) -> Vec<Watch> {
         let needed = resources_of(&self.session.graph, cell);
         let used = self.live.0.iter().filter(|l| needed.contains(&l.cell));
@@ -159,7 +158,7 @@ impl<'a> Executor<'a, '_> {
         .collect()
     }
 
-    /// Returns why a cell is not a measurement if a resource it used died before its end.
+    /// Returns the failure of a cell if a resource it used died before the cell ended.
     pub(super) fn died_meanwhile(&mut self, cell: CellId) -> Option<Failure> {
         let needed = resources_of(&self.session.graph, cell);
         for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {
@@ -170,8 +169,8 @@ impl<'a> Executor<'a, '_> {
         None
     }
 
-    /// Releases what may not be alive beside a resource that is to start: other cells of its
-    /// stage, and holders of its exclusive names, unless they are needed too.
+    /// Releases what must not be alive together with a resource about to start: other cells of its stage, and holders
+    /// of its exclusive names, unless they are also needed.
     pub(super) fn make_room(
         &mut self,
         resource: CellId,
@@ -190,7 +189,7 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
-    /// Starts a resource whose descriptor is known for a cell that needs it, and compares.
+    /// Starts a resource with a known descriptor for a cell that needs it, and compares the descriptors.
     fn start(&mut self, cell: CellId, reader: CellId) -> Result<Alive, PipelineError> {
         let name = self.session.graph.name(cell);
         let Some(Outcome::Ok {
@@ -227,7 +226,7 @@ impl<'a> Executor<'a, '_> {
                 outputs: ref fresh, ..
             } if *fresh == outputs => {
                 self.hold(cell, finished.lease, exclusive, finished.commit.record);
-                // The cached record stays the one in use: the same descriptor came out.
+                // The descriptor is the same, so the cached record stays in use.
                 let _ = record;
                 Ok(Alive::Yes)
             }
@@ -268,7 +267,7 @@ impl<'a> Executor<'a, '_> {
         }
     }
 
-    /// Keeps the lease of a resource that has started, or gives its exclusive names back if it left none.
+    /// Keeps the lease of a started resource, or releases its exclusive names if it left none.
     fn hold(
         &mut self,
         cell: CellId,
@@ -282,7 +281,7 @@ impl<'a> Executor<'a, '_> {
         }
     }
 
-    /// Keeps the lease of a resource that has just executed.
+    /// Keeps the lease of a resource that was just executed.
     pub(super) fn adopt(
         &mut self,
         cell: CellId,
@@ -298,7 +297,7 @@ impl<'a> Executor<'a, '_> {
         });
     }
 
-    /// Releases what no ready cell needs, and `keep` does not.
+    /// Releases resources that neither a ready cell nor `keep` needs.
     pub(super) fn release_idle(&mut self, keep: &[CellId]) -> Result<(), PipelineError> {
         if self.live.0.is_empty() {
             return Ok(());
@@ -328,8 +327,8 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
-    /// Has the record of a resource name what it left when it was stopped: the log of a server that
-    /// ended well can be asked for like that of one that failed.
+    /// Adds what a resource left when it was stopped to its record. So the log of a server that ended well is available
+    /// like that of a failed one.
     fn name_left(
         &mut self,
         cell: CellId,
@@ -358,7 +357,7 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
-    /// Releases a resource after those that need it.
+    /// Releases a resource after the resources that need it.
     pub(super) fn release_with_dependants(&mut self, cell: CellId) -> Result<(), PipelineError> {
         let others = self.live.cells();
         let dependants: Vec<CellId> = others
@@ -384,7 +383,7 @@ impl<'a> Executor<'a, '_> {
     }
 }
 
-/// Starts a resource, as often as its stage allows.
+/// Starts a resource, with as many attempts as its stage allows.
 fn started(context: &Context<'_>, task: &Task<'_>) -> Result<Finished, PipelineError> {
     let mut attempts = Attempts::new();
     loop {
@@ -410,7 +409,7 @@ fn left_behind(
     context: &Context<'_>,
     mut outputs: Vec<Output>,
 ) -> Result<BTreeMap<OutputName, Artifact>, PipelineError> {
-    // A file that has gone with the resource's folder is left out.
+    // A file that disappeared with the resource's folder is left out.
     outputs.retain(|output| match &output.content {
         Content::Bytes(_) => true,
         Content::File(path) => path.is_file(),
@@ -418,7 +417,7 @@ fn left_behind(
     let _all_are_files = take(context.store, &mut outputs)?;
     match keep(context.store, outputs)? {
         Ok(kept) => Ok(kept),
-        // A kind that leaves what is none leaves nothing.
+        // If the kind's outputs are invalid, nothing is kept.
         Err(_mistake) => Ok(BTreeMap::new()),
     }
 }

@@ -1,4 +1,4 @@
-//! What to run, and how.
+//! Options of a run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use crate::stage::Json;
 /// What to run, and how.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// What to execute.
+    /// The cells to execute.
     pub plan: PlanOptions,
-    /// Go on with other cells when one fails.
+    /// Whether to continue with other cells when one fails.
     pub keep_going: bool,
     /// Threads for pure cells, at least 1.
     pub jobs: usize,
@@ -28,19 +28,19 @@ pub struct RunOptions {
     pub cancelled: Arc<AtomicBool>,
     /// The build of the program, for the records.
     pub build: Build,
-    /// What a look at the machine came to before the run, for the records of what it measures.
+    /// The check of the machine before the run, for the records of its measurements.
     pub preflight: Option<Preflight>,
-    /// What may happen outside of this program; without a permit everything may.
+    /// The effects allowed outside of this program; without a permit, all are allowed.
     pub permit: Option<Arc<Permit>>,
-    /// The name of whoever runs it, for the records, if they want to be named.
+    /// The name of the person who runs it, for the records, if they want to be named.
     pub by: Option<String>,
-    /// What this host is called in records, if not as usual.
+    /// This host's name in records, if it differs from the default.
     pub host: Option<String>,
-    /// Where paths of the study begin that parameters hold as they are written, if not at the experiment's folder.
+    /// The folder that relative paths in parameters start from, if it is not the experiment's folder.
     pub folder: Option<PathBuf>,
-    /// Facts about this run for the records of what it launches and measures.
+    /// Facts about this run for the records of its launches and measurements.
     pub facts: BTreeMap<String, Json>,
-    /// Hears of records once they are durable, between cells.
+    /// Receives records once they are durable, between cells.
     pub committed: Option<Committed>,
 }
 
@@ -52,10 +52,10 @@ pub(super) fn files_of(experiment: &Experiment, store: &Store, options: &RunOpti
     }
 }
 
-/// A function that is told of records.
+/// A function that receives the digests of records.
 pub type Listener = dyn Fn(&[Digest]) + Send + Sync;
 
-/// Hears of records that have become durable.
+/// Receives records that have become durable.
 #[derive(Clone)]
 pub struct Committed(pub Arc<Listener>);
 

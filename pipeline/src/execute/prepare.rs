@@ -1,4 +1,4 @@
-//! What a run begins with: everything that is known of every cell, held against a sweep of the store.
+//! The start of a run: the known state of every cell, held against a sweep of the store.
 
 use artifacts::{Digest, Hold, Store};
 
@@ -9,14 +9,14 @@ use crate::plan::{Plan, PlanOptions, Session, State, document};
 use crate::sources::keep;
 use crate::stage::Registry;
 
-/// A plan with nothing left to execute. A run takes it over and does not plan a second time: what
-/// changes meanwhile cannot make a cached result wrong, and a sweep of the store leaves it alone.
+/// A plan with nothing left to execute. A run uses it instead of planning a second time: changes in the meantime cannot
+/// invalidate a cached result, and a sweep of the store leaves it alone.
 pub struct Prepared<'a> {
     pub(super) session: Session<'a>,
     pub(super) hold: Hold,
 }
 
-/// Plans an experiment that is about to run. The second part is there if nothing is left to execute.
+/// Plans an experiment that is about to run. The second part is present if nothing is left to execute.
 ///
 /// # Errors
 /// If the store or the lock cannot be read, or an option names what does not exist.
@@ -36,7 +36,7 @@ pub fn plan_to_run<'a>(
     Ok((plan, Some(prepared)))
 }
 
-/// Plans under a hold, with the files that settings name put into the store first.
+/// Plans under a hold, after putting the files that settings name into the store.
 pub(super) fn prepare<'a>(
     experiment: &'a Experiment,
     registry: &'a Registry,
@@ -55,7 +55,7 @@ pub(super) fn prepare<'a>(
             message,
         });
     }
-    // A sweep of the store that runs meanwhile leaves alone what this run rests on.
+    // A concurrent sweep of the store leaves alone everything this run depends on.
     let hold = store.hold()?;
     keep(experiment, store)?;
     let mut session = Session::new(experiment, registry, store, options)?;
@@ -64,7 +64,7 @@ pub(super) fn prepare<'a>(
 }
 
 impl Prepared<'_> {
-    /// Ends planning: a sweep of the store leaves what the plan rests on alone.
+    /// Ends planning: a sweep of the store leaves alone everything the plan depends on.
     pub(super) fn keep(&mut self) -> Result<(), PipelineError> {
         let states = self.session.states.iter();
         let used: Vec<Digest> = states.filter_map(State::record).collect();

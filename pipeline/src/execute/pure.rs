@@ -1,4 +1,4 @@
-//! Pure cells, on several threads; their results do not depend on how many.
+//! Executes pure cells on several threads; the results do not depend on the number of threads.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,17 +13,17 @@ use crate::error::PipelineError;
 use crate::ids::CellId;
 use crate::plan::State;
 
-/// Results are committed together after this long, or when there are this many: a synced
-/// commit costs milliseconds, and what a crash can lose is bounded by it.
+/// Results are committed together after this time or this number. A synced commit costs milliseconds, and these bounds
+/// limit what a crash can lose.
 const COMMIT_AFTER: Duration = Duration::from_millis(200);
 const COMMIT_AT: usize = 64;
 
 impl Executor<'_, '_> {
-    /// Executes the pure cells that are ready, and those that become ready by it; with
-    /// `feeding`, only those that a measurement or resource is waiting for.
+    /// Executes the ready pure cells, and those that become ready meanwhile; with `feeding`, only those that a
+    /// measurement or resource waits for.
     pub(super) fn pure_phase(&mut self, feeding: bool) -> Result<(), PipelineError> {
-        // Where the next cells come from is decided here, and the workers only compute: the
-        // order of execution and of commits does not depend on them.
+        // This thread decides which cells come next, and the workers only compute. So the order of execution and of
+        // commits does not depend on them.
         let (tasks, inbox) = channel::<Task<'_>>();
         let (results, finished) = channel::<Result<Finished, PipelineError>>();
         let inbox = Mutex::new(inbox);

@@ -1,10 +1,9 @@
-//! Pure cells executed again from what their records say they read.
+//! Executes pure cells again from the inputs in their records.
 //!
-//! Every pure cell of a lock is built anew from its record: the recipe has the parameters and
-//! the digests of the inputs, the store their bytes. Its outputs must have the digests that
-//! the record names. Each cell is checked against its *recorded* inputs, so by induction the
-//! whole chain from the raw rows to the report is checked, and the first cell that differs is
-//! named, not its followers.
+//! Every pure cell of a lock is rebuilt from its record: the recipe has the parameters and the digests of the inputs,
+//! the store has their bytes. Its outputs must have the digests that the record names. Each cell is checked against its
+//! *recorded* inputs. By induction, this checks the whole chain from the raw rows to the report, and it names the first
+//! cell that differs, not its followers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -29,18 +28,18 @@ use crate::stage::{
     Class, Control, Failure, Input, InputCell, Job, Json, Registry, StageKind, Study,
 };
 
-/// An output that is not what the record says.
+/// An output that differs from the record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The output's name.
     pub output: String,
-    /// The digest in the record; `None` if it has no such output.
+    /// The digest in the record; `None` if the record has no such output.
     pub recorded: Option<Digest>,
     /// The digest now; `None` if the cell made no such output.
     pub found: Option<Digest>,
 }
 
-/// What became of one pure cell.
+/// The verdict on one pure cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Reproduction {
@@ -48,53 +47,53 @@ pub enum Reproduction {
     Identical,
     /// Some outputs have other bytes.
     Different {
-        /// Which.
+        /// The outputs that differ.
         outputs: Vec<Difference>,
     },
     /// It was made by a version of its kind that this program does not have.
     OtherVersion {
-        /// Which, and which program has it.
+        /// The missing version, and the program that has it.
         reason: String,
     },
-    /// It was not executed to its end: it reads artifacts that the store does not have.
+    /// It could not be completed: it reads artifacts that the store does not have.
     NotExecuted {
-        /// How many, and whose.
+        /// The number of missing artifacts, and the cells they belong to.
         reason: String,
     },
     /// It could not be executed.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// One pure cell executed again.
+/// One re-executed pure cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reproduced {
     /// The cell.
     pub cell: String,
     /// Its kind.
     pub kind: String,
-    /// What became of it.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Reproduction,
 }
 
-/// Which pure cells are executed again.
+/// Which pure cells to execute again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// All of them.
     All,
-    /// Those that see the study: the reports.
+    /// The cells that see the study: the reports.
     Reports,
 }
 
 /// What to execute again, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct ReproduceOptions {
-    /// Which cells.
+    /// The cells.
     pub which: Which,
-    /// Threads, at least 1.
+    /// The number of threads, at least 1.
     pub jobs: usize,
 }
 
@@ -107,15 +106,15 @@ impl Which {
     }
 }
 
-/// Executes the pure cells of a lock again and compares its outputs with its record.
-/// `heard` hears of each cell as it ends. The results are in the order of the lock.
+/// Executes the pure cells of a lock again and compares their outputs with their records. Calls `heard` with each cell
+/// as it ends. Returns the results in lock order.
 ///
-/// Lock, study and records may come from somebody else. Only kinds that the registry itself
-/// calls pure are executed, whatever the lock says of their class. If one record names another
-/// kind than its lock and study allow, nothing is executed at all.
+/// Lock, study and records may come from another party. Only kinds that the registry itself lists as pure are executed,
+/// whatever class the lock states. If any record names a kind that its lock and study do not allow, nothing is executed
+/// at all.
 ///
 /// # Errors
-/// If the scratch directory cannot be made. What does not reproduce is a verdict, not an error.
+/// If the scratch directory cannot be created. A cell that does not reproduce is a verdict, not an error.
 pub fn reproduce(
     options: ReproduceOptions,
     lock: &Lock,
@@ -192,8 +191,8 @@ struct Again<'a> {
 }
 
 impl Again<'_> {
-    /// Returns a failure for every cell whose record names a kind that must not be executed
-    /// here. Records that cannot be read fail on their own later.
+    /// Returns a failure for every cell whose record names a kind that must not be executed here. Unreadable records
+    /// fail separately later.
     fn refused(&self, cells: &[(&str, &LockCell)]) -> Vec<Reproduced> {
         let refusal = |(stage, cell): &(&str, &LockCell)| {
             let record = self.record(stage, cell).ok()?;
@@ -207,8 +206,8 @@ impl Again<'_> {
         cells.iter().filter_map(refusal).collect()
     }
 
-    /// Returns the kind of a recipe if the registry calls it pure, and if lock and study say the
-    /// same of its stage.
+    /// Returns the kind of a recipe if the registry lists it as pure, and if lock and study name the same kind for its
+    /// stage.
     fn pure_kind(&self, stage: &str, recipe: &Recipe) -> Result<&dyn StageKind, String> {
         let name = &recipe.kind;
         let kind = self.registry.kinds.iter().find(|k| k.name() == name);
@@ -259,7 +258,7 @@ impl Again<'_> {
         }
     }
 
-    /// Names the inputs of a recipe that the store does not have; `None` if it has all of them.
+    /// Names the recipe's inputs that the store does not have; `None` if it has all of them.
     fn absent_inputs(&self, recipe: &Recipe) -> Option<String> {
         let inputs = recipe.inputs.iter().flat_map(|input| {
             let outputs = input.cells.iter().flat_map(|cell| &cell.outputs);
@@ -426,7 +425,7 @@ impl Again<'_> {
         Ok(input)
     }
 
-    /// Returns the study, if it is the one that the recipe names.
+    /// Returns the study, if its digest matches the recipe.
     fn seen(&self, recipe: &Recipe) -> Result<Study, String> {
         let identity = recipe
             .study
@@ -452,7 +451,7 @@ impl Again<'_> {
     }
 }
 
-/// Returns the files that the settings of a recorded cell named, as far as the store has them.
+/// Returns the files named by the settings of a recorded cell, if the store has them.
 fn named_files(record: &Record, store: &Store) -> NamedFiles {
     let sources = record.files.iter().map(|(name, digest)| NamedFile {
         path: store.path(digest),

@@ -1,4 +1,4 @@
-//! A run: what is shared by all that it executes is made here, then the executor drives.
+//! A run: sets up everything the cells share, then lets the executor drive.
 
 use std::sync::mpsc::channel;
 
@@ -17,11 +17,11 @@ use crate::lease::reap_orphans;
 use crate::lock::{Lock, lock_path};
 use crate::stage::{Progress, Registry};
 
-/// Executes what is missing, and writes the lock.
+/// Executes missing cells, and writes the lock.
 ///
 /// # Errors
-/// If the store, the lock or the machine refuses, or an option names what does not exist. A
-/// cell that fails is not an error: it is a line of the ledger in the summary.
+/// If the store, the lock or the machine fails, or an option names something that does not exist. A cell that fails is
+/// not an error: it is a line of the ledger in the summary.
 pub fn run(
     experiment: &Experiment,
     registry: &Registry,
@@ -32,14 +32,14 @@ pub fn run(
     run_prepared(None, experiment, registry, store, options, listener)
 }
 
-/// Executes what is missing, and writes the lock. If a plan with the same options left nothing to execute, the run goes
-/// on with it.
+/// Executes missing cells, and writes the lock. If a plan with the same options left nothing to execute, the run
+/// continues with that plan.
 ///
 /// # Errors
 /// Same as [`run`].
 #[expect(
     clippy::disallowed_methods,
-    reason = "the names of the variables decide what the plan calls ready; no value is read"
+    reason = "the plan's readiness depends only on which variables exist; no value is read"
 )]
 pub fn run_prepared<'a>(
     prepared: Option<Prepared<'a>>,
@@ -75,11 +75,11 @@ pub fn run_prepared<'a>(
         session,
         hold: _hold,
     } = prepared;
-    // A study that takes hours must not find out at its end that its lock cannot be written.
+    // Check now that the lock can be written: a study that takes hours must not find out at its end.
     if session.states.iter().any(|state| state.record().is_none()) {
         Lock::try_place(&lock_path(experiment))?;
     }
-    // From here on whatever is executed is noted, so that it outlives a run that is killed.
+    // From here on, every execution is noted, so that it survives if the run is killed.
     let mut journal: Journal = store.journal(&lock_path(experiment))?;
     if let Some(elsewhere) = &options.plan.elsewhere {
         journal.note(elsewhere.records.values())?;
@@ -126,7 +126,7 @@ pub fn run_prepared<'a>(
                 });
             }
         });
-        // The executor holds the other end of the channel: it goes before the scope ends.
+        // The executor holds the other end of the channel, so it must be dropped before the scope ends.
         let mut executor = Executor::new(session, context, options, journal);
         executor.drive()?;
         executor.end(experiment)

@@ -14,7 +14,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the directory, and removes those of processes that are gone.
+    /// Makes the directory, and removes those of dead processes.
     pub(super) fn new(store_root: &Path) -> io::Result<Self> {
         let parent = store_root.join("scratch");
         fs::create_dir_all(&parent)?;
@@ -58,12 +58,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays is removed by the next run.
+        // The next run removes what stays.
         let _ = remove(&self.folder);
     }
 }
 
-/// Removes a directory that another process may be removing too.
+/// Removes a directory that another process may also be removing.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),

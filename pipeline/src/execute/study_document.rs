@@ -1,4 +1,4 @@
-//! What stages that see the study saw of it, as a document beside the lock.
+//! The study as its reports saw it, as a document next to the lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,28 +15,28 @@ use crate::plan::{PlanOptions, Session, State};
 use crate::record::Record;
 use crate::stage::{Class, Json, LedgerLine, Registry};
 
-/// What stages that see the study saw of it, as a document that can travel with the lock.
+/// The study as stages that see it saw it, as a document that can travel with the lock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StudyDocument {
     /// The experiment in canonical form.
     pub spec: Json,
     /// The trail digest.
     pub trail: Digest,
-    /// The ledger, stages that see the study not in it.
+    /// The ledger, without stages that see the study.
     pub ledger: Vec<LedgerLine>,
     /// The kind of every stage.
     pub kinds: BTreeMap<String, String>,
-    /// The parameters of measurements, by the digest that the recipes of their readers name.
+    /// The parameters of measurements, by the digest in their readers' recipes.
     pub parameters: BTreeMap<Digest, Json>,
 }
 
 impl StudyDocument {
-    /// Collects what a finished study is known by, from the experiment and its lock. Nothing is
-    /// executed, and facets of this machine do not matter.
+    /// Collects the document of a finished study from the experiment and its lock. Executes nothing, and ignores facets
+    /// of this machine.
     ///
     /// # Errors
-    /// If the store refuses, or a cell is neither done nor accounted for: then there is nothing
-    /// to publish yet.
+    /// If the store returns an error, or a cell is neither done nor accounted for: then the study is not ready to
+    /// publish.
     pub fn collect(
         experiment: &Experiment,
         registry: &Registry,
@@ -46,7 +46,7 @@ impl StudyDocument {
             locked: true,
             ..PlanOptions::default()
         };
-        // A copied store has an index that nobody believes: what is cached is found by records.
+        // A copied store has an untrusted index, so cached cells are found by their records.
         if store.needs_rebuild()? {
             store.rebuild(crate::record::view)?;
         }
@@ -97,8 +97,8 @@ impl StudyDocument {
         }))
     }
 
-    /// Says in words where this document does not agree with a lock and with the records that the
-    /// lock names. Empty: everything in it that lock and records determine is as they say.
+    /// Describes where this document disagrees with a lock and with the records that the lock names. Empty if
+    /// everything in it that lock and records determine agrees.
     pub fn disagreements(&self, lock: &Lock, records: &[(LockClass, &Record)]) -> Vec<String> {
         let mut out = Vec::new();
         if self.trail != lock.trail() {
@@ -130,7 +130,7 @@ impl StudyDocument {
         out
     }
 
-    /// The ledger repeats the lock, and of measurements what their records say.
+    /// Checks that the ledger repeats the lock and, for measurements, their records.
     fn ledger_disagreement(&self, lock: &Lock, records: &[(LockClass, &Record)]) -> Option<String> {
         let mut stated: BTreeMap<WrittenCell, &LockCell> = BTreeMap::new();
         for stage in lock.stages.iter().filter(|s| s.class != LockClass::Study) {
@@ -170,8 +170,7 @@ impl StudyDocument {
     }
 }
 
-/// Returns whether a line of the ledger says what the lock says of the cell and, for a
-/// measurement, what its record says.
+/// Returns whether a line of the ledger agrees with the lock's cell and, for a measurement, with its record.
 fn is_line_of(line: &LedgerLine, cell: &LockCell, measured: Option<&Record>) -> bool {
     let stated = line.status == cell.status && line.reason == cell.reason;
     let as_recorded = match (&line.execution, measured) {
@@ -197,7 +196,7 @@ fn is_line_of(line: &LedgerLine, cell: &LockCell, measured: Option<&Record>) -> 
     stated && as_recorded
 }
 
-/// Returns how the study as it stands differs from its lock, if it does.
+/// Returns how the current study differs from its lock, if it does.
 fn otherwise(session: &Session<'_>) -> Option<String> {
     let Some(lock) = &session.lock else {
         return Some("it has not run yet".to_owned());
@@ -231,8 +230,8 @@ fn otherwise(session: &Session<'_>) -> Option<String> {
     }))
 }
 
-/// Returns which cell taken from the lock was executed with other settings than the experiment
-/// has now, if there is one: its readers may not show it.
+/// Returns a cell taken from the lock that was executed with settings other than the experiment's current ones, if any.
+/// Its readers may not show the difference.
 fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
     for node in session
         .graph

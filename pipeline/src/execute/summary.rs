@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The result of a run.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,27 +15,26 @@ use crate::plan::{Lack, Outcome, Session};
 use crate::record::{Record, parse_outputs};
 use crate::stage::{Artifact, CellStatus, Class, Coordinates, Execution, LedgerLine, Study};
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunSummary {
-    /// Cells by status word, those left out by the experiment included.
+    /// Cells by status word, including those that the experiment leaves out.
     pub counts: BTreeMap<&'static str, usize>,
-    /// Cells executed by this run, failed ones included.
+    /// Cells executed by this run, including failed ones.
     pub executed: usize,
-    /// Resources that were started, whether or not that executed their cell.
+    /// The number of resource starts, whether or not they executed their cell.
     pub resource_starts: usize,
-    /// Whether every cell that was asked for is ok: all of them, or those that a selection names
-    /// and those they need.
+    /// Whether every requested cell is ok: all cells, or those that a selection names and those they need.
     pub done: bool,
-    /// What this machine lacks of what cells need; they were skipped.
+    /// What cells need and this machine lacks; those cells were skipped.
     pub lacks: Vec<Lack>,
     /// Whether the user stopped the run.
     pub interrupted: bool,
-    /// The lock.
+    /// The path of the lock.
     pub lock: PathBuf,
     /// Whether the lock's text changed.
     pub lock_written: bool,
-    /// What the lock says, if it is that of this run.
+    /// The lock's content, if it comes from this run.
     #[serde(skip)]
     pub locked: Option<Lock>,
     /// The trail digest.
@@ -55,7 +54,7 @@ pub struct StudyResult {
     pub coordinates: Coordinates,
     /// The record.
     pub record: Digest,
-    /// The outputs by name.
+    /// The outputs, by name.
     pub outputs: BTreeMap<OutputName, Artifact>,
 }
 
@@ -114,7 +113,7 @@ pub(super) fn summary(
     }
     let is_ok = |cell: CellId| match session.settled(cell) {
         Some(Outcome::Ok { .. }) => true,
-        // Of a block that was not needed.
+        // A block that was not needed.
         Some(Outcome::Not { status, .. }) => *status == CellStatus::Excluded,
         None => false,
     };
@@ -138,8 +137,8 @@ pub(super) fn summary(
     })
 }
 
-/// What a stage that sees the study sees: the spec with sorted keys (their order is in no
-/// key), the trail, and the ledger as far as the trail covers it.
+/// Returns what a stage that sees the study gets: the spec with sorted keys (their order is in no key), the trail, and
+/// the ledger as far as the trail covers it.
 pub(super) fn study_of(session: &mut Session<'_>) -> Study {
     let mut spec = session.graph.experiment.spec.clone();
     spec.sort_all_objects();
@@ -150,9 +149,8 @@ pub(super) fn study_of(session: &mut Session<'_>) -> Study {
     }
 }
 
-/// Returns a line for every planned cell, in the order of stages and axes, those left out last
-/// in their stage. Evidence is that of measurements that failed: the trail holds their records,
-/// and no others'.
+/// Returns a line for every planned cell in stage and axis order, with excluded cells last in their stage. Only failed
+/// measurements have evidence: the trail contains their records and no others.
 fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
     let experiment = session.graph.experiment;
     let mut lines = Vec::new();
@@ -168,7 +166,7 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 }) => (*status, Some(reason.to_string()), record.as_ref()),
                 _ => (CellStatus::Ok, None, None),
             };
-            // Of an ok cell only the study wants to know how it came about.
+            // Only the study needs to know how an ok cell was executed.
             let wanted = record.or(match session.settled(node.cell(i)) {
                 Some(Outcome::Ok { record, .. }) if !with_study => Some(record),
                 _ => None,

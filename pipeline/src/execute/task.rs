@@ -30,15 +30,15 @@ pub(super) struct Task<'a> {
     pub(super) timeout: Option<Duration>,
     pub(super) retries: u32,
     pub(super) order: u64,
-    /// Where the design put the cell.
+    /// The cell's place in the design.
     pub(super) place: Option<Place>,
-    /// Whether it measures what this machine does.
+    /// Whether it measures this machine.
     pub(super) measures: bool,
-    /// Whether its result depends on where it was executed: it measures, or starts something.
+    /// Whether its result depends on where it executes: it measures, or starts something.
     pub(super) bound: bool,
     /// Whether it executes on this machine.
     pub(super) here: bool,
-    /// Over what it uses and may lose while it executes.
+    /// Watches over resources that it uses and may lose while it executes.
     pub(super) watches: Vec<Watch>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Task<'a> {
         let (number, i) = graph.place(cell);
         let node = &graph.nodes[number];
         let planned = &node.stage.cells[i];
-        // Sorted, since the order of mapping keys is not in the key.
+        // Sorted, because the order of mapping keys is not in the key.
         let mut parameters = node.stage.parameter_sets[planned.parameters as usize].clone();
         parameters.sort_all_objects();
         let inputs = node.needs.iter().map(|need| {
@@ -95,7 +95,7 @@ impl<'a> Task<'a> {
         }
     }
 
-    /// Tells the inputs how to reach what is alive.
+    /// Tells the inputs how to reach live resources.
     pub(super) fn connect(&mut self, graph: &Graph<'_>, live: impl Fn(CellId) -> Option<Json>) {
         let (number, i) = graph.place(self.cell);
         for (need, input) in graph.nodes[number].needs.iter().zip(&mut self.inputs) {
@@ -109,8 +109,8 @@ impl<'a> Task<'a> {
     }
 }
 
-/// An input cell as its reader sees it. The digest of a record is shown to nobody but stages
-/// that see the study, and only that of a measurement: no other key or trail holds it.
+/// Returns an input cell as its reader sees it. Only stages that see the study get the digest of a record, and only of
+/// a measurement, because no other key or trail contains it.
 fn input_cell(
     session: &Session<'_>,
     stage: StageId,
