@@ -154,12 +154,12 @@ impl Need {
 }
 
 impl Node<'_> {
-    /// Returns the number of one of the stage's cells.
+    /// Returns the number of a cell of the stage.
     pub(crate) fn cell(&self, cell: LocalCell) -> CellId {
         CellId::from(usize::from(self.first) + usize::from(cell))
     }
 
-    /// Returns one of the stage's cells as documents write it.
+    /// Returns a cell of the stage in its written form.
     pub(crate) fn written(&self, cell: LocalCell) -> WrittenCell<&str> {
         WrittenCell {
             stage: &self.stage.name,
@@ -167,7 +167,7 @@ impl Node<'_> {
         }
     }
 
-    /// Returns the numbers of the stage's cells, as a range of lists over all cells.
+    /// Returns the numbers of the stage's cells, as a range for lists over all cells.
     pub(crate) fn range(&self) -> std::ops::Range<CellId> {
         self.first..self.cell(LocalCell::from(self.stage.cells.len()))
     }
@@ -221,7 +221,7 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
-    /// Finds out where cells execute: where they ask for it, or where what they need is alive.
+    /// Determines where cells execute: where they declare it, or where the resources they need are alive.
     fn place_cells(&mut self) {
         if self.nodes.iter().all(|n| n.stage.placements.is_empty()) {
             return;
@@ -244,14 +244,15 @@ impl<'a> Graph<'a> {
         (0..self.count).map(CellId::from)
     }
 
-    /// Returns the placement of a cell; `None` if it executes here.
+    /// Returns the placement of a cell; `None` if it executes locally.
     pub(crate) fn placement(&self, cell: CellId) -> Option<Placement> {
         self.placed.get(cell).copied().flatten()
     }
 
-    /// Returns the stage of a cell, and which of its cells it is.
+    /// Returns the stage of a cell, and the cell's position in it.
     pub(crate) fn place(&self, cell: CellId) -> (StageId, LocalCell) {
-        // Stages without cells share their first number with the next: the last of them has it.
+        // Stages without cells share their first number with the next stage; the last of these stages contains the
+        // cell.
         let after = usize::from(self.nodes.partition_point(|n| n.first <= cell));
         let stage = StageId::from(after - 1);
         let first = usize::from(self.nodes[stage].first);
@@ -262,7 +263,7 @@ impl<'a> Graph<'a> {
         self.written(cell).to_string()
     }
 
-    /// Returns a cell as documents write it.
+    /// Returns a cell in its written form.
     pub(crate) fn written(&self, cell: CellId) -> WrittenCell<&str> {
         let (stage, i) = self.place(cell);
         self.nodes[stage].written(i)
@@ -272,7 +273,7 @@ impl<'a> Graph<'a> {
         &self.nodes[self.place(cell).0].stage.name
     }
 
-    /// Returns the numbers of the cells that a cell reads of one of its needed stages.
+    /// Returns the numbers of all cells that a cell reads from its needed stages.
     pub(crate) fn inputs(&self, cell: CellId) -> impl Iterator<Item = CellId> + '_ {
         let (stage, i) = self.place(cell);
         self.nodes[stage].needs.iter().flat_map(move |need| {
@@ -285,8 +286,8 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// Returns the block and the launch (as positions in the design) that a cell is, or is measured
-    /// on; of several the last. `None` for a cell outside the design.
+    /// Returns the block and the launch (as positions in the design) that a cell is, or is measured on. If there are
+    /// several launches, returns the last. `None` for a cell outside the design.
     pub(crate) fn launch(&self, design: &Design, cell: CellId) -> Option<(usize, usize)> {
         let (stage, i) = self.place(cell);
         if stage == design.unit {
@@ -356,8 +357,8 @@ fn need(experiment: &Experiment, stage: StageId, needed: StageId) -> Need {
     if !members.is_sorted_by_key(|m| m.0) {
         members.sort_by_key(|m| m.0);
     }
-    // Labels of the shared axes, packed into one number where they fit (four axes): the map is
-    // the only part that is not linear in memory order.
+    // The labels of the shared axes are packed into one number if they fit (four axes), because this map is the only
+    // part that is not linear in memory order.
     let mut groups: HashMap<Vec<u16>, u32> = HashMap::new();
     let mut group_of = |labels: Vec<u16>| {
         let next = u32::try_from(groups.len()).expect("fewer than 2³² groups");

@@ -1,8 +1,8 @@
-//! What the parts of an experiment are known by within the program: positions that cannot be mistaken for one another.
+//! Types for the positions of an experiment's parts, so that they cannot be confused.
 //!
-//! A stage has a [`StageId`], an axis an [`AxisId`]. A cell has two: its [`CellId`] counts through all stages, its
-//! [`LocalCell`] within its stage. Lists that belong to one of them are indexed by it alone
-//! ([`typed_index_collections::TiVec`]). Documents hold positions as plain numbers.
+//! A stage has a [`StageId`], an axis an [`AxisId`]. A cell has two: its [`CellId`] counts across all stages, its
+//! [`LocalCell`] within its stage. A list that belongs to one of these types is indexed only by that type
+//! ([`typed_index_collections::TiVec`]). Documents contain positions as plain numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ position! {
 }
 
 position! {
-    /// The number of a planned cell, counted through all stages in their order.
+    /// The number of a planned cell, counted across all stages in order.
     pub(crate) CellId
 }
 
@@ -54,6 +54,6 @@ position! {
 }
 
 position! {
-    /// The position of a stage as the file declares it, before the stages are put in the order of their needs.
+    /// The position of a stage in the file, before the stages are ordered by their needs.
     pub(crate) DraftId
 }

@@ -10,20 +10,20 @@ use serde_json::json;
 use super::recipe::{Recipe, RecipeCell, RecipeInput};
 use crate::stage::{CellStatus, Json};
 
-/// From this many changed cells of an input on, only their number is told.
+/// From this many changed cells of an input on, only their number is reported.
 const MANY_CELLS: usize = 4;
 
-/// One field in which a recipe differs from an older one.
+/// A field in which a recipe differs from an older one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The input stage (and its cell, if it has several) in which the field lies, if in one.
+    /// The input stage that contains the field (and its cell, if it has several), if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
     /// The dotted path of the field.
     pub path: String,
-    /// The value then; `None` if there was none.
+    /// The old value; `None` if it was absent.
     pub old: Option<Json>,
-    /// The value now; `None` if there is none.
+    /// The new value; `None` if it is absent.
     pub new: Option<Json>,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A value in a message: short, text without quotes.
+/// Formats a value for a message: short, text without quotes.
 fn shown(value: Option<&Json>) -> String {
     let text = match value {
         None => return "(absent)".to_owned(),
@@ -59,9 +59,8 @@ fn shown(value: Option<&Json>) -> String {
 }
 
 impl Recipe {
-    /// Returns the fields in which this recipe differs from an older one, in the order of the
-    /// recipe. `read` looks inside the artifacts of inputs: it returns the value of a JSON
-    /// artifact, `None` for anything else.
+    /// Returns the fields in which this recipe differs from an older one, in recipe order. `read` reads artifacts of
+    /// inputs: it returns the value of a JSON artifact, `None` for anything else.
     pub fn differences(
         &self,
         older: &Self,
@@ -126,7 +125,7 @@ fn join(path: &str, key: &str) -> String {
     }
 }
 
-/// Goes down two values side by side and notes where they part.
+/// Descends into two values in parallel and notes where they differ.
 fn values(
     input: Option<&str>,
     path: &str,
@@ -209,7 +208,7 @@ fn one_input(
         .into_iter()
         .filter(|n| before.get(*n) != now.get(*n))
         .collect();
-    // A cell joined with another of the same stage (labels renamed) is compared all the same.
+    // A cell that joined with another cell of the same stage (renamed labels) is still compared.
     if let ([a], [b]) = (old.cells.as_slice(), new.cells.as_slice()) {
         return one_cell(&new.stage, Some(a), Some(b), read, found);
     }

@@ -1,9 +1,8 @@
 //! The canonical bytes behind keys, version 1.
 //!
-//! Everything is written from left to right; integers are little-endian of fixed width; a
-//! sequence is its length as `u64`, then its items; text is a sequence of UTF-8 bytes; a
-//! mapping is the sequence of its (key, value) pairs sorted by key bytes, so that the order in
-//! a file never matters. A value starts with one byte that tells its type:
+//! Everything is written from left to right. Integers are little-endian with a fixed width. A sequence is its length as
+//! `u64`, then its items. Text is a sequence of UTF-8 bytes. A mapping is the sequence of its (key, value) pairs sorted
+//! by key bytes, so that the order in a file never matters. A value starts with one byte for its type:
 //!
 //! | tag | value | body |
 //! |---|---|---|
@@ -16,20 +15,19 @@
 //! | 7 | sequence | sequence of values |
 //! | 8 | mapping | mapping of text to values |
 //!
-//! The integer 1 and the float 1.0 are different values: YAML tells them apart, a kind's
-//! canonical parameters decide which of the two a setting is, and a key must never say "same"
-//! where a kind could see a difference. An optional thing is a byte 0, or a byte 1 and the thing.
+//! The integer 1 and the float 1.0 are different values: YAML distinguishes them, a kind's canonical parameters
+//! determine which one a setting is, and keys must never be equal where a kind could see a difference. An optional item
+//! is a byte 0, or a byte 1 and the item.
 //!
-//! Nested digests keep it quick: the parameters, each input list, and the facets are encoded
-//! and digested on their own (once, shared by all cells that have them), and the recipe
-//! holds the 32 bytes. Each kind of document starts with its own text (`benchtrail/1/recipe` and
-//! a zero byte), so that bytes of one kind never count as another.
+//! Nested digests keep it fast: the parameters, each input list, and the facets are encoded and digested separately
+//! (once, for all cells that share them), and the recipe contains the 32 bytes. Each kind of document starts with its
+//! own text (`benchtrail/1/recipe` and a zero byte), so that bytes of one kind never count as another.
 
 use artifacts::{ActionKey, Digest, Scalar};
 
 use crate::stage::{CellStatus, Coordinates, Json};
 
-/// The version of the encoding; part of every domain text, and the `format` of a recipe.
+/// The version of the encoding: part of every domain text, and the `format` of a recipe.
 pub(crate) const ENCODING_VERSION: u32 = 1;
 
 /// Appends canonical bytes to a buffer.
@@ -39,7 +37,7 @@ pub(crate) struct Encoder {
 }
 
 impl Encoder {
-    /// Starts a document of its own kind.
+    /// Starts a document of the given kind.
     pub(crate) fn document(domain: &str) -> Self {
         let mut encoder = Self::default();
         encoder.bytes.extend_from_slice(b"benchtrail/1/");
@@ -89,7 +87,7 @@ impl Encoder {
     }
 
     fn float(&mut self, value: f64) {
-        // Adding zero turns −0 into +0 and leaves everything else.
+        // Adding zero turns −0 into +0 and leaves every other number unchanged.
         self.tagged(5, (value + 0.0).to_bits().to_le_bytes());
     }
 
@@ -145,7 +143,7 @@ impl Encoder {
         }
     }
 
-    /// Coordinates as a cell sees them: in the order of the stage's axes.
+    /// Encodes coordinates in the order of the stage's axes, as a cell sees them.
     pub(crate) fn coordinates(&mut self, coordinates: &Coordinates) {
         self.length(coordinates.0.len());
         for (axis, label) in &coordinates.0 {
@@ -154,7 +152,7 @@ impl Encoder {
         }
     }
 
-    /// Replicate coordinates: sorted by axis, since the order of `over` does not matter to them.
+    /// Encodes replicate coordinates sorted by axis, because the order of `over` does not matter for them.
     fn replicate(&mut self, coordinates: &Coordinates) {
         let mut pairs: Vec<_> = coordinates.0.iter().collect();
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
@@ -165,7 +163,7 @@ impl Encoder {
         }
     }
 
-    /// A status by its word: the word is documented and stable, the position in the enum is not.
+    /// Encodes a status as its word: the word is documented and stable, the position in the enum is not.
     pub(crate) fn status(&mut self, status: CellStatus) {
         self.text(status.word());
     }
@@ -179,7 +177,7 @@ pub(crate) fn value_digest(value: &Json) -> Digest {
     encoder.finish()
 }
 
-/// A recipe with its large parts digested already.
+/// A recipe whose large parts are already digested.
 pub(crate) struct HeadParts<'a, I> {
     pub(crate) kind: &'a str,
     pub(crate) semantic_version: u32,

@@ -1,4 +1,4 @@
-//! The action key: what a cell's recipe is, its canonical bytes, and how two recipes differ.
+//! The action key: a cell's recipe, its canonical bytes, and the differences between two recipes.
 
 mod difference;
 mod encoding;

@@ -1,4 +1,4 @@
-//! The recipe: everything that decides a cell's result, in one visible place.
+//! The recipe: everything that determines a cell's result, visible in one place.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,40 @@ use serde::{Deserialize, Serialize};
 use super::encoding::{ENCODING_VERSION, Encoder, HeadParts, key_of, value_digest};
 use crate::stage::{CellStatus, Coordinates, Json};
 
-/// Everything that decides a cell's result. What is not in here, a kind must not let decide.
+/// Everything that determines a cell's result. A kind's result must not depend on anything else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The version of the encoding.
     pub format: u32,
     /// The kind's name.
     pub kind: String,
-    /// The version of the kind's meaning.
+    /// The kind's semantic version.
     pub semantic_version: u32,
     /// The experiment's seed, which every cell sees.
     pub seed: u64,
     /// The canonical parameters.
     pub parameters: Json,
-    /// The coordinates that tell replicates apart.
+    /// The coordinates that distinguish replicates.
     pub replicate: Coordinates,
-    /// The needed stages in the order declared.
+    /// The needed stages, in declaration order.
     pub inputs: Vec<RecipeInput>,
     /// The identity facets of the machine.
     pub facets: BTreeMap<String, Json>,
-    /// For kinds that see the study: what they see of it.
+    /// For kinds that see the study: the identity of what they see.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub study: Option<StudyIdentity>,
 }
 
-/// What a cell reads of one needed stage.
+/// A cell's inputs from one needed stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecipeInput {
     /// The stage's name.
     pub stage: String,
-    /// Its cells in the order of its axes, missing ones included.
+    /// Its cells in axis order, including missing ones.
     pub cells: Vec<RecipeCell>,
 }
 
-/// One cell that is read, or that is missing and known to be.
+/// An input cell, present or known to be missing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecipeCell {
     /// The coordinates.
@@ -51,14 +51,14 @@ pub struct RecipeCell {
     /// Why it is not ok.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// The digest of its parameters; only those of measurements are shown to readers.
+    /// The digest of its parameters; readers see only those of measurements.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parameters: Option<Digest>,
-    /// The digests of its outputs by name.
+    /// The digests of its outputs, by name.
     pub outputs: BTreeMap<String, Digest>,
 }
 
-/// What a kind that sees the study sees.
+/// The identity of what a kind sees of the study.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StudyIdentity {
     /// The digest of the experiment in canonical form.
@@ -87,14 +87,14 @@ impl Recipe {
         })
     }
 
-    /// Returns the version new recipes are written in.
+    /// Returns the format version of new recipes.
     pub const fn current_format() -> u32 {
         ENCODING_VERSION
     }
 }
 
 impl RecipeInput {
-    /// Returns the digest of the list of cells (the stage's name is not in it).
+    /// Returns the digest of the list of cells (does not include the stage's name).
     pub fn digest(&self) -> Digest {
         let mut list = InputList::new(self.cells.len());
         for cell in &self.cells {
@@ -114,7 +114,7 @@ impl RecipeInput {
     }
 }
 
-/// The digest of the facets.
+/// Returns the digest of the facets.
 pub(crate) fn facets_digest(facets: &BTreeMap<String, Json>) -> Digest {
     let mut encoder = Encoder::document("facets");
     encoder.length(facets.len());
@@ -135,7 +135,7 @@ impl InputList {
         Self(encoder)
     }
 
-    /// Adds a cell; its outputs come sorted by name.
+    /// Adds a cell; its outputs must be sorted by name.
     pub(crate) fn push<'a>(
         &mut self,
         coordinates: &Coordinates,
@@ -203,7 +203,7 @@ pub(crate) mod tests {
         );
     }
 
-    /// One change of one field each; together they name every field of a recipe.
+    /// Changes to one field each; together they cover every field of a recipe.
     type Change = (&'static str, fn(&mut Recipe));
 
     fn changes() -> Vec<Change> {
@@ -306,7 +306,7 @@ pub(crate) mod tests {
         #[test]
         fn keys_are_equal_if_and_only_if_parameters_are(a in value(), b in value()) {
             let key = |parameters: &Json| Recipe { parameters: parameters.clone(), ..sample() }.key();
-            // `==` on JSON ignores the order of keys and keeps integers and floats apart, as keys do.
+            // `==` on JSON ignores the order of keys and distinguishes integers from floats, just as keys do.
             prop_assert_eq!(a == b, key(&a) == key(&b));
             prop_assert_eq!(key(&a), key(&a.clone()));
         }

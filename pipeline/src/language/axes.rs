@@ -1,4 +1,4 @@
-//! Axes: from their three forms, and the profile's replacements, to labels with fields.
+//! Axes: turns the three forms of an axis, and the profile's replacements, into labels with fields.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::suggest::remedy;
 /// The most labels of one axis.
 pub(crate) const MAX_LABELS: usize = 10_000;
 
-/// Tells whether two labels are the same for people: equal, or written alike.
+/// Returns whether two labels look the same to people: equal, or with the same spelling.
 pub(crate) fn same_label(a: &Scalar, b: &Scalar) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a == b,
@@ -23,27 +23,26 @@ pub(crate) fn same_label(a: &Scalar, b: &Scalar) -> bool {
     }
 }
 
-/// An axis with the labels declared, and behind them those that included cells add.
+/// An axis with its declared labels, followed by those that included cells add.
 #[derive(Clone, Debug)]
 pub(crate) struct AxisDraft {
     pub(crate) name: String,
     pub(crate) labels: Vec<Scalar>,
     pub(crate) fields: Vec<Json>,
-    /// How many labels are declared; products range over these.
+    /// The number of declared labels; products range over these.
     pub(crate) declared: usize,
-    /// Labels that it would have without the profile and the command line: to name one is no
-    /// mistake, and chooses nothing.
+    /// Labels that it would have without the profile and the command line. Naming one is valid but selects nothing.
     pub(crate) dropped: Vec<Scalar>,
     /// The label of the A/A arm, if the design puts one here.
     pub(crate) arm: Option<Arm>,
-    /// Its declaration is wrong, so nothing can be said about its labels.
+    /// Whether its declaration is wrong, so that its labels are unknown.
     pub(crate) broken: bool,
 }
 
-/// The axes of an experiment, in the order declared.
+/// The axes of an experiment, in declaration order.
 pub(crate) type Axes = TiSlice<AxisId, AxisDraft>;
 
-/// A label that stands for another one of its axis: settings see that one.
+/// A label that stands for another label of its axis; settings see the other label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arm {
     /// The index of the label.
@@ -59,13 +58,13 @@ impl AxisDraft {
         Some(u16::try_from(at).expect("an axis has fewer than 2^16 labels"))
     }
 
-    /// Returns the label that settings see at an index: for the A/A arm the one it stands for.
+    /// Returns the index of the label that settings see at an index; for the A/A arm, the label it stands for.
     pub(crate) fn seen(&self, label: u16) -> usize {
         let arm = self.arm.filter(|arm| arm.label == label);
         usize::from(arm.map_or(label, |arm| arm.stands_for))
     }
 
-    /// Notes the labels of an axis as declared that this one lacks.
+    /// Notes the declared labels that this axis lacks.
     pub(crate) fn note_dropped(&mut self, declared: &AxisDraft) {
         let key = |label: &Scalar| {
             label
@@ -80,17 +79,17 @@ impl AxisDraft {
         self.dropped.extend(lost.cloned());
     }
 
-    /// Tells whether a label is missing only because of the profile or the command line.
+    /// Returns whether a label is missing only because of the profile or the command line.
     pub(crate) fn has_dropped(&self, label: &Scalar) -> bool {
         self.dropped.iter().any(|l| same_label(l, label))
     }
 
-    /// Tells whether all labels are numbers without fields, so that further numbers make sense.
+    /// Returns whether all labels are numbers without fields, so that more numbers may be added.
     pub(crate) fn is_numeric(&self) -> bool {
         self.labels.iter().all(|l| l.as_f64().is_some()) && self.fields.iter().all(Json::is_null)
     }
 
-    /// Returns the remedy for a label that is not there.
+    /// Returns the remedy for a missing label.
     pub(crate) fn remedy(&self, label: &str) -> String {
         let names: Vec<String> = self.labels.iter().map(ToString::to_string).collect();
         remedy(
@@ -101,7 +100,7 @@ impl AxisDraft {
     }
 }
 
-/// Reads a declaration whose placeholders are resolved and whose shape has been checked.
+/// Reads a declaration with resolved placeholders and a checked shape.
 pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) -> AxisDraft {
     let before = out.len();
     let labels = match &node.value {
@@ -168,7 +167,7 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
     axis
 }
 
-/// Returns the part of an axis in mapping form that a profile chooses by a list of labels.
+/// Returns the part of a mapping-form axis that a profile selects by a list of labels.
 pub(crate) fn select(
     axis: &AxisDraft,
     list: &Node,
@@ -209,7 +208,7 @@ pub(crate) fn select(
     chosen
 }
 
-/// Tells whether a declaration is a list of plain labels, with which a profile may choose.
+/// Returns whether a declaration is a list of plain labels, which a profile may use as a selection.
 pub(crate) fn is_plain_list(node: &Node) -> bool {
     matches!(&node.value, Value::List(items) if items.iter().all(|i| i.scalar().is_some()))
 }
@@ -255,7 +254,7 @@ fn numbers(
         if integers {
             return Scalar::Int(value as i64);
         }
-        // Rid of the noise of binary fractions: 0.1 + 2 × 0.1 is 0.3.
+        // Removes the noise of binary fractions: 0.1 + 2 × 0.1 is 0.3.
         Scalar::Float(
             format!("{value:.9}")
                 .parse()
@@ -267,7 +266,7 @@ fn numbers(
         .collect()
 }
 
-/// Tells what is wrong with the text of a label.
+/// Returns the problem with a label's text, and the hint.
 pub(crate) fn insane(text: &str) -> Option<(String, String)> {
     let hint = "labels appear in coordinates, tables and file names, so keep them short and plain";
     if text.trim().is_empty() {

@@ -1,5 +1,5 @@
-//! The whole way from text to experiment, in the order in which names become known:
-//! parameters, axes, definitions, stages, cells.
+//! Compiles text into an experiment, in the order in which names become known: parameters, axes, definitions, stages,
+//! cells.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -31,21 +31,20 @@ use crate::reuse::Reuse;
 use crate::stage::{Json, Library, Registry};
 use crate::suggest::remedy;
 
-/// What the user asks for beside the file.
+/// The user's options in addition to the file.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Parameter values from the command line, as written: `("requests", "32")`.
+    /// Parameter values from the command line, as typed: `("requests", "32")`.
     pub set: Vec<(String, String)>,
-    /// The profile to put in force.
+    /// The profile to apply.
     pub profile: Option<String>,
-    /// Folders with definitions of the user's own (`engines/NAME.yaml` and so on below them).
+    /// Folders with the user's own definitions (`engines/NAME.yaml` and so on below them).
     pub user_folders: Vec<PathBuf>,
-    /// The text is a part of a study: what its stages need is elsewhere, and not held against them.
+    /// Whether the text is a part of a study, whose stages may need stages defined elsewhere.
     pub partial: bool,
 }
 
-/// Compiles a text as an experiment. Touches nothing but `files`, and those only for
-/// definitions that are asked for.
+/// Compiles a text as an experiment. Reads only `files`, and only for definitions that are used.
 ///
 /// # Errors
 /// Every mistake found, each with its place.
@@ -75,8 +74,7 @@ pub fn load_text(
     }
 }
 
-/// Looks into the definitions that no experiment brings: those in the user's folders and those that
-/// are shipped.
+/// Looks up definitions outside any experiment: those in the user's folders and those that ship with the program.
 pub fn with_own_definitions<T>(
     registry: &Registry,
     user_folders: &[PathBuf],
@@ -87,7 +85,7 @@ pub fn with_own_definitions<T>(
         span: Span::default(),
         value: Value::Map(Vec::new()),
     };
-    // A definition that is wrong is told where it is used.
+    // A wrong definition is reported where it is used.
     let aside = Sink::default();
     let folders = user_folders.to_vec();
     look(&Layers::in_folders(
@@ -168,7 +166,7 @@ fn compile(
     let expanded = expand_all(&drafts, &sequence, &included, &axes, &context);
     let in_order = in_order?;
     if !options.partial && expanded.iter().any(Option::is_none) {
-        // What can be told of the others is told now: all mistakes come at once.
+        // Check the remaining stages now, so that all mistakes are reported at once.
         for (stage, draft) in expanded.iter().zip(&drafts) {
             if let Some(stage) = stage {
                 needs::check_alone(stage, draft, &drafts, &library, sink);
@@ -249,8 +247,8 @@ fn compile(
     })
 }
 
-/// Expands the stages in a sequence in which each follows those it needs: what is left out of a stage is left out of
-/// those that need it. `None` for one that is wrong.
+/// Expands the stages in a sequence in which each stage follows those it needs, because a stage leaves out the cells
+/// whose needs are left out. `None` for a stage that is wrong.
 fn expand_all(
     drafts: &Drafts<'_>,
     sequence: &TiSlice<StageId, DraftId>,
@@ -268,11 +266,11 @@ fn expand_all(
     stages
 }
 
-/// Stages in their order, and for each of its parameter sets the settings that it was made of.
+/// Stages in order, with the settings that each of their parameter sets was made from.
 type InOrder = (TiVec<StageId, Stage>, TiVec<StageId, Vec<Rc<Node>>>);
 
-/// Puts the stages in the order of their needs, with the settings that their parameter sets were made of; `None` if one
-/// of them is wrong.
+/// Orders the stages by their needs, with the settings that their parameter sets were made from; `None` if a stage is
+/// wrong.
 fn put_in_order(
     mut expanded: TiVec<DraftId, Option<Expanded>>,
     drafts: &Drafts<'_>,
@@ -289,13 +287,13 @@ fn put_in_order(
     Some((stages, written))
 }
 
-/// Returns where a declared stage is in the order.
+/// Returns the position of a declared stage in the order.
 fn place(in_order: &TiSlice<StageId, DraftId>, declared: DraftId) -> StageId {
     let place = in_order.position(|draft| *draft == declared);
     place.expect("every stage is in the order")
 }
 
-/// The values of single keys that only parameters may set.
+/// The values of single keys, in which only parameters may be used.
 struct Constants {
     seed: u64,
     order: Order,

@@ -1,4 +1,4 @@
-//! The axes that a file declares, with what the profile in force replaces of them.
+//! The axes that a file declares, with the replacements of the profile in force.
 
 use typed_index_collections::TiVec;
 
@@ -12,8 +12,8 @@ use super::tree::{Node, Value};
 use crate::ids::AxisId;
 use crate::stage::Step;
 
-/// Reads the axes. Each also knows the labels that it has only without the profile and the values `set` on the command
-/// line.
+/// Reads the axes. Each also records the labels that it has only without the profile and without the values `set` on
+/// the command line.
 pub(super) fn axes(
     root: &Node,
     profile: Option<(&str, &Node)>,
@@ -24,7 +24,7 @@ pub(super) fn axes(
 ) -> TiVec<AxisId, AxisDraft> {
     let mut axes = declared(root, profile, values, checker, sink);
     if profile.is_some() || !set.is_empty() {
-        // What is wrong with the defaults has been reported, and does not matter for this.
+        // Mistakes in the defaults are already reported and do not matter here.
         let aside = Sink::default();
         let defaults = parameters(root.get("parameters"), None, &[], checker, &aside);
         for parameters in [values, &defaults] {

@@ -1,4 +1,4 @@
-//! The definitions that an experiment brings itself, with its parameters put in, and its claims.
+//! The experiment's own definitions, with its parameters substituted, and its claims.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use super::library::Layers;
 use super::tree::{Node, Value};
 use crate::stage::{Json, Library as _, Registry, Step};
 
-/// Returns the claims declared, by name: what is said before it is measured, and so a part of
-/// the experiment and not of the stage that judges it.
+/// Returns the declared claims by name. They are stated before the measurement, so they belong to the experiment and
+/// not to the stage that judges them.
 pub(super) fn claims(library: &Layers<'_>, registry: &Registry) -> serde_json::Map<String, Json> {
     let known = registry
         .collections
@@ -27,10 +27,9 @@ pub(super) fn claims(library: &Layers<'_>, registry: &Registry) -> serde_json::M
         .collect()
 }
 
-/// Returns the tree with the parameters in the experiment's own definitions resolved, and the
-/// definitions of which nothing can be said because a placeholder in them is wrong, or the
-/// parameter behind it. Axes have no label there: a definition is the same for every cell that
-/// names it.
+/// Returns the tree with resolved parameters in the experiment's own definitions. Also returns the definitions that
+/// cannot be checked because a placeholder in them, or the parameter behind it, is wrong. Axes have no label there: a
+/// definition is the same for every cell that names it.
 pub(super) fn with_definitions_resolved(
     root: &Node,
     values: &Values,

@@ -1,7 +1,7 @@
-//! `design:` from the tree to blocks, arms and launches.
+//! Turns `design:` into blocks, arms and launches.
 //!
-//! It is read in three steps, as names become known: the section itself with the axis `block`
-//! and the arm's label; the unit among the stages; the launches among the cells.
+//! It is read in three steps, as names become known: first the section itself with the axis `block` and the arm's
+//! label, then the unit among the stages, then the launches among the cells.
 
 use std::time::Duration;
 
@@ -24,17 +24,17 @@ use crate::ids::{AxisId, DraftId, StageId};
 use crate::stage::{Class, Json, StageKind, Step};
 use crate::suggest::{list, remedy};
 
-/// The section, read.
+/// The section as read.
 pub(crate) struct DesignDraft {
     file: DesignFile,
-    /// The keys with the places they come from: those of the profile before those of the file.
+    /// The keys with their places; those of the profile come before those of the file.
     entries: Vec<(Node, Vec<Step>, &'static str)>,
     span: Span,
     route: Vec<Step>,
     blocks: usize,
-    /// With a rule that ends blocks: after how many it looks first.
+    /// With a rule that ends blocks, the number of blocks before its first check.
     least_blocks: Option<usize>,
-    /// How many blocks there would be without the profile.
+    /// The number of blocks without the profile.
     declared_blocks: usize,
     /// The axis of blocks.
     axis: AxisId,
@@ -53,8 +53,8 @@ const KEYS: [&str; 9] = [
     "until",
 ];
 
-/// Reads `design` with what the profile in force replaces of it, and adds the axis of blocks and
-/// the arm's label. `None` without a design, or if it is wrong.
+/// Reads `design` with the replacements of the profile in force, and adds the axis of blocks and the arm's label.
+/// `None` without a design, or if it is wrong.
 pub(crate) fn read(
     root: &Node,
     profile: Option<(&str, &Node)>,
@@ -90,7 +90,7 @@ pub(crate) fn read(
         .pointer("/$defs/DesignFile")
         .expect("the file's schema has it");
     let mut merged = serde_json::Map::new();
-    // What is wrong in the file's own section has been told when the whole file was checked.
+    // Mistakes in the file's own section were already reported when the whole file was checked.
     let mut broken = false;
     for ((node, route), tell) in own
         .iter()
@@ -143,7 +143,7 @@ pub(crate) fn read(
     if !broken {
         draft.add_arm(axes, sink);
     }
-    // A rule may name the arm that a profile does without.
+    // A rule may name an arm that the profile switches off.
     if let Some(arm) = own.as_ref().and_then(|(node, _)| node.get("control"))
         && let (Some(on), Some(name)) = (arm.get("axis"), arm.get("as").and_then(Node::scalar))
         && let Some(axis) = axes.iter_mut().find(|a| Some(a.name.as_str()) == on.text())
@@ -159,7 +159,7 @@ fn key(text: &str) -> Step {
 }
 
 impl DesignDraft {
-    /// Notes the place of each key; a later section's come first.
+    /// Notes the place of each key; later sections come first.
     fn take(&mut self, node: &Node, route: &[Step]) {
         for name in KEYS {
             if let Some(node) = node.get(name) {
@@ -168,7 +168,7 @@ impl DesignDraft {
         }
     }
 
-    /// Returns the place of a key, below it if it has that key.
+    /// Returns the place of a key, or of a key below it if that exists.
     fn place(&self, name: &str, below: &str) -> (Span, Vec<Step>) {
         let Some((node, route, _)) = self.entries.iter().find(|(_, _, n)| *n == name) else {
             return (self.span, self.route.clone());
@@ -189,7 +189,7 @@ impl DesignDraft {
         Mistake::new(span, &route, message).hint(hint)
     }
 
-    /// Lets there be as many blocks as the rule that ends them allows.
+    /// Sets the number of blocks to the maximum of the rule that ends them.
     fn add_rule(&mut self, sink: &Sink) {
         let Some(UntilFile::Rule(rule)) = &self.file.until else {
             return;
@@ -345,8 +345,8 @@ impl DesignDraft {
         });
     }
 
-    /// Finds the unit among the stages, and adds blocks to it and to what is launched or measured
-    /// with it. Returns the unit.
+    /// Finds the unit among the stages, and adds blocks to it and to everything launched or measured with it. Returns
+    /// the unit.
     pub(crate) fn put_into(
         &self,
         drafts: &mut Drafts<'_>,
@@ -356,7 +356,7 @@ impl DesignDraft {
         let unit = self.unit(drafts, sink)?;
         let mut inside = TiVec::from(vec![false; drafts.len()]);
         inside[unit] = true;
-        // A stage may be declared before those it needs: repeat until nothing is added.
+        // A stage may be declared before the stages it needs, so repeat until nothing is added.
         loop {
             let more = drafts.keys().find(|i| {
                 !inside[*i]
@@ -409,7 +409,7 @@ impl DesignDraft {
         let Some(named) = &self.file.unit else {
             return match candidates.as_slice() {
                 [one] => Some(*one),
-                // A stage of an unknown kind may be the one, and has an error of its own.
+                // A stage of an unknown kind may be the unit; its error is reported separately.
                 [] if drafts.iter().any(|d| d.kind.is_none()) => None,
                 [] => {
                     let message = "the design has no unit: no stage launches or measures anything";
@@ -435,7 +435,7 @@ impl DesignDraft {
             class(&drafts[stage]) == Some(Class::Measurement) || drafts.iter().any(needs)
         };
         match class(&drafts[unit]) {
-            // A stage of an unknown kind has been told of.
+            // A stage of an unknown kind is already reported.
             None => None,
             Some(Class::Pure) => {
                 let message = format!(
@@ -511,7 +511,7 @@ impl DesignDraft {
     }
 }
 
-/// Returns the design as the canonical form has it.
+/// Returns the design in the canonical form.
 pub(crate) fn design_json(design: &Design, unit: &str, axes: &Axes) -> Json {
     let control = design.control.map(|control| {
         let axis = &axes[control.axis];

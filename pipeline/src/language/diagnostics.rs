@@ -1,7 +1,7 @@
-//! Mistakes in experiment files and how they are shown: what happened, where, what to do.
+//! Mistakes in experiment files and their display: what is wrong, where, and what to do.
 //!
-//! While an experiment is compiled, every mistake goes into a [`Sink`]; at the end they come out
-//! together, sorted by place, each one once.
+//! While an experiment is compiled, every mistake goes into a [`Sink`]. At the end, it returns them all, without
+//! duplicates and sorted by place.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 
 use crate::stage::Step;
 
-/// A place in one of the texts of a [`Sink`]; line 0 means the text as a whole.
+/// A place in one of the texts of a [`Sink`]; line 0 means the whole text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
-    /// Which text.
+    /// The number of the text.
     pub(crate) source: u32,
     /// The line, from 1.
     pub(crate) line: u32,
     /// The column, from 1, in characters.
     pub(crate) column: u32,
-    /// How many characters of that line.
+    /// The number of characters.
     pub(crate) width: u32,
 }
 
@@ -31,18 +31,18 @@ pub struct Diagnostics(pub Vec<Diagnostic>);
 pub struct Diagnostic {
     /// What is wrong, in one sentence without a final stop.
     pub message: String,
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
-/// Where a mistake is.
+/// The place of a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A file as a whole.
+    /// A whole file.
     File(PathBuf),
-    /// A stretch of one line of a file.
+    /// Part of one line of a file.
     Text {
         /// The file.
         file: PathBuf,
@@ -50,14 +50,14 @@ pub enum Place {
         line: usize,
         /// The column, from 1, in characters.
         column: usize,
-        /// How many characters.
+        /// The number of characters.
         width: usize,
         /// The keys and indices leading there (`stages.ladder.needs[0]`); may be empty.
         route: String,
         /// The text of the line.
         text: String,
     },
-    /// An argument of the command line, as the user wrote it.
+    /// A command-line argument, as typed.
     Argument(String),
 }
 
@@ -102,13 +102,13 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The most mistakes that are listed.
+/// The largest number of listed mistakes.
 const MOST: usize = 100;
 
-/// The longest message, in characters. What it repeats of a file can have megabytes.
+/// The length of the longest message, in characters. The parts that it quotes from a file can be megabytes long.
 const LONGEST: usize = 2000;
 
-/// Returns a text with its middle left out if it is longer than [`LONGEST`].
+/// Returns a text, with its middle left out if it is longer than [`LONGEST`].
 fn shortened(text: String) -> String {
     let half = LONGEST / 2;
     match (
@@ -122,7 +122,7 @@ fn shortened(text: String) -> String {
     }
 }
 
-/// The most characters of a line that are shown.
+/// The largest number of characters shown of a line.
 const WINDOW: usize = 160;
 
 /// Returns the part of a long line around a column, and the column in that part.
@@ -155,20 +155,20 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
-/// What a mistake is, as far as something else depends on it.
+/// The kind of a mistake, where other code depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MistakeKind {
-    /// A key that must be there is not.
+    /// A required key is missing.
     MissingKey,
     /// A key that nothing reads.
     UnknownKey,
     /// A placeholder names an axis where axes have no value.
     NoValue,
-    /// Any other.
+    /// Any other mistake.
     Other,
 }
 
-/// A mistake before its place is looked up in the text.
+/// A mistake before its text is looked up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
     pub(crate) kind: MistakeKind,
@@ -190,7 +190,7 @@ impl Mistake {
         }
     }
 
-    /// Sets what others decide by.
+    /// Sets the kind.
     pub(crate) fn kind(mut self, kind: MistakeKind) -> Self {
         self.kind = kind;
         self
@@ -203,7 +203,7 @@ impl Mistake {
     }
 }
 
-/// Collects the mistakes found while an experiment is compiled, with the texts they are in.
+/// Collects the mistakes found while an experiment is compiled, and the texts that contain them.
 #[derive(Default)]
 pub(crate) struct Sink {
     sources: RefCell<Vec<(PathBuf, String)>>,
@@ -212,7 +212,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Adds a text in which mistakes may be found, and returns its number.
+    /// Adds a text that may contain mistakes, and returns its number.
     pub(crate) fn add_source(&self, file: &Path, text: &str) -> u32 {
         let mut sources = self.sources.borrow_mut();
         sources.push((file.to_owned(), text.to_owned()));
@@ -224,7 +224,7 @@ impl Sink {
         self.mistakes.borrow_mut().push(mistake);
     }
 
-    /// Adds a mistake in an argument of the command line.
+    /// Adds a mistake in a command-line argument.
     pub(crate) fn argument(
         &self,
         argument: String,
@@ -239,13 +239,13 @@ impl Sink {
         self.arguments.borrow_mut().push(diagnostic);
     }
 
-    /// Returns how many mistakes were added so far.
+    /// Returns the number of mistakes so far.
     pub(crate) fn count(&self) -> usize {
         self.mistakes.borrow().len() + self.arguments.borrow().len()
     }
 
-    /// Returns what was found, arguments first, then by place; each mistake once. Of more than [`MOST`] the rest is
-    /// counted: a file of other contents can have one on each of its lines.
+    /// Returns the mistakes without duplicates, arguments first, then by place. Lists at most [`MOST`] and counts the
+    /// rest, because a file of other content can have a mistake on every line.
     pub(crate) fn finish(self) -> Diagnostics {
         let sources = self.sources.into_inner();
         let mut mistakes = self.mistakes.into_inner();

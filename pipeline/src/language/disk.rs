@@ -1,4 +1,4 @@
-//! The rim: experiments and definitions from the file system.
+//! Reads experiments and definitions from the file system.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -14,8 +14,8 @@ use crate::sources::MOST_BYTES;
 use crate::stage::{Registry, Step};
 use crate::suggest::{closest, list};
 
-/// Reads an experiment file and everything it refers to, checks it, and expands it. A large file that settings
-/// name and whose digest is `known` is not read.
+/// Reads an experiment file and everything it refers to, checks it, and expands it. Does not read a large file that
+/// settings name if its digest is `known`.
 ///
 /// # Errors
 /// Every mistake found, each with its place; also if the file cannot be read.
@@ -41,7 +41,7 @@ pub fn load(
     }
 }
 
-/// Returns what to say of a file that is not UTF-8, with the place of its first other byte.
+/// Returns the diagnostics for a file that is not UTF-8, with the place of its first invalid byte.
 fn not_utf8(file: &Path) -> Option<Diagnostics> {
     let bytes = std::fs::metadata(file)
         .is_ok_and(|m| m.is_file() && m.len() <= MAX_BYTES as u64)
@@ -80,8 +80,7 @@ fn not_utf8(file: &Path) -> Option<Diagnostics> {
     }]))
 }
 
-/// Returns what to give instead of a file that is not there: the one beside it that was meant, else what
-/// there is.
+/// Returns the remedy for a missing file: the similar file next to it that was probably meant, or the existing files.
 pub fn instead_of(file: &Path) -> String {
     let folder = file.parent().unwrap_or(Path::new(""));
     let here = Path::new(if folder.as_os_str().is_empty() {
@@ -110,7 +109,7 @@ pub fn instead_of(file: &Path) -> String {
     }
 }
 
-/// Returns which experiments a folder holds, as a remedy.
+/// Returns the experiments in a folder, as a remedy.
 fn within(folder: &Path) -> String {
     let experiments = experiments_in(folder);
     if experiments.is_empty() {
@@ -131,8 +130,8 @@ fn experiments_in(folder: &Path) -> Vec<String> {
     Disk.list(folder).into_iter().filter(is_yaml).collect()
 }
 
-/// Returns the place in an experiment file that a route leads to, as far as the file follows it;
-/// `None` if the file cannot be read any more.
+/// Returns the place in an experiment file that a route leads to, as far as the file matches it; `None` if the file is
+/// no longer readable.
 pub(crate) fn place_in(file: &Path, route: &[Step]) -> Option<Place> {
     let text = Disk.read(file).ok().flatten()?;
     let sink = Sink::default();
@@ -142,7 +141,7 @@ pub(crate) fn place_in(file: &Path, route: &[Step]) -> Option<Place> {
     sink.finish().0.pop().map(|d| d.place)
 }
 
-/// What to do about a file that [`Disk`] refuses.
+/// The remedy for a file that [`Disk`] rejects.
 pub(crate) const UNREADABLE: &str = "give a readable UTF-8 text file of reasonable size";
 
 /// The file system.
@@ -168,7 +167,7 @@ impl Files for Disk {
             }
             Err(e) => return Err(format!("the file cannot be read: {e}")),
         }
-        // The file may be another one by now: a FIFO in its place would wait for ever.
+        // The file may have been replaced: a FIFO in its place would block for ever.
         let bytes =
             artifacts::regular::read(path).map_err(|e| format!("the file cannot be read: {e}"))?;
         let text = String::from_utf8(bytes);
@@ -181,7 +180,7 @@ impl Files for Disk {
     }
 
     fn list(&self, folder: &Path) -> Vec<String> {
-        // A folder that is missing or closed to us offers no names; reading a file of it says why.
+        // A missing or inaccessible folder offers no names; reading a file in it reports why.
         let Ok(entries) = std::fs::read_dir(folder) else {
             return Vec::new();
         };

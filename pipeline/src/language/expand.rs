@@ -1,8 +1,8 @@
-//! Stages to cells: the product of the axes, minus exclusions, plus inclusions, each cell with
-//! its canonical parameters.
+//! Expands stages into cells: the product of the axes, minus exclusions, plus inclusions. Each cell gets its canonical
+//! parameters.
 //!
-//! A stage's settings depend on few of its axes. For each distinct combination of those labels
-//! they are resolved and made canonical once; ten thousand cells cost a table look-up each.
+//! A stage's settings depend on few of its axes. They are resolved and made canonical once for each distinct
+//! combination of those labels, so ten thousand cells cost one table lookup each.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -28,7 +28,7 @@ use crate::stage::{Class, Step};
 /// The most cells of one stage.
 const MAX_CELLS: usize = 1_000_000;
 
-/// What expanding a stage needs beside the stage.
+/// The context for expanding a stage.
 pub(crate) struct Context<'a> {
     pub(crate) parameters: &'a Values,
     pub(crate) library: &'a Layers<'a>,
@@ -37,7 +37,7 @@ pub(crate) struct Context<'a> {
     pub(crate) overrides: &'a [Node],
 }
 
-/// A stage, and for each of its parameter sets the settings that it was made of.
+/// A stage, with the settings that each of its parameter sets was made from.
 pub(crate) type Expanded = (Stage, Vec<Rc<Node>>);
 
 /// Expands a stage; `None` if something in it is wrong.
@@ -94,7 +94,7 @@ pub(crate) fn expand(
         name: draft.name.to_owned(),
         kind: kind.name().to_owned(),
         class: kind.class(),
-        // Known when the stages are in order.
+        // Set when the stages are in order.
         needs: Vec::new(),
         over: draft.over.clone(),
         replicate,
@@ -107,10 +107,10 @@ pub(crate) fn expand(
     Some((stage, sets.written))
 }
 
-/// Returns how many cells the declared labels give together.
+/// Returns the number of cells in the product of the declared labels.
 ///
 /// # Errors
-/// If they are too many.
+/// If there are too many.
 fn product_of(draft: &Draft, counts: &[usize]) -> Result<usize, Mistake> {
     let product = counts
         .iter()
@@ -122,7 +122,7 @@ fn product_of(draft: &Draft, counts: &[usize]) -> Result<usize, Mistake> {
     })
 }
 
-/// Returns the labels that cells have on each axis: those declared, then those that only included cells have.
+/// Returns the labels of the cells on each axis: first the declared ones, then those of included cells only.
 fn labels_of(counts: &[usize], inclusions: &[Inclusion]) -> Vec<Vec<u16>> {
     let on_axis = |(position, count): (usize, &usize)| {
         let mut labels: Vec<u16> = (0..*count).map(|i| i as u16).collect();
@@ -136,7 +136,7 @@ fn labels_of(counts: &[usize], inclusions: &[Inclusion]) -> Vec<Vec<u16>> {
     counts.iter().enumerate().map(on_axis).collect()
 }
 
-/// Returns the labels of a cell by its number in the product, the last axis varying fastest.
+/// Returns the labels of a cell from its number in the product, the last axis varying fastest.
 fn labels_at(number: usize, counts: &[usize]) -> Vec<u16> {
     let mut rest = number;
     let mut at = vec![0u16; counts.len()];
@@ -147,10 +147,10 @@ fn labels_at(number: usize, counts: &[usize]) -> Vec<u16> {
     at
 }
 
-/// A cell with a place: its labels, the variant of the settings that it has, and why it is included.
+/// A placed cell: its labels, its variant of the settings, and the reason for its inclusion.
 type Placed<'i> = (Vec<u16>, usize, Option<&'i str>);
 
-/// A stage on its way to cells.
+/// A stage during expansion.
 struct Expansion<'a, 'd> {
     draft: &'a Draft<'d>,
     axes: &'a Axes,
@@ -160,14 +160,14 @@ struct Expansion<'a, 'd> {
     excludes: Vec<Rule<'a>>,
     overrides: Vec<Rule<'a>>,
     variants: Vec<Variant>,
-    /// The variant for each set of overrides that meet a cell.
+    /// The variant for each set of overrides that apply to a cell.
     variant_of: BTreeMap<Vec<usize>, usize>,
     placed: Vec<Placed<'a>>,
     excluded: Vec<Excluded>,
 }
 
 impl<'a> Expansion<'a, '_> {
-    /// Places the cells of the product that nothing excludes.
+    /// Places the cells of the product that are not excluded.
     fn multiply(
         &mut self,
         product: usize,
@@ -198,7 +198,7 @@ impl<'a> Expansion<'a, '_> {
         }
     }
 
-    /// Places a cell, with the settings that the overrides that meet it give.
+    /// Places a cell, with the settings from the overrides that apply to it.
     fn place(&mut self, at: Vec<u16>, reason: Option<&'a str>) {
         let mut hit = Vec::new();
         for (i, rule) in self.overrides.iter_mut().enumerate() {
@@ -223,7 +223,7 @@ impl<'a> Expansion<'a, '_> {
         self.placed.push((at, variant, reason));
     }
 
-    /// Places the included cells that may be there.
+    /// Places the valid included cells.
     fn include(&mut self, inclusions: &'a [Inclusion], counts: &[usize]) {
         let mut seen: Vec<&[u16]> = Vec::new();
         for (i, (at, reason, span)) in inclusions.iter().enumerate() {
@@ -257,7 +257,7 @@ impl<'a> Expansion<'a, '_> {
         }
     }
 
-    /// A rule that meets no cell is a slip, unless a profile leaves out labels.
+    /// Reports each rule that applies to no cell as a slip, unless a profile leaves out labels.
     fn complain_of_idle_rules(&self) {
         let mut over = self.draft.over.iter();
         if over.any(|axis| !self.axes[*axis].dropped.is_empty()) {
@@ -276,7 +276,7 @@ impl<'a> Expansion<'a, '_> {
         }
     }
 
-    /// Makes the cells, each with its parameters and limits.
+    /// Makes the cells, with their parameters and limits.
     fn cells(&mut self) -> (Vec<Cell>, Sets) {
         let mut sets = Sets::default();
         let placed = std::mem::take(&mut self.placed);
@@ -299,7 +299,7 @@ impl<'a> Expansion<'a, '_> {
         (cells.collect(), sets)
     }
 
-    /// Returns the positions in `over` that tell replicates apart; `None` if two cells are the same for no reason.
+    /// Returns the positions in `over` that distinguish replicates; `None` if two cells are the same without a reason.
     fn replicate(&self, cells: &[Cell], sets: &Sets) -> Option<Vec<usize>> {
         let (draft, over) = (self.draft, &self.draft.over);
         let in_blocks = |p: &usize| draft.in_blocks && self.axes[over[*p]].name == BLOCK;
@@ -315,7 +315,7 @@ impl<'a> Expansion<'a, '_> {
         let own = &self.variants[0].refers;
         let decisive = |position: &usize| needed(position) || !own.contains(position);
         let tells_apart = |position: &usize| !needed(position) && !own.contains(position);
-        // Where something is wrong already, cells may stand there without their parameters.
+        // If something is already wrong, cells may lack their parameters.
         if self.context.sink.count() == 0 {
             let decisive: Vec<usize> = (0..over.len()).filter(decisive).collect();
             let same = twins(cells, &decisive, &|at| is_arm(at, over, self.axes));
@@ -343,15 +343,15 @@ impl<'a> Expansion<'a, '_> {
     }
 }
 
-/// The cells that a needed stage leaves out, of which each cell of the stage needs one.
+/// The cells that a needed stage leaves out, where each cell of the stage needs one of its cells.
 struct Gone<'s> {
-    /// For each axis of the needed stage, its position in the stage's own `over`.
+    /// The position in the stage's own `over` of each axis of the needed stage.
     positions: Vec<usize>,
     reasons: HashMap<&'s [u16], &'s str>,
 }
 
 impl Gone<'_> {
-    /// Returns why the cell that a cell needs is left out, if it is.
+    /// Returns the reason if the cell that a cell needs is left out.
     fn reason(&self, at: &[u16]) -> Option<String> {
         let needed: Vec<u16> = self
             .positions
@@ -364,8 +364,8 @@ impl Gone<'_> {
     }
 }
 
-/// Returns what the needed stages leave out, of those whose every axis the stage is expanded over: only
-/// then is it one cell that a cell needs.
+/// Returns the excluded cells of those needed stages whose axes are all in the stage's `over`. Only then does a cell
+/// need exactly one cell.
 fn gone<'s>(draft: &Draft, stages: &'s TiSlice<DraftId, Option<Expanded>>) -> Vec<Gone<'s>> {
     let needed = draft
         .needs

@@ -1,7 +1,7 @@
-//! Experiments that extend another: `extends: FILE` merges a file over that one.
+//! Experiments that extend another: `extends: FILE` merges this file over that one.
 //!
-//! Mappings merge key by key, everything else is replaced; only the overrides of the extending file come
-//! after those of the other, since each of them is a change of its own.
+//! Mappings merge key by key, and everything else is replaced. The exception is overrides: those of the extending file
+//! are appended, because each of them is a separate change.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use super::tree::{Node, Value};
 use crate::sources::NamedFile;
 use crate::stage::Step;
 
-/// The key that names what a file extends.
+/// The key that names the file to extend.
 const EXTENDS: &str = "extends";
 
-/// Returns an experiment with what it extends merged in, and the files read for it; `None` if one of them
-/// is wrong, which is reported.
+/// Returns an experiment with the extended files merged in, and the files read for it; `None` if a file is wrong, which
+/// is reported.
 pub(super) fn extended(
     root: Node,
     file: &Path,
@@ -82,7 +82,7 @@ pub(super) fn extended(
     Some((above, read))
 }
 
-/// Merges an experiment over another one.
+/// Merges one experiment over another.
 fn over(below: &Node, above: &Node) -> Node {
     let without = |node: &Node| {
         let kept = node.entries().iter().filter(|(key, _)| key.text != EXTENDS);

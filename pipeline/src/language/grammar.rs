@@ -301,11 +301,11 @@ pub(crate) fn common_schema() -> Json {
     schema_for!(StageCommon).to_value()
 }
 
-/// Returns the JSON Schema of a whole experiment file: the language, the settings of every
-/// registered stage kind, and the definitions of every collection.
+/// Returns the JSON Schema of a whole experiment file: the language, the settings of every registered stage kind, and
+/// the definitions of every collection.
 pub fn experiment_schema(registry: &Registry) -> Schema {
     let mut root = file_schema();
-    // What a file that extends another leaves out may stand in that one.
+    // Keys that are missing in an extending file may be in the file it extends.
     let required = root["required"].take();
     root["if"] = json!({ "required": ["extends"] });
     root["then"] = json!({ "required": ["experiment"] });
@@ -339,7 +339,7 @@ pub fn experiment_schema(registry: &Registry) -> Schema {
             },
         });
     }
-    // Parameters and profiles say values themselves.
+    // Parameters and profiles contain literal values.
     let literal = |name: &str| name.starts_with("Parameter") || name == "Profile";
     for (name, definition) in &mut definitions {
         if !literal(name) {
@@ -356,15 +356,14 @@ pub fn experiment_schema(registry: &Registry) -> Schema {
     Schema::try_from(root).expect("an object is a schema")
 }
 
-/// Returns the schema of a definition that extends another: its keys are known, and it may say any
-/// part of what stands behind them.
+/// Returns the schema of a definition that extends another: its keys are known, and each value may be partial.
 fn change_of(definition: &Json) -> Json {
     let mut change = json!({
         "type": "object",
         "required": ["extends"],
         "properties": { "extends": { "type": "string", "description": "The definition this one changes." } },
     });
-    // One whose keys are a choice between shapes is not looked into.
+    // A schema whose keys depend on a choice of form is not examined.
     if let Some(properties) = definition["properties"].as_object() {
         for (key, schema) in properties {
             let description = schema.get("description").cloned().unwrap_or_default();
@@ -376,7 +375,7 @@ fn change_of(definition: &Json) -> Json {
     change
 }
 
-/// Moves the definitions of a schema into those of the whole, under `OWNER.NAME`.
+/// Moves the definitions of a schema into those of the whole schema, under `OWNER.NAME`.
 fn adopt(schema: &mut Json, owner: &str, definitions: &mut Map<String, Json>) {
     rename(schema, owner);
     if let Some(map) = schema.as_object_mut() {
@@ -446,7 +445,7 @@ fn merge(mut stage: Json, own: Json) -> Json {
     stage
 }
 
-/// Lets every property and item that is not text be a placeholder, too.
+/// Allows a placeholder in place of every property and item that is not text.
 fn allow_placeholders(schema: &mut Json) {
     let Some(map) = schema.as_object_mut() else {
         return;

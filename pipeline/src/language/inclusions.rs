@@ -10,7 +10,7 @@ use crate::design::BLOCK;
 use crate::ids::{AxisId, DraftId};
 use crate::stage::Step;
 
-/// A cell that is included beyond the product: its position on each axis, why, and where it is written.
+/// An included cell beyond the product: its position on each axis, the reason, and its place in the file.
 pub(crate) type Inclusion = (Vec<u16>, String, Span);
 
 /// Adds the labels of included cells to the axes, and returns the cells.
@@ -63,7 +63,7 @@ pub(crate) fn inclusions(
     found
 }
 
-/// Returns the coordinates of an included cell for each block, unless they name one.
+/// Returns the coordinates of an included cell for each block, unless they name a block.
 fn in_every_block(coordinates: Node, draft: &Draft, axes: &Axes) -> Vec<Node> {
     let blocks = axes
         .iter()
@@ -87,7 +87,7 @@ fn in_every_block(coordinates: Node, draft: &Draft, axes: &Axes) -> Vec<Node> {
     blocks.labels.iter().map(in_block).collect()
 }
 
-/// Returns a needed stage whose axes cannot have a cell for labels beyond those declared.
+/// Returns a needed stage whose axes cannot have a cell for labels beyond the declared ones.
 pub(super) fn lonely<'a>(
     draft: &Draft,
     at: &[u16],

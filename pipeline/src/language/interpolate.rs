@@ -1,7 +1,7 @@
 //! Placeholders: `${name}` and `${name.field}` in texts, `$${` for a literal `${`.
 //!
-//! A text that is wholly one placeholder takes the value with its type; inside longer text the
-//! value is written out. Values are not looked into again.
+//! A text that is exactly one placeholder takes the value with its type. Inside longer text, the value is written out.
+//! Placeholders within values are not resolved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::ids::AxisId;
 use crate::stage::{Json, Step};
 use crate::suggest::{closest, remedy};
 
-/// The only key of a mapping that stands for several, merged in their order.
+/// The only key of a mapping that stands for several mappings, merged in order.
 pub(crate) const MERGE: &str = "merge";
 
 /// Returns the parts of a mapping that stands for several.
@@ -26,21 +26,21 @@ pub(crate) fn merged(node: &Node) -> Option<&[Node]> {
     }
 }
 
-/// The most values of one placeholder text that are looked at.
+/// The largest number of values checked for one text with placeholders.
 const MAX_VALUES: usize = 65_536;
 
-/// The values of the parameters; `None` for one whose declaration or value is wrong.
+/// The values of the parameters; `None` for a parameter whose declaration or value is wrong.
 pub(crate) type Values = BTreeMap<String, Option<Json>>;
 
-/// The names a placeholder may use at some place.
+/// The names that a placeholder may use at a place.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) parameters: &'a Values,
-    /// Every axis, for error messages, too.
+    /// Every axis, including those only for error messages.
     pub(crate) axes: &'a Axes,
     /// The axes whose labels are known here.
     pub(crate) over: &'a [AxisId],
-    /// For each of `over` the labels that occur.
+    /// The labels that occur on each axis in `over`.
     pub(crate) labels: &'a [Vec<u16>],
 }
 
@@ -84,7 +84,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns the positions in `over` of the axes a tree refers to.
+    /// Returns the positions in `over` of the axes that a tree refers to.
     pub(crate) fn references(&self, node: &Node) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         each_text(node, &mut Vec::new(), &mut |text, _, _| {
@@ -93,8 +93,7 @@ impl<'a> Scope<'a> {
         found
     }
 
-    /// Returns a tree with its placeholders resolved at label indices; those of axes stay where
-    /// `at` is `None`.
+    /// Returns a tree with its placeholders resolved at label indices. If `at` is `None`, placeholders of axes stay.
     pub(crate) fn resolve(&self, node: &Node, at: Option<&[u16]>) -> Result<Node, Mistake> {
         let value = match &node.value {
             Value::Text(text) if text.contains("${") => {
@@ -128,7 +127,7 @@ impl<'a> Scope<'a> {
         })
     }
 
-    /// Returns every value a text can take, each once.
+    /// Returns every distinct value that a text can take.
     pub(crate) fn values(
         &self,
         text: &str,
@@ -182,7 +181,7 @@ impl<'a> Scope<'a> {
         Ok(values)
     }
 
-    /// Adds what is wrong with the placeholders anywhere in a tree.
+    /// Adds the mistakes in placeholders anywhere in a tree.
     pub(crate) fn check(&self, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {
         each_text(node, &mut route.to_vec(), &mut |text, span, route| {
             if let Err(mistake) = self.values(text, span, route) {
@@ -191,8 +190,7 @@ impl<'a> Scope<'a> {
         });
     }
 
-    /// Tells whether a tree refers to a parameter or axis that is itself wrong, so that nothing
-    /// can be said about its value.
+    /// Returns whether a tree refers to a wrong parameter or axis, so that its value is unknown.
     pub(crate) fn hides(&self, node: &Node) -> bool {
         let mut hidden = false;
         each_text(node, &mut Vec::new(), &mut |text, _, _| {
@@ -276,7 +274,7 @@ impl<'a> Scope<'a> {
         Ok(Json::String(out))
     }
 
-    /// Returns the value of a placeholder; `None` for one of an axis while no cell is chosen.
+    /// Returns the value of a placeholder; `None` for an axis while no cell is chosen.
     fn lookup(&self, placeholder: &str, at: Option<&[u16]>) -> Result<Option<Json>, Wrong> {
         let (name, path) = match placeholder.split_once('.') {
             Some((name, path)) => (name, Some(path)),
@@ -313,8 +311,8 @@ impl<'a> Scope<'a> {
                     .flatten()
                     .map(|(k, _)| k.as_str())
                     .collect();
-                // Another label has it, so the name is right, and nothing here looks like it misspelt:
-                // this label leaves it open.
+                // Another label has the field, so the name is right and not a misspelling of a field here: this label
+                // leaves it open.
                 let pointer = format!("/{}", path.replace('.', "/"));
                 let known = |fields: &Json| fields.pointer(&pointer).is_some();
                 if closest(field, here.iter().copied()).is_none() && axis.fields.iter().any(known) {
@@ -340,8 +338,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Merges resolved mappings; parts that are absent add nothing. As long as a part is still a placeholder,
-/// they stay apart.
+/// Merges resolved mappings; absent parts add nothing. While a part is still a placeholder, the parts stay separate.
 fn one_of(node: &Node, parts: Vec<Node>) -> Node {
     let known = |part: &Node| matches!(part.value, Value::Map(_) | Value::Null);
     if !parts.iter().all(known) {
@@ -365,7 +362,7 @@ fn one_of(node: &Node, parts: Vec<Node>) -> Node {
     given.fold(empty, |below, above| merge(&below, &above))
 }
 
-/// Calls back for every text with a placeholder.
+/// Calls `call` for every text with a placeholder.
 fn each_text(node: &Node, route: &mut Vec<Step>, call: &mut dyn FnMut(&str, Span, &[Step])) {
     match &node.value {
         Value::Text(text) if text.contains("${") => call(text, node.span, route),
@@ -387,7 +384,7 @@ fn each_text(node: &Node, route: &mut Vec<Step>, call: &mut dyn FnMut(&str, Span
     }
 }
 
-/// Returns the names that the placeholders of a text begin with.
+/// Returns the first name of each placeholder in a text.
 fn heads(text: &str) -> impl Iterator<Item = &str> {
     pieces(text)
         .unwrap_or_default()

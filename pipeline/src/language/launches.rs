@@ -1,4 +1,4 @@
-//! Which stages a design launches anew in each block.
+//! Which stages a design launches again in each block.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ pub(super) fn class(draft: &Draft) -> Option<Class> {
     draft.kind.map(StageKind::class)
 }
 
-/// Returns the stages that could be the unit where none is named: resources on which something is
-/// measured and that carry no other such resource; without resources, measurements.
+/// Returns the stages that could be the unit if the design names none: resources on which something is measured and
+/// that carry no other such resource. Without resources, returns measurements.
 pub(super) fn candidates(drafts: &Drafts<'_>) -> Vec<DraftId> {
     let is = |i: &DraftId, wanted: Class| class(&drafts[*i]) == Some(wanted);
     let measurements: Vec<DraftId> = drafts
@@ -33,8 +33,8 @@ pub(super) fn candidates(drafts: &Drafts<'_>) -> Vec<DraftId> {
     if top.is_empty() { measurements } else { top }
 }
 
-/// Groups the cells of the unit by launch: each cell of a resource is one; the cells of a
-/// measurement share one if their kind says that they stand on the same.
+/// Groups the cells of the unit by launch. Each cell of a resource is a launch. Cells of a measurement share a launch
+/// if their kind states that they run on the same one.
 pub(super) fn launches(
     stage: &Stage,
     kind: &dyn StageKind,
@@ -58,7 +58,7 @@ pub(super) fn launches(
             |(axis, label): (&AxisId, &u16)| axes[*axis].arm.is_some_and(|arm| arm.label == *label);
         stage.over.iter().zip(at).map(is).collect()
     };
-    // What launches share: the kind's own word, the labels that are used, whether each is an arm.
+    // The values that a launch's cells share: the kind's own key, the labels in use, and whether each label is an arm.
     type Shared = (Option<String>, Vec<u16>, Vec<bool>);
     let mut index: HashMap<Shared, usize> = HashMap::new();
     let mut members: Vec<Vec<&[u16]>> = Vec::new();
@@ -86,7 +86,7 @@ pub(super) fn launches(
     )
 }
 
-/// Names a launch by the labels on which all its cells agree, the block aside.
+/// Names a launch by the labels that all its cells share, except the block.
 pub(super) fn launch_name(
     members: &[&[u16]],
     stage: &Stage,

@@ -1,8 +1,8 @@
-//! Named definitions, looked up in layers: the experiment's own sections, folders beside the
-//! experiment file and beside its folder, the user's folders, and what is shipped.
+//! Named definitions, looked up in layers: the experiment's own sections, folders next to the experiment file and next
+//! to its folder, the user's folders, and the definitions that ship with the program.
 //!
-//! A collection whose schema is registered holds YAML definitions (`engines/NAME.yaml`) that
-//! may say `extends: OTHER`; any other holds texts under their full file names (templates).
+//! A collection with a registered schema contains YAML definitions (`engines/NAME.yaml`), which may use `extends:
+//! OTHER`. Any other collection contains texts under their full file names (templates).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,25 +21,25 @@ use crate::sources::{MOST_BYTES, NamedFile, NamedFiles};
 use crate::stage::{Json, Library, Problem, Registry, Step};
 use crate::suggest::remedy;
 
-/// How the language reads files; the rest of it touches none.
+/// The language's access to files; no other part of it reads any.
 pub trait Files {
-    /// Returns the text of a file, or `None` if there is none.
+    /// Returns the text of a file; `None` if the file does not exist.
     ///
     /// # Errors
-    /// One sentence, if it is there and cannot be read as text.
+    /// One sentence, if the file exists but cannot be read as text.
     fn read(&self, path: &Path) -> Result<Option<String>, String>;
-    /// Returns the names of the files in a folder; none if there is no such folder.
+    /// Returns the names of the files in a folder; empty if the folder does not exist.
     fn list(&self, folder: &Path) -> Vec<String>;
     /// Returns the digest of a file that settings name.
     ///
     /// # Errors
-    /// If it cannot be read, or is no regular file that may be named.
+    /// If the file cannot be read, is not a regular file, or is too large.
     fn digest(&self, path: &Path) -> io::Result<FileDigest> {
         FileDigest::of(path, MOST_BYTES)
     }
 }
 
-/// No files at all: for texts that stand alone.
+/// No files at all, for self-contained texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoFiles;
 
@@ -55,7 +55,7 @@ impl Files for NoFiles {
 
 pub(crate) struct Layers<'a> {
     root: &'a Node,
-    /// Definitions in `root` that a mistake elsewhere makes unreadable, as (collection, name).
+    /// Definitions in `root` that are unreadable because of a mistake elsewhere, as (collection, name).
     hidden: BTreeSet<(String, String)>,
     folders: Vec<PathBuf>,
     registry: &'a Registry,
@@ -66,11 +66,11 @@ pub(crate) struct Layers<'a> {
     parsed: RefCell<BTreeMap<(usize, String, String), Option<Node>>>,
     found: RefCell<BTreeMap<(String, String), Found>>,
     touched_broken: Cell<bool>,
-    /// The first name used for a content, by collection and canonical text.
+    /// The first name used for each content, by collection and canonical text.
     claims: RefCell<BTreeMap<(String, String), String>>,
-    /// The files read so far: definitions, and what settings name.
+    /// The files read so far: definitions, and files that settings name.
     sources: RefCell<BTreeMap<(PathBuf, String, Digest), NamedFile>>,
-    /// The axes, each with its labels and their fields.
+    /// The axes, with their labels and fields.
     axes: RefCell<Vec<Labelled>>,
 }
 
@@ -81,7 +81,7 @@ type Labelled = (String, Vec<(Scalar, Json)>);
 enum Found {
     Definition(Json),
     Missing,
-    /// There is one, but it, or a value in it, is wrong; the mistake has been reported.
+    /// The definition exists, but it, or a value in it, is wrong; the mistake has been reported.
     Broken,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Tells the labels of the axes, as settings see them.
+    /// Records the labels of the axes, as settings see them.
     pub(crate) fn tell_axes(&self, axes: &Axes) {
         let labelled = |axis: &AxisDraft| {
             let labels = (0..axis.labels.len()).map(|at| {
@@ -176,13 +176,13 @@ impl<'a> Layers<'a> {
         self.sources.borrow().values().cloned().collect()
     }
 
-    /// Tells whether a wrong definition was asked for since the last call.
+    /// Returns whether a wrong definition was looked up since the last call.
     pub(crate) fn take_broken(&self) -> bool {
         self.touched_broken.replace(false)
     }
 
-    /// Returns a problem in a definition as a mistake with its place there; `None` if it is in none, or if
-    /// no file holds the definition.
+    /// Returns a problem in a definition as a mistake with its place there; `None` if it is not in a definition, or if
+    /// the definition is not in a file.
     pub(crate) fn mistake(&self, problem: &Problem) -> Option<Mistake> {
         let (collection, name) = problem.definition.as_deref()?;
         let (layer, node) = self.first(collection, name, 0)?;
@@ -242,7 +242,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// Returns a definition with what it extends merged in; `None` if some of it is wrong.
+    /// Returns a definition with the definitions it extends merged in; `None` if any of them is wrong.
     fn extended(
         &self,
         collection: &str,
@@ -327,7 +327,7 @@ impl<'a> Layers<'a> {
         Some(merged.unwrap_or_else(|| merge(&base_node, &own)))
     }
 
-    /// Returns a definition from the first layer, from a given one on, that has it.
+    /// Returns a definition from the first layer that has it, starting at a given layer.
     fn first(&self, collection: &str, name: &str, from: usize) -> Option<(usize, Node)> {
         (from..self.folders.len() + 2)
             .find_map(|layer| Some((layer, self.parsed(layer, collection, name)?)))
@@ -375,7 +375,7 @@ impl<'a> Layers<'a> {
         name: &str,
         suffix: &str,
     ) -> Option<(PathBuf, String)> {
-        // A name may lead into a folder of the collection (`partials/limits.md`), never out of it.
+        // A name may point into a subfolder of the collection (`partials/limits.md`), never out of it.
         let stays_inside = |part: &str| !part.is_empty() && !part.starts_with('.');
         if name.contains('\\') || !name.split('/').all(stays_inside) {
             return None;
@@ -500,17 +500,17 @@ impl Library for Layers<'_> {
     }
 }
 
-/// What a schema says of one place in a definition.
+/// The schema at one place in a definition.
 #[derive(Clone, Copy)]
 struct Shape<'a> {
     schema: &'a Json,
-    /// The document that references begin at.
+    /// The document that references resolve against.
     all: &'a Json,
 }
 
 impl<'a> Shape<'a> {
-    /// Merges a definition into the one that it extends. Where a key chooses one of several forms
-    /// (`program: {installed: …}`), another one replaces the form below instead of standing beside it.
+    /// Merges a definition over the one that it extends. If a key selects one of several forms (`program: {installed:
+    /// …}`), a different key replaces the base's form instead of being added to it.
     fn merge(self, base: &Node, over: &Node) -> Node {
         let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else {
             return over.clone();
@@ -546,7 +546,7 @@ impl<'a> Shape<'a> {
         Self { schema, ..self }
     }
 
-    /// Follows references, and optional values to the value that they may have.
+    /// Follows references, and resolves optional values to the value inside.
     fn variants(self) -> Vec<Self> {
         if let Some(place) = self.schema["$ref"].as_str() {
             let found = place.strip_prefix('#').and_then(|p| self.all.pointer(p));
@@ -564,7 +564,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the keys of which one chooses the form; none where there is but one form.
+    /// Returns the keys that select the form; empty if there is only one form.
     fn forms(self) -> Vec<&'a str> {
         let variants = self.variants();
         let forms: Vec<&str> = variants
@@ -581,7 +581,7 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Returns the shape of what stands below a key.
+    /// Returns the shape below a key.
     fn of(self, key: &str) -> Option<Self> {
         self.variants().into_iter().find_map(|one| {
             let named = one.schema["properties"].get(key);
@@ -594,7 +594,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// Merges deeply: mappings merge, everything else is replaced.
+/// Merges deeply: mappings merge, and everything else is replaced.
 pub(crate) fn merge(base: &Node, over: &Node) -> Node {
     let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else {
         return over.clone();

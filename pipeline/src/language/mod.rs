@@ -1,19 +1,19 @@
 //! The experiment language: YAML text → spanned tree → checked → expanded [`Experiment`].
 //!
-//! All mistakes come at once, as [`Diagnostics`]. The middle is pure: files come in through
-//! [`Files`]. The schemas that check a file also make the one for editors.
+//! All mistakes are reported at once, as [`Diagnostics`]. The core is pure: it reads files only through [`Files`]. The
+//! schemas that check a file are also the source of the schema for editors.
 //!
 //! # Meaning, where it is not obvious
 //!
-//! - `${name}` is a parameter or the label on an axis of the stage's `over`; `${axis.field}` a
-//!   field behind the label. Wholly one placeholder, a text takes the value with its type.
-//!   `$${` is a literal `${`. Definitions are not looked into.
+//! - `${name}` is a parameter or the label on an axis of the stage's `over`; `${axis.field}` a field behind the label.
+//!   A text that is exactly one placeholder takes the value with its type. `$${` is a literal `${`. Placeholders in
+//!   definitions are not resolved.
 //! - The labels of an axis in mapping form are sorted by name, because the keys of a mapping have
 //!   no order. To choose one, write a list: `[batched: {slots: 8}, serial: {slots: 1}]`.
-//! - A `where` gives one label or a list of labels for each axis it names.
-//! - An included cell may bring a new number to a numeric axis; products do not range over it.
-//! - Settings reach [`canonical`](crate::StageKind::canonical) with sorted keys, and what it
-//!   returns is sorted: no key order and no formatting enters a key. The exception is what a kind names as
+//! - A `where` has one label or a list of labels for each axis it names.
+//! - An included cell may add a number to a numeric axis; products do not range over it.
+//! - Settings reach [`canonical`](crate::StageKind::canonical) with sorted keys, and its result is sorted, so key order
+//!   and formatting do not affect an action key. The exception is what a kind lists in
 //!   [`ordered`](crate::StageKind::ordered): the tables and figures of a report.
 //!
 //! # The canonical form, [`Experiment::spec`]

@@ -1,9 +1,9 @@
-//! The rule for the names users give: experiments, parameters, axes, stages.
+//! The rule for names that users choose: experiments, parameters, axes, stages.
 
 use super::diagnostics::{Mistake, Span};
 use crate::stage::Step;
 
-/// Adds a mistake unless a name starts with a letter and goes on in letters, digits, `-`, `_`.
+/// Adds a mistake unless a name starts with a letter and continues with letters, digits, `-`, `_`.
 pub(crate) fn check_name(
     name: &str,
     what: &str,

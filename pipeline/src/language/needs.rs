@@ -1,5 +1,4 @@
-//! What is wrong between a stage and the stages it needs: known from their axes and parameters, before
-//! anything runs.
+//! Checks between a stage and the stages it needs, based on their axes and parameters, before anything runs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -15,27 +14,27 @@ use crate::experiment::Stage;
 use crate::ids::{AxisId, LocalCell, StageId};
 use crate::stage::{Class, Json, Library, Needed, Problem};
 
-/// The stages of an experiment in their order, each with its draft.
+/// The stages of an experiment in order, with their drafts.
 pub(super) struct Stages<'a> {
     pub(super) stages: &'a TiSlice<StageId, Stage>,
     pub(super) drafts: &'a TiSlice<StageId, &'a Draft<'a>>,
-    /// For each stage and each of its parameter sets, the settings that it was made of.
+    /// The settings that each parameter set of each stage was made from.
     pub(super) written: &'a TiSlice<StageId, Vec<Rc<Node>>>,
     pub(super) axes: &'a Axes,
 }
 
-/// One way in which cells of a stage are: their parameters, and those of the cells that they need.
+/// One combination that occurs among cells of a stage: their parameters, and those of the cells they need.
 struct Way {
     parameters: u32,
-    /// A stage needed, and the way in which its cell is.
+    /// A needed stage, and the way of its cell.
     needs: Vec<(StageId, u32)>,
 }
 
-/// The ways in which the cells of a stage are.
+/// The ways that occur among the cells of a stage.
 #[derive(Default)]
 struct Ways {
     each: Vec<Way>,
-    /// For each cell its way; `None` where a cell it needs is left out, or where it joins several.
+    /// The way of each cell; `None` if a cell it needs is left out, or if it joins several.
     of_cell: TiVec<LocalCell, Option<u32>>,
 }
 
@@ -85,8 +84,8 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
     }
 }
 
-/// Tells each pure stage what the definitions say that the stages behind it name. Returns for each stage its
-/// parameter sets.
+/// Informs each pure stage of what the definitions state about the names used by the stages behind it. Returns the
+/// parameter sets of each stage.
 pub(super) fn informed(all: &Stages<'_>, library: &dyn Library) -> Vec<Vec<Json>> {
     let of = |(number, stage): (StageId, &Stage)| {
         let sets = stage.parameter_sets.clone();
@@ -102,7 +101,7 @@ pub(super) fn informed(all: &Stages<'_>, library: &dyn Library) -> Vec<Vec<Json>
     all.stages.iter_enumerated().map(of).collect()
 }
 
-/// Returns every stage that a stage needs, directly or not, once for each of its parameter sets.
+/// Returns every stage that a stage needs, directly or indirectly, once for each of its parameter sets.
 fn behind<'a>(all: &Stages<'a>, number: StageId) -> Vec<Needed<'a>> {
     let (mut found, mut next) = (BTreeSet::new(), all.stages[number].needs.clone());
     while let Some(other) = next.pop() {
@@ -134,7 +133,7 @@ fn check_pure(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &S
     }
 }
 
-/// Returns the stages that a stage needs, and so many levels of what they need.
+/// Returns the stages that a stage needs, and their needs up to the given number of levels.
 fn stages_needed<'a>(all: &Stages<'a>, number: StageId, levels: usize) -> Vec<Needed<'a>> {
     if levels == 0 {
         return Vec::new();
@@ -148,12 +147,12 @@ fn stages_needed<'a>(all: &Stages<'a>, number: StageId, levels: usize) -> Vec<Ne
     all.stages[number].needs.iter().map(needed).collect()
 }
 
-/// Whether it names a stage that does not exist: what that would have been is not known.
+/// Returns whether a stage needs a stage that does not exist, so that one of its needs is unknown.
 fn needs_unknown(draft: &Draft<'_>) -> bool {
     draft.needs.len() < draft.names("needs").len()
 }
 
-/// Checks that no axis of the cells that a stage reads has the name of a column of its tables.
+/// Checks that no axis of the cells that a stage reads has the same name as a column of its tables.
 fn check_axes(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &Sink) {
     let (stage, draft) = (&all.stages[number], all.drafts[number]);
     let (Some(kind), Some(parameters)) = (draft.kind, stage.parameter_sets.first()) else {
@@ -179,8 +178,7 @@ fn check_axes(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &S
     }
 }
 
-/// Checks a stage of which nothing is known but that it needs stages of some kinds: for an experiment
-/// in which other stages are wrong.
+/// Checks only that a stage needs stages of the right kinds, for an experiment in which other stages are wrong.
 pub(super) fn check_alone(
     (stage, written): &Expanded,
     draft: &Draft<'_>,
@@ -239,8 +237,7 @@ fn needed<'a>(
     }
 }
 
-/// Finds the ways in which the cells of a stage are, and says where a cell joins several cells of a
-/// stage of which it can use one.
+/// Finds the ways of a stage's cells, and reports a cell that joins several cells of a stage but can use only one.
 fn ways_of(all: &Stages<'_>, number: StageId, ways: &TiSlice<StageId, Ways>, sink: &Sink) -> Ways {
     let stage = &all.stages[number];
     let joins: Vec<(StageId, Join)> = stage
@@ -275,11 +272,11 @@ fn ways_of(all: &Stages<'_>, number: StageId, ways: &TiSlice<StageId, Ways>, sin
     own
 }
 
-/// How the cells of a stage join with those of a stage that it needs.
+/// How the cells of a stage join with those of a needed stage.
 struct Join {
-    /// For each shared axis its position in the reader's `over`.
+    /// The position in the reader's `over` of each shared axis.
     shared: Vec<usize>,
-    /// The cells needed, by their labels on the shared axes.
+    /// The needed cells, by their labels on the shared axes.
     groups: HashMap<Vec<u16>, Vec<LocalCell>>,
 }
 
@@ -308,7 +305,7 @@ impl Join {
         self.groups.get(&labels).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the mistake that a cell joins several cells of a stage of which it can use one.
+    /// Returns the mistake of a cell that joins several cells of a stage but can use only one.
     fn too_many(&self, all: &Stages<'_>, reader: StageId, needed: StageId) -> Option<Mistake> {
         let (draft, stage, other) = (all.drafts[reader], &all.stages[reader], &all.stages[needed]);
         let gives = |setting: &str| draft.node.entry(setting).is_some();

@@ -1,17 +1,17 @@
-//! What was probably meant where a text is not YAML.
+//! Finds the probable intention of a text that is not YAML.
 
 use saphyr_parser::Marker;
 
-/// A placeholder without quotes within brackets, where YAML reads its brace as the start of a mapping.
+/// An unquoted placeholder within brackets, where YAML reads its brace as the start of a mapping.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bare {
-    /// The whole word, as it should stand in quotes.
+    /// The whole word that should be in quotes.
     pub(super) text: String,
-    /// Where it begins: the column, from 1.
+    /// The column where it begins, from 1.
     pub(super) column: u32,
 }
 
-/// Finds a placeholder without quotes whose `{` is where reading stopped.
+/// Finds an unquoted placeholder whose `{` is where parsing stopped.
 pub(super) fn bare_placeholder(text: &str, at: Marker) -> Option<Bare> {
     let line: Vec<char> = text
         .lines()
@@ -30,7 +30,7 @@ pub(super) fn bare_placeholder(text: &str, at: Marker) -> Option<Bare> {
         .rposition(apart)
         .map_or(0, |before| before + 1);
     let end = brace + line[brace..].iter().position(|c| *c == '}')?;
-    // What follows within the same word: `${a}-${b}`.
+    // Includes the rest of the same word: `${a}-${b}`.
     let mut end = end + 1;
     while let Some(c) = line
         .get(end)
@@ -49,7 +49,7 @@ pub(super) fn bare_placeholder(text: &str, at: Marker) -> Option<Bare> {
     })
 }
 
-/// Returns what to do about a text that the parser refused outside of brackets.
+/// Returns the remedy for a text that the parser rejected outside of brackets.
 pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     let line = text
         .lines()
@@ -88,8 +88,8 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
 }
 
-/// Finds a character that looks like a space, or like nothing, on the line where reading stopped or the one above it:
-/// web pages and word processors put them into what is copied.
+/// Finds a character that looks like a space, or is invisible, on the line where parsing stopped or the line above.
+/// Copying from web pages and word processors introduces such characters.
 pub(super) fn invisible(text: &str, at: Marker) -> Option<String> {
     let lines = text.lines().enumerate().take(at.line());
     let near: Vec<_> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
@@ -100,7 +100,7 @@ pub(super) fn invisible(text: &str, at: Marker) -> Option<String> {
                 || ('\u{200b}'..='\u{200f}').contains(&c)
                 || (c == '\u{feff}' && *number > 0)
         };
-        // Within quotes and remarks it is text.
+        // Within quotes and comments, it is ordinary text.
         let bare = line.chars().take_while(|c| !matches!(c, '"' | '\'' | '#'));
         let (column, found) = bare.enumerate().find(|(_, c)| strange(*c))?;
         let looks = match found.is_whitespace() {
@@ -116,7 +116,7 @@ pub(super) fn invisible(text: &str, at: Marker) -> Option<String> {
     })
 }
 
-/// Says what a `*` without a name is; `[*]` means every axis elsewhere, and nothing here.
+/// Explains a `*` without a name; `[*]` means every axis in other tools, and nothing here.
 pub(super) fn bare_star(character: Option<char>, reason: &str) -> Option<String> {
     let bare = reason.contains("anchor or alias") && matches!(character, Some('*' | '&'));
     bare.then(|| {
@@ -125,7 +125,7 @@ pub(super) fn bare_star(character: Option<char>, reason: &str) -> Option<String>
     })
 }
 
-/// Finds the key before a colon within brackets that has no comma before it: `{a: b c: d}`.
+/// Finds a key within brackets with no comma before it: `{a: b c: d}`.
 pub(super) fn missing_comma(text: &str, at: Marker, reason: &str) -> Option<String> {
     let line: Vec<char> = text
         .lines()
@@ -138,7 +138,7 @@ pub(super) fn missing_comma(text: &str, at: Marker, reason: &str) -> Option<Stri
     let is_key = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
     let start = line[..at.col()].iter().rposition(|c| !is_key(c))?;
     let key: String = line[start + 1..at.col()].iter().collect();
-    // Behind an opening or a comma it is where it belongs.
+    // After an opening bracket or a comma, the key is in its place.
     let before = line[..start].iter().rev().find(|c| !c.is_whitespace())?;
     (!key.is_empty() && line[start] == ' ' && !",{[".contains(*before))
         .then(|| format!("put a comma before `{key}`"))
@@ -152,7 +152,7 @@ fn alias(line: &str, column: usize) -> String {
         .collect()
 }
 
-/// Says which lines are indented differently, where that is why reading stopped.
+/// Reports lines with different indentation, if that is why parsing stopped.
 fn indentation(text: &str, at: Marker) -> Option<String> {
     let width = |line: &str| line.len() - line.trim_start().len();
     let is_item = |line: &str| line.trim_start().starts_with("- ");
@@ -193,7 +193,7 @@ fn indentation(text: &str, at: Marker) -> Option<String> {
     })
 }
 
-/// Returns the value, which may be empty, of a line `key: value`.
+/// Returns the value of a `key: value` line, which may be empty.
 fn key_and_value(line: &str) -> Option<&str> {
     let (key, value) = line.trim().trim_start_matches("- ").split_once(':')?;
     let is_key = key
@@ -204,7 +204,7 @@ fn key_and_value(line: &str) -> Option<&str> {
     (is_key && apart && !key.is_empty()).then_some(value)
 }
 
-/// Finds `key:value` on this line or the last one above it that is not empty: without a space that is text, not a key.
+/// Finds `key:value` on this line or the last nonempty line above it. Without a space it is text, not a key.
 fn key_without_a_space(text: &str, at: Marker) -> Option<(usize, &str)> {
     let lines = text.lines().enumerate().take(at.line());
     let near = lines.filter(|(_, line)| !line.trim().is_empty());

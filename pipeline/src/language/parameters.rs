@@ -11,7 +11,7 @@ use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
 use crate::suggest::remedy;
 
-/// Reads the declarations and sets the values; what is wrong with one makes it `None`.
+/// Reads the declarations and sets the values. A parameter with a mistake becomes `None`.
 pub(crate) fn parameters(
     section: Option<&Node>,
     profile: Option<(&str, &Node)>,
@@ -101,7 +101,7 @@ pub(crate) fn parameters(
     values
 }
 
-/// Checks the `set` of every profile but the one in force, whose values are checked when set.
+/// Checks the `set` of every profile except the one in force, whose values are checked when they are set.
 pub(crate) fn check_profile_set(
     profile: &Node,
     declared: Option<&Node>,
@@ -138,7 +138,7 @@ pub(crate) fn check_profile_set(
     }
 }
 
-/// A declared parameter, for reading its values.
+/// A declared parameter, ready to read values.
 struct Typed<'a> {
     name: &'a str,
     declaration: &'a Parameter,

@@ -1,7 +1,7 @@
-//! YAML text to the spanned tree: the only module that knows the YAML parser.
+//! Parses YAML text into the spanned tree. No other module uses the YAML parser.
 //!
-//! One document of the YAML 1.2 core schema without tags and merge keys. Aliases work; what
-//! they may blow up to, the depth and the size of the text are limited.
+//! Accepts one document of the YAML 1.2 core schema without tags and merge keys. Aliases work, but their expansion, the
+//! depth and the size of the text are limited.
 
 use std::collections::HashMap;
 
@@ -11,13 +11,13 @@ use super::diagnostics::{Mistake, Span};
 use super::not_yaml;
 use super::tree::{Key, Node, Value};
 
-/// The longest text that is read, in bytes.
+/// The maximum length of a text, in bytes.
 pub(crate) const MAX_BYTES: usize = 4 << 20;
-/// The deepest nesting.
+/// The maximum nesting depth.
 const MAX_DEPTH: usize = 64;
-/// The most values in a tree, aliases expanded.
+/// The maximum number of values in a tree with aliases expanded.
 const MAX_NODES: usize = 500_000;
-/// The most bytes of text that aliases stand for together: a few of them may repeat one long text.
+/// The maximum total bytes of text that aliases stand for: a few aliases may repeat one long text.
 const MAX_ALIASED: usize = 64 << 20;
 
 /// Reads a text as one YAML document.
@@ -53,7 +53,7 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
 /// Reads a text of the language as JSON, unchecked.
 ///
 /// # Errors
-/// Every place where it is not YAML as the language reads it.
+/// Every place where the text is not valid YAML in the language's subset.
 pub fn json_of(
     text: &str,
     file: &std::path::Path,
@@ -68,7 +68,7 @@ pub fn json_of(
         })
 }
 
-/// Reads one scalar as it would be in a file: `8` is an integer, `"8"` is not unquoted.
+/// Reads one scalar as in a file: `8` is an integer; the quotes in `"8"` are kept.
 pub(crate) fn plain_scalar(text: &str) -> Value {
     resolve(text).unwrap_or_else(|_| Value::Text(text.to_owned()))
 }
@@ -77,9 +77,9 @@ struct Builder<'t> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
     text: &'t str,
     source: u32,
-    /// Where the text's last word ends, in characters.
+    /// The end of the text's last word, in characters.
     end: usize,
-    /// The brackets that have been opened and not closed.
+    /// The open brackets.
     open: Vec<(Bracket, Span)>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
@@ -87,12 +87,12 @@ struct Builder<'t> {
     mistakes: Vec<Mistake>,
 }
 
-/// What a flow collection stands in: its opening and its closing character.
+/// The brackets around a flow collection: opening and closing character.
 type Bracket = (char, char);
 const SQUARE: Bracket = ('[', ']');
 const CURLY: Bracket = ('{', '}');
 
-/// A mistake after which nothing more can be read.
+/// A mistake that prevents any further reading.
 type Fatal = Box<Mistake>;
 
 impl Builder<'_> {
@@ -147,7 +147,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Tells where reading stopped, and of the innermost bracket that is open there.
+    /// Reports where parsing stopped, and the innermost open bracket there.
     fn not_yaml(&self, at: Marker, reason: &str) -> Mistake {
         if let Some(word) = self
             .open
@@ -159,7 +159,7 @@ impl Builder<'_> {
                 ..self.at(at, word.text.chars().count())
             };
             let message = format!("`{}` must be in quotes here", word.text);
-            // Quotes of a word processor are letters here.
+            // A word processor's quotes are ordinary characters here.
             let plain = word
                 .text
                 .trim_matches(['\u{201c}', '\u{201d}', '\u{2018}', '\u{2019}', '\u{201e}']);
@@ -303,7 +303,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reads a key; `None` if it is one that an experiment cannot have.
+    /// Reads a key; `None` if an experiment cannot have such a key.
     fn key(
         &mut self,
         event: Event<'static>,
@@ -429,7 +429,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the event without ties to the text.
+/// Returns the event as owned data.
 fn own(event: Event<'_>) -> Event<'static> {
     match event {
         Event::Scalar(text, style, anchor, tag) => Event::Scalar(
@@ -455,7 +455,7 @@ fn own(event: Event<'_>) -> Event<'static> {
     }
 }
 
-/// Returns the bytes of the texts of a value, keys included.
+/// Returns the total bytes of the texts in a value, including keys.
 fn bytes(node: &Node) -> usize {
     let own = match &node.value {
         Value::Text(text) => text.len(),
@@ -526,7 +526,7 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
     }
 }
 
-/// Tells whether a text without sign is `1.5`, `.5`, `1.`, `1e3` or the like.
+/// Returns whether a text without sign has the form `1.5`, `.5`, `1.`, `1e3` or similar.
 fn is_float(text: &str) -> bool {
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

@@ -1,4 +1,4 @@
-//! Rules that meet cells by their labels: exclusions, and overrides.
+//! Rules that select cells by their labels: exclusions and overrides.
 
 use super::axes::Axes;
 use super::diagnostics::Span;
@@ -7,7 +7,7 @@ use super::stages::{Choice, Draft, choice};
 use super::tree::{Node, Value};
 use crate::stage::Step;
 
-/// A rule with the number of cells it has met.
+/// A rule with the number of cells it has matched.
 pub(super) struct Rule<'n> {
     pub(super) choice: Choice,
     pub(super) node: &'n Node,
@@ -52,7 +52,7 @@ pub(super) fn rules<'n>(
         let Some(place) = node.get("where") else {
             continue;
         };
-        // What is wrong with the shape of a rule has been told.
+        // Mistakes in the shape of a rule are already reported.
         if !matches!(&place.value, Value::Map(entries) if !entries.is_empty()) {
             continue;
         }
@@ -93,7 +93,7 @@ pub(super) fn rules<'n>(
     found
 }
 
-/// Returns the reason that an entry gives.
+/// Returns the reason in an entry.
 pub(super) fn reason(node: &Node) -> Option<String> {
     Some(node.get("reason")?.text()?.trim().to_owned())
 }

@@ -1,4 +1,4 @@
-//! A tree against a schema, node by node.
+//! Checks a tree against a schema, node by node.
 
 use serde_json::Map;
 
@@ -11,7 +11,7 @@ use super::view::{OTHER_WORDS, View, word_of_stages};
 use crate::stage::{Json, Problem, Step};
 use crate::suggest::remedy;
 
-/// What a placeholder may stand for: every value, or why it stands for none.
+/// Returns every value that a placeholder may stand for, or the reason why it has none.
 pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;
 
 /// A check against one schema document.
@@ -19,16 +19,16 @@ pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>
 pub(crate) struct Checker<'a> {
     /// The document that `$ref`s refer to.
     pub(crate) document: &'a Json,
-    /// How placeholders in texts are resolved; `None` where texts stand for themselves.
+    /// The function that resolves placeholders in texts; `None` where texts are literal.
     pub(crate) expand: Option<Expand<'a>>,
-    /// Keys known beside the schema's own at the top of the tree, for suggestions.
+    /// Additional keys at the top of the tree, for suggestions.
     pub(crate) other_keys: &'a [String],
-    /// What the keys at the top of the tree are parameters of, such as "gate `census`".
+    /// The owner of the parameters at the top of the tree, such as "gate `census`".
     pub(crate) owner: Option<&'a str>,
 }
 
-/// Checks settings that stand below those of a stage, such as the parameters of one gate, as the rest of the YAML is
-/// checked. `owner` says whose parameters they are. Routes begin at the settings.
+/// Checks settings nested in those of a stage, such as the parameters of one gate, in the same way as the rest of the
+/// YAML. `owner` names what the parameters belong to. Routes begin at the settings.
 pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> {
     let node = Node::from_json(settings, Span::default());
     let checker = Checker {
@@ -48,7 +48,7 @@ pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> 
 }
 
 impl<'a> Checker<'a> {
-    /// A check in which texts stand for themselves.
+    /// Makes a check in which texts are literal.
     pub(crate) fn of(document: &'a Json) -> Self {
         Self {
             document,
@@ -75,7 +75,7 @@ impl<'a> Checker<'a> {
         if self.expand.is_some()
             && let Some(parts) = merged(node)
         {
-            // Each part may say some of it; what is missing in all is told of the whole.
+            // Each part may have some of the keys; a key missing from all parts is reported for the whole.
             for part in parts {
                 let mut found = Vec::new();
                 self.node(schema, part, route, &mut found);
@@ -134,7 +134,7 @@ impl<'a> Checker<'a> {
             Ok(values) => {
                 let mut found: Vec<Mistake> = Vec::new();
                 for value in values {
-                    // A field that a label leaves open.
+                    // A label may leave a field open.
                     if matches!(value.value, Value::Null) {
                         continue;
                     }
@@ -151,7 +151,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Chooses among alternatives, and lets the chosen ones join in.
+    /// Chooses among alternatives, and adds the chosen ones to the view.
     fn settle(&self, view: &mut View<'a>, node: &Node, route: &[Step]) -> Result<(), Box<Mistake>> {
         let mut at = 0;
         while at < view.parts.len() {
@@ -253,7 +253,7 @@ impl<'a> Checker<'a> {
                 };
                 let hint = view
                     .other_word(&key.text)
-                    // Only stages have keys beside those of the schema.
+                    // Only stages have keys in addition to those of the schema.
                     .or_else(|| word_of_stages(&key.text).filter(|_| !self.other_keys.is_empty()))
                     .map_or_else(|| remedy(&key.text, keys, known), instead);
                 let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);

@@ -1,4 +1,4 @@
-//! Which alternative of a schema a value was meant for.
+//! Determines which alternative of a schema a value was meant for.
 
 use serde_json::Map;
 
@@ -10,18 +10,18 @@ use super::view::View;
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy};
 
-/// The alternatives of a schema, and what tells them apart.
+/// The alternatives of a schema, and what distinguishes them.
 struct Alternatives<'a, 'w> {
     views: Vec<(&'a Json, View<'a>)>,
-    /// The words that stand for an alternative by themselves.
+    /// The words that are complete alternatives.
     constants: Vec<&'a str>,
     /// The alternatives that are a mapping with one key.
     variants: Vec<(&'a str, &'a Json)>,
-    /// What words of other tools are called here.
+    /// The names that other tools' words have here.
     words: Option<&'w Map<String, Json>>,
 }
 
-/// The alternative that a value was meant for; `None` if this does not tell.
+/// The alternative that a value was meant for; `None` if this test does not show it.
 type Chosen<'a> = Option<Result<&'a Json, Box<Mistake>>>;
 
 impl<'a> Checker<'a> {
@@ -163,7 +163,7 @@ impl<'a> Alternatives<'a, '_> {
         wrong(Mistake::new(value.span, route, message).hint(hint))
     }
 
-    /// A mapping where one key must name the alternative, and none does.
+    /// The mistake of a mapping in which one key must name the alternative, and no key does.
     fn of_no_key(
         &self,
         entries: &[(Key, Node)],
@@ -183,7 +183,7 @@ impl<'a> Alternatives<'a, '_> {
         wrong(mistake.hint(self.remedy(&key.text, "choices", &names)))
     }
 
-    /// A value of a type that no alternative has.
+    /// The mistake of a value whose type no alternative has.
     fn unfit(&self, node: &Node, route: &[Step]) -> Mistake {
         let mut expected: Vec<String> = Vec::new();
         for (_, view) in &self.views {
@@ -210,7 +210,7 @@ fn wrong<'a>(mistake: Mistake) -> Chosen<'a> {
     Some(Err(Box::new(mistake)))
 }
 
-/// Returns the key that tells the variants of an internally tagged enum apart.
+/// Returns the key that distinguishes the variants of an internally tagged enum.
 fn internal_tag<'a>(views: &[(&'a Json, View<'a>)]) -> Option<&'a str> {
     let objects: Vec<&View> = views
         .iter()

@@ -1,9 +1,9 @@
-//! Checks a spanned tree against a JSON Schema as `schemars` generates them.
+//! Checks a spanned tree against a JSON Schema of the form that `schemars` generates.
 //!
-//! Every mistake is collected. Understood are `type`, `properties`, `required`, closed objects,
-//! `enum`, `const`, `oneOf`/`anyOf` (externally, internally tagged, untagged enums, options),
-//! `allOf`, `if` with `then` and `else`, `$ref`, `items`, `prefixItems`, the bounds of numbers, lengths of lists, texts and
-//! maps, and the formats `duration`, `span` (a duration that may be as short as nanoseconds) and `percent`. `pattern` is for editors only.
+//! It collects every mistake. It supports `type`, `properties`, `required`, closed objects, `enum`, `const`,
+//! `oneOf`/`anyOf` (externally, internally tagged, untagged enums, options), `allOf`, `if` with `then` and `else`,
+//! `$ref`, `items`, `prefixItems`, the bounds of numbers, lengths of lists, texts and maps, and the formats `duration`,
+//! `span` (a duration that may be as short as nanoseconds) and `percent`. `pattern` is for editors only.
 
 mod checker;
 mod choose;

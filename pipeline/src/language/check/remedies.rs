@@ -1,4 +1,4 @@
-//! What to write instead of a value that has the wrong type.
+//! Remedies for values of the wrong type.
 
 use super::super::diagnostics::Mistake;
 use super::super::settings::DurationText;
@@ -7,7 +7,7 @@ use super::view::View;
 use crate::stage::{Json, Step};
 use crate::suggest::{self, closest};
 
-/// Returns the remedy for a word of another tool, from the phrase that says what it is here.
+/// Returns the remedy for a word from another tool, given the phrase for what it is called here.
 pub(super) fn instead(ours: &str) -> String {
     if ours.starts_with('`') {
         format!("write {ours}")
@@ -16,7 +16,7 @@ pub(super) fn instead(ours: &str) -> String {
     }
 }
 
-/// Adds the remedy to the mistake that a value has the wrong type.
+/// Adds the remedy to a wrong-type mistake.
 pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mistake {
     let hint = match &node.value {
         Value::Text(text) if is_axis(&mistake) && range(text).is_some() => {
@@ -32,14 +32,14 @@ pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mist
     mistake.hint(hint.unwrap_or_else(|| what_belongs(view)))
 }
 
-/// Whether a mistake is that of a whole axis.
+/// Returns whether a mistake concerns a whole axis.
 fn is_axis(mistake: &Mistake) -> bool {
     matches!(mistake.route.as_slice(), [Step::Key(first), _] if first == "axes")
 }
 
-/// Says what a value is for.
+/// Describes what a value is for.
 fn what_belongs(view: &View<'_>) -> String {
-    // Of several types, the description is that of the first.
+    // With several types, the description belongs to the first.
     match view.description().filter(|_| view.types().len() < 3) {
         Some(text) => format!("what belongs here: {}", first_sentence(text)),
         None => format!("give {}", view.expected()),
@@ -132,7 +132,7 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Returns what to write where a text stands for a number.
+/// Returns the replacement for a text in place of a number.
 fn number(text: &str, fractions: bool) -> Option<String> {
     let text = text.trim();
     if let Ok(number) = text.parse::<f64>() {
@@ -178,7 +178,7 @@ fn number(text: &str, fractions: bool) -> Option<String> {
     is_word.then(|| format!("write the number alone: {digits}"))
 }
 
-/// Returns a number without what groups its digits, and with a point for a decimal comma.
+/// Returns a number without digit grouping, and with a point instead of a decimal comma.
 fn without_groups(text: &str) -> Option<String> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     for separator in ['_', ',', '\'', ' ', '\u{a0}', '\u{202f}'] {
@@ -203,7 +203,7 @@ fn without_groups(text: &str) -> Option<String> {
     None
 }
 
-/// Reads a range as other languages write it: `1..8`, `1-8`, `1:8`, `range(1, 8)`.
+/// Reads a range in the syntax of other languages: `1..8`, `1-8`, `1:8`, `range(1, 8)`.
 fn range(text: &str) -> Option<(i64, i64)> {
     let text = text.trim();
     let inner = text
@@ -216,7 +216,7 @@ fn range(text: &str) -> Option<(i64, i64)> {
     let text = inner.unwrap_or(text);
     let (from, to) = separators.iter().find_map(|s| text.split_once(s))?;
     let ends = from.trim().parse().ok().zip(to.trim().parse().ok());
-    // What other languages leave out at the end is left out here, too.
+    // `range(1, 8)` excludes its end, so the result does too.
     ends.map(|(from, to): (i64, i64)| match inner {
         Some(_) => (from, to - 1),
         None => (from, to),
@@ -224,7 +224,7 @@ fn range(text: &str) -> Option<(i64, i64)> {
     .filter(|(from, to)| from <= to)
 }
 
-/// Returns the key of a mapping that says which of several things it is, and the value that a text means.
+/// Returns the key of a mapping that selects one of several forms, and the value that a text means.
 fn chosen<'a>(text: &str, view: &View<'a>) -> Option<(&'a str, &'a str)> {
     view.property_names().into_iter().find_map(|key| {
         let words = view.property(key)?.get("enum")?.as_array()?;
@@ -233,7 +233,7 @@ fn chosen<'a>(text: &str, view: &View<'a>) -> Option<(&'a str, &'a str)> {
     })
 }
 
-/// Returns what to write instead of a text that is no duration.
+/// Returns the replacement for a text that is not a duration.
 pub(super) fn duration(text: &str, shortest: &str) -> String {
     suggest::duration(text)
         .filter(|meant| DurationText::parse(meant).is_ok() || meant.ends_with("us"))
@@ -243,7 +243,7 @@ pub(super) fn duration(text: &str, shortest: &str) -> String {
         )
 }
 
-/// Whether the text is a number and a unit of time.
+/// Returns whether the text is a number with a unit of time.
 pub(super) fn is_span(text: &str) -> bool {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic());
@@ -256,7 +256,7 @@ pub(super) fn is_span(text: &str) -> bool {
             .is_ok_and(|n| n.is_finite() && n >= 0.0)
 }
 
-/// Returns the name in a placeholder as shells (`$name`) and templates (`{{name}}`) write it.
+/// Returns the name in a placeholder in the syntax of shells (`$name`) or templates (`{{name}}`).
 fn foreign_placeholder(text: &str) -> Option<&str> {
     let text = text.trim();
     let name = match text.strip_prefix("{{") {
@@ -270,7 +270,7 @@ fn foreign_placeholder(text: &str) -> Option<&str> {
     named.then_some(name)
 }
 
-/// Describes a value without the word for its type.
+/// Describes a value without naming its type.
 pub(super) fn bare(node: &Node) -> String {
     match node.text() {
         Some(text) => format!("`{text}`"),

@@ -1,4 +1,4 @@
-//! What a schema says of one value.
+//! The part of a schema that describes one value.
 
 use serde_json::Map;
 
@@ -8,11 +8,11 @@ use super::remedies::{bare, first_sentence};
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy};
 
-/// Words that other tools use for what a schema describes, each with the phrase that says what it is
-/// called here. An extension of ours; editors ignore it.
+/// Other tools' words for what a schema describes, each with the phrase for what it is called here. This is our
+/// extension; editors ignore it.
 pub(super) const OTHER_WORDS: &str = "x-other-words";
 
-/// What other tools call the keys that stages of every kind have.
+/// Other tools' words for the keys that stages of every kind have.
 const OF_STAGES: [(&[&str], &str); 6] = [
     (
         &[
@@ -46,7 +46,7 @@ const OF_STAGES: [(&[&str], &str); 6] = [
     ),
 ];
 
-/// Returns what a key that other tools have in a step is called in a stage.
+/// Returns what a step's key in other tools is called in a stage.
 pub(super) fn word_of_stages(key: &str) -> Option<&'static str> {
     let folded = key.to_lowercase().replace('_', "-");
     let found = OF_STAGES
@@ -55,7 +55,7 @@ pub(super) fn word_of_stages(key: &str) -> Option<&'static str> {
     found.map(|(_, ours)| *ours)
 }
 
-/// A schema with everything it refers to, as parts that hold together.
+/// A schema with everything it refers to, as parts that all apply.
 pub(super) struct View<'a> {
     pub(super) parts: Vec<&'a Map<String, Json>>,
 }
@@ -65,9 +65,9 @@ impl<'a> View<'a> {
         self.parts.iter().find_map(|part| part.get(name))
     }
 
-    /// Returns what a word of other tools, or of other places of the file, is called here.
+    /// Returns what a word from other tools, or from other places in the file, is called here.
     pub(super) fn other_word(&self, key: &str) -> Option<&'a str> {
-        // Other tools write `num_prompts`, and so do people.
+        // Other tools, and users, write `num_prompts`.
         let folded = key.to_lowercase().replace('_', "-");
         let said = |word: &str| {
             let mut parts = self.parts.iter();
@@ -172,7 +172,7 @@ impl<'a> View<'a> {
         matches!(self.format(), Some("duration" | "span"))
     }
 
-    /// Returns the texts an `enum` or `const` allows.
+    /// Returns the texts that an `enum` or `const` allows.
     pub(super) fn constants(&self) -> Vec<&'a str> {
         let one = self
             .parts
@@ -186,7 +186,7 @@ impl<'a> View<'a> {
         one.chain(several.filter_map(Json::as_str)).collect()
     }
 
-    /// Returns the one key of a variant of the form `variant: {…}`.
+    /// Returns the only key of a variant of the form `variant: {…}`.
     pub(super) fn external_tag(&self) -> Option<&'a str> {
         let required = self.required();
         let [tag] = required.as_slice() else {
@@ -196,7 +196,7 @@ impl<'a> View<'a> {
             .then_some(*tag)
     }
 
-    /// Returns what a key must be in this variant.
+    /// Returns the value that a key must have in this variant.
     pub(super) fn tag_value(&self, tag: &str) -> Option<&'a str> {
         self.property(tag)?.get("const")?.as_str()
     }
