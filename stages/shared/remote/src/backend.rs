@@ -1,32 +1,32 @@
-//! What a shared store needs of the place where it lies.
+//! What a shared store requires of its place.
 
 use std::fmt::Debug;
 use std::path::Path;
 
 use crate::error::RemoteError;
 
-/// Takes in the bytes of an object piece by piece.
+/// Receives the bytes of an object piece by piece.
 pub(crate) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), RemoteError>;
 
-/// A place that keeps bytes under names: `/` parts the segments of a name.
+/// A place that stores bytes under names, whose segments are separated by `/`.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Puts bytes under a name if it is free: all of them or nothing. Returns false if the name is taken:
-    /// by others, or by this very put if its connection was cut and it was tried again.
+    /// Puts bytes under a free name: all of them or none. Returns false if the name is taken, by another put or by this
+    /// one, if it was retried after a cut connection.
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool, RemoteError>;
 
-    /// Puts a file under a name, whatever was there. The name leads to the old or to the new bytes, never to a part.
+    /// Puts a file under a name, free or taken. The name always leads to the complete old or new bytes.
     fn put_file(&self, name: &str, file: &Path) -> Result<(), RemoteError>;
 
-    /// Puts bytes under a name, whatever was there: all of them or nothing.
+    /// Puts bytes under a name, free or taken: all of them or none.
     fn put_over(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError>;
 
-    /// Frees a name; a name that is free stays so.
+    /// Frees a name. A free name stays free.
     fn remove(&self, name: &str) -> Result<(), RemoteError>;
 
-    /// Returns the size in bytes of what a name leads to, `None` if it is free.
+    /// Returns the size in bytes of a name's content; `None` if it is free.
     fn size(&self, name: &str) -> Result<Option<u64>, RemoteError>;
 
-    /// Reads what a name leads to; returns false if it is free.
+    /// Reads the content of a name; returns false if it is free.
     fn read(&self, name: &str, sink: Sink<'_>) -> Result<bool, RemoteError>;
 
     /// Returns the last segments of the names that begin with these segments.
@@ -35,6 +35,6 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Returns all names below these segments, sorted, with their sizes in bytes.
     fn walk(&self, folder: &str) -> Result<Vec<(String, u64)>, RemoteError>;
 
-    /// Makes durable what was put.
+    /// Makes all earlier puts durable.
     fn settle(&self) -> Result<(), RemoteError>;
 }

@@ -1,4 +1,4 @@
-//! HTTP for the clients of buckets: our own TLS, which trusts whom the operating system trusts.
+//! HTTP for the clients of buckets: our own TLS, with the operating system's trust.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use object_store::client::{
 use object_store::{ClientConfigKey, ClientOptions};
 use reqwest::{Body, Client};
 
-/// How long a connection may take, unless the client asks for less.
+/// How long opening a connection may take, unless the client sets a shorter time.
 const CONNECT: Duration = Duration::from_secs(5);
 
 /// Makes clients.
@@ -21,7 +21,7 @@ pub(crate) struct Connector;
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        // A machine without an identity of its own has nobody at the address that would give it: one second is asked for.
+        // On a machine without an identity, nothing answers at the identity's address, so the client sets one second.
         let asked = options.get_config_value(&ClientConfigKey::ConnectTimeout);
         let connect = match asked.is_some_and(|time| time.starts_with("1 ") || time == "1s") {
             true => Duration::from_secs(1),
@@ -42,7 +42,7 @@ struct Service(Client);
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
-        // A part of at most some MiB, whole in memory anyway.
+        // A part of at most a few MiB, which is in memory anyway.
         let body = body.collect().await?.to_bytes();
         let url = head
             .uri
@@ -61,7 +61,7 @@ impl HttpService for Service {
     }
 }
 
-/// Says what kind of failure it was: the client tries again what may be tried again.
+/// Returns the kind of failure, from which the client decides whether to retry.
 fn explained(error: reqwest::Error) -> HttpError {
     let mut kind = match () {
         () if error.is_timeout() => HttpErrorKind::Timeout,

@@ -1,4 +1,4 @@
-//! A shared store in a bucket: S3 and what speaks like it, Google Cloud Storage, Azure.
+//! A shared store in a bucket: S3 and compatible servers, Google Cloud Storage, Azure.
 
 use std::fs::File;
 use std::io::Read;
@@ -23,17 +23,18 @@ use crate::place::{Bucket, Provider};
 use crate::profile;
 use crate::refusal::{Server, was_cut};
 
-/// From this size on (bytes) a file goes in parts and is never whole in memory. Also the smallest size of a part.
+/// Files from this size on (bytes) are uploaded in parts, and are never completely in memory. Also the smallest size of
+/// a part.
 const PART: u64 = 8 << 20;
 
-/// The most parts of one object. S3 takes 10,000.
+/// The most parts of one object. S3 accepts 10,000.
 const MOST_PARTS: u64 = 9_000;
 
-/// How often a conditional put is tried again whose connection was cut, and how long it waits before the first time.
+/// How often a conditional put is retried after its connection was cut, and the wait before the first retry.
 const CUTS: u32 = 6;
 const CUT_WAIT: Duration = Duration::from_millis(50);
 
-/// A bucket. Its client is asynchronous, its callers are threads: each waits for its own request.
+/// A bucket. Its client is asynchronous, but its callers are threads, and each waits for its own request.
 #[derive(Debug)]
 pub(crate) struct Cloud {
     server: Server,
@@ -43,12 +44,12 @@ pub(crate) struct Cloud {
 }
 
 impl Cloud {
-    /// Opens a bucket with the credentials that the environment or the machine's identity gives. Asks nobody yet.
+    /// Opens a bucket with the credentials from the environment or the machine's identity. Makes no request yet.
     pub(crate) fn open(url: &str, bucket: Bucket) -> Result<Self, RemoteError> {
         let server = Server::of(url, &bucket);
         server.check()?;
         let store = client(&bucket).map_err(|e| server.refusal(&e))?;
-        // Threads wait for their requests; one of them drives the connections of all.
+        // Threads wait for their requests, and one of them drives the connections of all.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -83,7 +84,7 @@ impl Cloud {
         self.server.refusal(error)
     }
 
-    /// Uploads a large file in parts. Its name appears only when all parts are there.
+    /// Uploads a large file in parts. Its name appears only when all parts are complete.
     fn put_parts(&self, name: &str, mut file: File, size: u64) -> Result<(), RemoteError> {
         let length = PART.max(size.div_ceil(MOST_PARTS));
         self.runtime.block_on(async {
@@ -109,7 +110,7 @@ impl Cloud {
                     completed.map(drop).map_err(|e| self.refusal(&e))
                 }
                 Err(error) => {
-                    // What stays of it is the server's to clean up; the first error is the one to tell.
+                    // The server cleans up what remains; the first error is the one to report.
                     let _unsaid = upload.abort().await;
                     Err(error)
                 }
@@ -151,7 +152,7 @@ fn client(bucket: &Bucket) -> Result<Arc<dyn ObjectStore>, Error> {
     })
 }
 
-/// How long a request is tried again. A study that waits to be measured must not wait for minutes.
+/// How long a request is retried. A study that is about to measure must not wait for minutes.
 fn patience() -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
@@ -174,7 +175,8 @@ impl Backend for Cloud {
             match self.runtime.block_on(put) {
                 Ok(_) => return Ok(true),
                 Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => return Ok(false),
-                // The client does not try these again, for the put may have been done: then the name is taken by us.
+                // The client does not retry these, because the put may have succeeded. In that case the name is taken
+                // by us.
                 Err(error) if was_cut(&error) && attempt < CUTS => {
                     std::thread::sleep(CUT_WAIT * 2_u32.pow(attempt));
                     attempt += 1;
@@ -269,7 +271,7 @@ impl Backend for Cloud {
     }
 
     fn settle(&self) -> Result<(), RemoteError> {
-        // A bucket answers when it is durable.
+        // A bucket answers only when the data is durable.
         Ok(())
     }
 }
@@ -301,7 +303,7 @@ mod tests {
         there.unwrap().then_some(all)
     }
 
-    /// What a shared store relies on, wherever it lies.
+    /// Checks everything that a shared store requires of any place.
     fn conforms(backend: &dyn Backend) {
         assert_eq!(bytes(backend, "cells/a/1"), None);
         assert_eq!(backend.size("cells/a/1").unwrap(), None);

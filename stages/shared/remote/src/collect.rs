@@ -1,9 +1,9 @@
-//! The collection of a shared store: what nobody's lock names is condemned, and removed after a grace.
+//! The collection of a shared store: what no lock names is condemned, and removed after a grace.
 //!
-//! The first call condemns: it writes a list of what it found, and removes nothing. A call after the grace removes what is
-//! still condemned: not what a lock names since, nor what a writer relied on since (the module `condemned` says how). What
-//! may be removed is decided by the completions, which are read by name. Listings only say which names to look at, so an
-//! old listing must not be older than the grace.
+//! The first call condemns: it writes a list of what it found, and removes nothing. A call after the grace removes what
+//! is still condemned. It spares what a lock has named since, and what a writer has relied on since (see the module
+//! `condemned`). The completions, which are read by name, decide what may be removed. Listings only show which names to
+//! look at, so an old listing must not be older than the grace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,16 +19,16 @@ use crate::roots::Root;
 use crate::side_by_side::each;
 use crate::{FORMAT, MARK, Mark, Progress, Remote, Watch, cell, studies};
 
-/// Names that are removed before the lease is renewed.
+/// The number of names removed before the lease is renewed.
 const BATCH: usize = 256;
 
-/// The largest record, in bytes. Larger objects that no completion names are not looked at.
+/// The largest record, in bytes. Larger objects that no completion names are not read.
 const MOST_RECORD: u64 = 16 << 20;
 
 /// Whether to change anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollectMode {
-    /// Say what would be removed.
+    /// Report what would be removed.
     DryRun,
     /// Condemn, or remove what was condemned.
     Collect,
@@ -39,19 +39,20 @@ pub enum CollectMode {
 pub struct CollectOptions {
     /// Whether to change anything.
     pub mode: CollectMode,
-    /// How long the condemned stays: longer than any push takes for 64 cells, and than a listing may be old.
+    /// How long the condemned names stay: longer than any push takes for 64 cells, and longer than a listing may be
+    /// old.
     pub grace: Duration,
-    /// How long the lease of a removal holds without being renewed.
+    /// How long the lease of a removal lasts without being renewed.
     pub lease: Duration,
-    /// Whether to remove measurements that no root names, too.
+    /// Whether to also remove measurements that no root names.
     pub measurements: bool,
     /// Names of roots to forget, or their first digits.
     pub forget: Vec<String>,
-    /// Who collects.
+    /// The person who collects.
     pub by: String,
 }
 
-/// A result that nobody's root names.
+/// A result that no root names.
 #[derive(Clone, Debug)]
 pub struct Doomed {
     /// Its completion.
@@ -63,19 +64,19 @@ pub struct Doomed {
 /// What a collection did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Collected {
-    /// There is nothing to remove.
+    /// Nothing was found to remove.
     Nothing,
     /// In a dry run: this would be condemned.
     WouldCondemn,
-    /// This is condemned now. It can be removed from then on: seconds since the epoch.
+    /// This is condemned now. It can be removed from this time on: seconds since the epoch.
     Condemned(i64),
-    /// This was condemned earlier, by somebody, and the grace has not passed: seconds since the epoch.
+    /// This was condemned earlier by this person, and the grace ends at this time: seconds since the epoch.
     Waiting(String, i64),
     /// In a dry run: this would be removed.
     WouldRemove,
     /// This was removed.
     Removed,
-    /// Somebody removes at the moment.
+    /// This person is removing at the moment.
     Busy(String),
 }
 
@@ -94,11 +95,11 @@ pub struct CollectReport {
     pub results: Vec<Doomed>,
     /// Objects condemned or removed.
     pub objects: Tally,
-    /// Names that were condemned and that somebody needs since.
+    /// Condemned names that someone has needed since.
     pub spared: u64,
 }
 
-/// A result that is complete, with its record.
+/// A complete result, with its record.
 struct Found {
     key: ActionKey,
     number: u32,
@@ -119,18 +120,18 @@ impl Found {
     }
 }
 
-/// What is in the store.
+/// The content of the store.
 struct Survey {
     roots: Vec<Root>,
-    /// Digests that orders for jobs name.
+    /// Digests in the orders for jobs.
     ordered: BTreeSet<Digest>,
     found: Vec<Found>,
-    /// Names below `objects` with their bytes.
+    /// Names below `objects`, with their sizes in bytes.
     stored: BTreeMap<String, u64>,
 }
 
 impl Survey {
-    /// Returns the results that nobody names.
+    /// Returns the results that no root or order names.
     fn doomed(&self, measurements: bool) -> impl Iterator<Item = &Found> {
         let rooted: BTreeSet<&Digest> = self.roots.iter().flat_map(|r| &r.records).collect();
         self.found.iter().filter(move |found| {
@@ -140,7 +141,7 @@ impl Survey {
         })
     }
 
-    /// Returns the names of objects that only these results reach, or none.
+    /// Returns the names of objects that no result reaches except these.
     fn unreached(&self, without: &BTreeSet<String>) -> BTreeMap<&str, u64> {
         let stay = self.found.iter().filter(|f| !without.contains(&f.name()));
         let mut reached: BTreeSet<&Digest> = stay.flat_map(Found::objects).collect();
@@ -157,7 +158,7 @@ impl Survey {
     }
 }
 
-/// One collection at work.
+/// A running collection.
 struct Collector<'a, R> {
     remote: &'a Remote,
     options: &'a CollectOptions,
@@ -168,11 +169,11 @@ struct Collector<'a, R> {
 
 impl Remote {
     /// Collects: condemns what no root names and no measurement needs, or, after the grace, removes what is still
-    /// condemned. `is_measurement` says of the bytes of a record whether its cell cannot be computed again.
+    /// condemned. `is_measurement` returns, from the bytes of a record, whether its cell cannot be computed again.
     ///
     /// # Errors
-    /// If anything cannot be read that says what must stay: then nothing is removed. If the shared store refuses, or the
-    /// lease expires: what was removed until then stays removed, and everything that is complete stays whole.
+    /// If anything that determines what must stay cannot be read: then nothing is removed. If the shared store refuses,
+    /// or the lease expires: what was removed by then stays removed, and every complete result stays complete.
     pub fn collect(
         &self,
         options: &CollectOptions,
@@ -217,7 +218,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         self.options.mode == CollectMode::DryRun
     }
 
-    /// Forgets roots, and looks at everything.
+    /// Forgets roots, and surveys the store.
     fn survey_without_forgotten(&self) -> Result<(Vec<Root>, Survey), RemoteError> {
         let mut survey = self.survey()?;
         let mut forgotten = Vec::new();
@@ -240,7 +241,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         Ok((forgotten, survey))
     }
 
-    /// Writes the list of what nobody names.
+    /// Writes the list of unreferenced names.
     fn condemn(&self, number: u32, survey: &Survey) -> Result<CollectReport, RemoteError> {
         let doomed: Vec<&Found> = survey.doomed(self.options.measurements).collect();
         let names: BTreeSet<String> = doomed.iter().map(|found| found.name()).collect();
@@ -263,7 +264,7 @@ impl<R: ReadRecord> Collector<'_, R> {
             benchtrail_store: FORMAT,
         };
         let backend = &self.remote.backend;
-        // Programs that know nothing of collections must not write any more.
+        // Programs that do not know collections must not write any more.
         backend.put_over(MARK, &bytes_of(&mark))?;
         backend.settle()?;
         let put = backend.put_new(&document(number, "condemned"), &bytes_of(&list))?;
@@ -275,7 +276,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         Ok(report)
     }
 
-    /// Goes on with a collection that somebody began.
+    /// Continues a collection that was begun earlier.
     fn go_on(&self, open: &Open, survey: &Survey) -> Result<CollectReport, RemoteError> {
         let list = &open.condemned;
         let doomed: Vec<&Found> = survey
@@ -327,7 +328,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         }
         let removed = self.remove_leased(open, doomed, report);
         if removed.is_err() {
-            // Nobody shall wait for a lease that is of no use any more. If that fails too, it expires.
+            // Others must not wait for a useless lease. If this also fails, the lease expires.
             let _unsaid = self.remote.abandon(open.number);
         }
         removed
@@ -350,7 +351,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         report.results = gone.iter().map(|(found, _)| found.told()).collect();
         backend.settle()?;
         self.renew(number)?;
-        // What was completed meanwhile is seen now. What is completed later, its writer keeps by name.
+        // The survey shows what was completed meanwhile. Writers save the names of later completions.
         let survey = self.survey()?;
         let unreached = survey.unreached(&BTreeSet::new());
         let objects: Vec<(&str, u64)> = unreached
@@ -393,7 +394,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         Ok(report)
     }
 
-    /// Says that every removal was acknowledged, and tidies up.
+    /// Declares every removal acknowledged, and tidies up.
     fn end(&self, open: &Open) -> Result<(), RemoteError> {
         let number = open.number;
         let backend = &self.remote.backend;
@@ -422,7 +423,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         }
     }
 
-    /// Renews the lease of this removal, unless it has expired for somebody else.
+    /// Renews the lease of this removal, unless someone has ended the collection because it expired.
     fn renew(&self, number: u32) -> Result<(), RemoteError> {
         self.watch.go_on()?;
         if self.remote.end_of(number)?.is_some() {
@@ -457,7 +458,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         Ok(true)
     }
 
-    /// Looks at everything. Objects are listed first: what is put meanwhile is not among them.
+    /// Surveys the store. Objects are listed first, so that later puts are not among them.
     fn survey(&self) -> Result<Survey, RemoteError> {
         let remote = self.remote;
         let stored: BTreeMap<String, u64> = remote.backend.walk("objects")?.into_iter().collect();
@@ -468,7 +469,7 @@ impl<R: ReadRecord> Collector<'_, R> {
             listed.iter().filter_map(|(name, _)| key_of(name)).collect();
         let mut found = self.results(&keys)?;
         let known: BTreeSet<Digest> = found.iter().map(|f| f.completion.record).collect();
-        // A record whose completion the list does not show yet.
+        // Records whose completion the list does not show yet.
         let orphans: Vec<(Digest, u64)> = stored
             .iter()
             .filter_map(|(name, bytes)| Some((digest_of(name)?, *bytes)))
@@ -523,7 +524,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// Returns what orders for jobs name, and what the objects name that they name.
+    /// Returns the objects named in orders for jobs, and the objects that those name.
     fn ordered(&self) -> Result<BTreeSet<Digest>, RemoteError> {
         let listed = self.remote.backend.walk("jobs")?;
         let documents: Vec<&String> = listed
@@ -551,7 +552,7 @@ impl<R: ReadRecord> Collector<'_, R> {
             .collect())
     }
 
-    /// Reads an object; `None` if it is not there.
+    /// Reads an object; `None` if it is missing.
     fn object(&self, digest: &Digest) -> Result<Option<Vec<u8>>, RemoteError> {
         let mut bytes = Vec::new();
         let there = self.remote.read_object(digest, &mut |piece| {
@@ -604,21 +605,21 @@ fn digest_of_bytes(bytes: &[u8]) -> Digest {
     hasher.finish()
 }
 
-/// Returns the digest of the object that lies under a name; `None` for other names.
+/// Returns the digest of an object from its name; `None` for other names.
 fn digest_of(name: &str) -> Option<Digest> {
     let (folder, file) = name.strip_prefix("objects/")?.split_once('/')?;
     let file = file.split_once('.').map_or(file, |(digits, _)| digits);
     format!("b3:{folder}{file}").parse().ok()
 }
 
-/// Returns the key whose completion lies under a name; `None` for other names.
+/// Returns the key of a completion from its name; `None` for other names.
 fn key_of(name: &str) -> Option<ActionKey> {
     let (folder, rest) = name.strip_prefix("cells/")?.split_once('/')?;
     let (file, _) = rest.split_once('/')?;
     format!("b3:{folder}{file}").parse().ok().map(ActionKey)
 }
 
-/// Returns the digests that a text names.
+/// Returns the digests in a text.
 fn digests_in(bytes: &[u8]) -> Vec<Digest> {
     const LENGTH: usize = "b3:".len() + 64;
     bytes

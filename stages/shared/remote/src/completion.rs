@@ -1,4 +1,4 @@
-//! The completion of a cell: the one small object that says that all of a result is there.
+//! The completion of a cell: the one small object that declares a result complete.
 
 use artifacts::{ActionKey, Digest, Maker};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// Describes a record that is to be entered.
+    /// Describes a record that will be entered.
     pub(crate) fn of(commit: &artifacts::Commit, maker: Maker) -> Self {
         Self {
             format: FORMAT,
@@ -48,7 +48,7 @@ impl Completion {
         }
     }
 
-    /// Reads a completion; `None` for other bytes.
+    /// Parses a completion; `None` for other bytes.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let read: Self = serde_json::from_slice(bytes).ok()?;
         (read.format == FORMAT).then_some(read)
@@ -66,7 +66,7 @@ impl Completion {
     }
 }
 
-/// What stays of a completion whose result a collection removed: its number is never used again.
+/// What remains of a completion after a collection removed its result. Its number is never used again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Retired {
     format: u32,
@@ -86,14 +86,14 @@ impl Retired {
 /// One of the completions of a key.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
-    /// A result that is there.
+    /// A result that exists.
     Complete(Box<Completion>),
-    /// One that was there.
+    /// A result that was removed.
     Retired,
 }
 
 impl Entry {
-    /// Reads an entry; `None` for other bytes.
+    /// Parses an entry; `None` for other bytes.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         if let Some(completion) = Completion::parse(bytes) {
             return Some(Self::Complete(Box::new(completion)));

@@ -1,4 +1,4 @@
-//! What collections of a shared store have condemned, and how a writer saves what it relies on.
+//! What collections of a shared store have condemned, and how a writer saves the names that it relies on.
 //!
 //! ```text
 //! collections/N/condemned    what the Nth collection found that nobody names, from 1: names of objects and completions
@@ -8,11 +8,12 @@
 //! collections/N/end          `done`, or `abandoned` if the lease expired before that
 //! ```
 //!
-//! A writer that relies on a condemned name puts `kept` first; the collector puts `removed` before it removes. Only one of
-//! these puts succeeds, so a name that a writer relies on is never removed, however their requests interleave. An object
-//! that is to be put where the collector removes is put when the collection is done. If it never is (its lease expired), a
-//! removal may still be on its way, perhaps for hours: then the object gets another name, with the collection's number.
-//! Names are thus never put while somebody may remove them. No clock decides that.
+//! A writer that relies on a condemned name puts `kept` first; the collector puts `removed` before it removes. Only one
+//! of these puts succeeds, so a name that a writer relies on is never removed, whatever the order of their requests. If
+//! the collector is removing an object that a writer wants to put, the writer waits until the collection is done. If
+//! that never happens because the lease expired, a removal may still arrive, perhaps for hours. The object then gets
+//! another name, with the collection's number. A name is therefore never put while it may be removed, and no clock
+//! decides that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -26,23 +27,23 @@ use crate::error::RemoteError;
 use crate::transfer::object;
 use crate::{Remote, Watch, cell};
 
-/// How long a writer sleeps before it looks again whether a collection is done.
+/// How long a writer sleeps between two checks whether a collection is done.
 const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 200 });
 
 /// The version of the documents.
 const FORMAT: u32 = 1;
 
-/// What a collection found that nobody names.
+/// The names that a collection found without a reference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Condemned {
     pub(crate) format: u32,
-    /// When: seconds since the epoch, by the clock of whoever wrote it.
+    /// When the list was written: seconds since the epoch, by the writer's clock.
     pub(crate) since: i64,
-    /// How long it stays, in seconds.
+    /// How long the names stay, in seconds.
     pub(crate) grace: i64,
-    /// Who wrote it.
+    /// The writer of the list.
     pub(crate) by: String,
-    /// Whether measurements were condemned, too.
+    /// Whether measurements were also condemned.
     pub(crate) measurements: bool,
     /// The names of completions.
     pub(crate) results: BTreeSet<String>,
@@ -86,11 +87,11 @@ pub(crate) enum End {
     Abandoned,
 }
 
-/// Who came first to a condemned name.
+/// The process that was first at a condemned name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Fate {
-    /// A writer that relies on it.
+    /// A writer that relies on the name.
     Kept,
     /// The collector.
     Removed,
@@ -104,10 +105,10 @@ pub(crate) struct Open {
     pub(crate) abandoned: bool,
 }
 
-/// What is known of the collections. Lists are written once and never change, so they are read once.
+/// The known collections. Lists are written once and never change, so they are read once.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// The number of the last collection that was begun.
+    /// The number of the last collection that began.
     last: u32,
     open: BTreeMap<u32, Open>,
 }
@@ -119,7 +120,7 @@ pub(crate) fn document(number: u32, what: &str) -> String {
     format!("collections/{number}/{what}")
 }
 
-/// Returns the name of the fate of a condemned name.
+/// Returns the name of a condemned name's fate.
 fn fate_name(number: u32, name: &str) -> String {
     let digits = Digest::of(name.as_bytes()).hex();
     document(number, &format!("fates/{}", &digits[..32]))
@@ -130,7 +131,7 @@ impl Remote {
         self.collections.lock().expect("nobody panics with it")
     }
 
-    /// Looks at the collections again; returns the number of the last one that was begun, 0 if there is none.
+    /// Updates the known collections; returns the number of the last one that began, or 0.
     pub(crate) fn look_at_collections(&self) -> Result<u32, RemoteError> {
         let (last, open) = {
             let known = self.known();
@@ -177,7 +178,7 @@ impl Remote {
         self.read_document(&document(number, "end"))
     }
 
-    /// Decides the fate of a condemned name, unless somebody has: returns what it is.
+    /// Decides the fate of a condemned name unless it is decided already; returns the fate.
     pub(crate) fn decide(
         &self,
         number: u32,
@@ -188,11 +189,11 @@ impl Remote {
         if self.backend.put_new(&at, &bytes_of(&wish))? {
             return Ok(Some(wish));
         }
-        // None: the collection was done since, and its fates are gone.
+        // `None` if the collection is done by now, and its fates are gone.
         self.read_document(&at)
     }
 
-    /// Reads a document of a collection of any size; `None` if there is none.
+    /// Reads a collection's document of any size; `None` if it does not exist.
     pub(crate) fn read_document<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
@@ -210,8 +211,8 @@ impl Remote {
             .map_err(|e| RemoteError::Broken(self.url.clone(), format!("{name}: {e}")))
     }
 
-    /// Returns the name under which an object may be relied on or put, and keeps it from every collection that condemned
-    /// it.
+    /// Returns the name under which an object may be relied on or put, and saves it from every collection that
+    /// condemned it.
     pub(crate) fn keep_object(
         &self,
         digest: &Digest,
@@ -235,7 +236,7 @@ impl Remote {
         }
     }
 
-    /// Waits until a collection that removes is done or abandoned.
+    /// Waits until a removing collection is done or abandoned.
     fn wait_for_end(&self, number: u32, watch: Watch<'_>) -> Result<End, RemoteError> {
         loop {
             watch.go_on()?;
@@ -251,20 +252,20 @@ impl Remote {
         }
     }
 
-    /// Returns whether the lease of a sweep has expired. One that nobody holds has not.
+    /// Returns whether the lease of a sweep has expired. Without a lease, the answer is no.
     pub(crate) fn has_expired(&self, number: u32) -> Result<bool, RemoteError> {
         let lease: Option<Lease> = self.read_document(&document(number, "sweep"))?;
         Ok(lease.is_some_and(|lease| lease.expires <= now()))
     }
 
-    /// Ends a collection whose lease has expired, unless it ended.
+    /// Ends a collection whose lease has expired, unless it has ended.
     pub(crate) fn abandon(&self, number: u32) -> Result<(), RemoteError> {
         let end = document(number, "end");
         self.backend.put_new(&end, &bytes_of(&End::Abandoned))?;
         self.backend.settle()
     }
 
-    /// Returns whether a result is complete and stays so: it is kept from every collection that condemned it.
+    /// Returns whether a result is complete, and saves it from every collection that condemned it.
     pub(crate) fn stands(&self, key: &ActionKey, record: &Digest) -> Result<bool, RemoteError> {
         'entry: for (at, entry) in self.entries_of(key)?.iter().enumerate() {
             let Entry::Complete(completion) = entry else {
@@ -286,8 +287,8 @@ impl Remote {
         Ok(false)
     }
 
-    /// Returns whether a collection that began after this one may have removed an object, under any of its names. One
-    /// that is done already does not tell any more what it removed.
+    /// Returns whether a later collection may have removed an object, under any of its names. A collection that is done
+    /// no longer shows what it removed.
     pub(crate) fn is_doubtful_since(&self, number: u32, digest: &Digest) -> bool {
         let known = self.known();
         let is_gone = |n: u32| !known.open.contains_key(&n);
@@ -302,7 +303,7 @@ impl Remote {
         })
     }
 
-    /// Reads an object; returns false if it is under none of its names.
+    /// Reads an object; returns false if none of its names exists.
     pub(crate) fn read_object(
         &self,
         digest: &Digest,
@@ -325,7 +326,7 @@ impl Remote {
     }
 }
 
-/// Returns the number of the completion at this place of a key's list.
+/// Returns the number of the completion at this index of a key's list.
 pub(crate) fn number_of(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1)
 }
@@ -339,14 +340,14 @@ pub(crate) fn bytes_of<T: Serialize>(document: &T) -> Vec<u8> {
 /// Returns the time in seconds since the epoch.
 #[expect(
     clippy::disallowed_methods,
-    reason = "leases and graces of a shared store are wall time: several machines share them"
+    reason = "several machines share the leases and graces of a shared store, so they are wall time"
 )]
 pub(crate) fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// Returns the time as it is told: RFC 3339, UTC, in whole seconds.
+/// Returns the time as text: RFC 3339, UTC, in whole seconds.
 pub(crate) fn told_now() -> String {
     jiff::Timestamp::from_second(now()).map_or_else(|_| String::new(), |at| at.to_string())
 }

@@ -1,4 +1,4 @@
-//! Small documents and single objects, for those who arrange work through a shared store.
+//! Small documents and single objects, for code that arranges work through a shared store.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use crate::side_by_side::each;
 use crate::{Remote, Watch};
 
 impl Remote {
-    /// Returns the folder that it lies in, as an absolute path; `None` if it is a bucket.
+    /// Returns the store's folder as an absolute path; `None` for a bucket.
     ///
     /// # Errors
     /// If it cannot be found.
@@ -34,7 +34,7 @@ impl Remote {
         Ok(put)
     }
 
-    /// Reads a document; `None` if there is none.
+    /// Reads a document; `None` if it does not exist.
     ///
     /// # Errors
     /// If the shared store cannot be read, or the document is larger than 1 MiB.
@@ -42,7 +42,7 @@ impl Remote {
         self.read_small(name)
     }
 
-    /// Reads documents side by side, in the order of their names.
+    /// Reads documents in parallel, in the order of their names.
     ///
     /// # Errors
     /// As [`Remote::document`].
@@ -53,8 +53,8 @@ impl Remote {
         }
     }
 
-    /// Returns the last segments of the names of documents that begin with these segments, sorted. A document may be
-    /// missing from it for a while.
+    /// Returns the last segments of the names of documents that begin with these segments, sorted. A new document may
+    /// be missing for a while.
     ///
     /// # Errors
     /// If the shared store cannot be listed.
@@ -62,7 +62,7 @@ impl Remote {
         self.backend.list(folder)
     }
 
-    /// Uploads an object unless it is there.
+    /// Uploads an object unless the shared store has it.
     ///
     /// # Errors
     /// If it is missing or damaged here, or the shared store refuses.
@@ -75,7 +75,7 @@ impl Remote {
         self.send(local, digest, false, watch).map(drop)
     }
 
-    /// Downloads an object unless it is here.
+    /// Downloads an object unless the local store has it.
     ///
     /// # Errors
     /// If it is missing or damaged there, or the local store refuses.

@@ -1,4 +1,4 @@
-//! What can go wrong with a shared store, in words that hold no secret.
+//! Errors around a shared store, in words that contain no secret.
 
 use std::error::Error;
 use std::fmt;
@@ -6,30 +6,30 @@ use std::fmt;
 use artifacts::{Digest, StoreError};
 use pipeline::PipelineError;
 
-/// A shared store cannot do what it was asked.
+/// A failure of a shared store.
 #[derive(Debug)]
 pub enum RemoteError {
     /// The URL is wrong: the URL and one sentence.
     Url(String, String),
-    /// There is no shared store at this URL.
+    /// No shared store exists at this URL.
     Absent(String),
-    /// Something else lies at this URL.
+    /// Something else exists at this URL.
     NotOurs(String),
     /// It was written in a version that this program does not know.
     Format(String, u32),
-    /// It refuses access: the URL and what the server says.
+    /// It refuses access: the URL and the server's message.
     Access(String, String),
-    /// It cannot be reached or fails: the URL and why.
+    /// It cannot be reached, or it fails: the URL and why.
     Other(String, String),
     /// A server refuses or cannot be reached: the URL, what happened, and what to do.
     Refused(String, String, String),
-    /// It overwrites what is there although it is told not to.
+    /// It overwrites existing names although it is told not to.
     Overwrites(String),
-    /// Something in it is not what it should be: the URL and one sentence.
+    /// Something in it is invalid: the URL and one sentence.
     Broken(String, String),
-    /// An object is not there.
+    /// An object is missing.
     Missing(String, Digest),
-    /// The bytes of an object are not those its name says.
+    /// The bytes of an object do not match its name.
     Damaged(String, Digest),
     /// The local store refuses.
     Store(StoreError),
@@ -40,7 +40,7 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
-    /// Returns what to do about it, if there is more to say than the message does.
+    /// Returns advice for the error, if it adds to the message.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Access(..) => {
@@ -128,7 +128,7 @@ impl From<StoreError> for RemoteError {
     }
 }
 
-/// Returns a URL without what may be a password or a signature in it.
+/// Returns a URL without the parts that may be a password or a signature.
 pub(crate) fn masked(url: &str) -> String {
     let (url, options) = match url.find(['?', '#']) {
         Some(at) if url.contains("://") => (&url[..at], "?***"),

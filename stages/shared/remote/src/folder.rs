@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use crate::backend::{Backend, Sink};
 use crate::error::RemoteError;
 
-/// Bytes read at once.
+/// The number of bytes read at once.
 const PIECE: usize = 1 << 18;
 
-/// A folder. It is not synced write by write: [`Backend::settle`] makes many writes durable together.
+/// A folder. Single writes are not synced: [`Backend::settle`] makes many writes durable together.
 #[derive(Debug)]
 pub(crate) struct Folder {
     url: String,
@@ -18,7 +18,7 @@ pub(crate) struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder, making it if `create` says so.
+    /// Opens a folder; creates it if `create` is set.
     pub(crate) fn open(url: &str, root: PathBuf, create: bool) -> Result<Self, RemoteError> {
         if create {
             fs::create_dir_all(&root).map_err(|e| failed(url, &root, &e))?;
@@ -41,13 +41,13 @@ impl Folder {
         failed(&self.url, path, error)
     }
 
-    /// Begins a file beside the one that a name will lead to.
+    /// Creates a temporary file in the folder of the final path.
     fn beside(&self, path: &Path) -> Result<tempfile::NamedTempFile, RemoteError> {
         let folder = path.parent().unwrap_or(&self.root);
         let begin = || {
             fs::create_dir_all(folder)?;
             use std::os::unix::fs::PermissionsExt;
-            // Readable by the group and by others as far as the umask lets it: a team shares it.
+            // Group and others may read it as far as the umask permits: a team shares it.
             let permissions = fs::Permissions::from_mode(0o666);
             tempfile::Builder::new()
                 .prefix(".put-")
@@ -118,7 +118,7 @@ impl Backend for Folder {
     }
 
     fn read(&self, name: &str, sink: Sink<'_>) -> Result<bool, RemoteError> {
-        // A link, a FIFO or a device in an object's place is never read.
+        // Reads no link, FIFO or device in place of an object.
         if self.size(name)?.is_none() {
             return Ok(false);
         }
@@ -161,10 +161,10 @@ impl Backend for Folder {
                 let path = self.path(&name);
                 match fs::symlink_metadata(&path) {
                     Ok(metadata) if metadata.is_dir() => folders.push(name),
-                    // Neither links nor what somebody put there by hand are ours to judge.
+                    // Links and files added by hand are ignored.
                     Ok(metadata) if metadata.is_file() => names.push((name, metadata.len())),
                     Ok(_) => {}
-                    // Somebody else removed it, or gave a file that was being written its name.
+                    // Another process removed it, or renamed a finished file.
                     Err(e) if e.kind() == io::ErrorKind::NotFound => {}
                     Err(e) => return Err(self.failed(&path, &e)),
                 }

@@ -1,8 +1,8 @@
-//! Writers and collectors of one shared store in random orders of their requests, with crashes and late removals: what a
-//! completion names is never lost.
+//! Tests writers and collectors of one shared store in random orders of their requests, with crashes and late removals:
+//! nothing that a completion names is ever lost.
 //!
-//! The code under test is the real one. Only the place is simulated: before every request its thread waits until a seeded
-//! scheduler lets it go on.
+//! The code under test is real. Only the place is simulated: before every request, a thread waits for a seeded
+//! scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,7 +23,7 @@ use crate::{Pushed, Remote, RemoteError, Watch, cell};
 
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
-/// The records of these tests by key, each with the objects that it names. Those whose key begins with `m` are measurements.
+/// The records of these tests by key, each with the objects that it names. Keys that begin with `m` are measurements.
 const RECORDS: [(&str, &[&str]); 5] = [
     ("a", &["x", "y"]),
     ("b", &["y", "z"]),
@@ -32,17 +32,17 @@ const RECORDS: [(&str, &[&str]); 5] = [
     ("d", &["v", "w"]),
 ];
 
-/// What happened to the simulated place, and whose turn it is.
+/// The content of the simulated place, and whose turn it is.
 struct State {
     names: BTreeMap<String, Vec<u8>>,
-    /// Removals whose sender is dead and that still come.
+    /// Removals that arrive after their sender has died.
     late: Vec<String>,
     alive: BTreeSet<usize>,
     waiting: BTreeSet<usize>,
     turn: Option<usize>,
     favourite: usize,
     rng: ChaCha8Rng,
-    /// What was lost at some moment.
+    /// Everything that was lost at any time.
     losses: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ struct World {
 }
 
 impl State {
-    /// Lets somebody go on if everybody waits.
+    /// Gives a process its turn if all of them wait.
     fn schedule(&mut self) {
         if self.turn.is_some() || self.waiting.len() < self.alive.len() || self.alive.is_empty() {
             return;
@@ -76,7 +76,7 @@ impl State {
             .extend(lost.iter().map(|what| format!("{name} removed: {what}")));
     }
 
-    /// Returns what a completion names and nobody can read.
+    /// Returns everything that a completion names but that cannot be read.
     fn lost(&self) -> Vec<String> {
         let mut lost = Vec::new();
         for (name, bytes) in self.names.iter().filter(|(n, _)| n.starts_with("cells/")) {
@@ -94,7 +94,7 @@ impl State {
         lost
     }
 
-    /// Finds an object as a reader does.
+    /// Finds an object as readers do.
     fn object(&self, digest: &Digest) -> Option<Vec<u8>> {
         let base = crate::transfer::object(digest);
         let names = self.names.range(base.clone()..);
@@ -113,11 +113,11 @@ impl State {
     }
 }
 
-/// One process: a handle of the simulated place.
+/// A process, with access to the simulated place.
 struct Actor {
     world: Arc<World>,
     id: usize,
-    /// How likely it dies at a request.
+    /// The probability that it dies at a request.
     dies: f64,
 }
 
@@ -128,7 +128,7 @@ impl std::fmt::Debug for Actor {
 }
 
 impl Actor {
-    /// Waits for its turn. Dies instead, now and then.
+    /// Waits for its turn. With some probability, it dies instead.
     fn step(&self) -> Result<MutexGuard<'_, State>, RemoteError> {
         let mut state = self.turn();
         match state.rng.random_bool(self.dies) {
@@ -178,7 +178,7 @@ impl Backend for Actor {
     fn remove(&self, name: &str) -> Result<(), RemoteError> {
         let mut state = self.turn();
         if state.rng.random_bool((self.dies * 20.0).min(1.0)) {
-            // The request was sent before its sender died.
+            // The sender died after it sent the request.
             state.late.push(name.to_owned());
             return Err(died());
         }
@@ -244,7 +244,7 @@ fn view(digest: &Digest, bytes: &[u8]) -> Option<RecordView> {
     })
 }
 
-/// The local store that all writers have, and its records.
+/// The local store of all writers, and its records.
 struct Local {
     _folder: tempfile::TempDir,
     store: Store,
@@ -290,7 +290,7 @@ fn options(grace: u64, lease: u64, measurements: bool) -> CollectOptions {
     }
 }
 
-/// What a process does.
+/// The work of a process.
 type Deed<'a> = Box<dyn Fn(&Remote) -> Result<(), RemoteError> + Send + 'a>;
 
 fn pushes<'a>(local: &'a Local, which: &[usize], root: Option<usize>) -> Deed<'a> {
@@ -338,7 +338,7 @@ fn world(seed: u64) -> Arc<World> {
     })
 }
 
-/// Lets processes work side by side until all have ended or died.
+/// Runs processes in parallel until all have ended or died.
 fn side_by_side(world: &Arc<World>, deeds: Vec<(Deed<'_>, f64)>) {
     world.state.lock().unwrap().alive = (0..deeds.len()).collect();
     std::thread::scope(|scope| {
@@ -352,8 +352,9 @@ fn side_by_side(world: &Arc<World>, deeds: Vec<(Deed<'_>, f64)>) {
                 world.changed.notify_all();
                 drop(state);
                 if dies == 0.0 {
-                    // A lease may expire for a collector. If the grace is too short, it may also see what a writer is about
-                    // to put again, and removes nothing then. Nothing else goes wrong for the living.
+                    // A collector's lease may expire. If the grace is too short, a collector may also see something
+                    // that a writer is about to put again; it then removes nothing. Processes that live see no other
+                    // errors.
                     let fine = match &outcome {
                         Ok(()) => true,
                         Err(RemoteError::Refused(_, why, _)) => why.contains("lease"),
@@ -382,8 +383,8 @@ fn some(rng: &mut ChaCha8Rng) -> Vec<usize> {
     chosen.collect()
 }
 
-/// What a random order lost, with the grace respected: a writer that looked before a list was written has ended, or
-/// died, before anybody removes what the list names.
+/// Returns what a random order lost with the grace respected: a writer that looked before a list was written has ended
+/// or died before anything on the list is removed.
 fn with_grace(local: &Local, seed: u64, careless: bool) -> Vec<String> {
     let world = world(seed);
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xC0_11EC7);
@@ -396,8 +397,8 @@ fn with_grace(local: &Local, seed: u64, careless: bool) -> Vec<String> {
     };
     let measurements = rng.random_bool(0.5);
     for round in 0..6 {
-        // A collector does one thing in a round: it writes a list, or removes what a list of an earlier round names.
-        // Others wait for whoever has a long lease, so that one must live.
+        // A collector does one thing in a round: it writes a list, or removes what an earlier round's list names.
+        // Others wait for the holder of a long lease, so that one must live.
         let (lease, dies) = [(0, 0.02), (3600, 0.0)][usize::from(round % 3 == 1)];
         let deeds = vec![
             (writer(&mut rng, 0), 0.02),
@@ -415,7 +416,7 @@ fn with_grace(local: &Local, seed: u64, careless: bool) -> Vec<String> {
     lost
 }
 
-/// Pushes as a program would that knows nothing of collections.
+/// Pushes like a program that does not know collections.
 fn careless_push<'a>(local: &'a Local, which: &[usize]) -> Deed<'a> {
     let records: Vec<Pushed> = which.iter().map(|n| local.records[*n].clone()).collect();
     Box::new(move |remote| {
@@ -436,7 +437,7 @@ fn careless_push<'a>(local: &'a Local, which: &[usize]) -> Deed<'a> {
     })
 }
 
-/// How many random orders are tried.
+/// The number of random orders tried.
 const ORDERS: u64 = 200;
 
 #[test]
@@ -505,13 +506,13 @@ fn what_nobody_names_is_removed_after_the_grace_and_measurements_only_if_asked()
     };
     alone(pushes(&local, &[0], Some(0)));
     alone(pushes(&local, &[1, 2, 3], None));
-    // Five records at most, and w, x, y, z.
+    // At most five records, and w, x, y, z.
     assert_eq!(objects(), 4 + 4);
     alone(collects(options(1 << 30, 3600, false), 2));
     assert_eq!(objects(), 8, "the grace has not passed");
     alone(collects(options(0, 3600, false), 1));
     assert_eq!(objects(), 8, "the grace of the list counts");
-    // Nobody ever condemned anything: the same again, with no grace.
+    // Removes all traces of the condemnation: the same again, without a grace.
     let mut state = world.state.lock().unwrap();
     state
         .names

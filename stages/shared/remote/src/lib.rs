@@ -12,15 +12,16 @@
 //! roots/R                  the records that a lock names: see the module `roots`
 //! ```
 //!
-//! Every name is written once, by a put that fails if the name is taken. A completion is written after the record that it
-//! names and all that the record refers to, so whoever reads a completion may rely on them. The completions of a key are
-//! numbered without gaps and read one after another: no reader depends on a listing. Two writers of one key therefore meet
-//! at a number; the second learns of the first and takes the next number. Hints serve `pull --study` alone.
+//! Every name is written once, by a put that fails if the name is taken. A completion is written after its record and
+//! everything that the record refers to, so readers of a completion may rely on them. The completions of a key are
+//! numbered without gaps and read one after another, so no reader depends on a listing. Two writers of one key
+//! therefore meet at a number. The second one learns of the first and takes the next number. Hints serve only `pull
+//! --study`.
 //!
-//! Only a collection ([`Remote::collect`]) removes objects. It leaves a mark in place of a completion whose result it
-//! removes, so that numbers stay without gaps.
+//! Only a collection ([`Remote::collect`]) removes objects. It leaves a mark in place of the completion of each removed
+//! result, so that the numbers still have no gaps.
 //!
-//! Whatever is read is hashed, and bytes with another digest are never kept.
+//! Everything that is read is hashed, and bytes with a different digest are never kept.
 
 mod backend;
 mod client;
@@ -64,16 +65,16 @@ pub use roots::Root;
 pub use study::{Fetched, Study, identity, pull_records, push_locks, push_records};
 pub use wire::{BEAT, Heard, Outlet, STOP, Wire};
 
-/// The newest version of the layout: the store may have been collected.
+/// The newest version of the layout, for stores that may have been collected.
 const FORMAT: u32 = 2;
 
 /// The version of a store that no collection has touched.
 const UNTOUCHED: u32 = 1;
 
-/// The name of the object that says what this is.
+/// The name of the object that identifies a shared store.
 const MARK: &str = "benchtrail.json";
 
-/// Transfers side by side unless the caller says otherwise.
+/// The default number of parallel transfers.
 pub const JOBS: usize = 16;
 
 /// A shared store.
@@ -85,23 +86,23 @@ pub struct Remote {
     collections: condemned::Collections,
 }
 
-/// How far a transfer is.
+/// The progress of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Records and objects dealt with.
+    /// Records and objects processed.
     pub done: u64,
-    /// Those in all, as far as known.
+    /// The total number of records and objects, as far as known.
     pub total: u64,
     /// Bytes transferred.
     pub bytes: u64,
 }
 
-/// Who listens to a transfer, and may stop it.
+/// The listener of a transfer, who may stop it.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// Set to stop: what is complete stays.
+    /// Set to stop. Completed parts stay.
     pub cancelled: &'a AtomicBool,
-    /// Hears of progress, from several threads.
+    /// Receives the progress, from several threads.
     pub listener: &'a (dyn Fn(Progress) + Sync),
 }
 
@@ -126,10 +127,10 @@ struct Mark {
 }
 
 impl Remote {
-    /// Opens a shared store to read from it.
+    /// Opens a shared store for reading.
     ///
     /// # Errors
-    /// If the URL leads to none, or access is refused.
+    /// If the URL does not lead to one, or access is refused.
     pub fn open(url: &str) -> Result<Self, RemoteError> {
         let remote = Self::connect(url, false)?;
         match remote.is_marked()? {
@@ -138,10 +139,10 @@ impl Remote {
         }
     }
 
-    /// Opens a shared store to write to it, making it if there is none.
+    /// Opens a shared store for writing, and creates it if none exists.
     ///
     /// # Errors
-    /// If the URL can lead to none, or access is refused.
+    /// If the URL cannot lead to one, or access is refused.
     pub fn open_or_create(url: &str) -> Result<Self, RemoteError> {
         let remote = Self::connect(url, true)?;
         let mark = Mark {
@@ -151,21 +152,21 @@ impl Remote {
         if !remote.is_marked()? {
             remote.backend.put_new(MARK, &text)?;
         }
-        // The name is taken now. A place that takes it again would let one writer overwrite what another wrote.
+        // The name is taken now. A place that accepts it again would let one writer overwrite another.
         match remote.backend.put_new(MARK, &text)? {
             true => Err(RemoteError::Overwrites(remote.url)),
             false => Ok(remote),
         }
     }
 
-    /// Sets how many transfers go on side by side.
+    /// Sets the number of parallel transfers.
     #[must_use]
     pub fn with_jobs(mut self, jobs: usize) -> Self {
         self.jobs = jobs.max(1);
         self
     }
 
-    /// Returns where it is, as the user wrote it.
+    /// Returns the store's address, as the user wrote it.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -179,7 +180,7 @@ impl Remote {
         })
     }
 
-    /// Returns whether there is a shared store of this layout.
+    /// Returns whether a shared store of this layout exists.
     fn is_marked(&self) -> Result<bool, RemoteError> {
         let Some(bytes) = self.read_small(MARK)? else {
             return Ok(false);
@@ -195,7 +196,7 @@ impl Remote {
         }
     }
 
-    /// Reads a small object whole; `None` if there is none.
+    /// Reads a complete small object; `None` if it does not exist.
     fn read_small(&self, name: &str) -> Result<Option<Vec<u8>>, RemoteError> {
         let mut kept = Vec::new();
         let there = self.backend.read(name, &mut |bytes| {
@@ -211,10 +212,10 @@ impl Remote {
         Ok(there.then_some(kept))
     }
 
-    /// Returns the completed results of keys, in the order in which they were entered. Keys without any are left out.
+    /// Returns the completed results of keys, in the order of their entry. Keys without any are left out.
     ///
     /// # Errors
-    /// If the store cannot be read, or a completion is not what it should be.
+    /// If the store cannot be read, or a completion is invalid.
     pub fn completions(
         &self,
         keys: &[ActionKey],
@@ -239,7 +240,7 @@ impl Remote {
         Ok(complete.collect())
     }
 
-    /// Returns the completions of a key by their numbers, those that a collection removed too.
+    /// Returns the completions of a key by their numbers, including those that a collection removed.
     pub(crate) fn entries_of(&self, key: &ActionKey) -> Result<Vec<Entry>, RemoteError> {
         let mut entries = Vec::new();
         for number in 1.. {
@@ -257,7 +258,7 @@ impl Remote {
         Ok(entries)
     }
 
-    /// Returns the keys of which hints say that the study has results. A hint may be missing or late.
+    /// Returns the keys with results of the study, according to hints. A hint may be missing or late.
     ///
     /// # Errors
     /// If the store cannot be listed.
@@ -276,13 +277,13 @@ impl Remote {
     }
 }
 
-/// Returns the name of the completion of a key that has this number.
+/// Returns the name of a key's completion with this number.
 fn cell(key: &ActionKey, number: u32) -> String {
     let hex = key.0.hex();
     format!("cells/{}/{}/{number}", &hex[..2], &hex[2..])
 }
 
-/// Returns where the hints of a study are. Its name may hold anything, so that its digest stands for it.
+/// Returns the folder of a study's hints. The study's name may contain anything, so its digest replaces it.
 fn studies(name: &str) -> String {
     format!("studies/{}", &Digest::of(name.as_bytes()).hex()[..32])
 }

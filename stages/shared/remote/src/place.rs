@@ -1,4 +1,5 @@
-//! Where a shared store is: a folder, or an address of a bucket. An address holds no credentials and no options.
+//! The place of a shared store: a folder, or the address of a bucket. An address contains no credentials and no
+//! options.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::cloud::Cloud;
 use crate::error::RemoteError;
 use crate::folder::Folder;
 
-/// Whose bucket it is.
+/// The provider of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     S3,
@@ -18,7 +19,7 @@ pub(crate) enum Provider {
     Azure,
 }
 
-/// A bucket, and where in it the shared store begins.
+/// A bucket, and the prefix of the shared store in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     pub(crate) provider: Provider,
@@ -26,17 +27,17 @@ pub(crate) struct Bucket {
     pub(crate) prefix: Key,
 }
 
-/// What an address names.
+/// The place that an address names.
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     Folder(PathBuf),
     Bucket(Bucket),
 }
 
-/// Checks the form of a URL, without asking anybody.
+/// Checks the form of a URL, without any request.
 ///
 /// # Errors
-/// If it is none of a shared store.
+/// If it is not the URL of a shared store.
 pub fn check_url(url: &str) -> Result<(), RemoteError> {
     parse(url).map(drop)
 }
@@ -46,7 +47,7 @@ fn parse(url: &str) -> Result<Place, RemoteError> {
     let Some((scheme, rest)) = url.split_once("://") else {
         return match url {
             "" => Err(wrong("give a folder or a URL")),
-            // Nobody means a folder of this name.
+            // Surely not meant as the name of a folder.
             path if ["s3:", "gs:", "az:"].iter().any(|s| path.starts_with(s)) => Err(wrong(
                 "the address of a bucket has two slashes: s3://BUCKET/PREFIX",
             )),
@@ -80,7 +81,7 @@ fn parse(url: &str) -> Result<Place, RemoteError> {
         .map_err(|what| wrong(&what))
 }
 
-/// Reads `BUCKET/PREFIX`.
+/// Parses `BUCKET/PREFIX`.
 fn bucket(provider: Provider, rest: &str) -> Result<Bucket, String> {
     if rest.contains(['?', '#']) {
         return Err("an address holds no options and no signature: credentials, endpoint and region come from the \
@@ -130,7 +131,7 @@ pub(crate) fn folder(url: &str) -> Result<Option<PathBuf>, RemoteError> {
     }
 }
 
-/// Opens the place that a URL names. A folder is made if `create` says so.
+/// Opens the place that a URL names. A folder is created if `create` is set.
 pub(crate) fn open(url: &str, create: bool) -> Result<Arc<dyn Backend>, RemoteError> {
     match parse(url)? {
         Place::Folder(path) => Ok(Arc::new(Folder::open(url, path, create)?)),

@@ -1,11 +1,11 @@
-//! Credentials and region from the files of Amazon's tools, where the environment gives none.
+//! Credentials and region from the files of Amazon's tools, if the environment has none.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Setting};
 
-/// Variables that name credentials. If one is set, the files are not read.
+/// Variables with credentials. If one is set, the files are not read.
 const CHOSEN: [&str; 5] = [
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -16,13 +16,13 @@ const CHOSEN: [&str; 5] = [
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the tools of Amazon are configured by these variables"
+    reason = "these variables configure Amazon's tools"
 )]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Returns what the profile `AWS_PROFILE` says, in the files of Amazon's tools.
+/// Returns the profile `AWS_PROFILE` from the files of Amazon's tools.
 fn chosen_profile() -> BTreeMap<String, String> {
     let file = |name: &str, default: &str| {
         let home = || {
@@ -41,12 +41,12 @@ fn chosen_profile() -> BTreeMap<String, String> {
     texts.flat_map(|text| section(text, &profile)).collect()
 }
 
-/// Returns the server that the profile names.
+/// Returns the endpoint in the profile.
 pub(crate) fn endpoint() -> Option<String> {
     chosen_profile().remove("endpoint_url")
 }
 
-/// Adds what the profile `AWS_PROFILE` of `~/.aws/credentials` and `~/.aws/config` says, where no variable says it.
+/// Adds values of the profile `AWS_PROFILE` in `~/.aws/credentials` and `~/.aws/config`, if no variable sets them.
 pub(crate) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
     let found = chosen_profile();
     let chosen = CHOSEN.iter().any(|name| variable(name).is_some());
@@ -82,7 +82,7 @@ fn section(text: &str, profile: &str) -> BTreeMap<String, String> {
     let mut inside = false;
     let mut found = BTreeMap::new();
     for line in text.lines() {
-        // Indented lines are parts of a value that we do not need.
+        // Indented lines belong to a value that we do not need.
         if line.starts_with([' ', '\t', '#', ';']) {
             continue;
         }

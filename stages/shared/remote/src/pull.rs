@@ -1,4 +1,4 @@
-//! From the shared store to the local one: records, then what they refer to, then the index.
+//! From the shared store to the local one: records, then their objects, then the index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ pub struct PullReport {
     pub objects: u64,
     /// Bytes downloaded.
     pub bytes: u64,
-    /// Records that are not whole there, with the reason. They were left out.
+    /// Incomplete records, with the reason. They were left out.
     pub broken: Vec<(Digest, RemoteError)>,
 }
 
@@ -30,12 +30,13 @@ struct Pull<'a> {
 }
 
 impl Remote {
-    /// Downloads records with all that they refer to, every byte checked, and enters those that are whole into the local
-    /// index. What is here is not downloaded again. Records that `me` did not execute are noted as imports.
+    /// Downloads records with everything that they refer to, checks every byte, and enters complete records into the
+    /// local index. Objects in the local store are not downloaded again. Records that `me` did not execute are marked
+    /// as imports.
     ///
     /// # Errors
-    /// If the shared store cannot be reached, or the local one refuses. A record of which something is missing or damaged
-    /// there is no error: the report names it.
+    /// If the shared store cannot be reached, or the local one refuses. A record with missing or damaged parts there is
+    /// not an error: the report names it.
     pub fn pull(
         &self,
         local: &Store,
@@ -47,8 +48,8 @@ impl Remote {
         self.pull_as(local, records, Some(me), read, watch)
     }
 
-    /// As [`Remote::pull`], for records that are the caller's own wherever they were executed: none is noted as an import.
-    /// What it costs depends on these records alone.
+    /// Like [`Remote::pull`], for records that belong to the caller wherever they were executed: none is marked as an
+    /// import. The cost depends only on these records.
     ///
     /// # Errors
     /// As [`Remote::pull`].
@@ -80,7 +81,7 @@ impl Remote {
             watch,
             state: Mutex::new((PullReport::default(), progress)),
         };
-        // Before anything comes in.
+        // Must be read before anything is added.
         let known: Option<BTreeSet<Digest>> = match me {
             Some(_) => Some(local.records()?.into_iter().collect()),
             None => None,
@@ -100,7 +101,7 @@ impl Remote {
 }
 
 impl Pull<'_> {
-    /// Returns the records that are whole here now.
+    /// Returns the records that are now complete here.
     fn all(
         &self,
         records: &[Digest],
@@ -136,7 +137,7 @@ impl Pull<'_> {
         Ok(views)
     }
 
-    /// Notes who executed what the index does not know yet, before it learns of it.
+    /// Notes who executed the records that the index does not know yet, before they are entered.
     fn note(
         &self,
         views: &BTreeMap<Digest, RecordView>,
@@ -164,7 +165,7 @@ impl Pull<'_> {
         Ok(self.local.settle_imports()?)
     }
 
-    /// Downloads what is not here; returns what is missing or damaged there.
+    /// Downloads the missing objects; returns those that are missing or damaged there.
     fn download(
         &self,
         objects: &BTreeSet<Digest>,
@@ -205,7 +206,7 @@ impl Pull<'_> {
 }
 
 impl RemoteError {
-    /// The same loss, told of another record.
+    /// Returns the same loss, to report for another record.
     fn again(&self) -> Self {
         match self {
             Self::Missing(url, digest) => Self::Missing(url.clone(), *digest),
@@ -215,7 +216,7 @@ impl RemoteError {
     }
 }
 
-/// A local store reads through: what it lacks comes from here, checked.
+/// A local store reads missing objects from here, checked.
 impl ObjectSource for Remote {
     fn fetch(&self, digest: &Digest, into: &Store) -> Result<(), StoreError> {
         match self.receive(into, digest) {

@@ -13,13 +13,13 @@ use crate::side_by_side::each;
 use crate::transfer::Sent;
 use crate::{Progress, Remote, Watch, cell, studies};
 
-/// Records that are completed together: what a push that is cut short has not completed is at most one such group.
+/// The number of records completed together. An interrupted push leaves at most one such group incomplete.
 const GROUP: usize = 64;
 
-/// How often a completion looks for a number that is free.
+/// How often a completion looks for a free number.
 const MOST_ROUNDS: u32 = 64;
 
-/// How much longer it waits each time.
+/// How much longer it waits at each further attempt.
 const ROUND: Duration = Duration::from_millis(5);
 
 /// A record to be pushed.
@@ -31,19 +31,19 @@ pub struct Pushed {
     pub maker: Maker,
 }
 
-/// Another result of a key, which was there first.
+/// A different result of a key, which was there first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Twin {
     /// The completion that this push entered.
     pub ours: Completion,
-    /// The one before it.
+    /// The earlier one.
     pub theirs: Completion,
 }
 
 /// What a push did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
-    /// Records that were complete there already.
+    /// Records that were already complete.
     pub known: u64,
     /// Records completed by this push.
     pub completed: u64,
@@ -51,9 +51,9 @@ pub struct PushReport {
     pub objects: u64,
     /// Bytes uploaded.
     pub bytes: u64,
-    /// Objects whose bytes were not those their names say, and that were replaced.
+    /// Objects whose bytes did not match their names, and that were replaced.
     pub replaced: Vec<Digest>,
-    /// Keys that had another result: both are kept.
+    /// Keys that had a different result. Both are kept.
     pub twins: Vec<Twin>,
 }
 
@@ -67,11 +67,11 @@ struct Push<'a> {
 }
 
 impl Remote {
-    /// Uploads records with all that they refer to, and completes them. What is there is not uploaded again; with
-    /// `verify`, it is read and replaced if it is damaged. A push that was cut short goes on where it was.
+    /// Uploads records with everything that they refer to, and completes them. Existing objects are not uploaded again;
+    /// with `verify`, they are read, and replaced if damaged. An interrupted push continues where it was.
     ///
     /// # Errors
-    /// If something is missing or damaged here, or the shared store refuses. What was completed stays.
+    /// If something is missing or damaged here, or the shared store refuses. Completed records stay.
     pub fn push(
         &self,
         local: &Store,
@@ -108,7 +108,7 @@ impl Push<'_> {
         for group in records.chunks(GROUP) {
             let mut looked = self.remote.look_at_collections()?;
             if looked != last {
-                // What was there before this collection began may be condemned since.
+                // Objects that existed before this collection began may have been condemned since.
                 sent.clear();
             }
             self.group(group, &mut sent)?;
@@ -117,7 +117,7 @@ impl Push<'_> {
                 if last == looked {
                     break;
                 }
-                // A collection began after the last look: what it condemned of the group is saved, or put again.
+                // A collection began after the last look. What it condemned of the group is saved, or put again.
                 sent.clear();
                 self.save(group, looked)?;
                 looked = last;
@@ -126,7 +126,7 @@ impl Push<'_> {
         self.remote.backend.settle()
     }
 
-    /// Uploads and completes those of a group that are open.
+    /// Uploads and completes the open records of a group.
     fn group(&self, group: &[Pushed], sent: &mut BTreeSet<Digest>) -> Result<(), RemoteError> {
         let jobs = self.remote.jobs;
         let open = each(jobs, group, |pushed| self.is_open(pushed))?;
@@ -152,14 +152,14 @@ impl Push<'_> {
         each(jobs, &fresh, |digest| self.upload(digest))?;
         let records: Vec<Digest> = records.into_iter().collect();
         each(jobs, &records, |digest| self.upload(digest))?;
-        // A completion must not outlive what it speaks of.
+        // A completion must not outlive the objects that it names.
         self.remote.backend.settle()?;
         sent.extend(objects);
         each(jobs, &open, |pushed| self.complete(pushed, true))?;
         Ok(())
     }
 
-    /// Saves what collections after this one condemned of a group that is complete, and puts what they removed again.
+    /// Saves a complete group from collections after this one, and puts again what they removed.
     fn save(&self, group: &[Pushed], number: u32) -> Result<(), RemoteError> {
         let doubtful: BTreeSet<Digest> = group
             .iter()
@@ -176,7 +176,7 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Returns whether a record is not complete there, or everything is to be verified.
+    /// Returns whether a record is not complete in the shared store, or everything must be verified.
     fn is_open(&self, pushed: &Pushed) -> Result<bool, RemoteError> {
         self.watch.go_on()?;
         let commit = &pushed.view.commit;
@@ -209,8 +209,8 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Enters the completion under the first number that is free, unless the result stands. Whoever has the number before
-    /// is told of. `counted` says whether the result is to be counted: it was not yet.
+    /// Enters the completion under the first free number, unless the result stands. Reports an earlier result of the
+    /// key. `counted` says whether this result still has to be counted.
     fn complete(&self, pushed: &Pushed, counted: bool) -> Result<(), RemoteError> {
         let ours = Completion::of(&pushed.view.commit, pushed.maker.clone());
         for round in 0..MOST_ROUNDS {
@@ -229,7 +229,7 @@ impl Push<'_> {
                 .backend
                 .put_new(&cell(&ours.key, number), &ours.to_bytes())?
             {
-                // Somebody else took the number since it was looked at. A place may need a moment to show it.
+                // Another process took the number in the meantime. The place may need a moment to show it.
                 std::thread::sleep(ROUND * round);
                 continue;
             }

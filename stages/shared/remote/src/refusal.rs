@@ -1,4 +1,4 @@
-//! What a bucket's server says, in words for people: what happened, and what to do. Nothing here repeats a secret.
+//! Explains a bucket server's errors to people: what happened, and what to do. The text never repeats a secret.
 
 use std::error::Error as _;
 
@@ -9,21 +9,21 @@ use crate::error::{RemoteError, masked};
 use crate::place::{Bucket, Provider};
 use crate::profile;
 
-/// The server of a bucket, as messages name it.
+/// A bucket's server, as messages name it.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// The shared store's address, as the user wrote it.
     pub(crate) url: String,
     provider: Provider,
     bucket: String,
-    /// Where requests go, if the environment says so.
+    /// The address for requests, if the environment sets it.
     endpoint: Option<String>,
 }
 
-/// The longest text of a server that is repeated, in characters.
+/// The longest server text that is repeated, in characters.
 const LONGEST: usize = 200;
 
-/// Answers of servers by their codes. The first row that fits decides.
+/// The meanings of servers' codes. The first row that matches decides.
 const CODES: [(&[&str], Meaning); 8] = [
     (
         &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"],
@@ -94,7 +94,7 @@ enum Meaning {
 impl Server {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the address of the server comes from the environment, as for other clients of buckets"
+        reason = "the environment sets the server's address, as for other clients of buckets"
     )]
     pub(crate) fn of(url: &str, bucket: &Bucket) -> Self {
         let names: &[&str] = match bucket.provider {
@@ -115,10 +115,10 @@ impl Server {
         }
     }
 
-    /// Checks what the environment says of the server: plain HTTP leaves this machine only if the user wants it.
+    /// Checks the server's address in the environment. Plain HTTP to other machines needs the user's consent.
     #[expect(
         clippy::disallowed_methods,
-        reason = "the user's consent to plain HTTP is a variable, as for other clients of buckets"
+        reason = "a variable gives the user's consent to plain HTTP, as for other clients of buckets"
     )]
     pub(crate) fn check(&self) -> Result<(), RemoteError> {
         let Some(endpoint) = &self.endpoint else {
@@ -161,10 +161,10 @@ impl Server {
         }
     }
 
-    /// Returns whether an error says only that there is nothing under a name.
+    /// Returns `Ok` if an error only means that a name is free.
     ///
     /// # Errors
-    /// If it says more than that.
+    /// If it means more than that.
     pub(crate) fn absent_or_refused(&self, error: &Error) -> Result<(), RemoteError> {
         let absent = matches!(error, Error::NotFound { .. });
         match absent && meaning(error, &chain(error)) != Meaning::NoBucket {
@@ -245,7 +245,7 @@ impl Server {
     }
 }
 
-/// Says where credentials come from.
+/// Describes where credentials come from.
 fn credentials(provider: Provider) -> &'static str {
     match provider {
         Provider::S3 => {
@@ -273,7 +273,7 @@ fn chain(error: &Error) -> Vec<String> {
     texts
 }
 
-/// Returns the failure of a connection in an error, if there was one.
+/// Returns the connection failure within an error, if any.
 fn failed_connection(error: &Error) -> Option<String> {
     let mut cause = error.source();
     let mut failed = false;
@@ -286,7 +286,7 @@ fn failed_connection(error: &Error) -> Option<String> {
     last.filter(|_| failed)
 }
 
-/// Tells whether a connection ended before the answer came, so that nobody knows whether the request was executed.
+/// Returns whether a connection ended before the answer came. It is then unknown whether the request was executed.
 pub(crate) fn was_cut(error: &Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -303,7 +303,7 @@ pub(crate) fn was_cut(error: &Error) -> bool {
 
 fn meaning(error: &Error, chain: &[String]) -> Meaning {
     let whole = &chain[0];
-    // Where nothing else gives credentials, the client asks the machine's own service for them.
+    // If nothing else provides credentials, the client requests them from the machine's own service.
     let asked_the_machine = [
         "169.254.16",
         "169.254.170",
@@ -320,7 +320,7 @@ fn meaning(error: &Error, chain: &[String]) -> Meaning {
         return Meaning::Unreachable;
     }
     let code = element(whole, "Code");
-    // Without a document, the words of the answer are all there is; the name of an object must not be taken for them.
+    // Without a document, only the words of the answer are left. The name of an object must not be mistaken for them.
     let words = code.clone().unwrap_or_else(|| after_status(whole));
     let message = element(whole, "Message").unwrap_or_default();
     let fits = |sign: &&str| words.contains(*sign) || message.contains(*sign);
@@ -335,7 +335,7 @@ fn meaning(error: &Error, chain: &[String]) -> Meaning {
     }
 }
 
-/// Returns what an answer says from its status on.
+/// Returns an answer's text from its status on.
 fn after_status(text: &str) -> String {
     let start = ["status code: ", "error response: ", "Received redirect"]
         .iter()
@@ -350,8 +350,8 @@ fn element(text: &str, name: &str) -> Option<String> {
     Some(inner.trim().to_owned())
 }
 
-/// Returns what the server said, short and on one line. Of its document only the code and the message: the rest may
-/// repeat keys and signatures.
+/// Returns the server's message, short and on one line. Of its document only the code and the message are used, because
+/// the rest may repeat keys and signatures.
 fn said(error: &Error, chain: &[String]) -> String {
     let whole = &chain[0];
     let text = match (element(whole, "Code"), element(whole, "Message")) {
@@ -360,7 +360,7 @@ fn said(error: &Error, chain: &[String]) -> String {
         _ => match failed_connection(error) {
             Some(failed) => failed,
             None => match after_status(whole) {
-                // Whatever follows the status may be any document.
+                // An arbitrary document may follow the status.
                 answer if !answer.is_empty() => {
                     answer.lines().next().unwrap_or_default().to_owned()
                 }
@@ -377,7 +377,7 @@ fn said(error: &Error, chain: &[String]) -> String {
     }
 }
 
-/// Replaces the values of variables whose names say that they are secrets.
+/// Replaces the values of variables whose names mark them as secrets.
 #[expect(
     clippy::disallowed_methods,
     reason = "the values of secret variables must not be repeated"

@@ -1,4 +1,4 @@
-//! What everybody who shares a store needs of it: a document for each lock whose results somebody pushed.
+//! What the users of a shared store need from it: a document for each lock whose results were pushed.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use crate::{Remote, side_by_side::each};
 /// The version of the document.
 const FORMAT: u32 = 1;
 
-/// Digits of the name of a root.
+/// The number of digits in the name of a root.
 const DIGITS: usize = 32;
 
-/// The records that a lock named when its results were pushed last.
+/// The records that a lock named when its results were last pushed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Root {
     format: u32,
-    /// What tells it from other roots: digits that follow from the host, who pushed, and where the lock lies.
+    /// The digits that identify the root: derived from the host, the maker, and the path of the lock.
     #[serde(skip)]
     pub name: String,
     /// The experiment.
@@ -33,7 +33,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// Describes a lock at a place of a host.
+    /// Describes a lock at a path on a host.
     pub(crate) fn new(
         place: &std::path::Path,
         experiment: &str,
@@ -54,7 +54,7 @@ impl Root {
 }
 
 impl Remote {
-    /// Registers what a lock names. It replaces what the same lock named before.
+    /// Registers the records of a lock. This replaces the lock's earlier root.
     pub(crate) fn register(&self, root: &Root) -> Result<(), RemoteError> {
         let name = format!("roots/{}", root.name);
         self.backend.put_over(&name, &bytes_of(root))?;
@@ -64,10 +64,10 @@ impl Remote {
     /// Returns the registered roots.
     ///
     /// # Errors
-    /// If one cannot be read: nobody knows then what it needs.
+    /// If one cannot be read, because its needs are then unknown.
     pub fn roots(&self) -> Result<Vec<Root>, RemoteError> {
         let mut names = self.backend.list("roots")?;
-        // What begins with a dot is being written.
+        // Names with a leading dot are still being written.
         names.retain(|name| !name.starts_with('.'));
         let roots = each(self.jobs, &names, |name| {
             let at = format!("roots/{name}");

@@ -1,12 +1,12 @@
-//! Work on several threads, a bounded number at a time.
+//! Work on several threads, with a bounded number at a time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::error::RemoteError;
 
-/// Does the work for every item, at most `jobs` at a time; returns the results in the order of the items. After the first
-/// error no further work begins.
+/// Processes every item, at most `jobs` at a time; returns the results in the order of the items. After the first
+/// error, no further item is started.
 pub(crate) fn each<T: Sync, R: Send>(
     jobs: usize,
     items: &[T],

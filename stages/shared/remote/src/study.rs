@@ -1,4 +1,4 @@
-//! What a study wants of a shared store: results before it measures, and a place for what it measured.
+//! A study's use of a shared store: it downloads results before it measures, and uploads its own.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use crate::condemned::told_now;
 use crate::roots::Root;
 use crate::{Completion, PullReport, PushReport, Pushed, Remote, RemoteError, Watch};
 
-/// Returns who runs this process: the name that they chose, else their login and the machine's name. Only a chosen name
-/// gets into records; the other serves the shared store.
+/// Returns the person who runs this process: the name that they chose, otherwise their login and the machine's name.
+/// Only a chosen name gets into records. The other one is for the shared store.
 #[expect(
     clippy::disallowed_methods,
-    reason = "whoever shares results is told apart by login and machine"
+    reason = "login and machine distinguish the people who share results"
 )]
 pub fn identity(chosen: Option<&str>) -> Maker {
     let node = rustix::system::uname()
@@ -40,7 +40,7 @@ pub fn identity(chosen: Option<&str>) -> Maker {
     }
 }
 
-/// A study about to be planned.
+/// A study that will be planned.
 #[derive(Clone, Copy)]
 pub struct Study<'a> {
     /// The experiment.
@@ -49,13 +49,13 @@ pub struct Study<'a> {
     pub registry: &'a Registry,
     /// The local store.
     pub store: &'a Store,
-    /// What is to be planned.
+    /// The extent of the plan.
     pub options: &'a PlanOptions,
-    /// Records that jobs of this study left, and that the run is about to take in: nobody's to offer.
+    /// Records that jobs of this study left, and that the run will take in. They are not offered as another's results.
     pub left: &'a BTreeSet<Digest>,
 }
 
-/// What a study got before it measured.
+/// What a study downloaded before it measured.
 #[derive(Debug, Default)]
 pub struct Fetched {
     /// Records entered into the local index.
@@ -64,9 +64,9 @@ pub struct Fetched {
     pub objects: u64,
     /// Bytes downloaded.
     pub bytes: u64,
-    /// What others measured and the policy leaves out: a sentence for each stage.
+    /// Other people's results that the policy excludes: a sentence for each stage.
     pub offers: Vec<String>,
-    /// Records that are not whole in the shared store, with the reason.
+    /// Incomplete records in the shared store, with the reason.
     pub broken: Vec<(Digest, RemoteError)>,
 }
 
@@ -80,8 +80,9 @@ impl Fetched {
 }
 
 impl Remote {
-    /// Downloads what a study can use: what its lock names, then, stage after stage, results under the keys of the cells
-    /// that would execute. Of measurements and launches, only those that `me` made or that the policy permits.
+    /// Downloads what a study can use: first the records that its lock names; then, stage by stage, results for the
+    /// keys of the cells that would execute. Of measurements and launches, only those that `me` made or the policy
+    /// permits.
     ///
     /// # Errors
     /// If the study cannot be planned or the shared store cannot be read.
@@ -127,8 +128,8 @@ impl Remote {
         Ok(fetched)
     }
 
-    /// Returns the records that may be used for these cells, and notes who made those that may not. Those that are left
-    /// to be taken in are neither.
+    /// Returns the records that may be used for these cells, and notes the makers of those that may not. Records left
+    /// by jobs are ignored.
     fn chosen(
         &self,
         (cells, left): (&[Wanted], &BTreeSet<Digest>),
@@ -179,7 +180,7 @@ impl Remote {
     }
 }
 
-/// Downloads those of these records that are not whole here.
+/// Downloads those of these records that are not complete here.
 ///
 /// # Errors
 /// As [`Remote::pull`].
@@ -201,7 +202,7 @@ pub fn pull_records(
     }
 }
 
-/// Uploads records that `maker` made, with all that they refer to.
+/// Uploads records that `maker` made, with everything that they refer to.
 ///
 /// # Errors
 /// As [`Remote::push`].
@@ -226,9 +227,9 @@ pub fn push_records(
     remote.push(store, &pushed, false, watch)
 }
 
-/// Uploads the results that locks name, those of earlier executions too, and registers what they name, so that no
-/// collection of the shared store removes it. Also returns how many results in use are not whole in the local store and
-/// were not uploaded. A lock comes with the place where it lies.
+/// Uploads the results that locks name, including those of earlier executions. Also registers them, so that no
+/// collection of the shared store removes them. Returns how many results in use are incomplete in the local store and
+/// were not uploaded, too. Each lock comes with its path.
 ///
 /// # Errors
 /// As [`Remote::push`].
@@ -274,7 +275,7 @@ pub fn push_locks(
     Ok((remote.push(store, &pushed, verify, watch)?, left_out))
 }
 
-/// Describes what a lock needs of a shared store.
+/// Describes what a lock needs from a shared store.
 fn root_of(place: &Path, lock: &Lock, me: &Maker) -> Root {
     let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
     let maker = Maker {

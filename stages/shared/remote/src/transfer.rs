@@ -1,4 +1,4 @@
-//! One object from store to store, hashed on the way.
+//! Moves one object between stores, hashed on the way.
 
 use std::io::Write;
 
@@ -7,23 +7,23 @@ use artifacts::{Digest, Hasher, Store, StoreError};
 use crate::error::RemoteError;
 use crate::{Remote, Watch};
 
-/// What became of an object that was to be uploaded.
+/// The result of uploading an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// It was there.
+    /// It existed already.
     Was,
-    /// It was uploaded: bytes.
+    /// It was uploaded: its bytes.
     Bytes(u64),
-    /// It was there with other bytes, and was replaced: bytes.
+    /// It existed with different bytes, and was replaced: its bytes.
     Replaced(u64),
 }
 
-/// Up to this size (bytes) an object is held in memory; a larger one goes through a file.
+/// Objects up to this size (bytes) are held in memory; larger ones go through a file.
 const SMALL: usize = 8 << 20;
 
 impl Remote {
-    /// Uploads an object of the local store unless it is there, and keeps it from collections. With `verify`, one that is
-    /// there is read and compared.
+    /// Uploads an object of the local store unless it exists there, and saves it from collections. With `verify`, an
+    /// existing object is read and compared.
     pub(crate) fn send(
         &self,
         local: &Store,
@@ -37,7 +37,7 @@ impl Remote {
         if there == Some(size) && (!verify || self.is_sound(&name, digest)?) {
             return Ok(Sent::Was);
         }
-        // What is damaged here must not become what others rely on.
+        // Others must not come to rely on an object that is damaged here.
         if Digest::of_file(&local.path(digest))
             .map_err(|e| StoreError::Io(local.path(digest), e))?
             != *digest
@@ -51,7 +51,7 @@ impl Remote {
         })
     }
 
-    /// Returns whether the bytes of an object there have its digest.
+    /// Returns whether the bytes of an object in the shared store have its digest.
     fn is_sound(&self, name: &str, digest: &Digest) -> Result<bool, RemoteError> {
         let mut hasher = Hasher::default();
         let there = self.backend.read(name, &mut |bytes| {

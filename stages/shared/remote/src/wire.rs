@@ -1,9 +1,9 @@
-//! A shared store behind a connection: a machine that cannot reach it asks whoever can.
+//! A shared store behind a connection: a machine that cannot reach the store asks one that can.
 //!
 //! # On the connection
 //!
-//! The asker writes a line of JSON, and after it the bytes that the line announces. The keeper answers one question
-//! after the other, likewise. Between answers it writes `.` as a sign of life, or `!` to ask the other side to stop.
+//! The asker writes a line of JSON, followed by the bytes that the line announces. The keeper answers each question in
+//! turn, in the same form. Between answers it writes `.` as a sign of life, or `!` to request that the other side stop.
 
 use std::fmt;
 use std::fs::File;
@@ -20,22 +20,22 @@ use crate::backend::{Backend, Sink};
 use crate::error::RemoteError;
 use crate::{JOBS, Remote};
 
-/// What the keeper writes as a sign of life.
+/// The keeper's sign of life.
 pub const BEAT: u8 = b'.';
 
-/// What the keeper writes to have the other side stop.
+/// The keeper's request that the other side stop.
 pub const STOP: u8 = b'!';
 
-/// Bytes that go through at once.
+/// The number of bytes passed on at once.
 const PIECE: usize = 1 << 18;
 
-/// Bytes that a line may have.
+/// The most bytes of a line.
 const MOST_LINE: u64 = 1 << 16;
 
-/// How often a waiting asker looks whether the connection was given up.
+/// How often a waiting asker checks whether the connection was given up.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What the other side is asked.
+/// A question to the other side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "kebab-case")]
 enum Ask {
@@ -57,13 +57,13 @@ enum Ask {
         folder: String,
     },
     Settle,
-    /// Not about the store: what the asker does now.
+    /// Not about the store: the asker's present activity.
     Tell {
         what: String,
     },
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Answer {
@@ -72,7 +72,7 @@ enum Answer {
     Free,
     Size(u64),
     Names(Vec<String>),
-    /// As many bytes follow.
+    /// This many bytes follow.
     Bytes(u64),
     Refused(String),
 }
@@ -82,15 +82,15 @@ enum Answer {
 pub enum Heard {
     /// A sign of life.
     Life,
-    /// It is to stop.
+    /// A request to stop.
     Stop,
     /// The connection has ended.
     End,
 }
 
-/// Where a keeper writes: signs of life come between whole answers.
+/// A keeper's output, where signs of life appear only between complete answers.
 pub trait Outlet {
-    /// Has something written that nothing else may come between.
+    /// Writes a unit that nothing else may interrupt.
     ///
     /// # Errors
     /// If the connection has ended.
@@ -123,8 +123,8 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// Begins to ask over a connection. `hear` is told from another thread what comes unasked; `given_up` makes
-    /// everyone who waits for an answer stop waiting.
+    /// Starts to ask over a connection. Another thread passes unrequested signs to `hear`. `given_up` ends all waiting
+    /// for answers.
     pub fn new(
         url: &str,
         from: impl Read + Send + 'static,
@@ -133,11 +133,11 @@ impl Wire {
         hear: impl Fn(Heard) + Send + 'static,
     ) -> Arc<Self> {
         let (sender, answers) = sync_channel(4);
-        // Without the thread no answer comes, and every question fails.
+        // Without the thread there are no answers, and every question fails.
         let _started = std::thread::Builder::new()
             .name("wire".to_owned())
             .spawn(move || {
-                // However it ends, the connection is over.
+                // Whatever the reason, the connection is over.
                 let _cut = listen(BufReader::with_capacity(PIECE, from), &sender, &hear);
                 hear(Heard::End);
             });
@@ -151,7 +151,7 @@ impl Wire {
         })
     }
 
-    /// Tells the other side what is going on here.
+    /// Reports this side's activity to the other side.
     ///
     /// # Errors
     /// If the connection has ended.
@@ -190,7 +190,7 @@ impl Wire {
             Piece::Bytes(_) => return Err(self.failed("an answer begins with bytes")),
         };
         if let Answer::Bytes(mut left) = answer {
-            // All of them are read, whatever becomes of them: the next answer comes behind.
+            // All bytes must be read even after an error, because the next answer follows them.
             let mut kept = Ok(());
             while left > 0 {
                 let Piece::Bytes(bytes) = self.next(&exchange.answers)? else {
@@ -220,7 +220,7 @@ impl Wire {
     }
 }
 
-/// Passes on what comes in, until it ends.
+/// Passes on everything that arrives, until the connection ends.
 fn listen(
     mut from: impl BufRead,
     answers: &SyncSender<Piece>,
@@ -266,7 +266,7 @@ fn listen(
 
 fn line_of(from: &mut impl BufRead) -> io::Result<String> {
     let mut line = String::new();
-    // A list of names may be long; nothing else is.
+    // Only a list of names may be this long.
     from.take(MOST_LINE << 12).read_line(&mut line)?;
     match line.ends_with('\n') {
         true => Ok(line),
@@ -356,10 +356,10 @@ impl Remote {
         }
     }
 
-    /// Answers what the other side of a connection asks, until it ends. `tell` hears what the other side does.
+    /// Answers the other side's questions until the connection ends. `tell` receives reports about its activity.
     ///
     /// # Errors
-    /// If the connection breaks. What this store refuses is an answer.
+    /// If the connection breaks. A refusal of this store is an answer.
     pub fn keep(&self, from: impl Read, to: &dyn Outlet, tell: &dyn Fn(&str)) -> io::Result<()> {
         let mut from = BufReader::with_capacity(PIECE, from);
         loop {
@@ -389,7 +389,7 @@ impl Remote {
         body: &mut File,
         tell: &dyn Fn(&str),
     ) -> io::Result<Result<Answer, RemoteError>> {
-        // What is announced is read, whatever becomes of it: the next question comes behind.
+        // Announced bytes must be read even after an error, because the next question follows them.
         let mut small = Vec::new();
         if let Ask::PutNew { bytes, .. } = ask {
             from.take(*bytes).read_to_end(&mut small)?;
@@ -441,7 +441,7 @@ impl Remote {
     }
 }
 
-/// Looks whether a name is one of ours: a folder's segments go through as they are.
+/// Checks that a name is one of ours. A folder would take its segments as they are.
 fn checked(url: &str, name: &str) -> Result<(), RemoteError> {
     let sound = |s: &str| !s.is_empty() && s != "." && s != ".." && !s.contains(['\\', '\0']);
     let first = name.split('/').next().unwrap_or_default();
@@ -474,7 +474,7 @@ mod tests {
     }
 
     impl Keeper {
-        /// Ends the connection, and returns what the keeper was told.
+        /// Ends the connection, and returns the reports that the keeper received.
         fn end(self) -> Vec<String> {
             let both = std::net::Shutdown::Both;
             self.connection.shutdown(both).expect("it is open");
@@ -482,7 +482,7 @@ mod tests {
         }
     }
 
-    /// A store in a folder, and the same one behind a connection.
+    /// Returns a store in a folder, and the same store behind a connection.
     fn behind(folder: &Path) -> (Remote, Keeper) {
         let url = folder.to_str().expect("a plain path").to_owned();
         let (theirs, ours) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -554,7 +554,7 @@ mod tests {
         let from = theirs.try_clone().expect("a clone");
         let (sender, heard) = std::sync::mpsc::channel();
         let wire = Wire::new("x", from, theirs, Arc::default(), move |what| {
-            // The test may have seen enough.
+            // The test may have ended already.
             let _unheard = sender.send(what);
         });
         (&ours).write_all(b".!").expect("written");

@@ -1,4 +1,5 @@
-//! Two local stores and a shared one in a folder: what is pushed is pulled whole, whatever goes wrong on the way.
+//! Two local stores and a shared one in a folder: everything pushed is pulled completely, whatever goes wrong on the
+//! way.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +10,7 @@ use artifacts::{ActionKey, Commit, Digest, Maker, RecordView, Store, StoreError}
 use remote::{Progress, PullReport, PushReport, Pushed, Remote, RemoteError, Watch};
 use tempfile::TempDir;
 
-/// A local store in a folder of its own.
+/// A local store in a separate folder.
 struct Local {
     store: Store,
     _folder: TempDir,
@@ -23,7 +24,7 @@ fn local() -> Local {
     }
 }
 
-/// A record of these tests: the key, then the objects, a line each.
+/// A record of these tests: one line for the key, then one for each object.
 fn record(store: &Store, key: &str, objects: &[&str]) -> Digest {
     let mut text = format!("record {key}\n");
     for object in objects {
@@ -119,7 +120,7 @@ fn pull(url: &Path, store: &Store, records: &[Digest]) -> PullReport {
         .unwrap()
 }
 
-/// Returns where an object lies in the shared store.
+/// Returns the path of an object in the shared store.
 fn place(url: &Path, bytes: &str) -> PathBuf {
     let hex = Digest::of(bytes.as_bytes()).hex();
     url.join("objects").join(&hex[..2]).join(&hex[2..])
@@ -179,7 +180,7 @@ fn two_writers_of_one_cell_are_both_kept_and_the_second_is_told() {
     assert_eq!(results(shared.path(), "a"), [first, second]);
 }
 
-/// Returns the records of the completions of a key, in the order in which they were entered.
+/// Returns the records of a key's completions, in the order of their entry.
 fn results(url: &Path, key: &str) -> Vec<Digest> {
     let remote = Remote::open(url.to_str().unwrap()).unwrap();
     let watch = Watch {
@@ -249,7 +250,7 @@ fn a_record_of_which_an_object_is_damaged_or_missing_is_left_out_and_named() {
     assert!(!theirs.store.contains(&Digest::of(b"damaged")));
     assert_eq!(theirs.store.record_for(&key_of("a")).unwrap(), None);
 
-    // The size is right, so that only reading finds it.
+    // The size is right, so only reading can find the damage.
     let report = push_as(shared.path(), &ours.store, &all, "ada", true).unwrap();
     assert_eq!(
         (report.replaced, report.objects),
@@ -304,7 +305,7 @@ fn a_push_that_was_cut_short_goes_on_where_it_was() {
     let (cancelled, bytes, told) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let listener = |progress: Progress| {
         bytes.fetch_max(progress.bytes, Ordering::Relaxed);
-        // A group has 128 objects and 64 completions: this is among the objects of the second.
+        // A group has 128 objects and 64 completions, so this is among the objects of the second group.
         if told.fetch_add(1, Ordering::Relaxed) == 250 {
             cancelled.store(true, Ordering::Relaxed);
         }

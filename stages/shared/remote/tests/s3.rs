@@ -1,5 +1,5 @@
-//! A shared store in a bucket of a real S3 server, which `tests/s3/run` starts: it sets
-//! `AWS_ENDPOINT_URL` and the credentials.
+//! A shared store in a bucket of a real S3 server. `tests/s3/run` starts the server, and sets `AWS_ENDPOINT_URL` and
+//! the credentials.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use remote::{
     CollectMode, CollectOptions, Collected, PullReport, PushReport, Pushed, Remote, Watch,
 };
 
-/// Objects of 3 MiB that are more than the small server keeps.
+/// The number of 3 MiB objects that exceeds the small server's capacity.
 const MOST_ROOM: usize = 64;
 const NEEDS: &str = "needs a server: tests/s3/run";
 static GO_ON: AtomicBool = AtomicBool::new(false);
@@ -69,7 +69,7 @@ fn view(digest: &Digest, bytes: &[u8]) -> Option<RecordView> {
     })
 }
 
-/// Returns a prefix of the bucket for one test: what an earlier run left is not looked at.
+/// Returns a prefix of the bucket for one test, so that objects of an earlier run are ignored.
 fn place(test: &str) -> String {
     format!("s3://lab/{}-{test}", std::process::id())
 }
@@ -182,7 +182,7 @@ fn a_server_without_room_is_said_and_what_was_completed_stays() {
     let ((_a, ours), (_b, theirs), url) = (local(), local(), place("room"));
     let small = record(&ours, "small", &["a little".into()]);
     push(&url, &ours, &[small]);
-    // What the server has room for, several times over, and bytes that do not compress.
+    // Several times the server's capacity, in bytes that do not compress.
     let mut state = 7_u64;
     let mut noise = || {
         let next = || {
@@ -246,7 +246,7 @@ fn writers_and_collectors_at_once_lose_nothing_that_is_complete() {
                 for _ in 0..6 {
                     match collect() {
                         Ok(_) => {}
-                        // What a writer is about to put again; with a true grace, that cannot be seen.
+                        // Something that a writer is about to put again. With a real grace, this cannot be seen.
                         Err(error) => assert!(
                             error.is_damage() || error.to_string().contains("lease"),
                             "{error}"
@@ -256,7 +256,7 @@ fn writers_and_collectors_at_once_lose_nothing_that_is_complete() {
             });
         }
     });
-    // No root names anything: whatever is still complete must be whole.
+    // No root names anything, but every complete result must be whole.
     let remote = Remote::open(&url).unwrap();
     let keys: Vec<ActionKey> = (0..24)
         .map(|n| ActionKey(Digest::of(format!("key {n}").as_bytes())))
