@@ -1,4 +1,4 @@
-//! The conditions of the sides of a comparison against each other.
+//! Compares the measuring conditions of the sides of a comparison.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use statistics::{Sample, holm, student_two_sided};
 
 use crate::sampled::{CONDITIONS, Condition, Conditions};
 
-/// One cell: whose side it was measured for, and in which unit of replication.
+/// One cell: its side and its unit of replication.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The side's label.
     pub side: String,
-    /// The label of the unit, such as the block; equal for all cells where there are no units.
+    /// The label of the unit, such as the block; equal for all cells if there are no units.
     pub unit: String,
-    /// What was sampled beside it.
+    /// The conditions sampled during the cell.
     pub conditions: Conditions,
 }
 
-/// One condition on two sides.
+/// One condition compared between two sides.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// The first side.
@@ -25,14 +25,13 @@ pub struct Compared {
     /// The second side.
     pub b: String,
     condition: &'static Condition,
-    /// The mean of the first side over the units that have both, in the unit of the condition.
+    /// The mean of the first side over the units that have both sides, in the unit of the condition.
     pub mean_a: f64,
-    /// The same of the second side.
+    /// The same for the second side.
     pub mean_b: f64,
-    /// The p value over units, Holm-adjusted over all that was compared; `None` with fewer than three
-    /// units.
+    /// The p value over units, Holm-adjusted over all comparisons; `None` with fewer than three units.
     pub p: Option<f64>,
-    /// Whether the sides were measured under other conditions.
+    /// Whether the conditions of the sides differ.
     pub differs: bool,
 }
 
@@ -42,7 +41,7 @@ impl Compared {
         self.condition.name
     }
 
-    /// Says what differs and by how much.
+    /// Describes what differs and by how much.
     pub fn text(&self) -> String {
         let p = self.p.map_or(String::new(), |p| format!("; p {}", show(p)));
         format!(
@@ -70,21 +69,21 @@ fn show(value: f64) -> String {
     }
 }
 
-/// The chance of any false alarm in one call of [`compared`], where nothing else is declared.
+/// The default chance of any false alarm in one call of [`compared`].
 pub const ALPHA: f64 = 0.05;
 
-/// From how many units on a test is worth its name.
+/// The smallest number of units for a test.
 const UNITS: usize = 3;
 
-/// Without a test the sides must differ by so many times what matters.
+/// Without a test, the sides must differ by this multiple of the bound.
 const UNTESTED: f64 = 2.0;
 
-/// Compares every condition between every two sides, but for the conditions that may differ: paired within
-/// units, or unit by unit as independent values where the sides have no unit in common, as two studies or
-/// systems on machines of their own have none. The sides differ in a condition if their means are further
-/// apart than matters and the t test over units (paired, else Welch's), Holm-adjusted over all conditions and
-/// pairs of sides, is at most `alpha`; with fewer than three units, if they are apart by twice what matters.
-/// What was not sampled on both sides, or on both sides of a unit, is not compared.
+/// Compares every condition between every two sides, except for the conditions that may differ. Values are paired
+/// within units. If the sides have no unit in common, as with two studies or with systems on their own machines, the
+/// units count as independent values. The sides differ in a condition if their means are further apart than its bound
+/// and the t test over units (paired, or Welch's), Holm-adjusted over all conditions and pairs of sides, gives at most
+/// `alpha`. With fewer than three units, they differ if they are apart by twice the bound. A condition that was not
+/// sampled on both sides, or on both sides of a unit, is not compared.
 pub fn compared(cells: &[Measured], alpha: f64, may_differ: &[String]) -> Vec<Compared> {
     // By side, then by unit.
     type Units<'a> = BTreeMap<&'a str, Vec<&'a Conditions>>;
@@ -146,14 +145,14 @@ fn mean(cells: &[&Conditions], condition: usize) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// A condition on two sides, before it is adjusted for the others.
+/// A condition compared between two sides, before adjustment for the others.
 struct Found {
     means: (f64, f64),
     /// `None` with fewer than three units.
     p: Option<f64>,
 }
 
-/// Compares the sides within units; `None` without any.
+/// Compares the sides within units; `None` without any unit.
 fn paired(pairs: &[(f64, f64)]) -> Option<Found> {
     let mean = |of: fn(&(f64, f64)) -> f64| Some(sample(pairs.iter().map(of))?.mean());
     let differences = sample(pairs.iter().map(|(x, y)| x - y))?;
@@ -168,7 +167,7 @@ fn paired(pairs: &[(f64, f64)]) -> Option<Found> {
     })
 }
 
-/// Compares sides without a unit in common; `None` if one has none.
+/// Compares sides without a common unit; `None` if one side has no units.
 fn independent(a: &[f64], b: &[f64]) -> Option<Found> {
     let (x, y) = (sample(a.iter().copied())?, sample(b.iter().copied())?);
     let variance = |s: &Sample| s.std().unwrap_or(0.0).powi(2) / s.len() as f64;
@@ -191,7 +190,7 @@ fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
 fn p_of(difference: f64, error: f64, df: f64) -> f64 {
     match (error > 0.0, difference != 0.0) {
         (true, _) => student_two_sided(difference / error, df),
-        // The same difference in every unit is not chance.
+        // An equal difference in every unit is not chance.
         (false, true) => 0.0,
         (false, false) => 1.0,
     }
@@ -204,7 +203,7 @@ mod tests {
     use super::*;
     use crate::Samples;
 
-    /// Cells of a machine that is so many °C warm, by side and unit.
+    /// Cells of a machine with these temperatures in °C, by side and unit.
     fn cells(temperatures: &[(&str, &str, f64)]) -> Vec<Measured> {
         let cell = |(side, unit, degrees): &(&str, &str, f64)| {
             let host = Table::new(vec![

@@ -1,5 +1,6 @@
-//! Were two sides of a comparison measured under the same conditions? The gate `balanced-conditions`
-//! asks it of a load stage, and every comparison of `analyze` of the cells it rests on: one answer.
+//! Were two sides of a comparison measured under the same conditions? The gate
+//! `balanced-conditions` checks this for a load stage, and every comparison of `analyze` for the
+//! cells behind it. Both use this one answer.
 
 mod balance;
 mod sampled;

@@ -1,24 +1,24 @@
-//! Under what conditions a cell was measured, as far as the cell itself did not make them.
+//! The conditions under which a cell was measured, as far as the cell itself did not cause them.
 //!
-//! A server that works harder heats its machine and fills its processors; that belongs to what is
-//! compared. So what the load makes is left out: of the processors, only the time that neither the
-//! server nor the client used; of frequencies and temperatures, only the sample taken before
-//! anything was sent. A GPU at its power limit is left out, too: the load brings it there.
+//! A server that works harder heats its machine and keeps its processors busy; that is part of what is compared. So the
+//! effects of the load are left out. For processors, only the time that neither the server nor the client used counts.
+//! For frequencies and temperatures, only the sample before the first request counts. A GPU at its power limit is also
+//! left out, because the load brings it there.
 
 use artifacts::Table;
 
-/// A condition of measuring.
+/// A measuring condition.
 #[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) name: &'static str,
-    /// What it is, with its unit.
+    /// The condition in words, with its unit.
     pub(crate) what: &'static str,
-    /// From what difference on it matters.
+    /// The difference above which it matters.
     pub(crate) bound: Bound,
     of: fn(&Samples<'_>) -> Option<f64>,
 }
 
-/// From what difference of two sides on a condition matters.
+/// The difference between two sides above which a condition matters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     /// A difference in the condition's unit.
@@ -28,7 +28,7 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    /// Returns by how many times two means differ more than is allowed; above 1 they do.
+    /// Returns the difference of two means relative to the bound; above 1, they differ.
     pub(crate) fn exceeded(self, a: f64, b: f64) -> f64 {
         let apart = (a - b).abs();
         match self {
@@ -106,8 +106,8 @@ pub(crate) const CONDITIONS: [Condition; 18] = [
         bound: Bound::Absolute(0.5),
         of: |s| s.mean(s.gpu?, "compute_processes"),
     },
-    // Of the server's machine, where it is another one. What the server itself uses there cannot be told
-    // from what others use, so their load is what ran before the first request.
+    // Conditions of the server's machine, if it is a different one. There, the server's own use cannot be separated
+    // from that of other programs, so the load is what ran before the first request.
     Condition {
         name: "server-threads",
         what: "threads that ran or waited on the server's machine before the load",
@@ -152,7 +152,7 @@ pub(crate) const CONDITIONS: [Condition; 18] = [
     },
 ];
 
-/// The conditions of one cell, in the order of [`names`]; `None` where nothing was sampled.
+/// The conditions of one cell, in the order of [`names`]; `None` for those that were not sampled.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions([Option<f64>; CONDITIONS.len()]);
 
@@ -167,28 +167,28 @@ pub fn names() -> Vec<&'static str> {
     CONDITIONS.iter().map(|c| c.name).collect()
 }
 
-/// What was sampled beside one cell.
+/// The tables sampled during one cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Samples<'a> {
     /// Its table `host_telemetry`.
     pub host: Option<&'a Table>,
-    /// Its table `server_host_telemetry`: of the server's machine, where it is another one.
+    /// Its table `server_host_telemetry`, for a server on a different machine.
     pub server_host: Option<&'a Table>,
     /// Its table `gpu_telemetry`.
     pub gpu: Option<&'a Table>,
     /// Its table `process_telemetry`.
     pub processes: Option<&'a Table>,
-    /// From when to when it was measured, ns; `None` if the cell does not say.
+    /// The start and end of the measurement, ns; `None` if the cell does not record them.
     pub window: Option<(i64, i64)>,
 }
 
 impl Samples<'_> {
-    /// Returns what the samples say.
+    /// Returns the conditions from the samples.
     pub fn conditions(&self) -> Conditions {
         Conditions(std::array::from_fn(|i| (CONDITIONS[i].of)(self)))
     }
 
-    /// Returns the measured phase; all time if it is not known.
+    /// Returns the measured phase, or all time if it is unknown.
     fn phase(&self) -> (i64, i64) {
         self.window.unwrap_or((i64::MIN, i64::MAX))
     }
@@ -196,7 +196,7 @@ impl Samples<'_> {
     /// Returns the values of a column with their times.
     fn values(table: &Table, column: &str) -> Option<Vec<(i64, f64)>> {
         let at = table.int("at_ns").ok()?;
-        // A column of integers reads as numbers, too.
+        // A column of integers also counts as numbers.
         let values = table.float(column).ok().or_else(|| {
             let whole = table.int(column).ok()?;
             Some(whole.into_iter().map(|v| v.map(|v| v as f64)).collect())
@@ -209,8 +209,8 @@ impl Samples<'_> {
         )
     }
 
-    /// Returns the mean over the measured phase; of a cell shorter than the interval of sampling,
-    /// over all samples.
+    /// Returns the mean over the measured phase. For a cell shorter than the sampling interval, it is the mean over all
+    /// samples.
     fn mean(&self, table: &Table, column: &str) -> Option<f64> {
         let all = Self::values(table, column)?;
         let (from, to) = self.phase();
@@ -235,13 +235,13 @@ impl Samples<'_> {
         Some(at_first.iter().sum::<f64>() / at_first.len() as f64)
     }
 
-    /// Returns by how much a counter rose, over all sources of the table.
+    /// Returns the rise of a counter over all sources of the table.
     fn rise(&self, table: &Table, column: &str) -> Option<f64> {
         let all = Self::values(table, column)?;
         let Ok(sources) = table.text("source") else {
             return Some(all.last()?.1 - all.first()?.1);
         };
-        // Every source counts for itself; a value that is null has none.
+        // Every source counts separately; null values are skipped.
         let known = table
             .float(column)
             .ok()
@@ -281,7 +281,7 @@ fn foreign_load(samples: &Samples<'_>) -> Option<f64> {
     Some((samples.mean(host, "cpu_busy")? - samples.own()? / processors).max(0.0))
 }
 
-/// What limits a GPU's clocks because the machine is hot or at fault.
+/// Reasons that limit a GPU's clocks because the machine is hot or faulty.
 const FAULTS: [&str; 4] = [
     "hardware-slowdown",
     "thermal",

@@ -1,4 +1,4 @@
-//! What the types cannot say about a definition: its parts must agree with one another.
+//! Checks that the types cannot express: the parts of a definition must agree with one another.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::package::Package;
 use crate::settings::SettingType;
 
 impl Engine {
-    /// Reads a definition, with all its inner contradictions.
+    /// Reads a definition and checks it for contradictions.
     ///
     /// # Errors
     /// The first wrong type or unknown key, or every contradiction.
@@ -37,7 +37,7 @@ impl Engine {
                 problems.push(at("default", format!("the default of `{name}` {phrase}")));
             }
             if self.is_worker() {
-                // It reads its settings itself.
+                // A worker reads its settings itself.
                 continue;
             }
             let boolean = setting.kind == SettingType::Boolean;
@@ -174,7 +174,8 @@ impl Engine {
         problems
     }
 
-    /// Problems of what a server tells, and of what is declared of one that runs already.
+    /// Returns the problems with the server's probes and with what is declared for one that already
+    /// runs.
     fn telling_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, probe) in &self.probe {
@@ -216,7 +217,7 @@ impl Engine {
         problems
     }
 
-    /// Returns whether it generates in the process of a load cell, without a server.
+    /// Returns whether it generates inside the process of a load cell, without a server.
     pub fn is_worker(&self) -> bool {
         matches!(
             self.launch.program,
@@ -271,7 +272,7 @@ impl Engine {
         let mut problems = Vec::new();
         let name = self.launch.api_key_env.as_ref();
         if name.is_some_and(|name| !ApiKey::is_variable(name)) {
-            // Not repeated: what is here by mistake is the key itself.
+            // The value is not repeated: it may be the key itself, pasted by mistake.
             let message = "`api-key-env` must be the name of an environment variable";
             problems.push(
                 Problem::at(&["launch", "api-key-env"], message)
@@ -306,7 +307,7 @@ impl Engine {
         problems
     }
 
-    /// What is wrong with servers that run already.
+    /// Returns the problems with servers that already run.
     fn running_problems(&self, urls: &[String]) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut add = |key, message| problems.push(in_launch(key, message));
@@ -345,7 +346,7 @@ impl Engine {
         problems
     }
 
-    /// What is wrong with a server that Benchtrail is to start.
+    /// Returns the problems with a server that Benchtrail starts.
     fn start_problems(&self) -> Vec<Problem> {
         let launch = &self.launch;
         let mut problems = Vec::new();
@@ -371,7 +372,7 @@ impl Engine {
             );
         }
         problems.extend(self.placeholder_problems());
-        // One that knows the model by its path only proves it with the first token.
+        // A server that knows the model only by its path proves it only with the first token.
         if self.endpoints.models.is_none() && !launch.named_as_given {
             problems.push(Problem::at(
                 &["endpoints", "models"],
@@ -422,7 +423,7 @@ fn in_launch(key: &str, message: &str) -> Problem {
 }
 
 impl Model {
-    /// Reads a definition, with all its inner contradictions.
+    /// Reads a definition and checks it for contradictions.
     ///
     /// # Errors
     /// The first wrong type or unknown key, or every contradiction.
@@ -472,7 +473,8 @@ fn package_problems(package: &Package) -> Vec<Problem> {
         );
         problems.push(Problem::at(&["packages"], message));
     }
-    // Name and version become a line of a requirements file: nothing else may slip into it.
+    // Name and version become a line of a requirements file, so they must not smuggle in anything
+    // more.
     let plain = |text: &str| {
         !text.is_empty()
             && text

@@ -1,4 +1,5 @@
-//! The launch command: an engine, its resolved settings and a few paths become arguments.
+//! Builds the launch command: turns an engine, its resolved settings and a few paths into
+//! arguments.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use pipeline::Json;
 use crate::engine::Engine;
 use crate::settings::SettingType;
 
-/// What the placeholders of a launch stand for.
+/// The values of the placeholders of a launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Paths {
     /// `{model}`: the path or id of the weights.
@@ -20,17 +21,17 @@ pub struct Paths {
     pub port: String,
     /// `{packages}`: the folder of the unpacked packages.
     pub packages: String,
-    /// `{revision}`: the revision of weights that the engine itself resolves, if it is pinned.
+    /// `{revision}`: the revision of weights that the engine resolves itself, if it is pinned.
     pub revision: Option<String>,
-    /// `{draft}`: the path or id of the weights of the draft model, if there is one.
+    /// `{draft}`: the path or id of the draft model's weights, if any.
     pub draft: Option<String>,
 }
 
 /// The placeholders of arguments and environment.
 pub(crate) const PLACEHOLDERS: [&str; 5] = ["model", "model-name", "host", "port", "packages"];
 
-/// Returns what stands in braces in a text as a placeholder does: words of lower-case letters and
-/// hyphens. What JSON has in braces is none.
+/// Returns the placeholder names in a text: braces around words of lower-case letters and hyphens.
+/// JSON in braces does not match.
 pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(|rest| {
         let (name, _) = rest.split_once('}')?;
@@ -40,8 +41,8 @@ pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Paths {
-    /// Returns the paths under which a placeholder stands for itself, except the model's name:
-    /// what a descriptor may hold, since it is the same on every machine.
+    /// Returns paths in which every placeholder stands for itself, except the model's name. A
+    /// descriptor may hold these, because they are the same on every machine.
     pub fn placeholders(model_name: &str, revision: Option<&str>) -> Self {
         let own = |name: &str| format!("{{{name}}}");
         Self {
@@ -55,7 +56,7 @@ impl Paths {
         }
     }
 
-    /// Returns the same with a draft model that stands for itself.
+    /// Adds a draft model whose placeholder stands for itself.
     #[must_use]
     pub fn drafting(self, drafts: Drafts) -> Self {
         Self {
@@ -67,7 +68,7 @@ impl Paths {
     fn fill(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
-        // One pass: what is filled in is never searched for placeholders itself.
+        // One pass: inserted values are not searched for placeholders.
         while let Some(open) = rest.find('{') {
             let (before, from) = rest.split_at(open);
             out.push_str(before);
@@ -103,7 +104,7 @@ impl Paths {
     }
 }
 
-/// What to pass to the program.
+/// What the program receives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// The arguments after the program.
@@ -117,13 +118,13 @@ pub struct Rendered {
 pub enum Drafts {
     /// The provision stage names one.
     Yes,
-    /// It names none.
+    /// The provision stage names none.
     No,
 }
 
-/// Returns the arguments and environment of a launch: the fixed arguments, then the flags of
-/// the settings in the order of their names, lists last. Where a variable is set by the launch
-/// and by a setting, the setting decides.
+/// Returns the arguments and environment of a launch: the fixed arguments, then the flags of the
+/// settings in the order of their names, with lists last. If both the launch and a setting set a
+/// variable, the setting wins.
 pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths) -> Rendered {
     let pinned = paths.revision.iter();
     let pinned = pinned.flat_map(|_| &engine.launch.revision_arguments);
@@ -131,7 +132,7 @@ pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths)
     let drafts = drafts.flat_map(|_| &engine.launch.draft_arguments);
     let fixed = engine.launch.arguments.iter().chain(pinned).chain(drafts);
     let fixed = fixed.map(|a| paths.fill(a));
-    // A setting's value is never searched for placeholders.
+    // The values of settings are never searched for placeholders.
     let given = || {
         engine
             .settings
@@ -158,7 +159,7 @@ pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths)
     }
 }
 
-/// Returns the same with the placeholders left standing: what a descriptor holds.
+/// Returns the same with the placeholders kept, as a descriptor holds it.
 pub fn template(
     engine: &Engine,
     resolved: &BTreeMap<String, Json>,

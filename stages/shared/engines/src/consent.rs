@@ -1,5 +1,5 @@
-//! What a user consents to who lets an engine start: the parts of its definition that decide
-//! which programs run with which arguments, and the free texts an experiment adds.
+//! What you consent to when you let an engine start: the parts of its definition that decide which
+//! programs run with which arguments, and the free texts that an experiment adds.
 
 use std::collections::BTreeMap;
 
@@ -21,14 +21,14 @@ fn is_text(setting: &Setting) -> bool {
 }
 
 impl Engine {
-    /// Returns the parts of the definition that decide what is executed, and where its key is
-    /// sent: not its title or version, how its log is read, or within which bounds a number lies.
+    /// Returns the parts of the definition that decide what is executed and where the key is sent.
+    /// Left out are its title and version, its log patterns, and the bounds of its numbers.
     fn executed(&self) -> Json {
         let settings: BTreeMap<&String, Json> = self
             .settings
             .iter()
             .map(|(name, s)| {
-                // Of a default that is a number, a switch or a choice nothing can be feared.
+                // A default that is a number, a switch or a choice is harmless.
                 let default = is_text(s) || s.kind == SettingType::List;
                 let parts = json!({
                     "type": s.kind, "choices": s.choices, "flags": s.flags, "environment": s.environment,
@@ -48,8 +48,8 @@ impl Engine {
         })
     }
 
-    /// Returns what a user consents to who lets this engine start with these settings; `None` for
-    /// a running server that is sent no key.
+    /// Returns what you consent to by letting this engine start with these settings; `None` for a
+    /// running server that receives no key.
     pub fn consent(&self, settings: &Settings) -> Option<Consent> {
         if matches!(self.launch.program, Program::Running(_)) && self.launch.api_key_env.is_none() {
             return None;
@@ -68,7 +68,7 @@ impl Engine {
         })
     }
 
-    /// Returns the effect of starting it with these settings, or of reaching it where it runs.
+    /// Returns the effect of starting it with these settings, or of connecting to a running one.
     pub fn start(
         &self,
         settings: &Settings,
@@ -136,8 +136,8 @@ impl Engine {
 }
 
 impl Package {
-    /// Returns the effect of fetching it. Its bytes are pinned, and none of its code is run by
-    /// that: what starts it is asked about.
+    /// Returns the effect of fetching it. Its bytes are pinned and fetching runs none of its code;
+    /// starting it needs its own consent.
     pub fn fetched(&self) -> Effect {
         let registry = json!(self.registry).as_str().unwrap_or_default().to_owned();
         let what = What::Fetch {
@@ -153,7 +153,7 @@ impl Package {
     }
 }
 
-/// Returns the parts that decide what is executed, of each engine of a library that can be read.
+/// Returns the parts that decide what is executed, for each readable engine of a library.
 pub fn executed_by(library: &dyn Library) -> Vec<Json> {
     let names = library.names("engines");
     let found = names

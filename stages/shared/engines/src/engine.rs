@@ -108,7 +108,7 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// Returns whether an answer without a count of cached tokens had none, with these settings.
+    /// Returns whether, with these settings, an answer that omits the count of cached tokens had none.
     pub fn absent_cached_is_zero(&self, settings: &BTreeMap<String, Json>) -> bool {
         let setting = self.absent_cached_is_zero_with.as_ref();
         setting.is_some_and(|name| settings.get(name) == Some(&Json::Bool(true)))
@@ -217,10 +217,10 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Takes the server's key from the environment; `None` if it asks for none.
+    /// Reads the server's key from the environment; `None` if the server needs none.
     ///
     /// # Errors
-    /// If the variable is not set, or holds nothing that can be sent.
+    /// If the variable is not set, or its value cannot be sent.
     pub fn api_key(&self) -> Result<Option<ApiKey>, Failure> {
         let Some(variable) = &self.api_key_env else {
             return Ok(None);
@@ -350,11 +350,11 @@ pub struct KnownFailure {
     pub hint: String,
 }
 
-/// Variables that would let another environment decide what a program in a virtual environment
-/// imports: it does not inherit them, even if its definition says so.
+/// Variables that would let another environment decide what a program in a virtual environment imports. The program
+/// does not inherit them, even if its definition asks for it.
 pub const KEPT_OUT: [&str; 4] = ["CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"];
 
-/// Returns whether a program in a virtual environment does not inherit a variable.
+/// Returns whether a program in a virtual environment must not inherit a variable.
 pub fn is_kept_out(variable: &str) -> bool {
     KEPT_OUT.contains(&variable)
 }

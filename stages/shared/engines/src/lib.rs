@@ -1,9 +1,9 @@
 //! Engine and model definitions: data about serving engines, shipped and user-made.
 //!
-//! A definition is a YAML file whose form the types here give ([`Engine`], [`Model`]): their
-//! doc comments are what an editor shows. Provisioning reads what an engine requires and
-//! which packages it comes in, serving how to launch, probe and stop it. How to write one is
-//! in `docs/engines.md`; those in `engines/` and `models/` ship with the binary.
+//! A definition is a YAML file. The types here define its form ([`Engine`], [`Model`]), and editors
+//! show their doc comments. The provision stage reads an engine's requirements and packages; the
+//! serve stage reads how to launch, probe and stop it. `docs/engines.md` explains how to write a
+//! definition. Those in `engines/` and `models/` ship with the binary.
 
 mod check;
 mod command;

@@ -1,4 +1,4 @@
-//! Model definitions: weights and what is known of them.
+//! Model definitions: weights and their known properties.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

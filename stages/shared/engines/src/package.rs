@@ -1,4 +1,4 @@
-//! Packages: what is fetched, pinned by version and by the SHA-256 of the file.
+//! Packages to fetch, pinned by version and by the SHA-256 of the file.
 
 use std::fmt;
 

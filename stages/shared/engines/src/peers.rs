@@ -1,4 +1,4 @@
-//! How a router or a balancer is told of the servers behind it.
+//! How a router or a balancer receives the addresses of the servers behind it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns a member by its name, as a descriptor holds it.
+    /// Returns the placeholders of a member, as a descriptor holds them.
     pub fn placeholder(member: &str) -> Self {
         Self {
             url: format!("{{{member}.url}}"),
@@ -40,7 +40,7 @@ impl Peer {
     }
 
     fn fill(&self, text: &str) -> String {
-        // The addresses that are filled in hold no placeholder of these names.
+        // The inserted addresses contain no placeholder of these names.
         text.replace("{url}", &self.url)
             .replace("{host}", &self.host)
             .replace("{port}", &self.port)

@@ -1,4 +1,4 @@
-//! What can be known of a server that runs already: what you declare, and what it tells.
+//! What is known about a server that already runs: what you declare and what the server reports.
 
 use std::collections::BTreeMap;
 

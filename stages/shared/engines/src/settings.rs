@@ -1,4 +1,4 @@
-//! Typed settings: what an experiment may tell an engine, and how it becomes flags.
+//! Typed settings: what an experiment may set for an engine, and how a setting becomes flags.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +84,7 @@ impl SettingType {
 }
 
 impl Setting {
-    /// Tells what is wrong with a value, if anything.
+    /// Checks a value.
     ///
     /// # Errors
     /// A phrase that follows the setting's name: `must be at least 1, got 0`.
@@ -115,7 +115,7 @@ impl Setting {
         Ok(())
     }
 
-    /// Returns the arguments a (checked) value becomes; none for `null`.
+    /// Returns the arguments for a (checked) value; none for `null`.
     pub fn arguments(&self, value: &Json) -> Vec<String> {
         match value {
             Json::Null => Vec::new(),
@@ -137,7 +137,7 @@ impl Setting {
 }
 
 impl Setting {
-    /// Returns the environment variables a (checked) value sets; none for `null`.
+    /// Returns the environment variables for a (checked) value; none for `null`.
     pub fn variables(&self, value: &Json) -> BTreeMap<String, String> {
         let text = match value {
             Json::Null => return BTreeMap::new(),
@@ -150,7 +150,7 @@ impl Setting {
     }
 }
 
-/// Finds the setting that becomes an option of the engine's own command line, such as `--ctx-size`, `ctx_size`.
+/// Finds the setting behind an option of the engine's own command line, such as `--ctx-size` for `ctx_size`.
 fn setting_of_option<'a>(settings: &'a BTreeMap<String, Setting>, option: &str) -> Option<&'a str> {
     let fold = |text: &str| {
         let word = text.split(['=', ' ']).next().unwrap_or(text);
@@ -171,10 +171,10 @@ fn setting_of_option<'a>(settings: &'a BTreeMap<String, Setting>, option: &str) 
     found.map(|(name, _)| name.as_str())
 }
 
-/// Returns every setting with the value given or its default, after checking all of them.
+/// Checks all settings and returns each with its given value or its default.
 ///
 /// # Errors
-/// Every unknown name and unfit value, each with a route that begins with the setting's name.
+/// Every unknown name and invalid value, each with a route that begins with the setting's name.
 pub fn resolve(
     settings: &BTreeMap<String, Setting>,
     given: &serde_json::Map<String, Json>,

@@ -1,4 +1,4 @@
-//! The shipped definitions are right, and wrong ones are refused with a remedy.
+//! The shipped definitions are valid, and invalid ones are refused with a remedy.
 
 #[path = "support/yaml.rs"]
 mod yaml;
@@ -206,7 +206,7 @@ fn a_placeholder_that_nothing_fills_is_refused_wherever_it_stands() {
     let environment =
         json!({"program": program, "arguments": ["{port}"], "environment": {"A": "{prot}"}});
     assert_eq!(told(environment), "unknown placeholder `{prot}`");
-    // JSON among the arguments is none of ours.
+    // JSON among the arguments is not a placeholder.
     let plain =
         json!({"program": program, "arguments": ["{port}", "{\"method\": \"ngram\"}", "{}"]});
     assert_eq!(told(plain), "");
@@ -412,7 +412,7 @@ fn the_examples_in_the_documentation_are_valid() {
     Model::from_json(model).unwrap();
 }
 
-/// Returns the events that know a line, each with its fields.
+/// Returns the events that match a line, each with its fields.
 fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)> {
     let fields = |text: &str| {
         let regex = regex_lite::Regex::new(text).unwrap();
@@ -664,7 +664,7 @@ fn a_log_event_that_could_not_work_is_refused() {
     );
 }
 
-/// What the page says of one engine: its settings as a table.
+/// Returns the page's section about one engine: its settings as a table.
 fn page_of(name: &str, engine: &Engine) -> String {
     let cell = |text: String| text.replace('|', "\\|");
     let kind = |setting: &engines::Setting| {
@@ -724,7 +724,7 @@ fn page_of(name: &str, engine: &Engine) -> String {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks for the page to be written"
+    reason = "the variable asks to rewrite the page"
 )]
 fn the_page_of_settings_says_what_the_definitions_have() {
     let mut page =
@@ -784,7 +784,7 @@ fn every_place_says_where_it_was_verified_and_by_what_or_that_it_is_untested() {
     for row in rows {
         let verified = row.contains("verified on ");
         assert!(verified || row.contains("*untested*"), "{row}");
-        // What was run can be run again: the test suite, a study, or what every study does.
+        // What was run can be run again: by the test suite, a study, or the steps of every study.
         let by = [
             "`launch.program.",
             "test suite",

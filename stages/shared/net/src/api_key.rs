@@ -1,26 +1,25 @@
-//! The key a server asks for: from the environment into a header, and nowhere else.
+//! A server's API key. It goes from the environment into a header and nowhere else.
 
 use std::fmt;
 
-/// An API key. It has no way to be printed; see [`ApiKey::mask`] for what servers send back.
+/// An API key. It cannot be printed; [`ApiKey::mask`] removes it from what servers send back.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
-/// What stands where a key stood.
+/// The text that replaces a key.
 const MASK: &str = "[API key]";
 
-/// Says that a text cannot name a variable, without the text.
+/// The message for a text that cannot name a variable. It does not repeat the text.
 const NOT_A_NAME: &str = "the API key must be given as the name of an environment variable, and this is not a valid name (it is not shown, because it may be the key)";
 
 impl ApiKey {
-    /// Takes the key from an environment variable, without white space around it.
+    /// Reads the key from an environment variable, without surrounding white space.
     ///
     /// # Errors
-    /// One sentence that names the variable, if it is not set, empty, or holds what cannot
-    /// be in a header.
+    /// One sentence that names the variable, if it is not set, is empty, or cannot be sent in a header.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a secret comes from the environment and from nowhere else"
+        reason = "secrets come only from the environment"
     )]
     pub fn from_environment(variable: &str) -> Result<Self, String> {
         if !Self::is_variable(variable) {
@@ -38,14 +37,15 @@ impl ApiKey {
         })
     }
 
-    /// Whether a text can name an environment variable. What cannot may be the key itself: repeat it nowhere.
+    /// Returns whether a text can name an environment variable. If it cannot, it may be the key itself, so do not
+    /// repeat it.
     pub fn is_variable(text: &str) -> bool {
         let first = text.bytes().next();
         first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
             && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
     }
 
-    /// Says what to do about a variable from which the key could not be taken; `run` is a command with it.
+    /// Returns the remedy for a variable that holds no usable key; `run` is a command that uses the variable.
     pub fn remedy(variable: &str, run: &str) -> String {
         match Self::is_variable(variable) {
             true => run.to_owned(),
@@ -53,7 +53,7 @@ impl ApiKey {
         }
     }
 
-    /// Makes a key of a text; `None` if it is empty or holds anything but visible ASCII.
+    /// Makes a key from a text; `None` if it is empty or holds anything but visible ASCII.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let fits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
@@ -70,7 +70,7 @@ impl ApiKey {
         text.replace(&self.0, MASK)
     }
 
-    /// Overwrites the key in bytes received; their length stays.
+    /// Overwrites the key in received bytes, keeping their length.
     pub fn mask_bytes(&self, bytes: &mut [u8]) {
         let key = self.0.as_bytes();
         let mut at = 0;

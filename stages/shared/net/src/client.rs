@@ -1,4 +1,4 @@
-//! Whom to trust, and the handshake.
+//! Trust in servers, and the TLS handshake.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::error::TlsError;
 /// A connection of the event loop.
 pub type Stream = tokio_rustls::client::TlsStream<TcpStream>;
 
-/// How one host is spoken to over TLS.
+/// The TLS setup for one host.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -25,11 +25,11 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Prepares connections to a host, a DNS name or an IP address without brackets. With
-    /// `ca_file`, a PEM file, only its certificates are trusted; else the operating system's.
+    /// Prepares connections to a host, given as a DNS name or an IP address without brackets. With `ca_file`, a PEM
+    /// file, only its certificates are trusted; otherwise the operating system's.
     ///
     /// # Errors
-    /// If no certificate can stand for such a host, or there are none to trust.
+    /// If no certificate can name such a host, or no certificates can be trusted.
     pub fn new(host: &str, ca_file: Option<&Path>) -> Result<Self, TlsError> {
         let name = ServerName::try_from(host.to_owned()).map_err(|_| {
             TlsError::new(
@@ -47,10 +47,10 @@ impl Tls {
         })
     }
 
-    /// Shakes hands over an open connection.
+    /// Performs the handshake over an open connection.
     ///
     /// # Errors
-    /// If the server is not to be trusted, or does not speak TLS.
+    /// If the server is not trustworthy or does not speak TLS.
     pub async fn connect(&self, stream: TcpStream) -> Result<Stream, TlsError> {
         let connector = TlsConnector::from(self.config.clone());
         connector
@@ -74,14 +74,14 @@ impl Tls {
     }
 }
 
-/// Returns an HTTP client for servers whose certificates the operating system trusts. It keeps connections, follows no
-/// redirect, gives up a connection that is not made in the given time, and gives a server that falls silent 30 s. It
-/// uses the proxy that the environment names, if any.
+/// Returns an HTTP client for servers whose certificates the operating system trusts. It keeps connections and follows
+/// no redirects. It gives up a connection that is not established in the given time, and a server that is silent for 30
+/// s. It uses the proxy from the environment, if any.
 ///
 /// # Errors
-/// If a client cannot be made.
+/// If the client cannot be created.
 pub fn client(connect: Duration) -> Result<reqwest::Client, reqwest::Error> {
-    // Without any certificate, plain HTTP still works.
+    // Plain HTTP works without any certificate.
     let roots = of_the_system().unwrap_or_else(|_| RootCertStore::empty());
     reqwest::Client::builder()
         .tls_backend_preconfigured(configure(roots))
@@ -123,7 +123,7 @@ fn from_file(file: &Path) -> Result<RootCertStore, TlsError> {
     }
 }
 
-/// Takes what can be read of the system's certificates: one that is broken is nobody's authority.
+/// Reads the valid certificates of the system. Broken ones are ignored.
 fn of_the_system() -> Result<RootCertStore, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

@@ -1,10 +1,10 @@
-//! What is wrong with a TLS server, in words.
+//! Messages about problems with a TLS server.
 
 use std::io;
 
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
-/// How an authority is made known.
+/// The ways to name an authority.
 pub(crate) const GIVE: &str = "name the certificate of its authority with `--ca-file` (in an engine's definition: \
                                `launch.ca-file`)";
 
@@ -33,7 +33,7 @@ impl TlsError {
         }
     }
 
-    /// Says why a handshake with a host failed.
+    /// Explains why a handshake with a host failed.
     pub(crate) fn of_handshake(host: &str, error: &io::Error) -> Self {
         let plain = "if it speaks plain HTTP, write http:// in its URL; otherwise check its log";
         let inner = error
@@ -103,7 +103,7 @@ fn of_certificate(host: &str, wrong: &CertificateError) -> TlsError {
                 "correct the clocks of this machine and of the one that made the certificate",
             )
         }
-        // The text is all that the library tells of it.
+        // The library exposes this error only as text.
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             TlsError::new(
                 format!("the certificate of {host} is that of an authority, not of a server"),

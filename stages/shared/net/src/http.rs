@@ -1,8 +1,8 @@
 //! HTTP off the measured path: readiness, probes, scrapes, token counts, lists of models.
 //!
-//! A [`Site`] sends one request a connection through `reqwest`. It follows no redirect and uses no proxy: what answers
-//! must be the server itself. Bodies are read whole, up to a limit. The load generator sends its measured requests
-//! itself, because a stamp must mean one read of the socket.
+//! A [`Site`] sends one request per connection through `reqwest`. It follows no redirects and uses no proxy, because
+//! the server itself must answer. Bodies are read completely, up to a limit. The load generator sends its measured
+//! requests itself, because a stamp must mean one read of the socket.
 
 use std::error::Error;
 use std::fmt;
@@ -19,16 +19,16 @@ use serde_json::Value;
 
 use crate::{ApiKey, Tls, TlsError};
 
-/// The largest body accepted.
+/// The largest accepted body.
 const MAX_BODY: usize = 16 << 20;
 
-/// The longest wait for a connection, its handshake included.
+/// The longest wait for a connection, including its handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// How often a watched request looks at what the caller watches.
+/// The interval at which a watched request calls the caller's watch.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A server off the measured path: where it is, whom to trust, and the key it asks for.
+/// A server off the measured path: its address, its trusted authorities, and its API key.
 #[derive(Clone, Debug)]
 pub struct Site {
     url: String,
@@ -37,10 +37,10 @@ pub struct Site {
     api_key: Option<ApiKey>,
 }
 
-/// Why a URL leads to no site.
+/// The reason why a URL gives no site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SiteError {
-    /// It is not a base URL of `http://` or `https://`; one sentence.
+    /// It is not an `http://` or `https://` base URL; one sentence.
     Url(String),
     /// No certificate can be trusted.
     Tls(TlsError),
@@ -58,7 +58,7 @@ impl fmt::Display for SiteError {
 impl Error for SiteError {}
 
 impl Site {
-    /// Reads a base URL. With `ca_file`, a PEM file, only its certificates are trusted of an `https://` server.
+    /// Reads a base URL. With `ca_file`, a PEM file, only its certificates are trusted for an `https://` server.
     ///
     /// # Errors
     /// If it is not a base URL, or no certificate can be trusted.
@@ -75,8 +75,8 @@ impl Site {
         Self::new(url, tls.as_ref(), &[], api_key)
     }
 
-    /// Makes a site of a base URL whose host and certificates are looked up already. Without `addresses` the host is
-    /// looked up at each request.
+    /// Makes a site from a base URL whose host and certificates are already resolved. Without `addresses`, each request
+    /// resolves the host.
     ///
     /// # Errors
     /// If it is not a base URL.
@@ -134,10 +134,10 @@ impl Site {
         }
     }
 
-    /// Sends one request, calls `watch` every 50 ms meanwhile, and gives up when it fails.
+    /// Sends one request and calls `watch` every 50 ms until the answer arrives. Gives up when `watch` fails.
     ///
     /// # Errors
-    /// What `watch` says; within, as [`Site::ask`].
+    /// The error of `watch`; inside it, as [`Site::ask`].
     pub fn ask_while<E>(
         &self,
         ask: &Ask<'_>,
@@ -155,7 +155,7 @@ impl Site {
             let limited = tokio::time::timeout(limit, self.exchange(ask));
             watched(limited, watch).await
         });
-        // A look-up of a name cannot be interrupted; nobody waits for it.
+        // A name look-up cannot be interrupted, so do not wait for it.
         runtime.shutdown_background();
         Ok(answer?.unwrap_or(Err(HttpError::Late(limit))))
     }
@@ -204,7 +204,7 @@ impl Site {
         })
     }
 
-    /// Says why there is no answer. Texts of `reqwest` hold the URL, so only their cause is repeated.
+    /// Explains why there is no answer. Messages of `reqwest` contain the URL, so only their cause is repeated.
     fn explain(&self, error: &reqwest::Error) -> HttpError {
         if !error.is_connect() {
             return HttpError::Answer(self.mask(&root(error)));
@@ -229,7 +229,7 @@ pub struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// Asks for a path, `/…`.
+    /// Returns a GET of a path, `/…`.
     pub fn get(path: &'a str) -> Self {
         Self {
             path,
@@ -238,7 +238,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Posts a JSON document to a path.
+    /// Returns a POST of a JSON document to a path.
     pub fn post(path: &'a str, body: &'a Value) -> Self {
         Self {
             body: Some(body),
@@ -246,7 +246,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Names the media type wanted.
+    /// Sets the wanted media type.
     #[must_use]
     pub fn accept(self, media: &'a str) -> Self {
         Self {
@@ -260,14 +260,14 @@ impl<'a> Ask<'a> {
 pub struct Answer {
     /// The status code.
     pub status: u16,
-    /// The body as it came, an API key in it included.
+    /// The body as received, which may contain an API key.
     pub body: Vec<u8>,
     path: String,
     api_key: Option<ApiKey>,
 }
 
 impl fmt::Debug for Answer {
-    /// Shows what messages may show.
+    /// Shows only what messages may contain.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told())
     }
@@ -277,7 +277,7 @@ impl Answer {
     /// Returns the body as JSON.
     ///
     /// # Errors
-    /// If it is not JSON; with its start.
+    /// If it is not JSON. The error quotes the start of the body.
     pub fn json(&self) -> Result<Value, String> {
         serde_json::from_slice(&self.body)
             .map_err(|e| format!("not JSON ({e}): `{}`", self.start()))
@@ -294,29 +294,29 @@ impl Answer {
 
     /// Returns the start of the body, for messages.
     pub fn start(&self) -> String {
-        // Masked before it is cut, or the start of a key could be left.
+        // Mask before cutting, or the start of a key could remain.
         let text = self.text();
         text.chars().take(200).collect::<String>().trim().to_owned()
     }
 
-    /// Says what was answered, for messages.
+    /// Describes the answer for messages.
     pub fn told(&self) -> String {
         format!("{} answered {}: `{}`", self.path, self.status, self.start())
     }
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HttpError {
-    /// Nothing takes a connection there, or the host has no address.
+    /// Nothing accepts connections at the address, or the host has no address.
     Connect(String),
-    /// The server is not to be trusted, or does not speak TLS.
+    /// The server is not trustworthy or does not speak TLS.
     Tls(TlsError),
     /// The limit passed.
     Late(Duration),
-    /// What came back is not a complete answer.
+    /// The response is not a complete answer.
     Answer(String),
-    /// This machine gives no event loop.
+    /// This machine cannot start an event loop.
     Machine(String),
 }
 
@@ -353,7 +353,7 @@ fn parse(url: &str) -> Result<Url, SiteError> {
         return Err(wrong());
     }
     if !base.username().is_empty() || base.password().is_some() {
-        // Not quoted: it holds a secret.
+        // Not quoted, because it holds a secret.
         return Err(SiteError::Url(
             "a URL with a user name or a password is refused: name the environment variable that holds the API key"
                 .to_owned(),
@@ -377,7 +377,7 @@ fn root(error: &(dyn Error + 'static)) -> String {
     inner.to_string()
 }
 
-/// Returns the error of a handshake: of the errors in connecting, the one that lies within another I/O error.
+/// Returns the error of a handshake: among the connection errors, the one nested in another I/O error.
 fn handshake<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -400,7 +400,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// Answers one connection with these bytes; returns the base URL and, when it ended, what was asked.
+    /// Answers one connection with these bytes. Returns the base URL and a thread that ends with the received request.
     fn once(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,10 +1,10 @@
-//! What stands between us and a server: TLS (whom to trust, the handshake, what is wrong in
-//! words), the key it may ask for, [`ApiKey`], and HTTP off the measured path, [`Site`].
+//! Everything between Benchtrail and a server: TLS (trust, the handshake, error messages), the API
+//! key, [`ApiKey`], and HTTP off the measured path, [`Site`].
 //!
-//! A server is trusted if its certificate leads to an authority that the operating system
-//! trusts or, where a file of certificates is given, to one in that file and no other. Its name
-//! must be the host of the URL, a DNS name or an IP address. There is no way to go without these
-//! checks. HTTP/1.1 is the only protocol offered (ALPN).
+//! A server is trusted if its certificate leads to an authority that the operating system trusts.
+//! If a file of certificates is given, only the authorities in that file count. The certificate's
+//! name must be the host of the URL, a DNS name or an IP address. These checks cannot be switched
+//! off. HTTP/1.1 is the only protocol offered (ALPN).
 
 mod api_key;
 mod client;

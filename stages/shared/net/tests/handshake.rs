@@ -1,4 +1,4 @@
-//! Handshakes with servers whose certificates are right, and wrong in each way.
+//! Handshakes with servers whose certificates are valid, or invalid in each possible way.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -40,7 +40,7 @@ impl Authority {
         self.folder.path().join("ca.pem")
     }
 
-    /// Starts a server whose certificate is for some names; it answers each request `ok`.
+    /// Starts a server with a certificate for these names. It answers each request with `ok`.
     fn serve(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> SocketAddr {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -85,14 +85,14 @@ fn serve(certificate: CertificateDer<'static>, key: &KeyPair) -> SocketAddr {
 }
 
 fn answer(one: impl Fn(TcpStream) + Send + 'static) -> SocketAddr {
-    // Every address of the loopback leads here.
+    // Every loopback address leads here.
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().unwrap().port()));
     std::thread::spawn(move || listener.incoming().flatten().for_each(one));
     address
 }
 
-/// What a server says to a connection made under a host's name: protocol and name.
+/// Returns the server's answer to a connection under a host's name: protocol and name.
 fn ask(host: &str, authority: &Authority, address: SocketAddr) -> Result<String, TlsError> {
     let tls = Tls::new(host, Some(&authority.file())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -107,7 +107,7 @@ fn ask(host: &str, authority: &Authority, address: SocketAddr) -> Result<String,
         stream.read_to_string(&mut said).await.unwrap();
         Ok(said)
     });
-    // Off the measured path a handshake ends the same way. The server answers no HTTP.
+    // Off the measured path, a handshake ends the same way. The server does not answer HTTP.
     match (&said, ask_off_the_path(host, &tls, address)) {
         (Ok(_), HttpError::Answer(_)) => {}
         (Err(wrong), HttpError::Tls(same)) => assert_eq!(*wrong, same),

@@ -1,4 +1,4 @@
-//! Whether a query can work, from the columns alone.
+//! Checks whether a query can work, from the columns alone.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use crate::database::{Database, Heading};
 use crate::error::QueryError;
 use crate::limits::Limits;
 
-/// A table as it is known before it is made.
+/// A table's shape before the table exists.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Its name.
     pub name: String,
-    /// The columns known; values are ignored.
+    /// The known columns; values are ignored.
     pub columns: Vec<Column>,
-    /// Whether it may turn out to have more columns (such as the axes of an experiment).
+    /// Whether it may have more columns later (such as the axes of an experiment).
     pub open: bool,
 }
 
@@ -32,36 +32,36 @@ pub enum Kind {
     Bool,
 }
 
-/// A result column as far as it is known.
+/// A result column, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     /// Its name.
     pub name: String,
-    /// The unit of the column it repeats.
+    /// The unit of the column that it repeats.
     pub unit: Option<String>,
-    /// The meaning of the column it repeats.
+    /// The meaning of the column that it repeats.
     pub description: Option<String>,
-    /// What is over what in the column it repeats.
+    /// The numerator and denominator of the column that it repeats.
     pub ratio: Option<Ratio>,
-    /// Its type; `None` if only the rows will tell.
+    /// Its type; `None` if it depends on the rows.
     pub kind: Option<Kind>,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     /// The result columns known so far.
     pub columns: Vec<Expected>,
-    /// Columns the query reads that no table is known to have, in the order met: an open table
-    /// must turn out to have them.
+    /// Columns that the query reads and no table is known to have, in the order found. An open
+    /// table must have them later.
     pub assumed: Vec<String>,
 }
 
-/// Checks a query: syntax, tables, columns, what queries may not do. Then asks made-up rows
-/// for the types of the result.
+/// Checks a query: syntax, tables, columns, and forbidden operations. Then runs it over synthetic
+/// rows to find the types of the result.
 ///
 /// # Errors
-/// If the query cannot work whatever the rows.
+/// If the query cannot work, whatever the rows.
 pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
     const MOST: usize = 100;
     let mut shapes = shapes.to_vec();
@@ -96,7 +96,7 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
             }
             shapes[i].columns.pop();
         }
-        // Parts of a union may each read the column from a table of their own.
+        // Each part of a union may read the column from its own table.
         if !helped && lacking.len() > 1 {
             let mut all = shapes.clone();
             for i in &lacking {
@@ -124,7 +124,7 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
         instructions: 1_000_000,
         ..Limits::default()
     };
-    // What fails on made-up rows may work on real ones; then the types are not known.
+    // A query that fails on synthetic rows may work on real ones. The types are then unknown.
     let sample = database(&shapes)?.select(sql, &limits).ok();
     let guessed: BTreeSet<&str> = shapes
         .iter()
@@ -162,7 +162,7 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
     })
 }
 
-/// Fills tables with a few made-up rows.
+/// Fills tables with a few synthetic rows.
 fn database(shapes: &[Shape]) -> Result<Database, QueryError> {
     let mut database = Database::new()?;
     for shape in shapes {

@@ -1,4 +1,4 @@
-//! Tables under names, and the answer to one query.
+//! Named tables, and the answer to one query.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crate::limits::Limits;
 use crate::sandbox::{self, Seen};
 use crate::text::{first_word, mentioned, own_tables, place, says_order};
 
-/// How many instructions pass between two looks at the limits.
+/// The number of instructions between two checks of the limits.
 const STEP: i32 = 10_000;
 
-/// Tables in memory that can be asked.
+/// Tables in memory for queries.
 pub struct Database {
     connection: Connection,
-    /// The tables by lower-case name: SQL does not tell cases apart.
+    /// The tables by lower-case name, because SQL ignores case.
     tables: BTreeMap<String, Loaded>,
 }
 
@@ -39,10 +39,10 @@ pub struct Answer {
     pub read: Vec<String>,
 }
 
-/// A result column as known before any row.
+/// A result column before any row is known.
 pub(crate) struct Heading {
     pub(crate) name: String,
-    /// The column it repeats unchanged, if it does.
+    /// The column that it repeats unchanged, if any.
     pub(crate) origin: Option<Column>,
 }
 
@@ -64,7 +64,7 @@ impl Database {
     /// Adds a table. Truth values are the integers 0 and 1 in SQL; NaN is null.
     ///
     /// # Errors
-    /// If there is a table of this name already, or two columns differ in case alone.
+    /// If a table of this name exists already, or two columns differ only in case.
     pub fn add(&mut self, name: &str, table: &Table) -> Result<(), QueryError> {
         let columns: Vec<Column> = (table.names().iter().map(|n| table.column(n)))
             .collect::<Result<_, _>>()
@@ -72,7 +72,7 @@ impl Database {
         self.add_columns(name, &columns)
     }
 
-    /// Adds a table given as columns of equal length.
+    /// Adds a table from columns of equal length.
     pub(crate) fn add_columns(&mut self, name: &str, columns: &[Column]) -> Result<(), QueryError> {
         let wrong = |e: Error| match is_out_of_memory(&e) {
             true => too_large(&format!("the table `{name}`")),
@@ -125,8 +125,8 @@ impl Database {
     /// meaning and type.
     ///
     /// # Errors
-    /// If the text is not a single SELECT over these tables, asks for what no query may do, or
-    /// passes a limit; see [`QueryError`].
+    /// If the text is not a single SELECT over these tables, attempts a forbidden operation, or
+    /// exceeds a limit; see [`QueryError`].
     pub fn select(&mut self, sql: &str, limits: &Limits) -> Result<Answer, QueryError> {
         let spent = Arc::new(AtomicU64::new(0));
         let (counter, own) = (Arc::clone(&spent), limits.clone());
@@ -183,7 +183,7 @@ impl Database {
         self.guarded(sql, |_, _, headings, _| Ok(headings))
     }
 
-    /// Prepares a query under guard.
+    /// Prepares a query under the guard.
     fn guarded<T>(
         &mut self,
         sql: &str,
@@ -217,7 +217,7 @@ impl Database {
             Ok(mut statement) => {
                 let mut headings = headings(&statement, &self.tables);
                 if mentioned(sql).contains("union") {
-                    // SQLite names the origin of the first part alone.
+                    // SQLite reports only the origin of the first part.
                     headings.iter_mut().for_each(|h| h.origin = None);
                 }
                 then(&self.tables, &mut statement, headings, &seen)
@@ -270,7 +270,7 @@ fn collect(
             let value = match row.get_ref(i).map_err(|e| failed(&e))? {
                 ValueRef::Null => Scalar::Null,
                 ValueRef::Integer(value) => Scalar::Int(value),
-                // A number that is not finite is undefined: null.
+                // A non-finite number is undefined, so it becomes null.
                 ValueRef::Real(value) if !value.is_finite() => Scalar::Null,
                 ValueRef::Real(value) => Scalar::Float(value),
                 ValueRef::Text(text) => {
@@ -310,7 +310,7 @@ fn collect(
         .collect()
 }
 
-/// Makes a column of the type its origin has, or of the one its values have.
+/// Makes a column of its origin's type, or of the type of its values.
 fn column(heading: Heading, values: &[Scalar]) -> Result<Column, QueryError> {
     let Heading { name, origin } = heading;
     let mixed = |e: artifacts::TableError| QueryError::Failed(e.to_string());
@@ -382,7 +382,7 @@ fn sorted(columns: &[Column]) -> Vec<Column> {
         .collect()
 }
 
-/// Says what is wrong with a text that SQLite does not accept.
+/// Explains why SQLite rejects a text.
 fn explain(error: Error, seen: &Mutex<Seen>) -> QueryError {
     if let Some(why) = &seen.lock().unwrap_or_else(PoisonError::into_inner).refused {
         return QueryError::Refused(why.clone());

@@ -2,24 +2,24 @@
 
 use std::fmt;
 
-/// A query cannot be answered.
+/// The reason why a query cannot be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueryError {
-    /// The text is not a query: what SQLite says, and the line and column (from 1) if it knows.
+    /// The text is not a query: SQLite's message, with the line and column (from 1) if known.
     Sql(String, Option<(usize, usize)>),
     /// There is no table of this name.
     NoTable(String),
     /// There is no column of this name.
     NoColumn(String),
-    /// A column named in `using` is not in both tables.
+    /// A column in `using` does not exist in both tables.
     NoJoinColumn(String),
-    /// The query asks for something that no query may do.
+    /// The query attempts a forbidden operation.
     Refused(String),
-    /// The query is well-formed and its evaluation failed.
+    /// The query is well-formed, but its evaluation failed.
     Failed(String),
-    /// The answer or the work passed a limit.
+    /// The answer or the work exceeded a limit.
     Limit(String),
-    /// The caller's stop flag was raised, or its time was up.
+    /// The caller raised the stop flag, or time ran out.
     Stopped,
 }
 

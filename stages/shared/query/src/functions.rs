@@ -1,5 +1,5 @@
-//! The functions added to SQLite's. Null is ignored by aggregates and returned by scalars;
-//! what is undefined is null.
+//! The functions added to SQLite's. Aggregates ignore null and scalar functions return it.
+//! Undefined results are null.
 
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::ValueRef;
@@ -26,7 +26,7 @@ pub const SCALARS: &[&str] = &[
 type OfSample = fn(&Sample) -> Option<f64>;
 type OfNumber = fn(f64) -> f64;
 
-/// Adds them to a connection.
+/// Registers them on a connection.
 pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
     let statistics: [(&'static str, OfSample); 5] = [
@@ -111,7 +111,7 @@ impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
         _: &mut Context<'_>,
         values: Option<Vec<f64>>,
     ) -> rusqlite::Result<Option<f64>> {
-        // Values are finite, so that the only sample there is not is the empty one.
+        // Values are finite, so only an empty group gives no sample.
         Ok(Sample::new(values.unwrap_or_default())
             .ok()
             .and_then(|s| (self.of)(&s))
@@ -121,7 +121,7 @@ impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
 
 struct Quantile;
 
-/// The values of a group and the one probability asked for.
+/// The values of a group and the requested probability.
 #[derive(Default)]
 struct Asked {
     values: Vec<f64>,

@@ -1,12 +1,12 @@
 //! One SELECT over tables in memory.
 //!
 //! [`Database`] holds [`artifacts::Table`]s under names and answers one query with a table. The
-//! engine is the bundled SQLite on one connection, so the same tables and the same text give
-//! the same bytes: nothing that reads a clock, a file, the network or chance can be said. A
-//! query without a top-level `order by` has its rows sorted by all columns, left to right.
-//! Quantiles and deviations are those of the `statistics` crate.
+//! engine is the bundled SQLite on one connection. The same tables and the same text give the same
+//! bytes, because a query cannot read a clock, a file, the network or random numbers. The rows of a
+//! query without a top-level `order by` are sorted by all columns, left to right. Quantiles and
+//! deviations are those of the `statistics` crate.
 //!
-//! [`check`] says while planning whether a query can work, knowing only the columns.
+//! [`check`] decides during planning whether a query can work, from the columns alone.
 
 mod check;
 mod database;

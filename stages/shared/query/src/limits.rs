@@ -1,11 +1,11 @@
-//! How much a query may cost.
+//! The limits on the cost of a query.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// What ends a query that asks for too much. The first three are counts, so that they strike at
-/// the same place on every machine.
+/// Limits that end an expensive query. The first three are counts, so they apply at the same place
+/// on every machine.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The most rows of an answer.
@@ -14,9 +14,9 @@ pub struct Limits {
     pub bytes: usize,
     /// The most instructions of SQLite's virtual machine: about 10⁸ take a second.
     pub instructions: u64,
-    /// The moment by which it must have ended.
+    /// The deadline of the query.
     pub deadline: Option<Instant>,
-    /// Raised by whoever wants it to end.
+    /// A flag that stops the query when raised.
     pub stop: Option<Arc<AtomicBool>>,
 }
 

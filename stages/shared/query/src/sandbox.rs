@@ -1,4 +1,4 @@
-//! What a query may do: select, read the given tables, call the listed functions.
+//! What a query may do: select, read the given tables, and call the listed functions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +10,8 @@ use rusqlite::limits::Limit;
 
 use crate::functions::{AGGREGATES, SCALARS};
 
-/// The functions of SQLite a query may call. What is not here is refused: above all whatever
-/// reads a clock, chance, the state of the connection or a file.
+/// The SQLite functions that a query may call. All others are refused, above all those that read a clock, random
+/// numbers, the state of the connection or a file.
 #[rustfmt::skip]
 pub const ALLOWED: &[&str] = &[
     // Aggregates.
@@ -29,17 +29,17 @@ pub const ALLOWED: &[&str] = &[
     "->", "->>", "json", "json_array", "json_array_length", "json_extract", "json_object", "json_type", "json_valid",
 ];
 
-/// What the authorizer saw while a query was prepared.
+/// What the authorizer saw during the preparation of a query.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// The first thing refused, in words.
+    /// The first refused operation, in words.
     pub(crate) refused: Option<String>,
     /// The tables read, in lower case.
     pub(crate) read: BTreeSet<String>,
 }
 
-/// The most bytes of memory of all connections of this process together. SQLite knows no limit for one
-/// connection; an index takes a few megabytes, so what is left is for queries.
+/// The most bytes of memory of all connections of this process together. SQLite has no limit per connection. An index
+/// takes a few megabytes, so the rest is for queries.
 pub const MEMORY: i64 = 2 << 30;
 
 /// The most bytes of one value.
@@ -48,14 +48,14 @@ pub(crate) const LENGTH: usize = 64 << 20;
 /// The most bytes of a pattern of `like` and `glob`, which are compared in one instruction.
 const PATTERN: i32 = 1000;
 
-/// Makes a connection that can reach nothing outside itself.
+/// Opens a connection that cannot reach anything outside itself.
 pub(crate) fn connection() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
-    // Sorting never spills into a file; a name in double quotes is never taken for text.
+    // Sorting never spills into a file, and a name in double quotes is never read as text.
     connection.execute_batch(
         "pragma temp_store = memory; pragma journal_mode = off; pragma synchronous = off;",
     )?;
-    // A lower limit that was set before stays.
+    // A lower limit that was set earlier remains.
     connection.pragma_update(None, "hard_heap_limit", MEMORY)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
@@ -71,8 +71,7 @@ pub(crate) fn connection() -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Puts the guard before a connection and returns what it sees. `own` are the tables that the
-/// query itself defines.
+/// Installs the guard on a connection and returns what it sees. `own` holds the tables that the query itself defines.
 pub(crate) fn guard(
     connection: &mut Connection,
     tables: BTreeSet<String>,

@@ -1,5 +1,5 @@
-//! What can be read from a query's text without understanding it: names, and whether it says
-//! an order.
+//! What can be read from a query's text without parsing it: names, and whether it has an `order
+//! by`.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ enum Token {
     Word(String),
     /// A quoted name.
     Name(String),
-    /// Anything of one character.
+    /// Any single character.
     Sign(char),
 }
 
-/// Splits SQL into words, quoted names and signs; comments, literal text and blanks vanish.
+/// Splits SQL into words, quoted names and signs. Comments, literal text and blanks are dropped.
 fn tokens(sql: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut rest = sql.chars().peekable();
@@ -35,7 +35,7 @@ fn tokens(sql: &str) -> Vec<Token> {
                 let end = if c == '[' { ']' } else { c };
                 let mut text = String::new();
                 while let Some(inner) = rest.next() {
-                    // A doubled quote stands for itself.
+                    // A doubled quote is an escaped quote.
                     if inner == end && (c == '[' || rest.next_if_eq(&end).is_none()) {
                         break;
                     }
@@ -63,8 +63,8 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '$' || !c.is_ascii()
 }
 
-/// Returns the names that occur in a query, in lower case: those of its tables and columns, and
-/// keywords among them. A table that is not among them is not read.
+/// Returns the names in a query, in lower case: tables and columns, and also keywords. A table that
+/// is not in this set is not read.
 pub fn mentioned(sql: &str) -> BTreeSet<String> {
     let name = |token: Token| match token {
         Token::Word(name) | Token::Name(name) => Some(name.to_lowercase()),
@@ -73,7 +73,7 @@ pub fn mentioned(sql: &str) -> BTreeSet<String> {
     tokens(sql).into_iter().filter_map(name).collect()
 }
 
-/// Returns whether the query as a whole (not a part in parentheses) says `order by`.
+/// Returns whether the query as a whole (not a part in parentheses) has an `order by`.
 pub(crate) fn says_order(sql: &str) -> bool {
     let mut depth = 0_i64;
     let mut order = false;
@@ -94,7 +94,7 @@ pub(crate) fn says_order(sql: &str) -> bool {
     false
 }
 
-/// Returns the names that a query gives to tables of its own (`with NAME as (…)`), in lower case.
+/// Returns the names of tables that a query itself defines (`with NAME as (…)`), in lower case.
 pub(crate) fn own_tables(sql: &str) -> BTreeSet<String> {
     let tokens = tokens(sql);
     let is = |at: usize, word: &str| matches!(tokens.get(at), Some(Token::Word(w)) if w.eq_ignore_ascii_case(word));

@@ -1,5 +1,5 @@
-//! The functions over texts that SQLite runs as one instruction and in the square of their lengths: no
-//! count of instructions ends them, and no flag. Here they take linear time and mean the same.
+//! Replacements for SQLite's text functions that run as one instruction in quadratic time. Neither a count of
+//! instructions nor a flag can stop those. These take linear time and give the same results.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,10 +10,10 @@ use rusqlite::{Connection, Error};
 
 use crate::sandbox::LENGTH;
 
-/// The most comparisons of a search in bytes that are no text.
+/// The most comparisons in a search over bytes that are not text.
 const COMPARISONS: usize = 1 << 30;
 
-/// Puts them in the place of SQLite's.
+/// Replaces SQLite's functions on a connection.
 pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
     let flags = FunctionFlags::SQLITE_UTF8
         | FunctionFlags::SQLITE_DETERMINISTIC
@@ -31,13 +31,13 @@ pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Returns an argument as SQLite turns it into a text; `None` for null.
+/// Returns an argument as the text that SQLite makes of it; `None` for null.
 fn text<'a>(context: &'a Context<'_>, at: usize) -> rusqlite::Result<Option<Cow<'a, str>>> {
     Ok(Some(match context.get_raw(at) {
         ValueRef::Null => return Ok(None),
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => String::from_utf8_lossy(bytes),
         ValueRef::Integer(value) => value.to_string().into(),
-        // Only SQLite writes a number as SQLite does.
+        // Only SQLite formats numbers as SQLite does.
         ValueRef::Real(value) => Connection::open_in_memory()?
             .query_row("select cast(?1 as text)", [value], |row| {
                 row.get::<_, Option<String>>(0)
@@ -47,7 +47,7 @@ fn text<'a>(context: &'a Context<'_>, at: usize) -> rusqlite::Result<Option<Cow<
     }))
 }
 
-/// The position of the second text in the first, in characters from 1; 0 if it is not there.
+/// Returns the position of the second text in the first, in characters from 1; 0 if it does not occur.
 fn instr(context: &Context<'_>) -> rusqlite::Result<Option<i64>> {
     if let (ValueRef::Blob(bytes), ValueRef::Blob(sought)) =
         (context.get_raw(0), context.get_raw(1))
@@ -110,8 +110,8 @@ fn trimmed(context: &Context<'_>, left: bool, right: bool) -> rusqlite::Result<O
     Ok(Some(rest.to_owned()))
 }
 
-/// The bytes that hexadecimal digits stand for; between the pairs may be characters of the second text. Null if
-/// there is anything else.
+/// Returns the bytes of hexadecimal digits. Between the pairs, characters of the second text are allowed. Null if
+/// anything else occurs.
 fn unhex(context: &Context<'_>) -> rusqlite::Result<Option<Vec<u8>>> {
     let (Some(text), Some(between)) = (text(context, 0)?, text(context, 1)?) else {
         return Ok(None);
@@ -140,7 +140,7 @@ fn too_long(function: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// Both connections: SQLite's functions, and ours.
+    /// Two connections: one with SQLite's functions, one with ours.
     fn pair() -> [Connection; 2] {
         let [plain, ours] = [(); 2].map(|()| Connection::open_in_memory().unwrap());
         register(&ours).unwrap();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_search_in_long_texts_takes_as_many_steps_as_they_have_bytes() {
-        // In the square of these lengths, each would take hours.
+        // In quadratic time, each of these would take hours.
         let long = "printf('%.8000000c', 'x')";
         let half = "printf('%.4000000c', 'x') || 'y'";
         let [_, ours] = pair();

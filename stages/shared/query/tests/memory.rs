@@ -1,10 +1,10 @@
-//! A query that wants more memory than there is ends with an error. A process of its own: the limit
-//! holds for all of it.
+//! A query that needs too much memory ends with an error. The test has its own process, because the
+//! limit applies to the whole process.
 
 use artifacts::{Column, Table};
 use query::{Database, Limits, QueryError};
 
-/// Sets a limit below the usual one, so that no test needs gigabytes: the lower of the two holds.
+/// Sets a limit below the usual one, so that no test needs gigabytes. The lower of the two applies.
 fn database() -> Database {
     let first = rusqlite::Connection::open_in_memory().unwrap();
     first
@@ -29,14 +29,14 @@ fn sorts_recursions_aggregates_and_tables_end_at_the_limit_of_memory() {
         let asked = database.select(&format!("{many}{greedy}"), &Limits::default());
         match asked {
             Err(QueryError::Limit(message)) => assert!(message.contains("memory"), "{message}"),
-            // A text has a limit of its own.
+            // A text has its own limit.
             Err(QueryError::Failed(message)) => {
                 assert!(message.contains("too big"), "{greedy}: {message}");
             }
             other => panic!("{greedy}: {other:?}"),
         }
     }
-    // What fits goes on as before.
+    // Queries that fit still work.
     let small = database.select("select sum(n) s from t", &Limits::default());
     assert_eq!(small.unwrap().table.int("s").unwrap(), [Some(4950)]);
     let wide = "x".repeat(1000);

@@ -1,4 +1,4 @@
-//! What queries answer, and what they may not do.
+//! The answers of queries, and the operations that they may not do.
 
 use artifacts::{Column, Scalar, Table};
 use proptest::prelude::*;
@@ -250,7 +250,7 @@ fn a_query_can_only_select_from_the_given_tables() {
         let mut database = database();
         let error = database.select(sql, &Limits::default()).expect_err(sql);
         assert_eq!(error, QueryError::Refused(told.to_owned()), "{sql}");
-        // What was refused left nothing behind.
+        // The refused query left nothing behind.
         let count = database
             .select("select count(*) as n from requests", &Limits::default())
             .unwrap();

@@ -1,12 +1,12 @@
-//! CSV and TSV with a heading.
+//! CSV and TSV with a header line.
 
 use crate::field::{Field, Unreadable};
 use crate::sheet::{Places, Sheet};
 
 const HINT: &str = "the first line names the columns; quote text that contains the separator";
 
-/// Reads text with a separator: lines that begin with `#` are remarks, the first other line names the
-/// columns, every field is text, an empty one is null.
+/// Reads text with a separator. Lines that begin with `#` are remarks. The first other line names the columns. Every
+/// field is text, and an empty field is null.
 pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let mut reader = csv::ReaderBuilder::new()
@@ -27,7 +27,7 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     let mut lines = Vec::new();
     let mut record = csv::StringRecord::new();
     while reader.read_record(&mut record).map_err(|e| wrong(&e))? {
-        // The position before a record may be that of remarks: its own is known to the record.
+        // The reader's position before a record may be that of a remark, so use the record's own position.
         let first = record.position().map_or(0, csv::Position::line);
         let first = usize::try_from(first)
             .unwrap_or(usize::MAX)
@@ -41,7 +41,7 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
             });
         }
     }
-    // An open quote takes all further lines into its field, which is then the last one.
+    // An open quote takes all further lines into its field, which is then the last field.
     let quotes = bytes.iter().filter(|byte| **byte == b'"').count();
     if let Some(last) = lines
         .last()
@@ -62,7 +62,7 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     })
 }
 
-/// Returns the remarks before the heading, without their sign.
+/// Returns the remarks before the header line, without the `#`.
 fn remarks(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let before = text.lines().take_while(|line| line.starts_with('#'));

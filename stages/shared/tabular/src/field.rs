@@ -1,4 +1,4 @@
-//! One value of a sheet, and what can be wrong with a file.
+//! One value of a sheet, and the errors of reading a file.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Field {
     Float(f64),
     /// Text.
     Text(String),
-    /// What a table cannot hold, in words.
+    /// A value that a table cannot hold, described in words.
     Other(&'static str),
 }
 
@@ -33,8 +33,8 @@ impl fmt::Display for Field {
 }
 
 impl Field {
-    /// Reads text as people print numbers: `1,234.5`, `−0.02`, `+31.0`, and with its unit behind it,
-    /// `1637.6 tok/s` or `17.5%`. `None` if it is anything else.
+    /// Reads text as people write numbers: `1,234.5`, `−0.02`, `+31.0`, or with its unit, `1637.6 tok/s` or `17.5%`.
+    /// `None` for anything else.
     pub fn number(text: &str, unit: Option<&str>) -> Option<Self> {
         let mut text = text.trim();
         if let Some(unit) = unit.filter(|unit| !unit.is_empty() && *unit != "1") {
@@ -58,7 +58,7 @@ impl Field {
     }
 }
 
-/// Returns the digits without the commas between groups of three; `None` if it is not a plain number.
+/// Returns the digits without the commas between groups of three; `None` if the text is not a plain number.
 fn ungrouped(digits: &str) -> Option<String> {
     let starts = |c: char| c.is_ascii_digit() || c == '.';
     let known = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-' | ',');
@@ -79,14 +79,14 @@ fn ungrouped(digits: &str) -> Option<String> {
     (first && others && plain).then(|| digits.replace(',', ""))
 }
 
-/// Why a file cannot be read, and what to do.
+/// The reason why a file cannot be read, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The line, or for Parquet the row, from 1.
+    /// The line from 1, or the row for Parquet.
     pub line: Option<usize>,
     /// The column in characters, from 1.
     pub column: Option<usize>,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
     /// The remedy.
     pub hint: String,
@@ -112,7 +112,7 @@ impl Unreadable {
         self
     }
 
-    /// Returns the message with the file and the place before it: `FILE:LINE:COLUMN: …`.
+    /// Returns the message with the file and the place in front: `FILE:LINE:COLUMN: …`.
     pub fn of(&self, file: &str) -> String {
         let mut place = file.to_owned();
         for number in [self.line, self.column].into_iter().flatten() {

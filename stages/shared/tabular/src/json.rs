@@ -1,4 +1,4 @@
-//! JSON: objects a line, a list of objects, or a list below keys of an object.
+//! JSON: one object per line, a list of objects, or a list nested under keys of an object.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use serde_json::{Deserializer, Value};
 use crate::field::{Field, Unreadable};
 use crate::sheet::{Places, Sheet};
 
-/// A value of a list, and the lines at which it stands.
+/// A value of a list, with its lines in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
     /// The value.
@@ -16,11 +16,11 @@ pub struct Record {
     pub lines: Range<usize>,
 }
 
-/// Reads the records of a text: the values of JSON Lines, or the items of the one list of a JSON document; of
-/// a document with an object on top, the list that `below` leads to, by keys with dots between them.
+/// Reads the records of a text: the values of JSON Lines, or the items of the list of a JSON document. If the document
+/// is an object, `below` names the path to the list: keys joined by dots.
 ///
 /// # Errors
-/// If it is neither, or cut off; with line and column.
+/// If the text is neither, or is truncated; with line and column.
 pub fn records(text: &str, below: Option<&str>) -> Result<Vec<Record>, Unreadable> {
     let mut cursor = Cursor::new(text);
     let mut keys = below.into_iter().flat_map(|path| path.split('.'));
@@ -49,7 +49,7 @@ pub fn records(text: &str, below: Option<&str>) -> Result<Vec<Record>, Unreadabl
     }
 }
 
-/// Reads records that are objects as a sheet: a column for each key that any has, in order of first use.
+/// Reads records that are objects as a sheet. Every key becomes a column, in order of first use.
 pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let line = bytes[..e.valid_up_to()]
@@ -110,11 +110,11 @@ fn field(value: Value) -> Field {
     }
 }
 
-/// Walks over a text without keeping what it passes.
+/// Scans a text without keeping what it passes.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
-    /// A place whose line is known, so that lines are counted once.
+    /// An offset with a known line, so that lines are counted once.
     counted: (usize, usize),
 }
 
@@ -134,7 +134,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Returns the line of a place at or behind the last one asked for, from 0.
+    /// Returns the line of an offset, from 0. The offset must not precede the last one requested.
     fn line(&mut self, at: usize) -> usize {
         let (from, line) = self.counted;
         let more = self.text.as_bytes()[from..at]
@@ -179,7 +179,7 @@ impl<'a> Cursor<'a> {
                 let line = rest.lines().nth(error.line().saturating_sub(1));
                 let start =
                     line.map_or(rest.len(), |l| l.as_ptr() as usize - rest.as_ptr() as usize);
-                // What lacks its end is wrong where it begins: the end of the file tells nothing.
+                // A value without an end is reported where it begins, because the end of the file is no help.
                 let at = match error.is_eof() {
                     true => self.at,
                     false => self.at + start + error.column().saturating_sub(1),
@@ -203,7 +203,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads values behind each other.
+    /// Reads consecutive values.
     fn lines(&mut self) -> Result<Vec<Record>, Unreadable> {
         let mut records = Vec::new();
         while self.next().is_some() {
@@ -212,7 +212,7 @@ impl<'a> Cursor<'a> {
         Ok(records)
     }
 
-    /// Reads the items of a list; the cursor is at its bracket.
+    /// Reads the items of a list. The cursor is at its bracket.
     fn list(&mut self) -> Result<Vec<Record>, Unreadable> {
         self.at += 1;
         let mut records = Vec::new();
@@ -232,7 +232,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes to the value of a key; the cursor is at the brace of its object.
+    /// Moves to the value of a key. The cursor is at the brace of its object.
     fn enter(&mut self, key: &str) -> Result<(), Unreadable> {
         let mut known = Vec::new();
         self.at += 1;

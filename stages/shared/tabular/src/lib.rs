@@ -1,8 +1,7 @@
-//! Tables that others wrote, read from files: CSV, TSV, JSON, JSON Lines and Parquet.
+//! Reads tables that others wrote, from files: CSV, TSV, JSON, JSON Lines and Parquet.
 //!
-//! A file becomes a [`Sheet`]: named columns of [`Field`]s, and for every row the place in the file at which
-//! it stands, so that a number can be followed back to it. Nothing is guessed about units: whoever reads a
-//! sheet says what they are.
+//! A file becomes a [`Sheet`]: named columns of [`Field`]s, with the place of every row in the file, so that each
+//! number can be traced back. Units are not guessed: the reader of a sheet supplies them.
 
 mod delimited;
 mod field;

@@ -12,7 +12,7 @@ use artifacts::Table;
 use crate::field::{Field, Unreadable};
 use crate::sheet::{Places, Sheet};
 
-/// Reads a Parquet file whole. Values of other types than numbers, text and truth values are
+/// Reads a whole Parquet file. Values other than numbers, text and truth values are
 /// [`Field::Other`].
 pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, Unreadable> {
     let table = Table::from_parquet(bytes.to_vec()).map_err(|e| {

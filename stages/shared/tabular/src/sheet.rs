@@ -6,24 +6,24 @@ use std::path::Path;
 use crate::field::{Field, Unreadable};
 use crate::{delimited, json, parquet};
 
-/// What a file is written in.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Commas, with a heading.
+    /// Commas, with a header line.
     Csv,
-    /// Tabs, with a heading.
+    /// Tabs, with a header line.
     Tsv,
-    /// A list of objects, or an object a line.
+    /// A list of objects, or one object per line.
     Json,
     /// Parquet.
     Parquet,
 }
 
 impl Format {
-    /// Returns the format that the name of a file promises.
+    /// Returns the format for a file's name.
     ///
     /// # Errors
-    /// If its ending is none of those known.
+    /// If the extension is unknown.
     pub fn of(name: &str) -> Result<Self, Unreadable> {
         let ending = Path::new(name).extension().and_then(|e| e.to_str());
         match ending.unwrap_or_default().to_ascii_lowercase().as_str() {
@@ -43,17 +43,17 @@ impl Format {
     }
 }
 
-/// Where the rows stand in their file.
+/// The places of the rows in their file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Places {
-    /// In lines, from 0, half-open.
+    /// The lines of each row, from 0, half-open.
     Lines(Vec<Range<usize>>),
-    /// One behind the other, so many.
+    /// Consecutive rows, and their number.
     Rows(usize),
 }
 
 impl Places {
-    /// Returns how many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Lines(lines) => lines.len(),
@@ -61,12 +61,12 @@ impl Places {
         }
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns where a row stands: lines of the file, or rows of a Parquet file, from 0, half-open.
+    /// Returns the place of a row: lines of the file, or rows of a Parquet file, from 0, half-open.
     pub fn of(&self, row: usize) -> Range<usize> {
         match self {
             Self::Lines(lines) => lines[row].clone(),
@@ -74,7 +74,7 @@ impl Places {
         }
     }
 
-    /// Returns the place of a row for people, from 1: `line 4`, `row 4`.
+    /// Returns the place of a row for display, from 1: `line 4`, `row 4`.
     pub fn words(&self, row: usize) -> String {
         let word = match self {
             Self::Lines(_) => "line",
@@ -89,32 +89,33 @@ impl Places {
 pub struct Sheet {
     /// The names, in the order of the file.
     pub names: Vec<String>,
-    /// The unit of each column, where the file states it.
+    /// The unit of each column, if the file states it.
     pub units: Vec<Option<String>>,
     /// The values of each column.
     pub columns: Vec<Vec<Field>>,
-    /// Where each row stands.
+    /// The place of each row.
     pub places: Places,
-    /// The remarks before the heading.
+    /// The remarks before the header line.
     pub remarks: Vec<String>,
 }
 
 impl Sheet {
-    /// Returns the position of a column.
+    /// Returns the index of a column.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|n| n == name)
     }
 
-    /// Returns how many rows there are.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.places.len()
     }
 }
 
-/// Reads a file; `below` leads to the rows of a JSON document, by keys with dots between them.
+/// Reads a file. `below` names the path to the rows of a JSON document: keys joined by dots.
 ///
 /// # Errors
-/// If it is cut off, two columns have one name, or it is not what its format promises.
+/// If the file is truncated, two columns have the same name, or the content does not match the
+/// format.
 pub fn read(format: Format, bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
     let sheet = match format {
         Format::Csv => delimited::read(bytes, b','),
