@@ -1,5 +1,5 @@
-//! The cost of a long report: rendering, the number check, trace and page. Target: 100 pages with
-//! 5,000 traced numbers in at most 500 ms, and a cost that grows as the report does.
+//! The cost of a long report: rendering, number check, trace and page. Target: 100 pages with 5,000 traced numbers in
+//! at most 500 ms, and a cost linear in the length of the report.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -25,7 +25,7 @@ fn main() {
         let mut stage = f64::INFINITY;
         let mut render = f64::INFINITY;
         let (mut markdown, mut html) = (0, 0);
-        // The least of five: what the machine does besides only adds.
+        // The least of five runs, since other work on the machine only adds time.
         for _ in 0..5 {
             let start = Instant::now();
             let done = long.render(&store, folder.path());

@@ -1,13 +1,12 @@
 //! Keeps the blocks of a rendered report apart.
 //!
-//! A template that shows two figures on consecutive lines, or text right below a table, means
-//! two blocks. Markdown would read one: the second figure becomes a link inside the caption of
-//! the first, the text another row of the table.
+//! A template that shows two figures on consecutive lines, or text directly below a table, means two blocks. Markdown
+//! would read one: the second figure becomes a link inside the caption of the first, the text another row of the table.
 
 use crate::trace::unmarked;
 
-/// Returns the text with an empty line wherever a figure, a caption or a heading follows another
-/// line, and wherever another line follows a table; fenced code is left as it is.
+/// Returns the text with an empty line wherever a figure, a caption or a heading follows another line, and wherever
+/// another line follows a table. Fenced code is unchanged.
 pub(crate) fn separated(marked: &str) -> String {
     let mut out = String::with_capacity(marked.len());
     let (mut fenced, mut before) = (false, Line::Empty);
@@ -37,13 +36,13 @@ pub(crate) fn separated(marked: &str) -> String {
     out
 }
 
-/// What a line is to the one below or above it.
+/// The role of a line relative to its neighbours.
 #[derive(Clone, Copy, PartialEq)]
 enum Line {
     Empty,
     /// A row of a table.
     Table,
-    /// A figure, a caption or a heading: it begins a block.
+    /// A figure, a caption or a heading, which begins a block.
     Block,
     Text,
 }

@@ -1,8 +1,8 @@
-//! Claims: what an experiment says before it measures, and what its data then allow to be said.
+//! Claims: what an experiment asserts before it measures, and what its data then license.
 //!
-//! A claim is declared in the experiment (`claims:`), with the rule that decides it. Its digest
-//! goes into the record of every cell executed afterwards; so the report can show from the
-//! records which measurements were made with the claim, in these words, already declared.
+//! A claim is declared in the experiment (`claims:`) together with the rule that decides it. The record of every cell
+//! executed afterwards contains its digest. From the records, the report can therefore show which measurements were
+//! made after the claim was declared in these words.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub struct Narrower {
 }
 
 impl Claim {
-    /// Checks what needs no data.
+    /// Performs the checks that need no data.
     ///
     /// # Errors
     /// What is wrong, in one sentence.
@@ -78,7 +78,7 @@ impl Claim {
     }
 }
 
-/// What the records show of the order of a claim and the measurements.
+/// The order of a claim and the measurements, according to the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Order {
     measured: i64,
@@ -105,10 +105,10 @@ impl Order {
     }
 }
 
-/// Judges the claims and derives the table `claims`; without claims, nothing.
+/// Judges the claims and derives the table `claims`; does nothing without claims.
 ///
 /// # Errors
-/// If a rule asks for a table or column that is not there, or an artifact is not read yet.
+/// If a rule refers to a missing table or column, or an artifact is not read yet.
 pub(crate) fn derive(world: &World) -> Result<(), Miss> {
     let claims = &world.parameters.claims;
     if claims.is_empty() {
@@ -186,8 +186,8 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
     Ok(data.derive("claims", table.map_err(|e| e.to_string())?)?)
 }
 
-/// How often the measurement that was executed most often was executed: a licence after several
-/// executions may be the luck of the last.
+/// The number of executions of the most often executed measurement: a licence after several executions may be the luck
+/// of the last.
 fn most_executions(data: &Data) -> usize {
     let Ok(study) = data.study() else {
         return 0;
@@ -199,7 +199,7 @@ fn most_executions(data: &Data) -> usize {
     executions.map(|e| e.executions).max().unwrap_or(0)
 }
 
-/// Counts the measured cells whose record carries the claim as it is now.
+/// Counts the measured cells whose record contains the claim in its current form.
 fn order(name: &str, data: &Data) -> Result<Order, Miss> {
     let Ok(study) = data.study() else {
         return Ok(Order::default());
@@ -239,7 +239,7 @@ fn order(name: &str, data: &Data) -> Result<Order, Miss> {
     if unread { Err(Miss::Unread) } else { Ok(order) }
 }
 
-/// Adds `claim(name)`: the sentence that the data allow of a claim.
+/// Adds `claim(name)`: the sentence that the data license for a claim.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function("claim", move |name: &str, options: Kwargs| {
@@ -286,8 +286,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
 const FORBIDDEN: &str = "a phrase that is forbidden while its claim is not licensed";
 const SAY_LESS: &str = "write the claim's narrower form (`{{ claim(\"NAME\") }}`), or remove it";
 
-/// Returns the forbidden phrases of claims that are not licensed, wherever they stand but in the
-/// table of claims.
+/// Returns the forbidden phrases of unlicensed claims, wherever they occur outside the table of claims.
 pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Objection> {
     let recorded = world
         .statements
@@ -333,7 +332,7 @@ pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Objection> 
     found
 }
 
-/// The characters in lower case with their places: emphasis left out, spaces in a row made one.
+/// The characters in lower case with their positions, without emphasis and with runs of spaces collapsed.
 fn folded(text: &str) -> Vec<(usize, char)> {
     let mut found: Vec<(usize, char)> = Vec::new();
     for (at, c) in text.trim().char_indices() {

@@ -1,9 +1,8 @@
-//! Refuses comparisons of shown values while a template is read.
+//! Rejects comparisons of shown values when a template is read.
 //!
-//! The template engine orders an object and a number by their kinds, without an error, so
-//! `value(…) < 3` would be answered, and wrongly. Plain values (`row.column`, `raw(…)`) are
-//! what conditions are made of. A shown value that reaches a comparison through a parameter
-//! of a macro is not seen here.
+//! The template engine orders an object and a number by their kinds, without an error, so it would answer
+//! `value(…) < 3`, wrongly. Conditions must use plain values (`row.column`, `raw(…)`). This check does not detect a
+//! shown value that reaches a comparison through a macro parameter.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +23,7 @@ const SHOWN: &[&str] = &[
     "interval",
 ];
 
-/// Names before a parenthesis that do not make it a call.
+/// Names that do not form a call with a following parenthesis.
 const KEYWORDS: &[&str] = &["if", "elif", "else", "and", "or", "not", "in", "is", "set"];
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +33,7 @@ enum Token {
     Sign(char),
 }
 
-/// Returns the names a `set` tag binds to a shown value.
+/// Returns the name that a `set` tag binds to a shown value.
 pub(crate) fn bound(inner: &str, known: &BTreeSet<String>) -> Option<String> {
     let tokens = tokens(inner);
     let [
@@ -49,7 +48,7 @@ pub(crate) fn bound(inner: &str, known: &BTreeSet<String>) -> Option<String> {
     (set == "set" && is_shown(rest, rest.len(), known).is_some()).then(|| name.clone())
 }
 
-/// Returns the shown value a tag compares, if it does.
+/// Returns the shown value that a tag compares, if any.
 pub(crate) fn compared(inner: &str, known: &BTreeSet<String>) -> Option<String> {
     let tokens = tokens(inner);
     let places = tokens
@@ -68,7 +67,7 @@ pub(crate) fn compared(inner: &str, known: &BTreeSet<String>) -> Option<String> 
     None
 }
 
-/// Whether the operand that ends before `end` is a shown value: returns its name.
+/// Returns the name of the operand that ends before `end`, if it is a shown value.
 fn is_shown(tokens: &[Token], end: usize, known: &BTreeSet<String>) -> Option<String> {
     let last = end.checked_sub(1)?;
     match &tokens[last] {
@@ -85,7 +84,7 @@ fn is_shown(tokens: &[Token], end: usize, known: &BTreeSet<String>) -> Option<St
                 _ => is_shown(&tokens[open + 1..last], last - open - 1, known),
             }
         }
-        // `|length` and the like make something else of a list, but nothing of a shown value.
+        // `|length` and similar filters transform a list, but not a shown value.
         Token::Name(_) if after_bar(tokens, last) => is_shown(tokens, last - 1, known),
         Token::Name(name) => known.contains(name).then(|| name.clone()),
         _ => None,
@@ -114,7 +113,7 @@ fn opening(tokens: &[Token], close: usize) -> Option<usize> {
     None
 }
 
-/// One past the operand that begins at `start`: a name, its call, filters, or parentheses.
+/// Returns the index after the operand that begins at `start`: a name, its call, filters, or parentheses.
 fn operand_end(tokens: &[Token], start: usize) -> usize {
     let mut at = start;
     if matches!(tokens.get(at), Some(Token::Name(_))) {

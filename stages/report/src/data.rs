@@ -1,9 +1,9 @@
-//! What a report may look up: the outputs of its needed stages, and the study.
+//! The data available to a report: the outputs of the stages it needs, and the study.
 //!
-//! A table is asked for as `stage.output`. If the stage has several cells, the table is the
-//! rows of all its cells in order, and the cells' coordinates are columns. Artifacts are read
-//! only when asked for: a lookup of one that is not in memory yet is remembered as wanted,
-//! and the renderer fetches it and starts over, so that lookups need no store.
+//! Tables have names of the form `stage.output`. If the stage has several cells, the table consists of the rows of all
+//! its cells in order, with the cells' coordinates as columns. Artifacts are read only when needed. A lookup of an
+//! artifact that is not in memory yet marks it as wanted, and the renderer fetches it and starts over, so that lookups
+//! need no store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use crate::ledger;
 use crate::trace::TraceSource;
 use crate::view::{Opened, Part, View};
 
-/// Everything lookups may see.
+/// All data that lookups can access.
 #[derive(Debug, Default)]
 pub struct Data {
     stages: Vec<Input>,
@@ -26,23 +26,23 @@ pub struct Data {
     documents: Mutex<BTreeMap<Digest, Arc<Json>>>,
     wanted: Mutex<BTreeSet<Digest>>,
     known: OnceLock<Known>,
-    /// The name of the report's stage: what the tables it derives itself are outputs of.
+    /// The name of the report's stage, to which the tables that it derives belong.
     own_stage: String,
     derived: Mutex<BTreeMap<String, (Digest, Arc<Table>)>>,
     opened: Mutex<BTreeMap<String, Arc<Opened>>>,
-    /// Raised when the user asks to stop.
+    /// Set when the user asks to stop.
     stop: Arc<AtomicBool>,
 }
 
-/// What the digests of inputs stand for: asked once for each of thousands.
+/// The digests of the inputs' tables and records: collected once, since thousands of lookups need them.
 #[derive(Debug)]
 struct Known {
     tables: BTreeSet<Digest>,
     records: BTreeSet<Digest>,
 }
 
-/// Returns what a report reads of a record: how many attempts there were, and the claims that were
-/// stated before. The rest of thousands of records is not kept.
+/// Returns the part of a record that reports read: the number of attempts, and the claims stated before. The rest of
+/// thousands of records is not kept.
 fn what_is_read_of(record: &mut Json) -> Json {
     let attempts = record.get("attempts").and_then(Json::as_array);
     let attempts = vec![Json::Null; attempts.map_or(0, Vec::len)];
@@ -50,12 +50,12 @@ fn what_is_read_of(record: &mut Json) -> Json {
     serde_json::json!({ "attempts": attempts, "claims": claims })
 }
 
-/// Why a lookup has no answer; `None` as message means the artifact is not in memory yet.
+/// Why a lookup has no answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Miss {
     /// The artifact must be fetched first.
     Unread,
-    /// There is no such thing; says what there is.
+    /// No such thing exists; the message lists what does.
     Wrong(String),
 }
 
@@ -65,7 +65,7 @@ impl From<String> for Miss {
     }
 }
 
-/// Tables that a load cell has or has not, as its machine and its server allow.
+/// Tables that a load cell may lack, depending on its machine and its server.
 const SAMPLED: [&str; 10] = [
     "engine_events",
     "gpu_telemetry",
@@ -80,7 +80,7 @@ const SAMPLED: [&str; 10] = [
 ];
 
 impl Data {
-    /// Makes the data of a cell's inputs and study; nothing is read yet.
+    /// Creates the data from a cell's inputs and study, without reading anything yet.
     pub fn new(inputs: &[Input], study: Option<&Study>) -> Self {
         Self {
             stages: inputs.to_vec(),
@@ -89,26 +89,26 @@ impl Data {
         }
     }
 
-    /// Says which stage this is, so that the tables it derives can be traced to its outputs.
+    /// Sets the stage of the report, so that the tables it derives can be traced to its outputs.
     #[must_use]
     pub fn of_stage(mut self, stage: &str) -> Self {
         stage.clone_into(&mut self.own_stage);
         self
     }
 
-    /// Says by which flag the user asks to stop.
+    /// Sets the flag that tells the renderer to stop.
     #[must_use]
     pub fn stopped_by(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = stop;
         self
     }
 
-    /// Returns the flag by which the user asks to stop.
+    /// Returns the flag that tells the renderer to stop.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// Adds a table that the report derives itself and has as an output of its own.
+    /// Adds a table that the report derives itself and outputs.
     ///
     /// # Errors
     /// If the table cannot be written as Parquet.
@@ -127,7 +127,7 @@ impl Data {
             .collect()
     }
 
-    /// Returns what the digests of inputs stand for.
+    /// Returns the digests of the inputs' tables and records.
     fn known(&self) -> &Known {
         self.known.get_or_init(|| {
             let cells = || self.stages.iter().flat_map(|s| &s.cells);
@@ -159,7 +159,7 @@ impl Data {
             .ok_or_else(|| "this report does not see the study".to_owned())
     }
 
-    /// Returns whether a stage is needed and its cells that are ok have this output.
+    /// Returns whether a stage is needed and its ok cells have this output.
     pub(crate) fn has(&self, name: &str) -> bool {
         let Some((stage, output)) = name.split_once('.') else {
             return false;
@@ -172,8 +172,8 @@ impl Data {
         cells.into_iter().any(|c| c.outputs.contains_key(output))
     }
 
-    /// Returns why there is nothing in a table that is sampled beside a load: no cell of its stage
-    /// has it. `None` if a cell has it, or if it is not such a table.
+    /// Returns the reason why a table sampled beside a load is empty: no cell of its stage has it. `None` if a cell has
+    /// it, or if it is not such a table.
     pub(crate) fn unsampled(&self, name: &str) -> Option<String> {
         let (stage, output) = name.split_once('.')?;
         let loads = |s: &&Input| s.stage == stage && s.kind == "load";
@@ -186,7 +186,7 @@ impl Data {
         })
     }
 
-    /// Returns the names of the tables a needed stage has, without those of its lineage.
+    /// Returns the names of the tables of a needed stage, without lineage tables.
     pub(crate) fn tables_of(&self, stage: &str) -> Vec<String> {
         let cells = self
             .stages
@@ -216,7 +216,7 @@ impl Data {
         &self.stages
     }
 
-    /// Reads what lookups asked for in vain; returns whether there was anything.
+    /// Reads the artifacts that lookups failed to find in memory; returns whether there were any.
     ///
     /// # Errors
     /// If an artifact is missing, damaged, or not what its record says.
@@ -242,12 +242,12 @@ impl Data {
     /// Returns the rows of `stage.output` that meet a condition.
     ///
     /// # Errors
-    /// If there is no such stage, output or column, or the table is not read yet.
+    /// If the stage, output or column does not exist, or the table is not read yet.
     pub(crate) fn view(&self, name: &str, condition: &Condition) -> Result<View, Miss> {
         self.open(name)?.choose(condition)
     }
 
-    /// Returns how many rows of tables lookups have visited so far, indexes included.
+    /// Returns the number of table rows that lookups have visited so far, including indexes.
     pub fn rows_visited(&self) -> u64 {
         lock(&self.opened)
             .values()
@@ -255,7 +255,7 @@ impl Data {
             .sum()
     }
 
-    /// Opens a table of a stage, of the ledger, or one the report derives; later calls find it open.
+    /// Opens a table of a stage, of the ledger, or one that the report derives; later calls reuse it.
     ///
     /// # Errors
     /// As [`Data::view`].
@@ -302,8 +302,8 @@ impl Data {
         Ok(opened)
     }
 
-    /// Reads the tables of these names that pure stages made, as far as there are such and they can
-    /// be read: who needs one that cannot will be told.
+    /// Reads those of the named tables that pure stages made, where they exist and can be read. A later lookup reports
+    /// any failure.
     pub(crate) fn read_ahead<'a>(&self, names: impl IntoIterator<Item = &'a str>, store: &Store) {
         for (stage, output) in names.into_iter().filter_map(|name| name.split_once('.')) {
             let stages = self
@@ -328,11 +328,11 @@ impl Data {
         }
     }
 
-    /// Returns a value in a JSON output: the cell that meets the condition, the path by keys
-    /// and indices joined by full stops.
+    /// Returns a value in a JSON output of the cell that meets the condition, at a path of keys and indices joined by
+    /// full stops.
     ///
     /// # Errors
-    /// If no cell or several meet the condition, or the document has no such path.
+    /// If no cell or several cells meet the condition, or the document has no such path.
     pub(crate) fn document(
         &self,
         stage: &str,
@@ -345,7 +345,7 @@ impl Data {
             let has = |axis: &str| p.coordinates.get(axis).is_some();
             condition.columns().all(has) && condition.agrees(&p.coordinates)
         });
-        // Cells that agree, such as one server launched in several blocks, say the same.
+        // Cells may agree, such as those of one server launched in several blocks.
         let first = parts.first().map(|p| at_path(&p.content, path));
         let agree = parts
             .iter()
@@ -443,7 +443,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Splits `stage.output`.
 ///
 /// # Errors
-/// If there is no full stop in it.
+/// If the name contains no full stop.
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Miss> {
     name.split_once('.').ok_or_else(|| {
         format!(

@@ -1,7 +1,6 @@
-//! Tables that a report derives from the study itself: its environments, what deviates from the
-//! plan, and what the study cannot say.
+//! Tables that a report derives from the study itself: its environments, its deviations from the plan, and its limits.
 //!
-//! They are outputs of the report, so that what is shown of them can be traced like the rest.
+//! They are outputs of the report, so that their values can be traced like all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +12,7 @@ use crate::data::{Data, Miss};
 use crate::environment::{self, ok};
 use crate::{method, setup};
 
-/// Derives a table asked for by name; `None` if it is none of these.
+/// Derives a table by name; `None` if it is not one of these.
 ///
 /// # Errors
 /// If an artifact it needs is not read yet, or is not what its record says.
@@ -31,7 +30,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     }))
 }
 
-/// What was not done as the experiment says without profile, overrides and exclusions.
+/// Deviations from the experiment as written, without a profile, overrides and exclusions.
 fn deviations(data: &Data) -> Result<Table, Miss> {
     let study = data.study()?;
     let spec = &study.spec;
@@ -104,7 +103,7 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
     three(["what", "where", "reason"], &rows)
 }
 
-/// Returns whether an override meets no cell of the study, because a profile leaves its labels out.
+/// Returns whether an override applies to no cell of the study, because a profile drops its labels.
 fn meets_nothing(data: &Data, place: &Json) -> bool {
     let stage = place.get("stage").and_then(Json::as_str);
     let Some(input) = data
@@ -124,7 +123,7 @@ fn meets_nothing(data: &Data, place: &Json) -> bool {
         .any(|cell| axes.agrees(&cell.coordinates))
 }
 
-/// Writes where an override applies as coordinates are written, the stage first.
+/// Writes the place of an override in the notation of coordinates, the stage first.
 fn place_text(place: &Json) -> String {
     if !place.is_object() {
         return place.to_string();
@@ -154,7 +153,7 @@ fn three(names: [&str; 3], rows: &[[String; 3]]) -> Result<Table, Miss> {
     Ok(Table::new(vec![column(0), column(1), column(2)]).map_err(|e| e.to_string())?)
 }
 
-/// What the study cannot say, a sentence a limit.
+/// The limits of the study, one sentence each.
 fn limits(data: &Data) -> Result<Table, Miss> {
     let study = data.study()?;
     let mut rows: Vec<[String; 3]> = Vec::new();
@@ -251,7 +250,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         let name = format!("{}.gates", input.stage);
         if data.has(&name) {
             let warned = data.view(&name, &only)?;
-            // One line a gate, in the order of the table: a reader wants to know what, then how often.
+            // One line per gate, in the order of the table: readers first want to know what, then how often.
             let mut by_gate: Vec<(String, Vec<String>)> = Vec::new();
             for row in 0..warned.rows.len() {
                 let text = |column: &str| warned.get(row, column).map(|v| v.to_string());
@@ -273,7 +272,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     three(["topic", "subject", "text"], &rows)
 }
 
-/// Tells how many machines the study covers, where one provision cell says what they are.
+/// Reports how many machines the study covers, if one provision cell identifies them.
 fn covered(hosts: &BTreeSet<&str>) -> (&'static str, String) {
     match hosts.len() {
         0 | 1 => (
@@ -291,7 +290,7 @@ fn covered(hosts: &BTreeSet<&str>) -> (&'static str, String) {
     }
 }
 
-/// Tells of a design that went on until something was known.
+/// Reports a design that continued until a precision was reached.
 fn stopping_rule(spec: &Json) -> Option<String> {
     let (design, until) = (spec.get("design")?, spec.get("design")?.get("until")?);
     let share = until.get("relative_half_width")?.as_f64()?;
@@ -306,7 +305,7 @@ fn stopping_rule(spec: &Json) -> Option<String> {
     ))
 }
 
-/// Tells of measurements that were executed more than once.
+/// Reports measurements that were executed more than once.
 fn executed_again(executed: &[&Execution]) -> Option<String> {
     let again = executed.iter().filter(|e| e.executions > 1).count();
     let most = executed.iter().map(|e| e.executions).max()?;
@@ -321,7 +320,7 @@ fn executed_again(executed: &[&Execution]) -> Option<String> {
     })
 }
 
-/// Tells of measurements on a machine that was not quiet.
+/// Reports measurements on a machine that was not quiet.
 fn loud(executed: &[&Execution]) -> Option<String> {
     let loud: Vec<&str> = executed.iter().filter_map(|e| e.loud.as_deref()).collect();
     let first = loud.first()?;
@@ -379,8 +378,8 @@ fn load_limits(
     Ok(())
 }
 
-/// What the samples beside a load tell of a machine that slowed itself down; `None` where they tell of nothing,
-/// or a gate that looks for it has its own lines.
+/// Reports clock throttling from the samples taken beside a load; `None` if they show none, or if a gate for it has its
+/// own lines.
 fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
     const GATE: &str = "throttling";
     for verify in data.stages().iter().filter(|s| s.kind == "verify") {
@@ -393,7 +392,7 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
             return Ok(None);
         }
     }
-    // What a driver reports beside what limits clocks.
+    // Values that a driver reports although nothing limits the clocks.
     const HARMLESS: [&str; 3] = ["", "idle", "applications-clocks"];
     let mut told = Vec::new();
     let gpus = format!("{}.gpu_telemetry", input.stage);
@@ -451,8 +450,8 @@ pub(crate) fn repetitions(spec: &Json, stage: &str) -> usize {
     levels.map(Vec::len).product()
 }
 
-/// How many ok cells of a load stage have rows of each source, as verification counted them or,
-/// where none did, as the cells' own tables say. A stage without such tables says nothing.
+/// Counts the ok cells of a load stage by the source of their rows, as verification counted them, or else from the
+/// cells' own tables. Empty for a stage without such tables.
 pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usize>, Miss> {
     let only = ("stage".to_owned(), vec![Scalar::Text(input.stage.clone())]);
     let stage = || Condition(vec![only.clone()]);
@@ -487,7 +486,7 @@ pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usi
     Ok(found)
 }
 
-/// Reads the census's `simulated`, or `3 imported, 5 measured` where there are several sources.
+/// Parses the census text: `simulated`, or `3 imported, 5 measured` for several sources.
 fn counts(text: &str, total: usize) -> BTreeMap<String, usize> {
     let parts = text.split(", ").map(|part| match part.split_once(' ') {
         Some((count, source)) => (source.to_owned(), count.parse().unwrap_or(total)),

@@ -1,4 +1,4 @@
-//! The environments and servers of a study side by side: what each is, and what differs between them.
+//! The environments and servers of a study side by side: their facets, and the differences between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +11,17 @@ use crate::footnotes::boxes;
 /// The outputs that describe an environment or a server.
 const DESCRIPTORS: [&str; 3] = ["host", "environment", "server"];
 
-/// The beginning of the names of tables of facets; the stage follows.
+/// The prefix of the names of tables of facets; the stage follows.
 pub(crate) const FACETS: &str = "facets-";
 
-/// What the column `state` says.
+/// The meaning of the column `state`.
 pub(crate) const STATE: &str = "same, unknown, planned (set from an axis), follows (computed from planned values), confound, \
     or unmatched";
 
-/// What a cell is made of: values by facet.
+/// The facets of a cell: values by name.
 pub(crate) type Facets = BTreeMap<String, String>;
 
-/// Reads one descriptor of each ok cell of a stage. What was merely observed of a host is not a facet.
+/// Reads one descriptor of each ok cell of a stage. Mere observations of a host are not facets.
 fn described<'a>(
     data: &Data,
     input: &'a Input,
@@ -41,7 +41,7 @@ fn described<'a>(
                     None => flatten("", &document, &mut flat),
                 }
                 flat.retain(|key, _| is_own(data, output, key));
-                // What generates without a server speaks no API.
+                // An engine that generates without a server has no API.
                 if output == "server" && is_worker(data, &document["engine"]["name"])? {
                     flat.remove("api");
                 }
@@ -54,7 +54,7 @@ fn described<'a>(
     if unread { Err(Miss::Unread) } else { Ok(sides) }
 }
 
-/// Whether an engine generates in a worker, as its definition says in the environment.
+/// Whether an engine generates in a worker, according to its definition in the environment.
 fn is_worker(data: &Data, engine: &Json) -> Result<bool, Miss> {
     for input in data.stages().iter().filter(|s| s.kind == "provision") {
         for artifact in ok(input).filter_map(|cell| cell.outputs.get("environment")) {
@@ -68,8 +68,8 @@ fn is_worker(data: &Data, engine: &Json) -> Result<bool, Miss> {
     Ok(false)
 }
 
-/// Whether a descriptor is the place to tell a value: a server repeats the environment it runs in, both
-/// repeat their host, and an engine's definition shows in the settings and the command that follow from it.
+/// Whether a descriptor is the right place to report a value. A server repeats its environment, both repeat their host,
+/// and the settings and command that follow from an engine's definition already show the definition.
 fn is_own(data: &Data, output: &str, key: &str) -> bool {
     let has = |output: &str| {
         let cells = data
@@ -89,7 +89,7 @@ fn is_own(data: &Data, output: &str, key: &str) -> bool {
     !(repeats_host || repeats_environment || of("engine.definition"))
 }
 
-/// What of a descriptor is made from the choice of the engine, and of the model.
+/// The parts of a descriptor that follow from the choice of the engine, and of the model.
 const MADE_OF: [(&str, &[&str]); 2] = [
     (
         "engine",
@@ -108,8 +108,8 @@ const MADE_OF: [(&str, &[&str]); 2] = [
     ("model", &["model", "model_name", "command", "limits"]),
 ];
 
-/// Returns the choices that a facet is made from. Its first part names the output it stands in where a
-/// stage has several (`environment.engine.version`).
+/// Returns the choices behind a facet. If a stage has several descriptors, the facet's first part names one
+/// (`environment.engine.version`).
 fn choices_behind(key: &str) -> impl Iterator<Item = &'static str> {
     let outputs = ["environment.", "server."];
     let within = outputs.iter().find_map(|output| key.strip_prefix(output));
@@ -120,7 +120,7 @@ fn choices_behind(key: &str) -> impl Iterator<Item = &'static str> {
         .map(|(choice, _)| *choice)
 }
 
-/// Returns the axes from which a stage, or one that it needs, chooses `engine` or `model`.
+/// Returns the axes from which a stage, or one that it needs, selects `engine` or `model`.
 fn axes_of(data: &Data, stage: &str, choice: &str) -> Vec<String> {
     let Ok(study) = data.study() else {
         return Vec::new();
@@ -146,19 +146,19 @@ fn axes_of(data: &Data, stage: &str, choice: &str) -> Vec<String> {
     axes
 }
 
-/// Whether the engine stands in for one that was passed over: then it is nobody's choice.
+/// Whether the engine replaces one that was passed over, so that nobody chose it.
 fn stands_in(facets: &Facets) -> bool {
     let passed_over = |key: &str| {
         let within = key.strip_prefix("environment.").unwrap_or(key);
         within.starts_with("engine.passed_over")
     };
-    // An empty list is an empty text.
+    // An empty list is flattened to an empty text.
     facets
         .iter()
         .any(|(key, value)| passed_over(key) && !value.is_empty())
 }
 
-/// Whether a facet is made from a choice that an axis sets, and is the same wherever the axis is.
+/// Whether a facet follows from a choice that an axis sets: it is equal wherever the axis' labels are.
 fn follows_choice(data: &Data, stage: &str, key: &str, sides: &[(&Coordinates, &Facets)]) -> bool {
     let axes: Vec<String> = choices_behind(key)
         .flat_map(|choice| axes_of(data, stage, choice))
@@ -176,12 +176,12 @@ fn follows_choice(data: &Data, stage: &str, key: &str, sides: &[(&Coordinates, &
     })
 }
 
-/// Whether a value says that nobody knows it.
+/// Whether a value stands for an unknown one.
 fn is_unknown(value: &str) -> bool {
     matches!(value, "unknown" | contract::HOST_NOT_KNOWN)
 }
 
-/// How each facet stands, the sides compared.
+/// Returns the state of each facet when the sides are compared.
 fn states<'a>(
     data: &Data,
     stage: &str,
@@ -201,7 +201,7 @@ fn states<'a>(
             .collect::<Vec<_>>()
     };
     let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
-        // Two things of which nobody knows anything are not known to be the same.
+        // Two unknown values are not known to be the same.
         values if values.len() < 2 && values.iter().flatten().any(|v| is_unknown(v)) => "unknown",
         values if values.len() < 2 => "same",
         _ if is_planned(data, stage, key) => "planned",
@@ -216,7 +216,7 @@ fn states<'a>(
         .filter(|key| found[key] == "planned")
         .collect();
     for (key, state) in &mut found {
-        // The command and the limits of a server are made from its settings, and from nothing else.
+        // The command and the limits of a server follow from its settings and nothing else.
         let made = ["command.", "limits."]
             .iter()
             .any(|part| key.starts_with(part));
@@ -234,7 +234,7 @@ fn states<'a>(
     found
 }
 
-/// A facet that is not the same in all cells of its stage.
+/// A facet that differs between cells of its stage.
 struct Difference {
     stage: String,
     key: String,
@@ -299,7 +299,7 @@ fn is_planned(data: &Data, stage: &str, key: &str) -> bool {
         .any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
 }
 
-/// Writes the scalars of a document by their paths, lists of scalars joined by spaces.
+/// Flattens a document to scalars by path; lists of scalars are joined by spaces.
 pub(crate) fn flatten(path: &str, json: &Json, into: &mut Facets) {
     let below = |key: &str| {
         if path.is_empty() {
@@ -333,12 +333,12 @@ pub(crate) fn flatten(path: &str, json: &Json, into: &mut Facets) {
     }
 }
 
-/// Returns the cells of an input that are ok.
+/// Returns the ok cells of an input.
 pub(crate) fn ok(input: &Input) -> impl Iterator<Item = &InputCell> {
     input.cells.iter().filter(|c| c.status == CellStatus::Ok)
 }
 
-/// Returns how many facets differ without being set from an axis.
+/// Returns the number of facets that differ without being set from an axis.
 ///
 /// # Errors
 /// If a descriptor is not read yet.
@@ -349,7 +349,7 @@ pub(crate) fn confounds(data: &Data) -> Result<usize, Miss> {
         .count())
 }
 
-/// Returns what differs: the table `environment`.
+/// Returns the differences: the table `environment`.
 ///
 /// # Errors
 /// If a descriptor is not read yet.
@@ -370,16 +370,16 @@ pub(crate) fn table(data: &Data) -> Result<Table, Miss> {
     Ok(table.map_err(|e| e.to_string())?)
 }
 
-/// The cells of a stage that agree in all facets, and how each facet stands between them.
+/// The cells of a stage, grouped by agreement in all facets, and the state of each facet between the groups.
 pub(crate) struct Sides<'a> {
-    /// Cells with their facets, the name of the descriptor before each key.
+    /// Cells with their facets; each key begins with the name of the descriptor.
     pub(crate) groups: Vec<(Vec<&'a Coordinates>, Facets)>,
     /// `same`, `planned`, `follows`, `confound` or `unmatched`, by facet.
     pub(crate) stands: BTreeMap<String, &'static str>,
 }
 
 impl Sides<'_> {
-    /// Returns the heading of each group: its cells, or the stage if it is all of it.
+    /// Returns the heading of each group: its cells, or the stage if the group is the whole stage.
     pub(crate) fn titles(&self, stage: &str) -> Vec<String> {
         let title = |members: &[&Coordinates]| {
             let parts = boxes(members);
@@ -399,7 +399,7 @@ impl Sides<'_> {
     }
 }
 
-/// Returns what the cells of a stage are, those that agree together.
+/// Groups the cells of a stage by agreement in all facets.
 ///
 /// # Errors
 /// If a descriptor is not read yet.
@@ -435,11 +435,11 @@ pub(crate) fn sides<'a>(data: &Data, input: &'a Input) -> Result<Sides<'a>, Miss
     Ok(Sides { groups, stands })
 }
 
-/// Returns the facets of a stage side by side, if the name asks for them: a row a facet, a column for
-/// the cells that agree in all of them, and where there are several, how the facet stands.
+/// Returns the facets of a stage side by side, if the name refers to them. The table has a row per facet, a column per
+/// group of cells that agree in all of them, and, with several groups, the state of the facet.
 ///
 /// # Errors
-/// If there is no such stage, or a descriptor is not read yet.
+/// If the stage does not exist, or a descriptor is not read yet.
 pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     let Some(stage) = name.strip_prefix(FACETS) else {
         return Ok(None);

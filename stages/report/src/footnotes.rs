@@ -1,9 +1,8 @@
-//! Footnotes from the ledger: which cells the rows of a table, or the marks of a figure, lack, and why.
+//! Footnotes from the ledger: the cells that the rows of a table, or the marks of a figure, lack, and why.
 //!
-//! An analysis table carries the cells that should have contributed and did not, in its note
-//! `missing`. Which rows they concern follows from the rows' keys and, where a row was made of
-//! other rows (such as an anchor), from the lineage beside the table. A table of a load stage lacks the cells
-//! that the ledger says are not ok.
+//! An analysis table lists the cells that should have contributed but did not in its note `missing`. The rows they
+//! concern follow from the rows' keys and, for a row made of other rows (such as an anchor), from the lineage beside
+//! the table. A table of a load stage lacks the cells that the ledger lists as not ok.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -20,23 +19,23 @@ use crate::language::{World, render_text};
 use crate::trace::{Entry, TraceSource};
 use crate::view::{Opened, View};
 
-/// What a shown table or figure lacks.
+/// The cells that a shown table or figure lacks.
 #[derive(Debug, Default)]
 pub(crate) struct Lacks {
-    /// For each shown row its markers; empty if no row needs one.
+    /// The markers of each shown row; empty if no row needs one.
     pub(crate) markers: Vec<String>,
-    /// Which cells rows lack for which reason: marker (none if all shown rows do), cells.
+    /// The missing cells, grouped by reason: the marker (`None` if all shown rows lack them) and the cells.
     rows: Vec<(Option<char>, String)>,
-    /// The cells without a row of their own.
+    /// The missing cells that would have been rows themselves.
     absent: Vec<String>,
     /// The shown rows that lack a cell.
     pub(crate) partial: BTreeSet<usize>,
-    /// Where the cells without a row of their own would stand.
+    /// The coordinates of the cells that would have been rows.
     pub(crate) gone: Vec<Coordinates>,
 }
 
 impl Lacks {
-    /// Returns the footnotes of a table, a paragraph each.
+    /// Returns the footnotes of a table, one paragraph each.
     pub(crate) fn of_table(&self) -> Vec<String> {
         let of_all: Vec<String> = self
             .rows
@@ -54,7 +53,7 @@ impl Lacks {
             .collect()
     }
 
-    /// Returns the footnotes of a figure, a paragraph each.
+    /// Returns the footnotes of a figure, one paragraph each.
     pub(crate) fn of_figure(&self) -> Vec<String> {
         let marks: Vec<String> = self.rows.iter().map(|(_, cells)| cells.clone()).collect();
         one("Drawn without", &marks)
@@ -71,10 +70,10 @@ fn one(what: &str, cells: &[String]) -> Option<String> {
 /// Markers that are not numerals.
 const MARKERS: &str = "ᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ";
 
-/// More reasons than this are told by status or gate alone, as is a reason told before.
+/// With more reasons than this, only the status or gate is printed, as it is for a reason printed before.
 const IN_FULL: usize = 4;
 
-/// Finds what the rows of a view lack; `only` is the condition that chose them.
+/// Finds the cells that the rows of a view lack; `only` is the condition that selected the rows.
 ///
 /// # Errors
 /// If a table, a lineage or a note cannot be read.
@@ -160,15 +159,15 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Condition) -> Re
     Ok(lacks)
 }
 
-/// Missing cells that are told with the same reason.
+/// Missing cells with the same printed reason.
 struct Group {
     reason: String,
     cells: Vec<Lacking>,
     rows: BTreeSet<usize>,
 }
 
-/// Puts cells together by what is told of their reason: all of it where it is told for the first time
-/// in the report and there are few, else the status or gate.
+/// Groups cells by their printed reason. That is the full reason on its first appearance in the report if there are
+/// few, otherwise the status or gate.
 fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
     let mut told = world.reasons.lock().expect("no holder of this lock panics");
     let distinct: BTreeSet<String> = lacking.iter().map(|(l, _)| l.cell.reason.clone()).collect();
@@ -197,10 +196,10 @@ fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
     groups
 }
 
-/// Returns the one footnote of a table or figure that declares that it has none, if there would be any.
+/// Returns the single footnote of a table or figure that declares `no-footnotes`, if it would otherwise have any.
 ///
 /// # Errors
-/// If the reason does not render.
+/// If its reason does not render.
 pub(crate) fn left_out(
     world: &World,
     environment: &Environment<'_>,
@@ -230,7 +229,7 @@ struct Lacking {
     cell: MissingCell,
 }
 
-/// Whether a row can be about a cell: its keys agree with the coordinates on the axes they share.
+/// Whether a row can represent a cell: its keys agree with the coordinates on the axes they share.
 fn agrees(table: &Opened, place: (usize, usize), cell: &MissingCell) -> Result<bool, Miss> {
     for key in table.keys() {
         if let Some(label) = cell.coordinates.get(key) {
@@ -252,13 +251,13 @@ fn has_row(table: &Opened, part: usize, cell: &MissingCell) -> Result<bool, Miss
     Ok(false)
 }
 
-/// The missing cells that rows lack, by position in the list.
+/// The missing cells behind rows, by position in the list.
 type Cells = Rc<BTreeSet<usize>>;
 
-/// What rows were made of: source, first row, one past the last.
+/// The sources of rows: source, first row, one past the last.
 type Sources = Rc<BTreeMap<usize, Vec<(String, usize, usize)>>>;
 
-/// Follows rows of one cell of an analysis to the rows they were made of.
+/// Follows rows of one cell of an analysis to the rows they were made from.
 struct Search<'a> {
     data: &'a Data,
     stage: &'a str,
@@ -280,13 +279,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The cells that a row of a table lacks, itself or in the rows it was made of.
+    /// The cells that a row of a table lacks, directly or through the rows it was made from.
     fn lacks(&mut self, output: &str, row: usize) -> Result<Cells, Miss> {
         let key = (output.to_owned(), row);
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        // Against circles; a lineage has none.
+        // Guards against cycles, although a lineage has none.
         self.known.insert(key.clone(), Cells::default());
         let table = self.data.open(&format!("{}.{output}", self.stage))?;
         let mut found = BTreeSet::new();
@@ -298,7 +297,7 @@ impl<'a> Search<'a> {
         let sources = self.lineage(output)?;
         for (source, start, end) in sources.get(&row).into_iter().flatten() {
             let of = self.data.open(&format!("{}.{source}", self.stage))?;
-            // A row made of a whole table says nothing of which of its rows it needs.
+            // A row made from a whole table does not show which of its rows it needs.
             if (*start, *end) == (0, of.parts[self.part].content.rows()) {
                 continue;
             }
@@ -311,7 +310,7 @@ impl<'a> Search<'a> {
         Ok(found)
     }
 
-    /// What each row of a table was made of, as far as those are tables of the same stage.
+    /// The rows behind each row of a table, as far as they belong to tables of the same stage.
     fn lineage(&mut self, output: &str) -> Result<Sources, Miss> {
         if let Some(known) = self.lineages.get(output) {
             return Ok(known.clone());
@@ -372,7 +371,7 @@ impl Group {
     }
 }
 
-/// Returns as few conditions for cells as hold each all combinations of their labels.
+/// Returns the fewest conditions that cover the cells, each with all combinations of its labels.
 pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<Condition> {
     let Some(first) = cells.first() else {
         return Vec::new();
@@ -391,7 +390,7 @@ pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<Condition> {
     if all.combinations() == Some(cells.len()) {
         return vec![all];
     }
-    // Apart on the first axis on which they differ.
+    // Split on the first axis with several labels.
     let Some((axis, labels)) = all.0.iter().find(|(_, labels)| labels.len() > 1) else {
         return cells.iter().map(|c| (*c).clone().into()).collect();
     };
@@ -405,7 +404,7 @@ pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<Condition> {
         .collect()
 }
 
-/// Writes cells of a load stage that are not ok, traced to their lines of the ledger.
+/// Lists the cells of a load stage that are not ok, traced to their lines in the ledger.
 fn from_ledger(world: &World, stage: &str, cells: &[String]) -> Result<Vec<String>, Miss> {
     if cells.is_empty() || world.data.study().is_err() {
         return Ok(Vec::new());

@@ -1,13 +1,13 @@
-//! How a value becomes text: formats typed by unit, one rounding mode, a word for null.
+//! Formats values as text: formats typed by unit, one rounding mode, a word for null.
 //!
-//! A format is written as it will look:
+//! A format looks like its result:
 //!
 //! | format | gives | unit of the column |
 //! |---|---|---|
 //! | (empty) | whole numbers in full, others to four significant digits, text as it is, yes/no | any |
-//! | `,`, `+` | the same with commas between thousands, with a sign | any |
+//! | `,`, `+` | as above, with commas between thousands, with a sign | any |
 //! | `0`, `0.0`, `0.000` | that many decimals | any |
-//! | `,0`, `,0.0` | the same with commas between thousands | any |
+//! | `,0`, `,0.0` | as above, with commas between thousands | any |
 //! | `sig3` | three significant digits | any |
 //! | `e2` | scientific, two decimals | any |
 //! | `0.0%` | percent; a ratio is scaled by 100 | `1`, `%` |
@@ -19,14 +19,13 @@
 //! | `p` | a p-value: three decimals, or `< 0.001` | `1` |
 //! | `passed\|failed` | the words of a truth value | none |
 //!
-//! A leading `+` shows the sign of positive numbers. Rounding: the exact value of the double
-//! is rounded to the decimals asked for, halves to even (as Rust's `{:.n}` does). A value of
-//! which they would show zeros only gets up to four decimals more, so that −0.02 is not 0.0; if
-//! that is not enough, it carries no sign. The minus sign is U+2212.
+//! A leading `+` shows the sign of positive numbers. Rounding: the exact value of the double is rounded to the given
+//! number of decimals, halves to even (as Rust's `{:.n}` does). A value that would show only zeros gets up to four more
+//! decimals, so that −0.02 does not become 0.0; if that is not enough, it has no sign. The minus sign is U+2212.
 
 use artifacts::Scalar;
 
-/// How the digits are laid out.
+/// The layout of the digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Digits {
     Default,
@@ -35,7 +34,7 @@ enum Digits {
     Scientific(usize),
 }
 
-/// What follows the digits, and whether a ratio is scaled for it.
+/// The text after the digits, and whether a ratio is scaled for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Suffix {
     None,
@@ -54,7 +53,7 @@ struct NumberFormat {
     suffix: Suffix,
 }
 
-/// Returns the text of a value, or what is wrong with asking for it in this format.
+/// Returns the text of a value, or the reason why this format does not suit it.
 ///
 /// # Errors
 /// If the format is unknown, does not fit the value's type or the column's unit, or the
@@ -82,7 +81,7 @@ pub fn format_value(
     }
 }
 
-/// Returns what is wrong with a format, whatever value it will meet.
+/// Returns what is wrong with a format, regardless of the value.
 pub(crate) fn check_format(format: &str) -> Result<(), String> {
     if format.is_empty() || format == "p" || format == "n" || format.contains('|') {
         return Ok(());
@@ -270,10 +269,10 @@ fn layout(value: f64, digits: Digits) -> String {
     }
 }
 
-/// How many decimals more than asked for a value gets that would be all zeros.
+/// The number of extra decimals for a value that would otherwise be all zeros.
 const MORE: usize = 4;
 
-/// Writes so many decimals, and more where none of them would show anything of the value.
+/// Writes the given number of decimals, or more if they would all be zeros.
 fn fixed(value: f64, decimals: usize) -> String {
     let shows = |text: &str| text.bytes().any(|b| (b'1'..=b'9').contains(&b));
     let texts = (decimals..=decimals + MORE).map(|decimals| format!("{value:.decimals$}"));
@@ -319,15 +318,15 @@ fn minus(digits: &str) -> String {
     digits.replace('-', "\u{2212}")
 }
 
-/// Returns whether a character is obeyed rather than shown: a terminal's control characters, except
-/// line breaks and tabs, and those that turn the direction of what follows.
+/// Returns whether a character acts instead of being displayed: a terminal's control characters, except line breaks and
+/// tabs, and characters that change the text direction.
 pub(crate) fn acts(c: char) -> bool {
     let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && c != '\n' && c != '\t')
 }
 
-/// One line, without the characters the renderer keeps for itself, those that a terminal obeys, and
-/// those that turn the direction of what follows.
+/// Returns the text as one line, without the characters reserved by the renderer, terminal control characters, and
+/// characters that change the text direction.
 pub(crate) fn clean(text: &str) -> String {
     let one_line = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',

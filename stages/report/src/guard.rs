@@ -1,10 +1,9 @@
-//! Values stand for themselves: what a label, a title or a reason says never becomes markup.
+//! Values stand for themselves: no label, title or reason can become markup.
 //!
-//! Values come from experiments, files and servers, and say what they like. Where one is printed it
-//! carries marks before the characters that Markdown or HTML would take for markup. [`Places`] reads
-//! the rendering from its beginning and knows where a mark counts: in running text the character gets
-//! a backslash, at the start of a line so does what would begin a block, and in code, where no
-//! backslash helps, a backtick becomes another character that looks like one.
+//! Values come from experiments, files and servers, and may contain anything. A printed value carries marks before the
+//! characters that Markdown or HTML would take for markup. [`Places`] reads the rendering from its beginning and knows
+//! where a mark applies. In running text the character gets a backslash, and so does a character at the start of a line
+//! that would begin a block. In code, where a backslash does not help, a similar character replaces a backtick.
 
 /// The next character would be markup in running text.
 pub(crate) const TEXT: char = '\u{e007}';
@@ -13,7 +12,7 @@ pub(crate) const LINE: char = '\u{e008}';
 /// The next character would end code.
 pub(crate) const CODE: char = '\u{e009}';
 
-/// What stands for a backtick in code: the modifier letter grave accent.
+/// The replacement for a backtick in code: the modifier letter grave accent.
 const NO_BACKTICK: char = '\u{2cb}';
 
 /// Whether a character is one of the marks.
@@ -21,7 +20,7 @@ pub(crate) fn is_guard(c: char) -> bool {
     matches!(c, TEXT | LINE | CODE)
 }
 
-/// Returns a value with marks before what would be markup.
+/// Returns a value with marks before the characters that would be markup.
 pub(crate) fn guarded(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let whole_code = holds_whole_code(&chars);
@@ -42,33 +41,33 @@ pub(crate) fn guarded(text: &str) -> String {
     out
 }
 
-/// Returns a text without these marks.
+/// Returns a text without the marks.
 pub(crate) fn unguarded(text: &str) -> String {
     text.chars().filter(|c| !is_guard(*c)).collect()
 }
 
-/// Whether every backtick belongs to code that begins and ends in this text, and is no more than one.
+/// Whether every backtick is single and belongs to code that begins and ends in this text.
 fn holds_whole_code(chars: &[char]) -> bool {
     let ticks = chars.iter().filter(|c| **c == '`').count();
     let doubled = chars.windows(2).any(|pair| pair == ['`', '`']);
-    // A backslash would be taken to belong to the backtick.
+    // Markdown would attach a backslash to the backtick.
     ticks % 2 == 0 && !doubled && !chars.contains(&'\\')
 }
 
-/// Whether a character that is not in code would be markup, or part of it.
+/// Whether a character outside code would be markup, or part of it.
 fn is_markup(chars: &[char], at: usize) -> bool {
     let next = chars.get(at + 1).copied();
     let before = at.checked_sub(1).map(|i| chars[i]);
     let word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     match chars[at] {
-        // A tag, a comment, an address; at the end what follows is not known.
+        // A tag, a comment, an address. At the end, the next character is unknown.
         '<' => next.is_none_or(|c| c.is_ascii_alphabetic() || "/!?".contains(c)),
         '&' => is_entity(&chars[at + 1..]),
         '\\' => next.is_none_or(|c| c.is_ascii_punctuation()),
         '[' | ']' => is_link(chars),
         '!' => next == Some('[') && is_link(chars),
         '*' => next.is_none_or(|c| c != ' ') || before.is_none_or(|c| c != ' '),
-        // Inside a word an underscore is a letter; a run of them counts as one.
+        // Inside a word an underscore is a letter. A run of underscores counts as one.
         '_' => {
             let other = |c: &&char| **c != '_';
             let first = chars[..at].iter().rev().find(other).copied();
@@ -80,13 +79,13 @@ fn is_markup(chars: &[char], at: usize) -> bool {
     }
 }
 
-/// Whether the text has what makes brackets a link, a picture, a footnote or a definition.
+/// Whether the text has the characters that turn brackets into a link, a picture, a footnote or a definition.
 fn is_link(chars: &[char]) -> bool {
     let pairs = [[']', '('], [']', '['], [']', ':'], ['[', '^']];
     chars.windows(2).any(|pair| pairs.iter().any(|p| p == pair))
 }
 
-/// Whether what follows an ampersand makes it an entity: `amp;`, `#60;`.
+/// Whether the text after an ampersand makes it an entity: `amp;`, `#60;`.
 fn is_entity(rest: &[char]) -> bool {
     let name = rest
         .iter()
@@ -95,8 +94,8 @@ fn is_entity(rest: &[char]) -> bool {
     name > 0 && rest.get(name) == Some(&';')
 }
 
-/// Returns the character that would begin a heading, a quotation, a list, a rule, a fence or a table
-/// at the start of a line.
+/// Returns the position of the character that would begin a heading, a quotation, a list, a rule, a fence or a table at
+/// the start of a line.
 fn block_start(chars: &[char]) -> Option<usize> {
     let first = chars.iter().position(|c| *c != ' ')?;
     let rest = &chars[first..];
@@ -119,21 +118,21 @@ fn block_start(chars: &[char]) -> Option<usize> {
     begins.then_some(first)
 }
 
-/// Where in the Markdown the text so far ends: in a fence, in code, at the start of a line.
+/// The state at the end of the Markdown so far: in a fence, in code, at the start of a line.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     fence: bool,
-    /// The length of the run of backticks that opened the code that is open.
+    /// The number of backticks that opened the current code.
     code: Option<usize>,
     line: String,
     ticks: usize,
     escaped: bool,
-    /// Whether a value opened the code that is open.
+    /// Whether a value opened the current code.
     own: bool,
 }
 
 impl Places {
-    /// Takes note of a character of the Markdown.
+    /// Processes one character of the Markdown.
     pub(crate) fn pass(&mut self, c: char) {
         if c == '`' && !(self.escaped && self.code.is_none()) {
             self.ticks += 1;
@@ -148,7 +147,7 @@ impl Places {
                 self.fence = !self.fence;
                 self.code = None;
             } else if line.is_empty() {
-                // Code does not go on in the next paragraph.
+                // Code does not continue into the next paragraph.
                 self.code = None;
             }
             self.line.clear();
@@ -170,11 +169,11 @@ impl Places {
         };
     }
 
-    /// Returns what stands in the Markdown for a character behind a mark.
+    /// Returns the output for a character that follows a mark.
     pub(crate) fn put(&mut self, mark: char, c: char) -> (Option<char>, char) {
         self.end_run();
-        // In a list and in a quotation the text behind the marker is a block of its own, and before the
-        // dot of a list's number there are digits.
+        // Text after the marker of a list or quotation begins its own block, and digits precede the dot of a numbered
+        // list.
         let line_start = self
             .line
             .chars()
@@ -201,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Prints a value between two texts as a template does.
+    /// Prints a value between two texts, like a template.
     fn printed(before: &str, value: &str, after: &str) -> String {
         let (mut out, mut places) = (String::new(), Places::default());
         let plain = |out: &mut String, text: &str, places: &mut Places| {
@@ -223,7 +222,7 @@ mod tests {
         out
     }
 
-    /// Returns the text that a reader sees, and whether anything but text, code and paragraphs is there.
+    /// Returns the visible text, and whether the Markdown has anything besides text, code and paragraphs.
     fn read(markdown: &str) -> (String, bool) {
         let options = Options::ENABLE_TABLES
             | Options::ENABLE_FOOTNOTES
@@ -342,7 +341,7 @@ mod tests {
                 let markdown = printed(before, &value, after);
                 let (text, structure) = read(&markdown);
                 let wanted = format!("{before}{value}{after}").replace('\n', "");
-                // Two spaces in a row mean one; code may lose one at its ends.
+                // Consecutive spaces count as one, and code may lose one at each end.
                 let squeeze = |t: &str| t.split_whitespace().collect::<Vec<_>>().concat();
                 prop_assert_eq!(squeeze(&text), squeeze(&wanted), "{}", markdown);
                 prop_assert!(!structure, "{}", markdown);

@@ -1,8 +1,8 @@
-//! What a template may keep, print and look through, and the moment at which it can be stopped.
+//! Bounds what a template may keep, print and process, and lets it be stopped.
 //!
-//! An instruction of a template may double a text, so a bound on instructions bounds neither memory nor time. A
-//! call after each tag that names values looks at them, filters are asked before they make anything, and what
-//! loops, macros and inclusions print is counted. Between two calls, values grow only by what a single tag does.
+//! A template instruction may double a text, so a bound on instructions bounds neither memory nor time. A call after
+//! each tag that binds values measures them, filters are checked before they run, and the output of loops, macros and
+//! inclusions is counted. Between two calls, values grow only by the effect of a single tag.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,47 +13,47 @@ use minijinja::{Environment, Error, State};
 
 use crate::language::{World, wrong};
 
-/// The function that is called after a tag that names values, with the bytes that follow and the values.
+/// The function called after a tag that binds values, with the number of bytes that follow and the values.
 const HELD: &str = "benchtrail_held";
 
-/// The function that is called after a tag that runs another template, with its name.
+/// The function called after a tag that runs another template, with its name.
 const INCLUDED: &str = "benchtrail_included";
 
-/// The most bytes of the text of one template.
+/// The maximum size of the text of one template, in bytes.
 pub(crate) const MOST_TEXT: usize = 4 << 20;
 
-/// The most bytes of one value, written out.
+/// The maximum size of one value when written out, in bytes.
 const MOST: usize = 16 << 20;
 
-/// The most lists within each other.
+/// The maximum nesting of lists.
 const MOST_DEEP: usize = 64;
 
-/// The most bytes of all texts that are named or made by filters.
+/// The maximum total size of the texts that tags bind or filters produce, in bytes.
 const MOST_MADE: usize = 512 << 20;
 
-/// The most bytes that one rendering prints, with what is printed in `set` blocks, macros and calls.
+/// The maximum size of one rendering's output, including output in `set` blocks, macros and calls, in bytes.
 const MOST_PRINTED: usize = 256 << 20;
 
-/// The most bytes of values that filters and looks go through.
+/// The maximum total size of the values that filters and checks process, in bytes.
 const MOST_VISITED: usize = 2 << 30;
 
-/// The most texts that one tag joins with `~` or `+`.
+/// The maximum number of texts that one tag joins with `~` or `+`.
 const MOST_JOINED: usize = 64;
 
-/// The most times that one tag repeats something with `*`.
+/// The maximum number of repetitions with `*` in one tag.
 const MOST_REPEATED: usize = 4;
 
-/// The most operators, filters, calls and brackets of one tag: the template engine goes a level deeper into its
-/// stack for each.
+/// The maximum number of operators, filters, calls and brackets in one tag. The template engine uses another level of
+/// its stack for each.
 const MOST_OPERATORS: usize = 1000;
 
-/// The most `elif` of one template, each of which is a level too.
+/// The maximum number of `elif` in one template, each of which also takes a level.
 pub(crate) const MOST_BRANCHES: usize = 500;
 
-/// The largest width or number of columns that a filter is given.
+/// The largest width or number of columns passed to a filter.
 const MOST_WIDE: usize = 10_000;
 
-/// What one rendering has used so far, in bytes.
+/// The resources used by one rendering so far, in bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Spent {
     stop: Arc<AtomicBool>,
@@ -63,7 +63,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// Returns what a rendering that this flag stops has used: nothing.
+    /// Returns an unused budget for a rendering that this flag stops.
     pub(crate) fn stopped_by(stop: Arc<AtomicBool>) -> Self {
         Self {
             stop,
@@ -71,10 +71,10 @@ impl Spent {
         }
     }
 
-    /// Counts bytes that are printed.
+    /// Counts printed bytes.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If the limit is exceeded.
     pub(crate) fn print(&self, bytes: usize) -> Result<(), Error> {
         let what = "the template prints more than 256 MiB; print less in its loops";
         add(&self.printed, bytes, MOST_PRINTED, what)
@@ -93,7 +93,7 @@ impl Spent {
         add(&self.visited, bytes, MOST_VISITED, what)
     }
 
-    /// Goes through a value and returns its bytes.
+    /// Traverses a value and returns its size in bytes.
     fn look(&self, value: &Value) -> Result<usize, Error> {
         let mut left = MOST;
         if !fits(value, &mut left, MOST_DEEP) {
@@ -104,7 +104,7 @@ impl Spent {
         Ok(size)
     }
 
-    /// Looks at a value that was made.
+    /// Counts a newly made value.
     fn keep(&self, value: &Value) -> Result<(), Error> {
         let size = self.look(value)?;
         match value.as_str() {
@@ -125,20 +125,20 @@ fn too_large() -> Error {
     wrong("a value of the template takes more than 16 MiB or holds lists more than 64 levels deep")
 }
 
-/// What is put behind a tag.
+/// The call inserted after a tag.
 pub(crate) enum Look {
-    /// A call that ends here.
+    /// A complete call.
     Whole(String),
-    /// A call of a tag with a body, and where in it the number of bytes of the body belongs, in
-    /// [`BYTES`] characters.
+    /// The call for a tag with a body, and the position in it where the size of the body is written, in [`BYTES`]
+    /// characters.
     Body(String, usize),
 }
 
-/// How many characters stand for the bytes of a body.
+/// The number of characters reserved for the size of a body.
 pub(crate) const BYTES: usize = 10;
 
-/// Returns the tag that looks at what another names; `None` if it names nothing. `inner` is the tag without its
-/// delimiters, and `close` the end that both have.
+/// Returns the tag that measures the values another tag binds; `None` if it binds none. `inner` is the tag without its
+/// delimiters, and `close` is the closing delimiter of both.
 pub(crate) fn look(inner: &str, close: &str) -> Option<Look> {
     let tokens = tokens(inner.trim_matches(['-', '+']));
     let (Token::Name(word), rest) = tokens.split_first()? else {
@@ -174,7 +174,7 @@ pub(crate) fn look(inner: &str, close: &str) -> Option<Look> {
     })
 }
 
-/// Returns the text of a template without the calls that were put into it.
+/// Returns the text of a template without the inserted calls.
 pub(crate) fn without_looks(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     let starts = [format!("{{% do {HELD}("), format!("{{% do {INCLUDED}(")];
@@ -186,7 +186,7 @@ pub(crate) fn without_looks(text: &str) -> String {
     out + rest
 }
 
-/// Says what is wrong with the operators of a tag, if too many texts would be made at once.
+/// Reports what is wrong with the operators of a tag, if it would make too many texts at once.
 pub(crate) fn too_many_operators(inner: &str) -> Option<String> {
     let tokens = tokens(inner);
     let deepens = |t: &&Token<'_>| match t {
@@ -221,7 +221,8 @@ enum Token<'a> {
     Sign(char),
 }
 
-/// Splits a tag into names, texts in quotes and signs; `==` and its like are one sign that is none of ours.
+/// Splits a tag into names, quoted texts and signs; `==` and similar operators are one sign, unlike any that matters
+/// here.
 fn tokens(inner: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut rest = inner;
@@ -246,7 +247,7 @@ fn tokens(inner: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Returns the bytes of a text with its quotes; of all that is left if it does not end.
+/// Returns the length of a quoted text in bytes, quotes included; all the rest if it has no end.
 fn text_length(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -260,7 +261,7 @@ fn text_length(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Returns what stands before a token; `None` if it does not occur.
+/// Returns the tokens before `end`; `None` if it does not occur.
 fn until<'t, 'a>(tokens: &'t [Token<'a>], end: &Token<'_>) -> Option<&'t [Token<'a>]> {
     tokens.iter().position(|t| t == end).map(|at| &tokens[..at])
 }
@@ -285,7 +286,7 @@ fn named(targets: &[Token<'_>]) -> Vec<String> {
     names
 }
 
-/// Returns the tokens inside the parentheses that open first.
+/// Returns the tokens inside the first parentheses.
 fn parenthesized<'t, 'a>(tokens: &'t [Token<'a>]) -> &'t [Token<'a>] {
     let Some(open) = tokens.iter().position(|t| *t == Token::Sign('(')) else {
         return &[];
@@ -303,7 +304,7 @@ fn parenthesized<'t, 'a>(tokens: &'t [Token<'a>]) -> &'t [Token<'a>] {
     &inside[..close.unwrap_or(inside.len())]
 }
 
-/// Returns the names before the `=` of each part of a list: `a, (b, c) = 1` has `a`, `b` and `c`.
+/// Returns the names before the `=` in each part of a list: `a, (b, c) = 1` has `a`, `b` and `c`.
 fn assigned(list: &[Token<'_>]) -> Vec<String> {
     let mut depth = 0_usize;
     let parts = list.split(|token| {
@@ -320,7 +321,7 @@ fn assigned(list: &[Token<'_>]) -> Vec<String> {
         .collect()
 }
 
-/// Adds the functions that look at values, and asks before each filter that ships with the template engine.
+/// Adds the functions that measure values, and a check before each built-in filter of the template engine.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     let spent = Arc::clone(&world.spent);
     environment.add_function(HELD, move |bytes: usize, values: Rest<Value>| {
@@ -339,8 +340,8 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     add_filters(environment, &world.spent);
 }
 
-/// Adds each filter of the template engine under a name that no template can write, and under its own name one that
-/// asks first.
+/// Adds each filter of the template engine twice: under a name that no template can write, and under its own name with
+/// a check first.
 fn add_filters(environment: &mut Environment<'static>, spent: &Arc<Spent>) {
     use minijinja::filters;
     macro_rules! asked {
@@ -363,7 +364,7 @@ fn add_filters(environment: &mut Environment<'static>, spent: &Arc<Spent>) {
     );
 }
 
-/// Looks at what a filter is given before it makes something of it, and at what it made.
+/// Measures the input of a filter before it runs, and its result afterwards.
 fn ask_before(environment: &mut Environment<'static>, name: &str, spent: &Arc<Spent>) {
     let (spent, own, original) = (
         Arc::clone(spent),
@@ -375,7 +376,7 @@ fn ask_before(environment: &mut Environment<'static>, name: &str, spent: &Arc<Sp
         move |state: &mut State<'_, '_>, arguments: Rest<ValueOrKwargs>| {
             let arguments = arguments.into_values();
             let mut given = 0;
-            // What takes an item or a number from a list does not go through it.
+            // Filters that take an item or a number from a list do not traverse it.
             let takes = matches!(
                 own.as_str(),
                 "length" | "count" | "first" | "last" | "default"
@@ -394,8 +395,7 @@ fn ask_before(environment: &mut Environment<'static>, name: &str, spent: &Arc<Sp
     );
 }
 
-/// Returns a bound on the bytes of the texts that a filter makes of what it is given; `None` if there is none
-/// that a machine can count to.
+/// Returns an upper bound on the size of the texts that a filter makes from its input; `None` if the bound overflows.
 fn expected(filter: &str, arguments: &[Value], given: usize) -> Option<usize> {
     let text = |at: usize| arguments.get(at).and_then(Value::as_str).unwrap_or("");
     let number = |value: &Value| value.as_usize().unwrap_or(0);
@@ -425,19 +425,19 @@ fn expected(filter: &str, arguments: &[Value], given: usize) -> Option<usize> {
         "format" => {
             let digits = text(0).split(|c: char| !c.is_ascii_digit());
             let wide = digits.map(|d| d.trim_start_matches('0').len()).max();
-            // A width may also come as a value: `%*d`.
+            // A width can also be given as a value: `%*d`.
             let values = arguments.iter().skip(1).map(number).max().unwrap_or(0);
             let starred = text(0).contains('*') && values > MOST_WIDE;
             let many = text(0).matches('%').count().checked_mul(MOST_WIDE)?;
             (wide.unwrap_or(0) <= 4 && !starred).then_some(many.checked_add(given)?)
         }
-        // Each of these writes marks round what it is given.
+        // Each of these adds characters to its input.
         "pprint" | "string" | "urlencode" | "escape" | "e" => given.checked_mul(2),
         _ => Some(given),
     }
 }
 
-/// Returns an argument, or the values of arguments that have names.
+/// Returns an argument, or the values of named arguments.
 fn kept(argument: &Value) -> Vec<Value> {
     match argument.kind() {
         ValueKind::Map => {
@@ -450,7 +450,7 @@ fn kept(argument: &Value) -> Vec<Value> {
     }
 }
 
-/// Takes the bytes of a value, written out, from what is left; says whether they fit.
+/// Subtracts the size of a value, written out, from `left`; returns whether it fits.
 fn fits(value: &Value, left: &mut usize, deep: usize) -> bool {
     let own = value.as_str().map_or(16, |text| text.len() + 16);
     let Some(rest) = left.checked_sub(own) else {
@@ -465,7 +465,7 @@ fn fits(value: &Value, left: &mut usize, deep: usize) -> bool {
         ValueKind::Seq | ValueKind::Iterable => value
             .try_iter()
             .is_ok_and(|mut items| items.all(|item| inside(&item))),
-        // A row is a view of a table and holds no values of the template.
+        // A row is a view of a table and holds no template values.
         ValueKind::Map if !crate::language::is_row(value) => {
             value.try_iter().is_ok_and(|mut keys| {
                 keys.all(|key| inside(&key) && value.get_item(&key).is_ok_and(|item| inside(&item)))

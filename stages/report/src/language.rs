@@ -1,10 +1,9 @@
-//! What templates can say: lookups that render as traced texts, and plain values for
-//! conditions that cannot be rendered.
+//! The template language: lookups that render as traced texts, and plain values for conditions, which cannot be
+//! rendered.
 //!
-//! A field of a row (`row.efficiency`) is a plain value: it can be compared, sorted by and
-//! looped over, and the environment refuses to print it if it is a number. A *shown* value
-//! (`row.show("efficiency", "0.00")`, `value(…)`) is a traced text: it can be printed and
-//! nothing else; arithmetic on it is an error.
+//! A field of a row (`row.efficiency`) is a plain value: templates can compare it, sort by it and loop over it, and the
+//! environment refuses to print it if it is a number. A *shown* value (`row.show("efficiency", "0.00")`, `value(…)`) is
+//! a traced text: it can only be printed, and arithmetic on it is an error.
 
 mod functions;
 
@@ -29,7 +28,7 @@ use crate::template::instrument;
 use crate::trace::{Entry, Ledger, TraceSource};
 use crate::view::View;
 
-/// What the functions of one rendering share.
+/// The state shared by the functions of one rendering.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) data: Arc<Data>,
@@ -38,17 +37,17 @@ pub(crate) struct World {
     pub(crate) figures: Mutex<BTreeSet<usize>>,
     /// `Table 3` or `Figure 3`, by the name of the table or figure.
     pub(crate) labels: BTreeMap<String, (&'static str, i64)>,
-    /// The names of the captions, titles and headings rendered so far: templates of their own.
+    /// The names of the captions, titles and headings rendered so far, which are templates themselves.
     pub(crate) texts: Mutex<Vec<String>>,
-    /// The reasons of missing cells that footnotes told in full so far.
+    /// The reasons of missing cells that footnotes have printed in full so far.
     pub(crate) reasons: Mutex<BTreeSet<String>>,
     /// The statements and claims judged so far.
     pub(crate) statements: Mutex<Vec<Recorded>>,
-    /// What templates kept, printed and went through so far.
+    /// The resources used by the templates so far.
     pub(crate) spent: Arc<Spent>,
 }
 
-/// A text that carries its trace: printable, and nothing else.
+/// A text that carries its trace and can only be printed.
 pub(crate) struct Shown(pub(crate) String);
 
 impl fmt::Debug for Shown {
@@ -67,8 +66,8 @@ impl Object for Shown {
     }
 }
 
-/// A row of a table: fields are plain, `show` and `interval` are traced, `only` is the condition that
-/// chooses this row.
+/// A row of a table. Fields are plain, `show` and `interval` are traced, and `only` is the condition that selects this
+/// row.
 #[derive(Debug)]
 struct Row {
     world: Arc<World>,
@@ -146,7 +145,7 @@ pub(crate) fn is_row(value: &Value) -> bool {
     value.downcast_object_ref::<Row>().is_some()
 }
 
-/// Returns a row as templates see it.
+/// Returns a row in the form that templates use.
 pub(crate) fn plain_row(world: &Arc<World>, view: &Arc<View>, index: usize) -> Value {
     Value::from_object(Row {
         world: world.clone(),
@@ -298,7 +297,7 @@ fn plain(value: &Scalar) -> Value {
     }
 }
 
-/// Reads a template's `{"column": value, …}`; a list of values means any of them.
+/// Reads a template's `{"column": value, …}`, where a list of values means any of them.
 fn condition(value: Option<&Value>) -> Result<Condition, Error> {
     let Some(value) = value.filter(|v| !v.is_undefined() && !v.is_none()) else {
         return Ok(Condition::default());
@@ -328,7 +327,7 @@ pub(crate) fn json_of(value: &Value) -> Result<Json, Error> {
     Ok(json)
 }
 
-/// Changes every text of a document; keys stay.
+/// Changes every string of a document; keys stay unchanged.
 fn texts(json: &mut Json, change: &dyn Fn(&mut String)) {
     match json {
         Json::String(text) => change(text),
@@ -381,7 +380,7 @@ fn only_row(view: &View, name: &str) -> Result<(), Miss> {
     }
 }
 
-/// Renders a declared title or caption; it may look up numbers as the template does.
+/// Renders a declared title or caption, which may look up numbers like the template.
 pub(crate) fn render_text(
     world: &World,
     environment: &Environment<'_>,
@@ -425,7 +424,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     });
 }
 
-/// Turns a miss into the error of a function called by a template.
+/// Converts a miss to the error of a template function.
 pub(crate) fn error_of(miss: Miss) -> Error {
     missed(miss)
 }

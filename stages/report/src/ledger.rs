@@ -1,11 +1,11 @@
-//! The ledger of planned cells as tables a report can look up.
+//! The ledger of planned cells, as tables that a report can look up.
 //!
-//! - `ledger`: a row a planned cell (stage, coordinates, status, reason; for a measurement also
-//!   where the design put it, how often it was executed, and which results were discarded);
-//! - `ledger.stages`: a row a stage (cells planned, and how many of each status);
-//! - `ledger.makers`: a row for each host and person who measured cells of a stage, with the days; none if one host
+//! - `ledger`: one row per planned cell (stage, coordinates, status, reason; for a measurement also its place in the
+//!   design, the number of executions, and the discarded results);
+//! - `ledger.stages`: one row per stage (the number of planned cells, and of cells with each status);
+//! - `ledger.makers`: one row for each host and person who measured cells of a stage, with the days; empty if one host
 //!   measured all and nobody is named;
-//! - `ledger.axes`: a row an axis (its levels in the order of the cells, and how many).
+//! - `ledger.axes`: one row per axis (its levels in the order of the cells, and their number).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use pipeline::stage::{CellStatus, Coordinates, Execution, LedgerLine, Study};
 use crate::data::Miss;
 use crate::view::Part;
 
-/// Returns the table of this name, if it is one of the ledger's.
+/// Returns the ledger table of this name, if one exists.
 pub(crate) fn table(name: &str, study: Option<&Study>) -> Result<Option<Part<Table>>, Miss> {
     if !matches!(
         name,
@@ -149,10 +149,10 @@ fn stages(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
     Table::with_metadata(columns, &[("keys", "stage")])
 }
 
-/// Who measured on which host.
+/// A person and a host.
 type Maker = (Option<String>, Option<String>);
 
-/// The cells of a stage that somebody measured on a host: the day of each, where it is known.
+/// The cells of a stage that one person measured on one host, with the day of each, where known.
 type Group = (String, Maker, Vec<Option<String>>);
 
 fn makers(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
@@ -173,7 +173,7 @@ fn makers(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
         let day = execution.started.as_ref().and_then(|s| s.split('T').next());
         days.push(day.map(str::to_owned));
     }
-    // One host and nobody named: the environment says all there is to say.
+    // With one host and nobody named, the environment already has everything.
     let one = groups.iter().all(|g| g.1 == groups[0].1);
     if one && groups.first().is_none_or(|g| g.1.1.is_none()) {
         groups.clear();

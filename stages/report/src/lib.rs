@@ -1,8 +1,8 @@
 //! The report stage: traced numbers, figures, the number check.
 //!
-//! A report is a minijinja template over the artifacts of the stages it needs. A number gets
-//! into it only through a lookup, which leaves a row in the *trace* table; the number check
-//! refuses every other numeral. `docs/number-check.md` has the rules.
+//! A report is a minijinja template over the artifacts of the stages it needs. Numbers enter it only through lookups,
+//! each of which leaves a row in the *trace* table; the number check rejects every other numeral.
+//! `docs/number-check.md` has the rules.
 
 mod blocks;
 mod check;
@@ -126,7 +126,7 @@ const TEMPLATES: [(&str, &str); 20] = [
     ),
 ];
 
-/// Returns the schema of the definitions an experiment may hold: `claims`.
+/// Returns the schema of the definitions that an experiment may contain: `claims`.
 pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
     vec![("claims", schemars::schema_for!(Claim))]
 }

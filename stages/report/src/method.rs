@@ -1,5 +1,5 @@
-//! The method as it was carried out: what each load stage sent, from the canonical parameters of its
-//! cells, and how long its prompts were by the cells' own tables.
+//! The method as carried out: what each load stage sent, from the canonical parameters of its cells, and the lengths of
+//! its prompts, from the cells' own tables.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::derived::{repetitions, sources};
 use crate::footnotes::boxes;
 use crate::format::format_value;
 
-/// Parameters that are told elsewhere or change nothing of what is sent.
+/// Parameters that are reported elsewhere or do not affect what is sent.
 const ELSEWHERE: [&str; 10] = [
     "arrival",
     "api-key-env",
@@ -26,10 +26,10 @@ const ELSEWHERE: [&str; 10] = [
     "workload",
 ];
 
-/// Longer descriptions are cut: the experiment has them in full.
+/// The maximum length of a description; the experiment has longer ones in full.
 const LONGEST: usize = 160;
 
-/// Returns what each load stage sent: the table `loads`, a row a setting.
+/// Returns what each load stage sent: the table `loads`, one row per setting.
 ///
 /// # Errors
 /// If a cell's table is not read yet.
@@ -107,10 +107,10 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
     Ok(table.map_err(|e| e.to_string())?)
 }
 
-/// A workload as a stage sent it.
+/// A workload as sent by a stage.
 struct Workload<'a> {
     stage: &'a str,
-    /// Its name, or the labels that stand for it.
+    /// Its name, or the axis labels that select it.
     names: Vec<String>,
     definition: &'a Json,
     tokens: Option<(i64, i64)>,
@@ -187,7 +187,7 @@ fn planned(input: &Input) -> impl Iterator<Item = &InputCell> {
         .filter(|c| c.status != CellStatus::Excluded)
 }
 
-/// The distinct values of a parameter over the cells, in their order.
+/// The distinct values of a parameter over the cells, in cell order.
 fn values(input: &Input, key: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for value in planned(input)
@@ -209,7 +209,7 @@ fn each(values: &[String], what: &str) -> String {
     }
 }
 
-/// How many requests a cell sends after its warm-up, and all cells that are ok together.
+/// The number of requests after the warm-up, for each cell and for all ok cells together.
 fn measured(input: &Input) -> String {
     if planned(input).any(|c| c.parameters.get("duration").is_some_and(|d| !d.is_null())) {
         let told = " per cell at most; the cell ends after its duration";
@@ -224,13 +224,13 @@ fn measured(input: &Input) -> String {
     )
 }
 
-/// Writes a count with its thousands apart.
+/// Formats a count with separated thousands.
 fn thousands(count: u64) -> String {
     let count = Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX));
     format_value(&count, None, ",0", "").unwrap_or_else(|_| count.to_string())
 }
 
-/// The ways requests arrive, the levels of each together: `closed loop: clients 1, 2, 4`.
+/// The arrival processes, each with all its levels: `closed loop: clients 1, 2, 4`.
 fn arrivals(input: &Input) -> String {
     let mut ways: Vec<(String, BTreeMap<String, Vec<String>>)> = Vec::new();
     for arrival in planned(input).filter_map(|c| c.parameters.get("arrival")) {
@@ -267,7 +267,7 @@ fn arrivals(input: &Input) -> String {
     ways.into_iter().map(way).collect::<Vec<_>>().join("; ")
 }
 
-/// The models of servers that rows are drawn from, with the cells of each where there are several.
+/// The server models that rows were simulated from, with the cells of each if there are several.
 fn simulated(input: &Input) -> Vec<(String, String)> {
     let mut servers: Vec<(&Json, Vec<&Coordinates>)> = Vec::new();
     for cell in planned(input) {
@@ -281,7 +281,7 @@ fn simulated(input: &Input) -> Vec<(String, String)> {
     }
     let all: Vec<&Coordinates> = planned(input).map(|c| &c.coordinates).collect();
     let whole = boxes(&all);
-    // An axis all of whose labels have the same server tells nothing of it.
+    // An axis on which all labels have the same server does not affect the server.
     let is_whole = |pair: &(String, Vec<Scalar>)| whole.iter().any(|known| known.0.contains(pair));
     let apart = |cells: &[&Coordinates]| {
         let told = boxes(cells).into_iter().map(|mut condition| {
@@ -317,7 +317,7 @@ fn output(workload: &Json) -> String {
     }
 }
 
-/// What else a workload says, as far as one says more; null where it does not.
+/// The other settings of each workload; null if it has none.
 fn further(workloads: &[Workload<'_>]) -> Vec<Option<String>> {
     let known = ["description", "prompts", "output", "sampling", "tokenizer"];
     let of = |w: &Workload<'_>| {
@@ -334,7 +334,7 @@ fn further(workloads: &[Workload<'_>]) -> Vec<Option<String>> {
     workloads.iter().map(of).collect()
 }
 
-/// Returns what a workload is called: as the stage names it, or the label of the axis that chooses it.
+/// Returns the name of a workload: from the stage, or the label of the axis that selects it.
 fn name(data: &Data, input: &Input, cell: &InputCell) -> String {
     let settings = |key: &str| {
         let study = data.study().ok()?;
@@ -361,7 +361,7 @@ fn name(data: &Data, input: &Input, cell: &InputCell) -> String {
     }
 }
 
-/// Writes a setting as people read it: `words: length 16 to 32`.
+/// Formats a setting for people: `words: length 16 to 32`.
 fn told(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
@@ -387,7 +387,7 @@ fn told(value: &Json) -> String {
     }
 }
 
-/// Writes a text as it can stand in a cell of a Markdown table, where a bar begins the next one.
+/// Formats a text for a cell of a Markdown table, where a bar begins the next cell.
 fn in_cell(text: &str) -> String {
     text.replace('|', "/")
 }
@@ -400,7 +400,7 @@ fn clipped(text: &str) -> String {
     }
 }
 
-/// The tables `cell` of a load stage, if it has any.
+/// The tables `cell` of a load stage, if any.
 struct Cells(Option<crate::view::View>);
 
 fn cells(data: &Data, input: &Input) -> Result<Cells, Miss> {
@@ -413,7 +413,7 @@ fn cells(data: &Data, input: &Input) -> Result<Cells, Miss> {
 }
 
 impl Cells {
-    /// The distinct texts of a column, in the order of the cells; nothing where there is no such column.
+    /// The distinct texts of a column, in the order of the cells; empty if the column does not exist.
     fn distinct(&self, column: &str) -> Result<Vec<String>, Miss> {
         let mut found = Vec::new();
         let Some(view) = self.0.as_ref().filter(|v| v.table.require(column).is_ok()) else {
@@ -429,7 +429,7 @@ impl Cells {
         Ok(found)
     }
 
-    /// The least and the most tokens of a prompt of a cell, if its table tells.
+    /// The fewest and the most tokens in a prompt of a cell, if its table has them.
     fn tokens(&self, cell: &InputCell) -> Result<Option<(i64, i64)>, Miss> {
         let columns = ["prompt_tokens_min", "prompt_tokens_max"];
         let Some(view) = self

@@ -1,22 +1,22 @@
-//! The numbers of tables and figures: in the order in which the templates show them, includes
-//! followed. A table that a summary mentions before it is shown keeps its number.
+//! The numbers of tables and figures, in the order in which the templates show them, including inclusions. A table
+//! keeps its number even if a summary mentions it before it is shown.
 
 use std::collections::BTreeSet;
 
 use crate::template::Template;
 
-/// What a template says that matters here.
+/// The parts of a template that affect numbering.
 enum Mention<'t> {
     /// `table("name")` or `figure("name")`, or the shipped macro `result("name")` that calls one of them.
     Shows(&'t str),
     /// `{% include "name" %}`.
     Includes(&'t str),
-    /// `declared("tables")`, looped over.
+    /// `declared("tables")`, in a loop.
     Declared(&'t str),
 }
 
-/// Returns the names shown by the first template and what it includes, in order, each once.
-/// `declared` are the names that `declared("tables")` and `declared("figures")` stand for.
+/// Returns the names shown by the first template and its inclusions, in order without duplicates. `declared` are the
+/// names that `declared("tables")` and `declared("figures")` stand for.
 pub(crate) fn shown(templates: &[Template], declared: &Declared) -> Vec<String> {
     let mut names = Names::default();
     if let Some(first) = templates.first() {
@@ -25,7 +25,7 @@ pub(crate) fn shown(templates: &[Template], declared: &Declared) -> Vec<String> 
     names.in_order
 }
 
-/// Names in order, each once.
+/// Names in order, without duplicates.
 #[derive(Default)]
 struct Names {
     in_order: Vec<String>,

@@ -1,5 +1,5 @@
-//! The parts a report is put together from: declared tables and figures, their numbers, whole
-//! tables, and the facets of environments side by side.
+//! The parts that make up a report: declared tables and figures, their numbers, whole tables, and the facets of
+//! environments side by side.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::statement::Rule;
 use crate::trace::{Entry, TraceSource};
 use crate::{footnotes, ratios, tables};
 
-/// `Table 3` or `Figure 3`: the word and the number of each table and figure that is shown.
+/// Returns the word and number of each shown table and figure: `Table 3` or `Figure 3`.
 pub(crate) fn labels(
     parameters: &Parameters,
     in_order: &[String],
@@ -101,7 +101,7 @@ impl World {
             &settings.caption,
         )?;
         let shown = |text: &str| format!("![{title}](figures/{name}.svg)\n\n**{label}.** {text}");
-        // A caption that only repeats the title says nothing twice.
+        // A caption that only repeats the title is dropped.
         let words = if settings.caption == settings.title {
             format!("{title}.")
         } else {
@@ -128,7 +128,7 @@ impl World {
     }
 }
 
-/// Returns the tables that the rules of claims look at, in the order of the claims.
+/// Returns the tables that the rules of claims refer to, in the order of the claims.
 fn claimed(world: &World) -> Vec<String> {
     fn add(rule: &Rule, tables: &mut Vec<String>) {
         if let Rule::AllOf(rules) | Rule::AnyOf(rules) = rule {
@@ -165,7 +165,7 @@ fn of_control(world: &World, name: &str) -> bool {
     })
 }
 
-/// Adds the functions that give parts of a report.
+/// Adds the functions that return parts of a report.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function("declared", move |section: &str| match section {
@@ -207,8 +207,8 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
                     names.push(name);
                 }
             }
-            // What the claims rest on is what the study is about; an A/A arm says how far to trust it. Of tables of a
-            // kind, the one with the fewest rows answers for the whole study, the others for its parts.
+            // The tables behind claims are the subject of the study; an A/A arm shows how far to trust it. Among tables
+            // of a kind, the one with the fewest rows covers the whole study, the others its parts.
             let claimed = claimed(&w);
             let last = claimed.len();
             let rows = |name: &str| match w.data.view(name, &Condition::default()) {

@@ -1,4 +1,4 @@
-//! Tables of a report in which the values of one column stand side by side.
+//! Tables of a report with the values of one column side by side.
 
 use artifacts::Scalar;
 use minijinja::{Environment, Error};
@@ -8,16 +8,16 @@ use crate::settings::{ColumnSettings, Pivot};
 use crate::tables::{Grid, Heads, cell, escape};
 use crate::view::View;
 
-/// What a table is pivoted from.
+/// The inputs of a pivoted table.
 pub(crate) struct Pivoted<'a> {
     pub(crate) world: &'a World,
     pub(crate) environment: &'a Environment<'a>,
     pub(crate) view: &'a View,
-    /// The footnotes' marker of each row.
+    /// The footnote markers of each row.
     pub(crate) markers: &'a [String],
 }
 
-/// Values and, for each of them, the first row that has it.
+/// Distinct values, each with its first row.
 #[derive(Default)]
 struct Distinct {
     values: Vec<Vec<Scalar>>,
@@ -25,7 +25,7 @@ struct Distinct {
 }
 
 impl Distinct {
-    /// Returns the position of values, as a new one if they are.
+    /// Returns the position of the values, which are added if they are new.
     fn position(&mut self, values: Vec<Scalar>, row: usize) -> usize {
         self.values
             .iter()
@@ -39,12 +39,12 @@ impl Distinct {
 }
 
 impl Pivoted<'_> {
-    /// Adds a line for each combination of values of `columns`, and for each value of the pivot's column the
-    /// columns that it shows. The heading of such a column is that value, after the name of its column where it is a
-    /// number, and behind it what is shown where that is several, else its unit.
+    /// Adds a line for each combination of values of `columns`, and for each value of the pivot's column the columns
+    /// that it shows. The heading of such a column is the value, preceded by the name of the pivot's column if the
+    /// value is a number. The heading of the shown column follows if there are several, otherwise the unit.
     ///
     /// # Errors
-    /// If a column is not there, or two rows would stand in one place.
+    /// If a column does not exist, or two rows would fall into one place.
     pub(crate) fn fill(
         &self,
         pivot: &Pivot,
@@ -110,7 +110,7 @@ impl Pivoted<'_> {
         Ok(())
     }
 
-    /// Says which two rows stand in one place, and which columns would tell them apart.
+    /// Reports two rows in one place, and the columns that would distinguish them.
     fn twice(&self, pivot: &Pivot, columns: &[ColumnSettings], rows: [usize; 2]) -> Error {
         let view = self.view;
         let shown = |column: &str| view.get(rows[1], column).map(|v| v.to_string());
@@ -142,7 +142,7 @@ impl Pivoted<'_> {
     }
 }
 
-/// Returns the unit of a value's column if neither a heading nor its format says it.
+/// Returns the unit of a value's column, if neither a heading nor its format shows it.
 fn unit_to_tell(view: &View, value: &ColumnSettings) -> Option<String> {
     let unit = view.table.unit(&value.column)?;
     let said = value.heading.is_some() || value.format.ends_with(['u', '%', '×', 'p']);

@@ -1,4 +1,4 @@
-//! A ratio names what is over what: in notes under tables, and in the sentence around a factor.
+//! Names both sides of a ratio: in notes under tables, and in the sentence around a factor.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::language::World;
 use crate::trace::{Entry, Extracted, TraceSource};
 use crate::view::View;
 
-/// Refuses a factor of a column that does not say what is over what.
+/// Rejects a factor from a column that does not declare the sides of its ratio.
 ///
 /// # Errors
 /// The reason and the remedy.
@@ -37,7 +37,7 @@ fn is_factor(format: &str) -> bool {
 /// Returns `numerator ÷ denominator` of a column, traced to the table's schema.
 ///
 /// # Errors
-/// If there is no such column, or it does not say.
+/// If the column does not exist or does not declare its sides.
 pub(crate) fn sides(world: &World, view: &View, column: &str) -> Result<String, Miss> {
     view.table.require(column)?;
     let ratio = view.table.ratio(column).ok_or_else(|| {
@@ -96,8 +96,8 @@ pub(crate) fn names_both(text: &str, ratio: &Ratio) -> bool {
         .all(|side| text.contains(&folded(side)))
 }
 
-/// The stretches of text in which a reader looks for what a factor is of, ascending: paragraphs and headings,
-/// items of lists, and tables with the blocks before and after them, which are caption and notes.
+/// The ranges of text in which a reader looks for the sides of a factor, in ascending order: paragraphs and headings,
+/// list items, and tables with the blocks before and after them, which are the caption and notes.
 fn blocks_of(markdown: &str) -> Vec<Range<usize>> {
     let mut blocks: Vec<(Range<usize>, bool)> = Vec::new();
     let mut depth = 0usize;
@@ -125,7 +125,7 @@ fn blocks_of(markdown: &str) -> Vec<Range<usize>> {
     ranges.collect()
 }
 
-/// Lower case, without emphasis, underscores and line breaks as spaces.
+/// Converts to lower case, without emphasis, and with underscores and line breaks as spaces.
 fn folded(text: &str) -> String {
     let plain: String = text.chars().filter(|c| !matches!(c, '*' | '`')).collect();
     let words: Vec<String> = plain

@@ -24,11 +24,11 @@ use crate::trace::{Extracted, Ledger, extract, trace_table, unmarked};
 pub struct Report {
     /// The Markdown.
     pub markdown: String,
-    /// The trace, one row a traced text.
+    /// The trace, one row per traced text.
     pub trace: Table,
     /// The statements and claims, one row each.
     pub statements: Table,
-    /// The tables the report derived itself, by name.
+    /// The tables that the report derived itself, by name.
     pub derived: Vec<(String, Arc<Table>)>,
     /// The figures used.
     pub figures: Vec<Drawn>,
@@ -36,12 +36,12 @@ pub struct Report {
     pub html: String,
 }
 
-/// Why a report is not rendered.
+/// Why a report could not be rendered.
 #[derive(Debug)]
 pub struct RenderError {
-    /// What is wrong, for people.
+    /// The error message.
     pub message: String,
-    /// If checks refuse it, what each finding is known by: its place in the template, and what is wrong there.
+    /// If checks reject the report, the identity of each finding: its place in the template, and what is wrong there.
     pub findings: Vec<String>,
 }
 
@@ -62,18 +62,17 @@ impl fmt::Display for RenderError {
 
 impl std::error::Error for RenderError {}
 
-/// Renders a report; artifacts are read from the store as the template asks for them.
+/// Renders a report; the store supplies the artifacts that the template looks up.
 ///
 /// # Errors
-/// A template's mistake with its line, an artifact that cannot be read,
-/// or every number the check refuses.
+/// An error of a template with its line, an artifact that cannot be read, or every number that the check rejects.
 pub fn render(
     parameters: &Parameters,
     data: &Arc<Data>,
     store: &Store,
 ) -> Result<Report, RenderError> {
     let parameters = Arc::new(parameters.clone());
-    // What is named in so many words is read at once: each later fetch renders again.
+    // Tables named explicitly are read at once, since each later fetch renders again.
     let tables = parameters.tables.iter().map(|t| t.settings.from.as_str());
     let figures = parameters.figures.iter().map(|f| f.settings.table.as_str());
     let in_templates = parameters
@@ -263,7 +262,7 @@ fn place_of_finding(finding: &Objection, extracted: &Extracted, names: &[String]
     place.unwrap_or_else(|| "template".to_owned())
 }
 
-/// Says what a check refuses, each with its place in the report and in the template.
+/// Describes what a check rejects, with the place of each finding in the report and in the template.
 fn refusal(findings: &[Objection], what: &str, extracted: &Extracted, names: &[String]) -> String {
     let count = findings.len();
     let s = if count == 1 { "" } else { "s" };
@@ -288,7 +287,7 @@ fn refusal(findings: &[Objection], what: &str, extracted: &Extracted, names: &[S
     message
 }
 
-/// Says what a template did wrong, with template and line of the innermost place.
+/// Describes a template error, with the template and line of the innermost place.
 pub(crate) fn describe(error: &minijinja::Error) -> String {
     let mut innermost = error;
     let mut source = std::error::Error::source(error);
@@ -308,7 +307,7 @@ pub(crate) fn describe(error: &minijinja::Error) -> String {
         .template_source()
         .zip(innermost.range())
         .and_then(|(text, range)| text.get(range))
-        // A call that was put behind a tag is not in the template.
+        // A call inserted after a tag is not in the template.
         .filter(|text| !text.starts_with("benchtrail_"))
         .map(|text| format!(" (in `{}`)", unmarked(&without_looks(text))));
     format!(
@@ -318,7 +317,7 @@ pub(crate) fn describe(error: &minijinja::Error) -> String {
     )
 }
 
-/// Returns `NAME:LINE:COLUMN: `, the column as it is in the template before it was marked.
+/// Returns `NAME:LINE:COLUMN: `, with the column in the template before marks were inserted.
 fn place_of(error: &minijinja::Error) -> Option<String> {
     let (name, line) = (error.name()?, error.line()?);
     let before = error

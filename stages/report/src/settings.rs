@@ -44,15 +44,15 @@ pub(crate) struct Settings {
 pub struct Parameters {
     /// The title, if the stage sets one.
     pub title: Option<String>,
-    /// The template first, then everything it includes.
+    /// The main template first, then everything it includes.
     pub templates: Vec<Template>,
-    /// The tables in the order declared.
+    /// The tables, in the order of declaration.
     pub tables: Vec<Named<TableSettings>>,
-    /// The figures in the order declared.
+    /// The figures, in the order of declaration.
     pub figures: Vec<Named<FigureSettings>>,
-    /// Numbers and words that may be written by hand.
+    /// Numbers and words that may be typed.
     pub literals: Vec<Literal>,
-    /// The claims it judges.
+    /// The claims to judge.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub claims: Vec<Named<Claim>>,
 }
@@ -62,7 +62,7 @@ pub struct Parameters {
 pub struct Named<T> {
     /// The name.
     pub name: String,
-    /// What it declares.
+    /// The declared settings.
     pub settings: T,
 }
 
@@ -155,7 +155,7 @@ fn generic() -> String {
     "report.md".to_owned()
 }
 
-/// The word for null where none is declared.
+/// The default word for null.
 pub(crate) fn not_available() -> String {
     "n/a".to_owned()
 }
@@ -259,7 +259,7 @@ pub struct FigureSettings {
     pub no_footnotes: Option<String>,
 }
 
-/// Reads settings into canonical parameters; every mistake found.
+/// Converts settings to canonical parameters, or returns every mistake.
 pub(crate) fn canonical(
     settings: &Json,
     library: &dyn Library,
@@ -272,7 +272,7 @@ pub(crate) fn canonical(
         Ok(templates) => templates,
         Err(wrong) => {
             let known = library.names("templates");
-            // Parts of templates are offered only where one of them is included.
+            // Template parts are suggested only where one of them is included.
             let offered = |part: bool| {
                 known
                     .iter()
@@ -301,7 +301,7 @@ pub(crate) fn canonical(
     }
     for figure in &figures {
         check_figure(figure, &mut problems);
-        // `ref("name")` and the numbering could not tell them apart.
+        // `ref("name")` and the numbering could not distinguish them.
         if tables.iter().any(|t| t.name == figure.name) {
             let message = format!(
                 "a table is also named `{}`; give them different names",
@@ -414,7 +414,7 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
         problems.push(Problem::at(&["figures", &figure.name, "frontier"], message));
     }
     if settings.kind == FigureKind::Bar {
-        // A bar shows a value by its length, which a logarithmic axis, having no zero, would make arbitrary.
+        // A bar shows a value by its length, which is arbitrary on a logarithmic axis, since that has no zero.
         let unused = [
             ("log-y", settings.log_y),
             ("log-x", settings.log_x),

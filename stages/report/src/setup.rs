@@ -1,5 +1,5 @@
-//! What is at the top of a section on the environment: of each host, engine and server the few facts
-//! that a reader compares first. All facets are in the appendix.
+//! The start of a section on the environment: the few facts about each host, engine and server that a reader compares
+//! first. The appendix has all facets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use pipeline::stage::Json;
 use crate::data::{Data, Miss};
 use crate::environment::{Facets, STATE, Sides, flatten, ok, sides};
 
-/// The beginning of the names of these tables; the stage follows.
+/// The prefix of the names of these tables; the stage follows.
 pub(crate) const SETUP: &str = "setup-";
 
-/// What is reported first, and the facets that tell it: the first there is.
+/// The items to report first, and for each the facets that provide it, of which the first existing one is used.
 const ITEMS: &[(&str, &[&str])] = &[
     ("Host", &["host.host", "server.facets.host"]),
     ("Processor", &["host.cpu_model", "server.facets.cpu_model"]),
@@ -96,14 +96,14 @@ const ITEMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The row that names the settings which are not the engine's defaults.
+/// The row for the settings that differ from the engine's defaults.
 const SETTINGS: &str = "Non-default settings";
 
-/// Derives the table `commands` or `setup-STAGE`, if the name asks for it: a row a fact, a column for the cells
-/// that agree in all facets, and where there are several, how the fact is.
+/// Derives the table `commands` or `setup-STAGE`, if the name refers to it. It has a row per fact, a column per group
+/// of cells that agree in all facets, and, with several groups, the state of the fact.
 ///
 /// # Errors
-/// If there is no such stage, or a descriptor is not read yet.
+/// If the stage does not exist, or a descriptor is not read yet.
 pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     if name == "commands" {
         return commands(data).map(Some);
@@ -138,7 +138,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
         .map(|(_, facets)| changed(facets, &defaults))
         .collect();
     if changed.iter().any(Option::is_some) {
-        // The state that a reader must know of first.
+        // The most important states for a reader come first.
         let states = ["confound", "unmatched", "planned", "follows"];
         let of_settings = |state: &&&str| {
             sides
@@ -160,10 +160,10 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     Ok(Some(table.map_err(|e| e.to_string())?))
 }
 
-/// A row of the table: the fact, its value on each side, and how it stands between them.
+/// A row of the table: the fact, its value on each side, and its state between them.
 type FactRow = (String, Vec<Option<String>>, &'static str);
 
-/// Says of the version of a server that runs already that the user declares it.
+/// Marks the version of a running server as declared by the user.
 fn mark_versions(rows: &mut [FactRow], sides: &Sides<'_>) {
     let Some((_, values, _)) = rows.iter_mut().find(|(item, ..)| item == "Engine version") else {
         return;
@@ -178,8 +178,7 @@ fn mark_versions(rows: &mut [FactRow], sides: &Sides<'_>) {
     }
 }
 
-/// The facts of servers that run already: where they stand, how they are called, and what follows
-/// their values.
+/// The facts about running servers: their key prefix, their title, and the text after their values.
 const OF_RUNNING: [(&str, &str, &str); 4] = [
     ("host.declared.", "Host", AS_DECLARED),
     ("server.facets.declared.", "Host", AS_DECLARED),
@@ -187,7 +186,7 @@ const OF_RUNNING: [(&str, &str, &str); 4] = [
     ("server.probed.", "Reported by the server", ""),
 ];
 
-/// Returns a row for each fact that the user declares of a server, and that a server tells of itself.
+/// Returns a row for each fact that the user declares about a server, or that the server reports.
 fn told_of_running(sides: &Sides<'_>) -> Vec<FactRow> {
     let keys: BTreeSet<&String> = sides.groups.iter().flat_map(|(_, f)| f.keys()).collect();
     let rows = keys.into_iter().filter_map(|key| {
@@ -202,7 +201,7 @@ fn told_of_running(sides: &Sides<'_>) -> Vec<FactRow> {
     rows.collect()
 }
 
-/// Returns a row for each role of a group of servers: how many there are of what.
+/// Returns a row for each role of a group of servers, with their number and engine.
 fn roles(sides: &Sides<'_>) -> Vec<FactRow> {
     let name = |key: &String| {
         Some(
@@ -233,15 +232,15 @@ fn roles(sides: &Sides<'_>) -> Vec<FactRow> {
     names.into_iter().map(row).collect()
 }
 
-/// What follows a value that nobody checked.
+/// The text after an unverified value.
 const AS_DECLARED: &str = " (declared)";
 
-/// Whether a facet tells anything: a list of no devices and an unknown driver do not.
+/// Whether a facet carries information, unlike an empty list of devices or an unknown driver.
 fn is_told(value: &str) -> bool {
     !matches!(value, "" | "null")
 }
 
-/// Returns how each server was launched: the table `commands`.
+/// Returns the launch command of each server: the table `commands`.
 fn commands(data: &Data) -> Result<Table, Miss> {
     let mut rows: Vec<[String; 3]> = Vec::new();
     for input in data.stages().iter().filter(|s| s.kind == "serve") {
@@ -251,7 +250,7 @@ fn commands(data: &Data) -> Result<Table, Miss> {
             let parts =
                 ["program", "arguments"].map(|part| facets.get(&format!("server.command.{part}")));
             let command: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-            // A server that runs already has none.
+            // A running server has no command.
             if command.iter().any(|part| !part.is_empty()) {
                 let variables = variables(facets, &inherited);
                 let words = variables.iter().map(String::as_str).chain(command);
@@ -269,8 +268,8 @@ fn commands(data: &Data) -> Result<Table, Miss> {
     Ok(table.map_err(|e| e.to_string())?)
 }
 
-/// Returns the variables that a server was started with, as a shell takes them: those set with their
-/// values, and those inherited as references. What may be a secret is told by its name.
+/// Returns the environment variables of a server's launch in shell syntax: those set with their values, and those
+/// inherited as references. A possible secret is shown only by name.
 fn variables(facets: &Facets, inherited: &BTreeSet<String>) -> Vec<String> {
     let of = |part: &'static str| {
         facets
@@ -295,8 +294,8 @@ fn variables(facets: &Facets, inherited: &BTreeSet<String>) -> Vec<String> {
     set.chain(inherited).collect()
 }
 
-/// Returns the names of the variables that were set when a server inherited them: its host tells, in the
-/// provision stage that it needs. Of several such stages it is not known which one is whose.
+/// Returns the names of the variables that were set when a server inherited them, from the host in the provision stage
+/// that it needs. If it needs several such stages, the server's own is unknown, and the result is empty.
 fn inherited(data: &Data, stage: &str) -> Result<BTreeSet<String>, Miss> {
     let Ok(study) = data.study() else {
         return Ok(BTreeSet::new());
@@ -321,14 +320,14 @@ fn inherited(data: &Data, stage: &str) -> Result<BTreeSet<String>, Miss> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// Whether the name of a variable looks as if its value were a secret.
+/// Whether the name of a variable suggests that its value is a secret.
 fn is_secret(name: &str) -> bool {
     const WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
     let name = name.to_ascii_uppercase();
     WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Writes the settings of a server that are not its engine's defaults; `None` if it tells no settings.
+/// Lists the settings of a server that differ from its engine's defaults; `None` if it reports no settings.
 fn changed(facets: &Facets, defaults: &BTreeMap<String, Facets>) -> Option<String> {
     let settings = facets
         .iter()

@@ -50,7 +50,7 @@ impl StageKind for Report {
         let data = Data::new(job.inputs, job.study).of_stage(job.stage);
         let data = Arc::new(data.stopped_by(job.control.stop_flag()));
         let report = render(&parameters, &data, job.store);
-        // A template that was stopped is no mistake of the template.
+        // A stopped template is not a template error.
         job.control.check()?;
         let report =
             report.map_err(|error| Failure::failed(error.message).findings(error.findings))?;

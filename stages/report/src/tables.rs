@@ -1,4 +1,4 @@
-//! Declared tables as Markdown: equal columns by construction, every number traced.
+//! Declared tables as Markdown: equal numbers of columns by construction, and every number traced.
 
 use artifacts::{Ratio, Scalar};
 use contract::IntervalEnd;
@@ -17,7 +17,7 @@ use crate::statement::checked;
 use crate::trace::{Entry, TraceSource, unmarked};
 use crate::view::View;
 
-/// Returns the Markdown of a declared table with its caption, marks in it.
+/// Returns the Markdown of a declared table with its caption, including marks.
 pub(crate) fn render(
     world: &World,
     environment: &Environment<'_>,
@@ -58,14 +58,14 @@ pub(crate) fn render(
     Ok([head, family, notes].concat().join("\n\n"))
 }
 
-/// The most columns and rows of a table that nobody chose.
+/// The maximum number of columns and rows of a table whose columns are not declared.
 const WHOLE: (usize, usize) = (12, 48);
 
-/// From how many telling columns on they tell what a table is about.
+/// The minimum number of telling columns that show what a table is about.
 const TOLD: usize = 2;
 
-/// What a reader looks for first in a table too wide to show whole, in this order, behind the
-/// columns that tell its rows apart: of comparisons, of cells.
+/// The columns that a reader looks for first in a table too wide to show whole: of comparisons, then of cells. They
+/// follow the columns that distinguish its rows.
 const TELLING: &[&str] = &[
     "unit",
     "a",
@@ -93,13 +93,13 @@ const TELLING: &[&str] = &[
     "e2e_latency_ms_p99",
 ];
 
-/// Latencies from the time of sending, which under open arrivals leave out the wait for it.
+/// Latencies from the time of sending, which exclude the wait for it under open arrivals.
 const FROM_SENDING: [(&str, &str); 2] = [
     ("ttft_ms", "ttft_scheduled_ms"),
     ("e2e_latency_ms", "e2e_scheduled_ms"),
 ];
 
-/// Returns the telling columns: under open arrivals latencies from the schedule first.
+/// Returns the telling columns; under open arrivals, latencies from the schedule come first.
 fn telling(open: bool) -> Vec<String> {
     let named = |column: &&str| {
         let scheduled = FROM_SENDING.iter().find_map(|(sent, scheduled)| {
@@ -112,7 +112,7 @@ fn telling(open: bool) -> Vec<String> {
     TELLING.iter().flat_map(named).collect()
 }
 
-/// Returns the column of the upper end of the interval of which a column is the lower.
+/// Returns the column of the upper end of an interval, given that of the lower end.
 fn upper_end(column: &str) -> Option<String> {
     let stem = column
         .strip_suffix("_low")
@@ -120,8 +120,8 @@ fn upper_end(column: &str) -> Option<String> {
     stem.or_else(|| (column == "ci_low").then(|| "ci_high".to_owned()))
 }
 
-/// Returns the columns of a table that nobody chose: all of them while they are few, else those
-/// that tell its rows apart with the most telling ones behind them.
+/// Returns the columns of a table that declares none: all of them if they are few, otherwise those that distinguish its
+/// rows, followed by the most telling ones.
 fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> {
     let ends_interval = |c: &String| known.iter().any(|low| upper_end(low).as_ref() == Some(c));
     let mut shown: Vec<String> = known
@@ -130,7 +130,7 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
         .cloned()
         .collect();
     if shown.len() > WHOLE.0 {
-        // An aggregate has a mean for each column it was made of, and its interval where there are units.
+        // An aggregate has a mean for each of its source columns, with an interval if there are units.
         let aggregate = known.iter().any(|c| c == "interval_of");
         let of_means = |c: &&String| {
             let stem = c
@@ -141,7 +141,7 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
                 has("ci_low") || aggregate && has("n")
             })
         };
-        // Deltas and changes have both sides of each column, and what lies between them.
+        // Deltas and changes have both sides of each column, and the difference between them.
         let of_sides = |c: &&String| {
             let beside = |ends: &[&str], sign: &str| {
                 let mut stems = ends.iter().filter_map(|end| c.strip_suffix(end));
@@ -158,7 +158,7 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
             .chain(rest.filter(|c| of_means(c) || of_sides(c)))
             .cloned()
             .collect();
-        // A table of another kind may have one of these columns by chance: a ranking has the column that it ranks by.
+        // A table of another kind may have one of these columns by chance, such as the column that a ranking ranks by.
         let told = telling
             .iter()
             .filter(|c| !["n", "units"].contains(&c.as_str()));
@@ -171,7 +171,7 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
     shown
 }
 
-/// Returns the most telling columns and the first rows of a table: for reports that declare none.
+/// Returns the most telling columns and the first rows of a table, for reports that declare none.
 pub(crate) fn whole(
     world: &World,
     environment: &Environment<'_>,
@@ -199,7 +199,7 @@ pub(crate) fn whole(
             .is_ok_and(|a| a.to_string() == "open")
     };
     let mut columns = choose(&known, &view.keys, &telling((0..rows).any(is_open)));
-    // Sides that are the same in all rows stand in the heads.
+    // Sides that are the same in all rows are shown in the headings.
     if ["mean_a", "mean_b"]
         .iter()
         .all(|c| columns.iter().any(|s| s == c) && side(&view, c).is_some())
@@ -228,7 +228,7 @@ pub(crate) fn whole(
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
     if shown < known.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(error_of)?;
-        // Without its profile the command would look for another study.
+        // Without its profile, the command would look for a different study.
         let study = world.data.study().map_err(|e| error_of(e.into()))?;
         let profile = match study.spec.get("profile") {
             Some(profile) if profile.is_string() => {
@@ -248,8 +248,8 @@ pub(crate) fn whole(
     Ok(parts.join("\n\n"))
 }
 
-/// Says under a table of verdicts in which families its tests were adjusted, and how many units
-/// of replication each rests on.
+/// Returns the note under a table of verdicts: the families in which its tests were adjusted, and the number of units
+/// of replication behind each.
 fn family_note(world: &World, view: &View) -> Result<Option<String>, Error> {
     let has = |columns: &[&str]| {
         let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
@@ -289,8 +289,8 @@ fn family_note(world: &World, view: &View) -> Result<Option<String>, Error> {
     Ok(Some(parts.join(" ")))
 }
 
-/// Returns a derived table that has a column for the cells that agree (`facets-STAGE`, `setup-STAGE`), its
-/// rows of these states alone if some are named.
+/// Returns a derived table with a column per group of agreeing cells (`facets-STAGE`, `setup-STAGE`), limited to the
+/// rows in certain states if any are given.
 pub(crate) fn side_by_side(
     world: &World,
     environment: &Environment<'_>,
@@ -326,7 +326,7 @@ pub(crate) fn side_by_side(
     grid(world, environment, &settings, &view, &[])
 }
 
-/// Says what an interval is, as the schema of the table describes its lower end.
+/// Describes an interval, in the words of the table's schema for its lower end.
 fn interval_note(world: &World, view: &View, column: &ColumnSettings) -> Option<String> {
     let description = view
         .table
@@ -345,7 +345,7 @@ fn interval_note(world: &World, view: &View, column: &ColumnSettings) -> Option<
     ))
 }
 
-/// The settings of a table that nobody declared: columns as they are.
+/// The settings of an undeclared table: columns without formatting.
 fn plain<'a>(name: &str, columns: impl Iterator<Item = &'a String>, null: &str) -> TableSettings {
     let column = |column: &String| ColumnSettings {
         column: column.clone(),
@@ -371,8 +371,8 @@ fn plain<'a>(name: &str, columns: impl Iterator<Item = &'a String>, null: &str) 
     }
 }
 
-/// Writes rows as a table, `markers` after the first cell of each, and below it what is over what
-/// in columns of ratios whose heading does not say so.
+/// Writes rows as a table, with `markers` after the first cell of each. Below it, names the sides of ratio columns
+/// whose heading does not.
 fn grid(
     world: &World,
     environment: &Environment<'_>,
@@ -433,7 +433,7 @@ pub(crate) fn cell(
     Ok(escape(&text.map_err(error_of)?))
 }
 
-/// The headings of columns, which of them hold numbers, and what ratios are made of.
+/// The headings of columns, which of them hold numbers, and the sides of ratios.
 #[derive(Default)]
 pub(crate) struct Heads {
     pub(crate) texts: Vec<String>,
@@ -481,14 +481,14 @@ impl Heads {
     }
 }
 
-/// Lines of cells, the headings first.
+/// Lines of cells; the first line has the headings.
 pub(crate) struct Grid {
     pub(crate) lines: Vec<Vec<String>>,
     pub(crate) numeric: Vec<bool>,
 }
 
 impl Grid {
-    /// Writes the lines as Markdown, columns aligned.
+    /// Writes the lines as Markdown with aligned columns.
     fn text(&self) -> String {
         let widths: Vec<usize> = (0..self.numeric.len())
             .map(|c| {
@@ -528,7 +528,7 @@ impl Grid {
     }
 }
 
-/// The side whose mean a column of a comparison holds, if it is the same in all rows shown.
+/// The side whose mean a column of a comparison holds, if all shown rows have the same.
 fn side(view: &View, column: &str) -> Option<String> {
     let name = column
         .strip_prefix("mean_")
@@ -540,7 +540,7 @@ fn side(view: &View, column: &str) -> Option<String> {
         .then_some(first)
 }
 
-/// Writes the name of a column with the field's own short forms, without the unit that stands behind it.
+/// Writes the name of a column in the usual abbreviations, without a unit at its end.
 fn words(column: &str, unit: Option<&str>) -> String {
     let unit = unit.and_then(|u| u.split('/').next());
     let word = |word: &str| match word {
@@ -558,7 +558,7 @@ fn words(column: &str, unit: Option<&str>) -> String {
         .join(" ")
 }
 
-/// A heading made of the column's own name and unit, traced to the table's schema.
+/// A heading from the column's own name and unit, traced to the table's schema.
 fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
     let unit = view.table.unit(&column.column);
     let stem = column.column.strip_suffix("ci_low");
@@ -574,14 +574,14 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
         Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
         Some(unit) => format!("{words} ({unit})"),
     };
-    // A column may be called `monotone`, `p50` or `cost_per_million_tokens`: its name is the table's, not the writer's.
+    // A column may be called `monotone`, `p50` or `cost_per_million_tokens`: the table chose its name, not the author.
     if !has_numeral(&text) && checked(&text).is_empty() {
         return guarded(&clean(&text));
     }
     of_schema(world, view, &column.column, text)
 }
 
-/// Marks a text as the schema's, not the writer's.
+/// Marks a text as part of the schema, not of the author's text.
 fn of_schema(world: &World, view: &View, column: &str, text: String) -> String {
     let part = view.table.parts.first();
     let part = part.filter(|_| view.table.source == TraceSource::Table);

@@ -1,4 +1,4 @@
-//! Templates: which ones a report is made of, and marks that say where text came from.
+//! Templates: the templates that make up a report, and the marks that record where text came from.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::comparisons::{bound, compared};
 use crate::held::{BYTES, Look, MOST_BRANCHES, MOST_TEXT, too_many_operators};
 use crate::trace::{is_mark, origin_mark};
 
-/// A template and its text, as the parameters hold it.
+/// A template and its text, as in the parameters.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Template {
     /// The name under which others include it.
@@ -18,12 +18,12 @@ pub struct Template {
     pub text: String,
 }
 
-/// What is wrong with a template.
+/// An error in a template.
 #[derive(Debug)]
 pub(crate) struct Wrong {
     /// The name, the line and the reason.
     pub(crate) message: String,
-    /// The name that no template has, if that is the reason.
+    /// The name of the missing template, if that is the reason.
     pub(crate) missing: Option<String>,
 }
 
@@ -36,12 +36,12 @@ impl From<String> for Wrong {
     }
 }
 
-/// Returns the template and everything it includes, imports or extends, each once, in the
-/// order they are met.
+/// Returns the template and everything that it includes, imports or extends, without duplicates, in the order of first
+/// mention.
 ///
 /// # Errors
-/// One message for each template that is missing, does not parse, includes a name that is
-/// not written out, or holds a character the renderer keeps for itself.
+/// One message for each template that is missing, does not parse, includes a name that is not a literal, or contains a
+/// character that the renderer reserves.
 pub(crate) fn closure(
     name: &str,
     find: &dyn Fn(&str) -> Option<String>,
@@ -73,7 +73,7 @@ pub(crate) fn closure(
         }
         let deep = too_deep(&name, &text);
         if !deep.is_empty() {
-            // Parsing it, or what it includes, could take the whole stack.
+            // Parsing it or its inclusions could overflow the stack.
             problems.extend(deep.into_iter().map(Wrong::from));
             continue;
         }
@@ -121,7 +121,7 @@ pub(crate) fn closure(
     }
 }
 
-/// Returns what would take the whole stack, or make many texts at once.
+/// Returns the parts that could overflow the stack, or make many texts at once.
 fn too_deep(name: &str, text: &str) -> Vec<String> {
     let (mut branches, mut problems) = (0, Vec::new());
     for tag in tags(text).filter(|tag| tag.kind != Kind::Comment) {
@@ -142,7 +142,7 @@ fn too_deep(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// A shown value in a comparison would be answered by its kind, without an error.
+/// Finds shown values in comparisons, which the engine would compare by kind, without an error.
 fn comparisons_of_shown_values(name: &str, text: &str) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut problems = Vec::new();
@@ -159,10 +159,10 @@ fn comparisons_of_shown_values(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// The most instructions of one rendering: about 10⁷ take a second.
+/// The maximum number of instructions of one rendering: about 10⁷ take a second.
 const FUEL: u64 = 100_000_000;
 
-/// Returns an environment with our syntax and strictness, without functions.
+/// Returns an environment with our syntax and strictness, but no functions.
 pub(crate) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_syntax(
@@ -179,9 +179,8 @@ pub(crate) fn environment() -> Environment<'static> {
     environment
 }
 
-/// Returns the text with a mark before the first visible character of every stretch of plain
-/// text on every line. Whitespace, tags and line counts stay as they are, so rendering is
-/// the same but for the marks.
+/// Returns the text with a mark before the first visible character of every run of plain text on every line.
+/// Whitespace, tags and line counts are unchanged, so the rendering is the same apart from the marks.
 pub(crate) fn instrument(template: usize, text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let mut place = Place { line: 1, column: 1 };
@@ -194,7 +193,7 @@ pub(crate) fn instrument(template: usize, text: &str) -> String {
         fill(&mut out, &mut bodies, printed, &tag);
         let whole = &text[tag.start..tag.end];
         match ends_inline(text, &tag) {
-            // The line break after a statement is part of the prose it stands in.
+            // The line break after a statement belongs to the surrounding prose.
             true => out.push_str(&format!("{}+%}}", &whole[..whole.len() - 2])),
             false => out.push_str(whole),
         }
@@ -224,17 +223,17 @@ pub(crate) fn instrument(template: usize, text: &str) -> String {
     out
 }
 
-/// A body that is not at its end yet.
+/// A body whose end has not been reached.
 struct Body {
-    /// The tag that begins it.
+    /// The keyword of its opening tag.
     word: String,
-    /// Where the number of its bytes belongs.
+    /// The position where its size is written.
     at: usize,
-    /// The bytes of plain text before it.
+    /// The number of bytes of plain text before it.
     before: usize,
 }
 
-/// Writes how many bytes of plain text a body has into the call at its beginning, if this tag ends one.
+/// If this tag ends a body, writes the size of the body's plain text into the call at its beginning.
 fn fill(out: &mut String, bodies: &mut Vec<Body>, printed: usize, tag: &Tag<'_>) {
     let ends = |body: &Body| first_word(tag.inner).strip_prefix("end") == Some(&body.word);
     if tag.kind == Kind::Block
@@ -271,7 +270,7 @@ impl Place {
     }
 }
 
-/// Whether a tag ends a statement in the middle of a line of prose that ends with it.
+/// Whether a tag ends a statement at the end of a line of prose.
 fn ends_inline(text: &str, tag: &Tag<'_>) -> bool {
     let line = text[..tag.start].rfind('\n').map_or(0, |i| i + 1);
     tag.kind == Kind::Block
@@ -308,14 +307,14 @@ struct Tag<'a> {
     inner: &'a str,
 }
 
-/// Finds the tags of a template: `{% … %}`, `{{ … }}`, `{# … #}`, strings inside respected,
-/// and nothing inside `{% raw %}` but its end.
+/// Finds the tags of a template: `{% … %}`, `{{ … }}`, `{# … #}`. Skips strings inside tags, and everything inside
+/// `{% raw %}` up to its end.
 fn tags(text: &str) -> impl Iterator<Item = Tag<'_>> {
     let mut at = 0;
     let mut raw = false;
     std::iter::from_fn(move || {
         loop {
-            // One search for the three: three would each look to the end of the text, for every tag.
+            // A single search for all three: three searches would each scan to the end of the text for every tag.
             let opens = |pair: &[u8]| pair[0] == b'{' && matches!(pair[1], b'%' | b'{' | b'#');
             let start = at + text.as_bytes()[at..].windows(2).position(opens)?;
             let (kind, close) = match &text[start..start + 2] {

@@ -1,9 +1,9 @@
-//! The trace: which artifact, row and column each number of the report came from.
+//! The trace: the artifact, row and column behind each number of the report.
 //!
-//! While a template renders, every traced text is wrapped in private-use characters that
-//! carry the position of its [`Entry`] in the [`Ledger`] of this rendering; lines of template
-//! text are preceded by marks that carry template and line. [`extract`] takes all marks out
-//! again and returns the clean Markdown, the place of each traced text, and the origins.
+//! While a template renders, every traced text is wrapped in private-use characters that carry the position of its
+//! [`Entry`] in the [`Ledger`] of this rendering. Lines of template text are preceded by marks that carry template and
+//! line. [`extract`] removes all marks again and returns the clean Markdown, the place of each traced text, and the
+//! origins.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,22 +24,22 @@ const STATEMENT: char = '\u{e005}';
 const STATEMENT_END: char = '\u{e006}';
 const DIGIT: u32 = 0xe010;
 
-/// Whether the renderer keeps this character for itself.
+/// Whether the renderer reserves this character.
 pub(crate) fn is_mark(c: char) -> bool {
     ('\u{e000}'..='\u{e01f}').contains(&c)
 }
 
-/// One traced text: what it says and where it comes from.
+/// A traced text and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// The text as rendered.
     pub text: String,
-    /// What kind of place it comes from.
+    /// The kind of its source.
     pub source: TraceSource,
-    /// The stage whose artifact it is; empty for spec, ledger, trail and literals.
+    /// The stage that the artifact belongs to; empty for spec, ledger, trail and literals.
     pub stage: String,
-    /// The coordinates of the cell whose artifact it is; `None` if it is not an artifact of one cell, or the
-    /// report's own.
+    /// The coordinates of the cell that the artifact belongs to; `None` if it does not belong to a single cell, or is
+    /// the report's own.
     pub coordinates: Option<Coordinates>,
     /// The output's name in the stage.
     pub output: String,
@@ -47,23 +47,22 @@ pub struct Entry {
     pub artifact: Option<Digest>,
     /// The row of the artifact, from 0.
     pub row: Option<u64>,
-    /// The row's key columns; for counts the condition; for missing cells which they are. Without any it
-    /// says nothing.
+    /// The row's key columns; for counts, the condition; for missing cells, their coordinates. May be empty.
     pub row_key: Condition,
-    /// The column, or the path in a JSON artifact or the spec; for literals the reason.
+    /// The column, or the path in a JSON artifact or the spec; for literals, the reason.
     pub column: String,
     /// The value in full precision.
     pub value: Scalar,
     /// The unit of the column.
     pub unit: Option<String>,
-    /// What is over what, in a column of ratios.
+    /// The sides of the ratio, for a ratio column.
     pub ratio: Option<Ratio>,
-    /// The format asked for.
+    /// The requested format.
     pub format: String,
 }
 
 impl Entry {
-    /// Makes an entry without a place in an artifact.
+    /// Creates an entry without a place in an artifact.
     pub fn new(
         source: TraceSource,
         column: impl Into<String>,
@@ -88,7 +87,7 @@ impl Entry {
     }
 }
 
-/// The entries of one rendering, shared by everything that makes traced texts.
+/// The entries of one rendering, shared by everything that creates traced texts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger(Arc<Mutex<Vec<Entry>>>);
 
@@ -125,7 +124,7 @@ impl Ledger {
     }
 }
 
-/// Returns the mark that says the following text stands at this place of this template.
+/// Returns the mark that gives the following text's place in a template.
 pub(crate) fn origin_mark(template: usize, line: usize, column: usize) -> String {
     let mut mark = String::from(ORIGIN);
     push_number(&mut mark, template);
@@ -184,20 +183,20 @@ fn take_number(chars: &mut std::str::Chars<'_>, end: char) -> Option<usize> {
 pub struct TracedSpan {
     /// The line, from 1.
     pub line: usize,
-    /// The first character of the line it covers, from 1.
+    /// The first character on the line, from 1.
     pub column_start: usize,
-    /// One past the last character it covers.
+    /// One past the last character.
     pub column_end: usize,
     /// The same place in bytes of the whole text.
     pub bytes: std::ops::Range<usize>,
-    /// The number or statement.
+    /// The traced number or statement.
     pub entry: Entry,
 }
 
-/// A place in a template, by the position of the template among those rendered.
+/// A place in a template, which is given by its position among the rendered ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Where in the Markdown the text from this line begins, in bytes.
+    /// The start in the Markdown of the text from this line, in bytes.
     pub at: usize,
     /// The template.
     pub template: usize,
@@ -207,10 +206,10 @@ pub(crate) struct Origin {
     pub column: usize,
 }
 
-/// Where the words of a statement stand in the Markdown.
+/// The place of a statement's words in the Markdown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Enclosed {
-    /// The statement, by its position among those recorded.
+    /// The position of the statement among the recorded ones.
     pub statement: usize,
     /// The place in bytes of the whole text.
     pub bytes: std::ops::Range<usize>,
@@ -218,29 +217,29 @@ pub(crate) struct Enclosed {
     pub start: (usize, usize),
     /// Line and character one past the last, from 1.
     pub end: (usize, usize),
-    /// Where the words stand in a template.
+    /// The place of the words in a template.
     pub origin: Option<Origin>,
 }
 
-/// A rendering with its marks taken out.
+/// A rendering without its marks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Extracted {
     /// The Markdown.
     pub markdown: String,
-    /// The traced texts in the order they stand.
+    /// The traced texts, in order of position.
     pub spans: Vec<TracedSpan>,
-    /// Where text of which template line begins, ascending.
+    /// The starts of text from each template line, ascending.
     pub origins: Vec<Origin>,
-    /// The statements in the order they end.
+    /// The statements, in order of their ends.
     pub statements: Vec<Enclosed>,
 }
 
 impl Extracted {
-    /// Returns the place in a template that the text at a byte came from.
+    /// Returns the place in a template behind the text at a byte.
     pub(crate) fn origin(&self, at: usize) -> Option<Origin> {
         let after = self.origins.partition_point(|o| o.at <= at);
         let origin = after.checked_sub(1).map(|i| self.origins[i])?;
-        // Plain text stands in the template as it stands here, up to the next tag.
+        // Up to the next tag, plain text is the same here as in the template.
         let between = &self.markdown[origin.at..at];
         let column = if between.contains('\n') {
             0
@@ -254,8 +253,7 @@ impl Extracted {
     }
 }
 
-/// Takes the marks out. More than one blank line in a row becomes one, and the text ends in
-/// exactly one line break.
+/// Removes the marks. Consecutive blank lines become one, and the text ends in exactly one line break.
 ///
 /// # Errors
 /// If a filter of the template changed a traced text or cut a mark in half.
@@ -275,7 +273,7 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
                 let entry = entries.get(index).ok_or_else(broken)?;
                 let marked: String = chars.by_ref().take_while(|c| *c != CLOSE).collect();
                 let plain = unguarded(&marked);
-                // A bar inside a table cell is escaped after the text was made.
+                // A bar inside a table cell was escaped after the text was made.
                 if plain != entry.text && plain.replace("\\|", "|") != entry.text {
                     return Err(format!(
                         "a filter changed the traced text `{}` to `{}`",
@@ -365,7 +363,7 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
     Ok(out)
 }
 
-/// Writes a value with its marks as Markdown at the end of a text.
+/// Appends a value with its marks to a text, as Markdown.
 fn put(guarded: &str, places: &mut Places, out: &mut String) {
     let mut chars = guarded.chars();
     while let Some(c) = chars.next() {
@@ -383,10 +381,10 @@ fn put(guarded: &str, places: &mut Places, out: &mut String) {
     }
 }
 
-/// Returns the trace as a table, one row a span, in the order they stand.
+/// Returns the trace as a table, one row per span, in order of position.
 ///
 /// # Errors
-/// Never for spans; the table type's own rules are passed on.
+/// Never for spans; passes on the errors of the table type.
 pub(crate) fn trace_table(spans: &[TracedSpan]) -> Result<Table, TableError> {
     let row = |span: &TracedSpan| {
         let entry = &span.entry;

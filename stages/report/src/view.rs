@@ -1,7 +1,7 @@
-//! Tables as lookups see them: read once, indexed by the columns that conditions name.
+//! Tables for lookups: read once, and indexed by the columns in conditions.
 //!
-//! A condition is answered from an index over its columns, made at the first such question, so
-//! that a report of n lookups visits each row once for each set of columns and not n times.
+//! An index over a condition's columns answers it. The index is made for the first such condition, so that a report
+//! with n lookups visits each row once per set of columns instead of n times.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,21 +20,20 @@ pub(crate) struct Part<T> {
     pub coordinates: Coordinates,
     /// The artifact.
     pub digest: Digest,
-    /// The artifact read.
+    /// The contents of the artifact.
     pub content: Arc<T>,
 }
 
-/// A row: the position of its part, and its row there.
+/// A row: the position of its part, and its row within the part.
 type Place = (usize, usize);
 
-/// The rows that have given values in given columns, ascending.
+/// The rows with given values in given columns, ascending.
 type Index = HashMap<Vec<LabelKey>, Vec<Place>>;
 
-/// An output of a stage: the tables of its cells one after the other, the cells' coordinates
-/// as columns beside those of the tables.
+/// An output of a stage: the tables of its cells in sequence, with the cells' coordinates as additional columns.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// Whether the rows are those of a table or of the ledger.
+    /// Whether the rows come from a table or from the ledger.
     pub source: TraceSource,
     /// The stage's name.
     pub stage: String,
@@ -44,9 +43,9 @@ pub(crate) struct Opened {
     pub parts: Vec<Part<Table>>,
     /// The columns, coordinates first.
     pub columns: Vec<String>,
-    /// The columns that tell rows apart, in order.
+    /// The columns that distinguish rows, in order.
     keys: Vec<String>,
-    /// Whether the table itself says which they are.
+    /// Whether the table itself declares them.
     says_keys: bool,
     /// Whether the parts are artifacts of cells of a needed stage.
     of_cells: bool,
@@ -55,8 +54,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Opens the tables of a stage's cells. `axes` tell rows apart where a table does not say
-    /// itself, in its note `keys`, which columns do.
+    /// Opens the tables of a stage's cells. `axes` distinguish the rows of a table whose note `keys` does not declare
+    /// columns for that.
     pub(crate) fn new(
         source: TraceSource,
         (stage, output): (&str, &str),
@@ -92,7 +91,7 @@ impl Opened {
         }
     }
 
-    /// Says that the parts are artifacts of cells of a needed stage.
+    /// Marks the parts as artifacts of cells of a needed stage.
     #[must_use]
     pub(crate) fn of_cells(self) -> Self {
         Self {
@@ -101,15 +100,15 @@ impl Opened {
         }
     }
 
-    /// Returns the coordinates of the cell of a part; `None` where the table is not an artifact of a stage, or
-    /// the report's own.
+    /// Returns the coordinates of a part's cell; `None` if the table is not an artifact of a stage, or is the report's
+    /// own.
     pub(crate) fn cell(&self, part: usize) -> Option<Coordinates> {
         self.of_cells
             .then(|| self.parts.get(part).map(|p| p.coordinates.clone()))
             .flatten()
     }
 
-    /// Returns how many rows were looked at so far, to make indexes and to answer conditions.
+    /// Returns the number of rows visited so far, to make indexes and to answer conditions.
     pub(crate) fn visited(&self) -> u64 {
         self.visited.load(Ordering::Relaxed)
     }
@@ -117,7 +116,7 @@ impl Opened {
     /// Returns the rows that meet a condition.
     ///
     /// # Errors
-    /// If the condition names a column that is not there.
+    /// If the condition names a column that does not exist.
     pub(crate) fn choose(self: &Arc<Self>, condition: &Condition) -> Result<View, Miss> {
         for column in condition.columns() {
             self.require(column)?;
@@ -145,8 +144,8 @@ impl Opened {
         parts.flat_map(|(p, part)| (0..part.content.rows()).map(move |row| (p, row)))
     }
 
-    /// Looks up each combination of the values of a condition, or goes through the index where
-    /// there are more combinations than entries.
+    /// Looks up each combination of the condition's values, or scans the index if there are more combinations than
+    /// entries.
     fn find(&self, condition: &Condition) -> Result<Vec<Place>, Miss> {
         let index = self.index(condition.columns().map(str::to_owned).collect())?;
         let wanted: Vec<BTreeSet<LabelKey>> = condition
@@ -208,7 +207,7 @@ impl Opened {
     /// Returns a value of a row.
     ///
     /// # Errors
-    /// If there is no such column.
+    /// If the column does not exist.
     pub(crate) fn at(&self, (part, row): Place, column: &str) -> Result<Scalar, Miss> {
         let part = &self.parts[part];
         if part.content.has(column) {
@@ -222,10 +221,10 @@ impl Opened {
             .unwrap_or(Scalar::Null))
     }
 
-    /// Checks that there is a column (or coordinate) of this name.
+    /// Checks that a column (or coordinate) of this name exists.
     ///
     /// # Errors
-    /// If there is none; says which there are.
+    /// If it does not; the error lists the existing ones.
     pub(crate) fn require(&self, column: &str) -> Result<(), Miss> {
         if self.columns.iter().any(|c| c == column) {
             return Ok(());
@@ -234,12 +233,12 @@ impl Opened {
         Err(format!("`{stage}.{output}` has no column `{column}`; it has: {known}").into())
     }
 
-    /// Whether there are all of these columns (or coordinates).
+    /// Whether all of these columns (or coordinates) exist.
     pub(crate) fn has(&self, columns: &[String]) -> bool {
         columns.iter().all(|c| self.columns.contains(c))
     }
 
-    /// Returns the columns that tell rows apart, in order.
+    /// Returns the columns that distinguish rows, in order.
     pub(crate) fn keys(&self) -> &[String] {
         &self.keys
     }
@@ -249,35 +248,35 @@ impl Opened {
         self.parts.first().and_then(|p| p.content.unit(column))
     }
 
-    /// Returns what is over what in a column of ratios.
+    /// Returns the sides of the ratio, for a ratio column.
     pub(crate) fn ratio(&self, column: &str) -> Option<Ratio> {
         self.parts.first().and_then(|p| p.content.ratio(column))
     }
 }
 
-/// Rows of a table, chosen by a condition.
+/// Rows of a table, selected by a condition.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     /// The table.
     pub table: Arc<Opened>,
-    /// The rows chosen.
+    /// The selected rows.
     pub rows: Vec<Place>,
     /// The condition.
     pub condition: Condition,
-    /// The columns that tell rows apart, in order.
+    /// The columns that distinguish rows, in order.
     pub keys: Vec<String>,
 }
 
 impl View {
-    /// Returns a value of the chosen row `index`.
+    /// Returns a value of the selected row `index`.
     ///
     /// # Errors
-    /// If there is no such column.
+    /// If the column does not exist.
     pub(crate) fn get(&self, index: usize, column: &str) -> Result<Scalar, Miss> {
         self.table.at(self.rows[index], column)
     }
 
-    /// Returns the key columns of a chosen row and their values.
+    /// Returns the key columns of a selected row and their values.
     pub(crate) fn row_key(&self, index: usize) -> Condition {
         let pairs = self.keys.iter().map(|key| {
             let value = self.get(index, key);
@@ -286,7 +285,7 @@ impl View {
         Condition(pairs.collect())
     }
 
-    /// Returns the condition that chooses a row: its keys, and what a comparison compares.
+    /// Returns the condition that selects a row: its keys and, for a comparison, the metric and the sides.
     ///
     /// # Errors
     /// If a column cannot be read.
@@ -300,7 +299,7 @@ impl View {
             .collect()
     }
 
-    /// Returns the key of a chosen row, or its position if it has none.
+    /// Returns the key of a selected row, or its position if it has none.
     pub(crate) fn row_name(&self, index: usize) -> String {
         match self.row_key(index) {
             key if key.0.is_empty() => format!("row {}", self.rows[index].1),
@@ -308,10 +307,10 @@ impl View {
         }
     }
 
-    /// Sorts the chosen rows by columns; a leading `-` means descending. Null comes last.
+    /// Sorts the selected rows by columns; a leading `-` means descending. Null comes last.
     ///
     /// # Errors
-    /// If there is no such column.
+    /// If a column does not exist.
     pub(crate) fn sort(&mut self, by: &[String]) -> Result<(), Miss> {
         for column in by.iter().rev() {
             let (descending, column) = column

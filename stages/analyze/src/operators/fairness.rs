@@ -1,4 +1,5 @@
-//! Detects comparisons that are unfair regardless of their interval: one side lost cells, or its quantiles rest on fewer values.
+//! Detects comparisons that are unfair regardless of their interval: one side lost cells, or its quantiles rest on fewer
+//! values.
 
 use artifacts::Scalar;
 use contract::{Better, Verdict};

@@ -1,4 +1,4 @@
-//! A study whose report is as long as asked for: 50 traced numbers a page.
+//! A study with a report of a given length: 50 traced numbers per page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,8 +15,8 @@ use pipeline::stage::{
 use report::Report;
 use serde_json::json;
 
-/// Traced numbers on a page: a heading, fifteen in prose, a table of eight rows and four columns
-/// with its own number and a count.
+/// Traced numbers per page: a heading, fifteen in prose, and a table of eight rows and four columns with its number and
+/// a count.
 pub(crate) const NUMBERS: usize = 50;
 const RUNGS: usize = 8;
 
@@ -66,7 +66,7 @@ fn cell(coordinates: Coordinates, outputs: Vec<(&str, Artifact)>) -> InputCell {
 }
 
 impl Long {
-    /// Makes a study of so many pages; each page shows the results of eight measured cells.
+    /// Makes a study with a report of `pages` pages; each page shows the results of eight measured cells.
     pub(crate) fn new(store: &Store, pages: usize) -> Self {
         let rows = pages * RUNGS;
         let whole = |i: usize| i64::try_from(i).expect("small");

@@ -1,8 +1,8 @@
-//! Finding numerals in text: digits of any script in any dress, and number words.
+//! Finds numerals in text: digits of any script in any form, and number words.
 
 use std::ops::Range;
 
-/// How a numeral is written.
+/// The form of a numeral.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
     /// With at least one numeric character.
@@ -11,7 +11,7 @@ pub(super) enum Sort {
     Word,
 }
 
-/// A numeral and where it is, in bytes.
+/// A numeral and its position, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lexeme {
     pub(super) range: Range<usize>,
@@ -26,8 +26,8 @@ pub(super) fn lexemes(text: &str) -> Vec<Lexeme> {
     found
 }
 
-/// Numeric characters with what belongs to them: separators between digits, and letters, signs
-/// and scales that touch them.
+/// Numeric characters with everything that belongs to them: separators between digits, and the letters, signs and
+/// scales that touch them.
 fn digits(text: &str) -> Vec<Lexeme> {
     let chars: Vec<(usize, char)> = text.char_indices().collect();
     let end_of = |i: usize| chars.get(i).map_or(text.len(), |(at, _)| *at);
@@ -128,7 +128,7 @@ const CARDINALS: &[&str] = &[
     "score",
 ];
 
-/// Ordinals whose form is not a cardinal and `th`.
+/// Ordinals that are not a cardinal plus `th`.
 const ORDINALS: &[&str] = &[
     "third",
     "fourth",
@@ -200,7 +200,7 @@ fn words(text: &str) -> Vec<Lexeme> {
     found
 }
 
-/// Where the runs of letters of a text are, in order.
+/// The positions of the runs of letters in a text, in order.
 pub(crate) fn letter_runs(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut start = None;
@@ -236,7 +236,7 @@ fn is_number_word(word: &str) -> bool {
         || word.strip_suffix("teen").is_some_and(cardinal)
 }
 
-/// `second` is a unit after a numeral, and after "per", "a", "one", "each", "every", "the" … "of".
+/// Whether "second" is a unit of time: after a numeral, and after "per", "a", "one", "each", "every", "the" … "of".
 fn is_unit_of_time(text: &str, range: &Range<usize>, previous: Option<&Range<usize>>) -> bool {
     let before = text[..range.start].trim_end();
     if before.ends_with(|c: char| c.is_numeric() || c == '/') {
@@ -255,8 +255,8 @@ fn after_order(text: &str, previous: &[Range<usize>]) -> bool {
     word(of) == "of" && matches!(word(order).as_str(), "order" | "orders")
 }
 
-/// Returns what is written by hand next to a traced number and changes what it says: a sign
-/// before it, or a scale, a decimal or a power after it.
+/// Returns text typed next to a traced number that changes its meaning: a sign before it, or a scale, a decimal or a
+/// power after it.
 pub(super) fn altered(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
     let before: Vec<(usize, char)> = text[..span.start].char_indices().rev().take(2).collect();
     if let Some((at, c)) = before.first() {

@@ -24,7 +24,7 @@ pub struct Objection {
     pub line: usize,
     /// The character of the line, from 1.
     pub column: usize,
-    /// Where it begins, in bytes of the whole text.
+    /// The position of its first byte in the whole text.
     pub at: usize,
     /// The numeral.
     pub text: String,
@@ -32,16 +32,16 @@ pub struct Objection {
     pub context: String,
     /// What is wrong.
     pub reason: &'static str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// What the check found.
+/// The result of the check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Numerals without a trace, in order.
     pub findings: Vec<Objection>,
-    /// Numerals that stand because they are declared, as spans for the trace.
+    /// Numerals that are allowed because they are declared, as spans for the trace.
     pub literals: Vec<TracedSpan>,
 }
 
@@ -55,12 +55,12 @@ const IN_FORMAT: &str = "write it in the format (`0.0%`, `0.0pp`, `0.00×`, `+0.
 const GLUED: &str = "two traced numbers touch and read as one";
 const SEPARATE: &str = "separate them";
 
-/// Whether a text has a number, in digits or in words.
+/// Whether a text contains a number, in digits or in words.
 pub(crate) fn has_numeral(text: &str) -> bool {
     !lexemes(text).is_empty()
 }
 
-/// Checks a rendered text: `spans` are its traced places, ascending.
+/// Checks a rendered text; `spans` are its traced places in ascending order.
 pub fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) -> Outcome {
     let exempt = places::exempt(markdown);
     let declared = occurrences(markdown, literals);
@@ -122,7 +122,7 @@ pub fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) -> Outc
     outcome
 }
 
-/// The stretches of a lexeme's numeric characters that no span covers.
+/// The parts of a lexeme's numeric characters that no span covers.
 fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[TracedSpan]) -> Vec<Range<usize>> {
     let covered = |range: &Range<usize>| {
         let after = spans.partition_point(|s| s.bytes.end <= range.start);
@@ -148,7 +148,7 @@ fn inside(range: &Range<usize>, exempt: &places::Exempt, sort: Sort) -> bool {
     covers(&exempt.everything, range) || (sort == Sort::Word && covers(&exempt.words, range))
 }
 
-/// Whether one of ascending ranges holds another.
+/// Whether one of several ascending ranges contains another range.
 fn covers(ranges: &[Range<usize>], range: &Range<usize>) -> bool {
     let after = ranges.partition_point(|e| e.end <= range.start);
     ranges.get(after).is_some_and(|e| holds(e, range))
@@ -158,7 +158,7 @@ fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
-/// Every place where a declared literal stands by itself, not as a part of a longer number or word.
+/// Every occurrence of a declared literal by itself, rather than as part of a longer number or word.
 fn occurrences<'a>(markdown: &str, literals: &'a [Literal]) -> Vec<(Range<usize>, &'a Literal)> {
     let mut found = Vec::new();
     for literal in literals.iter().filter(|l| !l.text.is_empty()) {
@@ -236,7 +236,7 @@ pub(crate) fn finding_of(
     }
 }
 
-/// Returns line and character of a byte, both from 1.
+/// Returns the line and character of a byte, both from 1.
 pub(crate) fn place(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line = before.matches('\n').count() + 1;

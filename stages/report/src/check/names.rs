@@ -1,4 +1,4 @@
-//! Names that hold digits and are not numbers: `p95`, and what the study itself is made of.
+//! Names that contain digits but are not numbers: `p95`, and the names within the study.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use artifacts::Scalar;
 use crate::data::Data;
 use crate::settings::Literal;
 
-/// Returns the declared literals, and with them every name in the text that needs no declaration: quantiles, and the
-/// stages, axes, labels of axes and outputs of the study. Each is a literal with its reason, so the trace lists it like any other.
+/// Returns the declared literals, and every name in the text that needs no declaration: quantiles, and the stages,
+/// axes, axis labels and outputs of the study. Each is a literal with a reason, so the trace lists it like any other.
 pub(crate) fn with_names(declared: &[Literal], data: &Data, markdown: &str) -> Vec<Literal> {
     let mut literals = declared.to_vec();
     let literal = |text: &str, reason: &str| Literal {
@@ -54,13 +54,13 @@ pub(crate) fn with_names(declared: &[Literal], data: &Data, markdown: &str) -> V
     literals
 }
 
-/// A name that the check would take for a number: it begins with a letter and holds a digit.
+/// A name that the check would take for a number: it begins with a letter and contains a digit.
 fn named(name: &str) -> Option<&str> {
     let begins = name.chars().next().is_some_and(char::is_alphabetic);
     (begins && name.chars().any(char::is_numeric)).then_some(name)
 }
 
-/// The names of quantiles in a text, each once: `p` and at most two digits, with or without decimals.
+/// The names of quantiles in a text, without duplicates: `p` and at most two digits, with or without decimals.
 fn quantiles(markdown: &str) -> impl Iterator<Item = &str> {
     let words = markdown.split(|c: char| !(c.is_alphanumeric() || c == '.'));
     let names: BTreeSet<&str> = words

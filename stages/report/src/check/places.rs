@@ -1,7 +1,7 @@
-//! Places of a Markdown text that the number check leaves out, by rule.
+//! Places of a Markdown text that the number check skips by rule.
 //!
-//! Everything else is checked, including what a reader does not see at once: alt text, link
-//! titles, front matter, footnotes, HTML.
+//! Everything else is checked, including parts that a reader may not notice at first: alt text, link titles, front
+//! matter, footnotes, HTML.
 
 use std::ops::Range;
 
@@ -10,14 +10,13 @@ use pulldown_cmark::{Event, LinkType, Options, Parser, Tag, TagEnd};
 /// Ranges of bytes, ascending.
 #[derive(Debug, Default)]
 pub(super) struct Exempt {
-    /// Nothing here is checked: fenced code, list markers, link destinations, identifiers in
-    /// inline code.
+    /// Exempt from all checks: fenced code, list markers, link destinations, identifiers in inline code.
     pub(super) everything: Vec<Range<usize>>,
-    /// Only number words are left out: inline code.
+    /// Exempt from the check of number words: inline code.
     pub(super) words: Vec<Range<usize>>,
 }
 
-/// Returns the places left out.
+/// Returns the exempt places.
 pub(super) fn exempt(markdown: &str) -> Exempt {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
@@ -96,8 +95,7 @@ pub(super) fn exempt(markdown: &str) -> Exempt {
     exempt
 }
 
-/// The digits of a list marker, if it is the number the list has come to: a year at the start
-/// of a line is not a marker.
+/// The digits of a list marker, if it is the next number of the list: a year at the start of a line is not a marker.
 fn list_marker(markdown: &str, at: usize, expected: u64) -> Option<Range<usize>> {
     let digits = markdown[at..]
         .bytes()

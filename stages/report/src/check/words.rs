@@ -1,5 +1,5 @@
-//! The word check: quantifiers, superlatives and their like stand only where a statement over
-//! the rows licenses them, where a premise gives the reason, or where they are declared.
+//! The word check: quantifiers, superlatives and similar words are allowed only where a statement over the rows
+//! licenses them, where a premise gives the reason, or where they are declared.
 
 use super::{Outcome, covers, finding_of, holds, literal_span, occurrences, places};
 use crate::settings::Literal;
@@ -29,7 +29,7 @@ pub(crate) fn check_words(
     let mut statements: Vec<&Enclosed> = extracted.statements.iter().collect();
     statements.sort_by_key(|s| s.bytes.start);
     let mut coming = statements.into_iter().peekable();
-    // The statements that have begun and not ended where the word is.
+    // The statements around the word: begun before it and not yet ended.
     let mut open: Vec<&Enclosed> = Vec::new();
     for (range, word) in checked(markdown) {
         while let Some(statement) = coming.next_if(|s| s.bytes.start <= range.start) {
@@ -83,13 +83,13 @@ pub(crate) fn check_words(
 fn licenses(statement: &Recorded, word: &str) -> bool {
     match (&statement.rule, statement.outcome) {
         (None, _) => true,
-        // What an alternative denies was checked when it was rendered.
+        // What an alternative denies was checked when the alternative was rendered.
         (Some(rule), Became::Alternative) => allows(rule.kind(), word) && !FREE.contains(&word),
         (Some(rule), _) => allows(rule.kind(), word),
     }
 }
 
-/// Whether the next thing is a traced number.
+/// Whether a traced number comes next.
 fn precedes_number(extracted: &Extracted, end: usize) -> bool {
     let rest = &extracted.markdown[end..];
     let skipped = rest.len()

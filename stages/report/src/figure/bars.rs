@@ -1,33 +1,33 @@
-//! Grouped bars: a value for each group and series, from zero, with its interval as a whisker.
+//! Grouped bars: a value for each group and series, starting at zero, with its interval as a whisker.
 //!
-//! Bars stand upright while every label fits below its group; otherwise they lie, one below the other, and
-//! the figure grows. Each series has a hatching of its own beside its colour.
+//! Bars are vertical while every label fits below its group. Otherwise they are horizontal, one below the other, and
+//! the figure grows. Each series has its own hatching in addition to its colour.
 
 use super::Plot;
 use super::frame::{range, titles};
 use super::scale::{Scale, tick_text, ticks};
 use super::svg::{Anchor, Stroke, Svg, WIDTH};
 
-/// The most that a letter of the small size takes.
+/// The maximum width of a letter of the small size.
 const LETTER: f64 = 6.2;
-/// The height of the axis of upright bars.
+/// The height of the axis of vertical bars.
 const TALL: f64 = 280.0;
-/// The thickness of a bar that lies, and the space between groups.
+/// The thickness of a horizontal bar, and the space between groups.
 const THICK: f64 = 18.0;
 const BETWEEN: f64 = 14.0;
-/// The distance of two strokes of a hatching.
+/// The distance between two strokes of a hatching.
 const STROKES: f64 = 6.0;
 
-/// What stands for one series in one group.
+/// The bar of one series in one group.
 #[derive(Clone, Copy)]
 struct Bar {
-    /// `None` if the row holds no value.
+    /// `None` if the row has no value.
     value: Option<f64>,
     ends: Option<(f64, f64)>,
     row: usize,
 }
 
-/// All bars with their names: those of a group one after the other, by series.
+/// All bars with their names, group by group and then by series.
 struct Bars {
     groups: Vec<String>,
     series: Vec<String>,
@@ -70,7 +70,7 @@ impl Bars {
         })
     }
 
-    /// Returns the least and the largest value that is drawn; zero is always among them.
+    /// Returns the smallest and largest drawn value; zero is always included.
     fn reach(&self) -> (f64, f64) {
         let drawn = self.bars.iter().flatten().flat_map(|bar| {
             let ends = bar.ends.map(|(low, high)| [low, high]);
@@ -87,7 +87,7 @@ fn column<'p>(plot: &Plot<'p>) -> &'p str {
         .expect("checked: a bar chart has `y`")
 }
 
-/// Whether a group lacks a series, or a row a value.
+/// Whether a group has no row for a series, or a row has no value.
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
@@ -122,7 +122,7 @@ fn width_of(text: &str) -> f64 {
     LETTER * text.chars().count() as f64
 }
 
-/// Draws a hatched box for each series, in as many rows as they need; returns where the last ends.
+/// Draws a hatched box for each series, in as many rows as needed; returns the end of the last row.
 fn legend(svg: &mut Svg, series: &[String]) -> f64 {
     let (mut x, mut y) = (52.0, 26.0);
     for (number, name) in series.iter().enumerate() {
@@ -159,7 +159,7 @@ fn body(
     svg.strokes(&strokes, series);
 }
 
-/// Returns the strokes of a series' hatching inside a box: none, rising, falling, both, level, and upright.
+/// Returns the strokes of a series' hatching inside a box: none, rising, falling, both, horizontal, or vertical.
 fn hatching(series: usize, (x, y): (f64, f64), (width, height): (f64, f64)) -> Vec<Stroke> {
     let mut strokes = Vec::new();
     let steps = |length: f64| {
@@ -167,10 +167,10 @@ fn hatching(series: usize, (x, y): (f64, f64), (width, height): (f64, f64)) -> V
             .map(|i| f64::from(i) * STROKES)
             .take_while(move |at| *at < length)
     };
-    // The seventh series has the colour of the first, and another hatching.
+    // The seventh series has the colour of the first but a different hatching.
     let kind = (series + series / 6) % 6;
     if matches!(kind, 1 | 3) {
-        // From the left edge or the bottom up to the top or the right edge.
+        // From the left edge or the bottom to the top or the right edge.
         strokes.extend(steps(width + height).map(|at| {
             let from = (x + (at - height).max(0.0), y + at.min(height));
             let to = (x + at.min(width), y + (at - width).max(0.0));
@@ -193,7 +193,7 @@ fn hatching(series: usize, (x, y): (f64, f64), (width, height): (f64, f64)) -> V
     strokes
 }
 
-/// Returns the text of a bar's value, and of its value and interval for the hover.
+/// Returns the text of a bar's value, and the text of its value and interval for the tooltip.
 fn texts(plot: &Plot<'_>, all: &Bars, at: usize, bar: &Bar) -> (String, String) {
     let y = column(plot);
     let (group, series) = (
@@ -212,7 +212,7 @@ fn texts(plot: &Plot<'_>, all: &Bars, at: usize, bar: &Bar) -> (String, String) 
     (written, hover)
 }
 
-/// Returns the values at the ends of what is drawn of a bar, its whisker included.
+/// Returns the values at the ends of a bar, including its whisker.
 fn ends_of(bar: &Bar, value: f64) -> (f64, f64) {
     let (low, high) = bar.ends.unwrap_or((value, value));
     (low.min(value).min(0.0), high.max(value).max(0.0))
@@ -250,7 +250,7 @@ fn upright(plot: &Plot<'_>, svg: &mut Svg, all: &Bars, top: f64) {
             ),
         })
         .collect();
-    // Either every value is written, or none: those that are missing would look like zeros.
+    // Write all values or none: a bar without one would look like zero.
     let fit = written
         .iter()
         .all(|(text, _)| width_of(text) <= thick - 2.0);
@@ -293,7 +293,7 @@ fn upright(plot: &Plot<'_>, svg: &mut Svg, all: &Bars, top: f64) {
     svg.height = bottom + 48.0;
 }
 
-/// Shortens a label to what fits into so many points.
+/// Shortens a label to fit a width in points.
 fn cut(label: &str, points: f64) -> String {
     let most = (points / LETTER) as usize;
     if label.chars().count() <= most {
@@ -331,7 +331,7 @@ fn lying(plot: &Plot<'_>, svg: &mut Svg, all: &Bars, top: f64) {
         .fold(0.0, f64::max);
     let (low, high) = all.reach();
     let marks = ticks(low, high, 5);
-    // Values stand beyond the ends of their bars, at either side.
+    // Values are written beyond the ends of their bars, on either side.
     let before = if low < 0.0 { room + 8.0 } else { 0.0 };
     let right = WIDTH - room - 12.0;
     let scale = Scale::linear(marks[0], marks[marks.len() - 1], left + before, right);

@@ -10,9 +10,9 @@ use super::svg::{Anchor, Svg, WIDTH};
 const TOP: f64 = 62.0;
 const HEIGHT: f64 = 280.0;
 
-/// Below this many points there is no box: its quartiles would be the points themselves.
+/// With fewer points than this there is no box: its quartiles would be the points themselves.
 const LEAST: usize = 5;
-/// Above this many points only those beyond the whiskers are drawn.
+/// With more points than this, only those beyond the whiskers are drawn.
 const MOST: usize = 250;
 
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
@@ -162,7 +162,7 @@ fn one(
         .iter()
         .filter(|(v, _)| few || *v < whiskers.0 || *v > whiskers.1)
     {
-        // The same row is at the same place each time.
+        // A row is always drawn at the same place.
         let shift = ((row * 37) % 101) as f64 / 100.0 - 0.5;
         let hover = format!("{}: {}", plot.key(*row), plot.written(*value, y));
         let at = (center + shift * width * 0.5, scale.at(*value));

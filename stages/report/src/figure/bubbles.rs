@@ -1,4 +1,4 @@
-//! Trade-offs: a bubble a row, its area a third column.
+//! Trade-offs: one bubble per row, with a third column as its area.
 
 use super::Plot;
 use super::frame::{Frame, axes, legend, range, titles};
@@ -94,7 +94,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             &plot.mark(*row),
             &hover,
         );
-        // The name is beside the bubble, so that colour is not all that tells two series apart.
+        // The label beside the bubble distinguishes series without relying on colour.
         let label = plot.label(*row, settings.label.as_deref())?;
         labels.push((at, radius(*area), [own, label].join(" ").trim().to_owned()));
     }

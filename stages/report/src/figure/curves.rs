@@ -17,7 +17,7 @@ struct Point {
     row: usize,
 }
 
-/// Where a ladder has no mark because the cells are missing.
+/// A rung of a ladder that has no mark because the cells are missing.
 pub(super) struct Gap {
     x: f64,
     series: usize,
@@ -140,7 +140,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             },
         );
         for gap in gaps.iter().filter(|g| g.facet == number) {
-            // Side by side if several series lack the same rung.
+            // Placed side by side if several series lack the same rung.
             let place = (
                 x.at(gap.x) + 9.0 * gap.series as f64,
                 frame.top + HEIGHT - 7.0,
@@ -168,7 +168,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     Ok(())
 }
 
-/// Finds the places of a ladder that have no mark because the cells are missing, each once.
+/// Finds the rungs of a ladder that have no mark because the cells are missing, without duplicates.
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
@@ -185,7 +185,7 @@ pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, String> {
     }
     let mut found: Vec<Gap> = Vec::new();
     for cell in &plot.lacks.gone {
-        // Without a column there is one empty label for all cells.
+        // Without a column, all cells have one empty label.
         let label = |column: &Option<String>| match column {
             None => Some(String::new()),
             Some(column) => cell.get(column).map(ToString::to_string),
@@ -307,7 +307,7 @@ fn panel(
         {
             let ends = |p: &Point| p.band.expect("points without a band are split off");
             if let [only] = run {
-                // Nothing to span: a bar instead of a band.
+                // A band needs two points, so draw a bar instead.
                 let (low, high) = ends(only);
                 let at = x.at(only.x);
                 svg.line(

@@ -1,9 +1,9 @@
-//! Fits: measured points and the curve that the operator `fit` found for them.
+//! Fits: measured points, and the curve that the operator `fit` found for them.
 //!
-//! The curve is drawn from the parameters in the fit's table; nothing is fitted here. Its band is the
-//! confidence interval of the curve at each x, from the covariances of the parameters (delta method), at the
-//! level of their own intervals. Where a parameter is the curve's ceiling, its interval is reported, and
-//! is the band where the table has no covariances.
+//! The curve is drawn from the parameters in the fit's table; nothing is fitted here. Its band is the confidence
+//! interval of the curve at each x, computed from the covariances of the parameters (delta method) at the level of
+//! their own intervals. If a parameter is the ceiling of the curve, its interval is reported. That interval is the band
+//! if the table has no covariances.
 
 use artifacts::Scalar;
 use statistics::Model;
@@ -26,7 +26,7 @@ const MODELS: [Model; 4] = [
     Model::Usl,
 ];
 
-/// The covariance of the parameters and how many standard errors an interval reaches.
+/// The covariance of the parameters, and the half-width of an interval in standard errors.
 type Spread = (Vec<Vec<f64>>, f64);
 
 /// A fitted curve: its series, model, parameters, and the ceiling's value and interval.
@@ -50,11 +50,11 @@ impl Curve {
     }
 }
 
-/// The value a curve comes up to.
+/// The value that a curve approaches.
 struct Ceiling {
     value: f64,
     band: Option<(f64, f64)>,
-    /// The value and its interval in words.
+    /// The text with the value and its interval.
     text: String,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
     let ends = ends
         .flat_map(|c| [Some(c.value), c.band.map(|b| b.1)])
         .flatten();
-    // A ceiling far above the points would press them to the ground: then it is only told.
+    // A ceiling far above the points would flatten them, so it is only written as text.
     let highest = range(points.iter().map(|p| p.1)).1;
     let (_, top) = range(
         points
@@ -146,7 +146,7 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
         let inside =
             path.filter(|(_, py)| py.is_finite() && *py <= highest_tick && *py >= y_ticks[0]);
         let path: Vec<(f64, f64)> = inside.map(|(px, py)| (x.at(px), scale.at(py))).collect();
-        // Beyond the last point the curve is a guess, and drawn as one.
+        // Beyond the last point the curve is an extrapolation, and drawn as one.
         let measured = x.at(most);
         let split = path.partition_point(|p| p.0 <= measured);
         svg.path(&path[..split], &format!("line c{}", own % 6), false);
@@ -180,7 +180,7 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
     Ok(())
 }
 
-/// Reads the curves of the fit's table, one a series; a series that was not fitted has none.
+/// Reads the curves of the fit's table, one per series; a series that was not fitted has none.
 fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, String> {
     let y = plot.settings.y.as_deref().unwrap_or_default();
     let get = |row: usize, column: &str| fit.get(row, column).map_err(told);
@@ -258,8 +258,8 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
     Ok(found)
 }
 
-/// Reads the covariance of the parameters in these rows, and how many standard errors their intervals
-/// reach; `None` if the table has none.
+/// Reads from these rows the covariance of the parameters and the half-width of their intervals in standard errors;
+/// `None` if the table has none.
 fn spread(fit: &View, rows: &[usize]) -> Result<Option<Spread>, Miss> {
     if fit.table.require("covariances").is_err() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Forest plots: an estimate with its interval a row, against a reference.
+//! Forest plots: one estimate with its interval per row, relative to a reference.
 
 use super::Plot;
 use super::scale::{Scale, tick_text, ticks};

@@ -1,9 +1,9 @@
-//! What panels share: their place, axes and legend.
+//! The common parts of panels: position, axes and legend.
 
 use super::scale::{Scale, tick_text};
 use super::svg::{Anchor, Svg, WIDTH};
 
-/// The place of a panel.
+/// The position of a panel.
 pub(super) struct Frame {
     pub(super) left: f64,
     pub(super) top: f64,
@@ -11,21 +11,21 @@ pub(super) struct Frame {
     pub(super) height: f64,
 }
 
-/// Writes what the axes of a panel are: one text below it, one at the left of the figure.
+/// Writes the titles of a panel's axes: one below it, one at the left of the figure.
 pub(super) fn titles(svg: &mut Svg, frame: &Frame, across: &str, upward: &str) {
     let (middle, bottom) = (frame.left + frame.width / 2.0, frame.top + frame.height);
     svg.text(middle, bottom + 38.0, Anchor::Middle, "", across);
     svg.vertical_text(12.0, frame.top + frame.height / 2.0, upward);
 }
 
-/// The least and the largest value.
+/// The smallest and the largest value.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
         (low.min(v), high.max(v))
     })
 }
 
-/// Draws a line for each series, and one for the reference, into one or two rows.
+/// Draws a legend line for each series and for the reference, in one or two rows.
 pub(super) fn legend(svg: &mut Svg, series: &[String], reference: Option<&str>) {
     let (mut x, mut y) = (52.0, 34.0);
     for (number, name) in series.iter().enumerate() {
@@ -44,8 +44,8 @@ pub(super) fn legend(svg: &mut Svg, series: &[String], reference: Option<&str>) 
     }
 }
 
-/// The text of a tick at the side: from 10,000 in thousands or millions, for a longer one would run
-/// into the name of its axis.
+/// The text of a tick at the side, in thousands or millions from 10,000, since a longer text would overlap the title of
+/// its axis.
 fn short(tick: f64, all: &[f64]) -> String {
     let largest = all.iter().fold(0.0_f64, |most, t| most.max(t.abs()));
     let (by, suffix) = match largest {
@@ -60,7 +60,7 @@ fn short(tick: f64, all: &[f64]) -> String {
     tick_text(tick / by, &scaled) + suffix
 }
 
-/// Draws grid, ticks and axis of a panel; the numbers of the vertical axis if `labelled`.
+/// Draws the grid, ticks and axis of a panel, and the numbers of the vertical axis if `labelled`.
 pub(super) fn axes(
     svg: &mut Svg,
     frame: &Frame,

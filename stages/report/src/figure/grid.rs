@@ -1,4 +1,4 @@
-//! Heat maps: a value for each pair of two columns, written into its coloured cell.
+//! Heat maps: a coloured cell with a value for each pair of values of two columns.
 
 use super::Plot;
 use super::svg::{Anchor, Svg, WIDTH};
@@ -91,10 +91,10 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     Ok(())
 }
 
-/// What stands where there is no row.
+/// The mark of a cell without a row.
 const GONE: &str = "\u{d7}";
 
-/// Whether a pair of the two columns has no row.
+/// Whether a pair of values of the two columns has no row.
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
@@ -111,8 +111,7 @@ pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, String> {
     Ok(pairs.len() < columns.len() * rows.len())
 }
 
-/// A grid of thresholds: the smaller, the darker; null, which is beyond all of them, has a word and
-/// a white ground.
+/// A grid of thresholds; smaller values are darker. Null, which lies beyond all of them, is a word on white.
 pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a matrix has `y`");
@@ -169,7 +168,7 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let (column, line) = (number % columns.len(), number / columns.len());
         let (x, y) = (left + width * column as f64, top + height * line as f64);
         let middle = (x + width / 2.0, y + height / 2.0 + 4.0);
-        // No row is not the same as null: nothing was measured there.
+        // A missing row differs from a null: nothing was measured there.
         let Some((found, row)) = cell else {
             svg.text(middle.0, middle.1, Anchor::Middle, "muted", GONE);
             continue;
@@ -202,7 +201,7 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes what the columns of a grid are below it, and ends the figure there.
+/// Writes the title of the columns below a grid, and ends the figure there.
 fn close(plot: &Plot<'_>, svg: &mut Svg, left: f64, bottom: f64) {
     let label = plot.axis_label(plot.settings.x_label.as_deref(), &plot.settings.x);
     let middle = left + (WIDTH - left) / 2.0;

@@ -1,9 +1,8 @@
-//! Figures: SVG made from the same artifacts as the tables beside them, byte for byte the same
-//! each time.
+//! Figures: SVG made from the same artifacts as the tables beside them, and reproducible byte for byte.
 //!
-//! Every mark carries `data-row`, the row of the table named by `data-table` on the root.
-//! Colours are told apart by people with any colour vision, follow the reader's dark mode,
-//! and are never the only difference between series: markers differ, too.
+//! Every mark carries `data-row`, the row of the table that `data-table` on the root names. The colours can be
+//! distinguished with any colour vision, and follow the reader's dark mode. Series never differ in colour alone: their
+//! markers also differ.
 
 mod bars;
 mod boxes;
@@ -33,24 +32,24 @@ pub(crate) use svg::scoped_style;
 #[cfg(test)]
 pub(crate) use svg::{DARK, LIGHT};
 
-/// A figure as it was drawn.
+/// A drawn figure.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// The name.
     pub name: String,
-    /// The picture, on its own.
+    /// The standalone picture.
     pub svg: String,
-    /// The table to show, as `stage.output`.
+    /// The table that it shows, as `stage.output`.
     pub table: String,
-    /// The table's digests: one, or one for each cell of its stage.
+    /// The table's digests: one for each cell of its stage.
     pub digests: Vec<Digest>,
 }
 
 impl Drawn {
-    /// Returns the picture for a page that has the style and other pictures: without a style of
-    /// its own, its names made its own.
+    /// Returns the picture for embedding in a page with the style and other pictures: without its own style, and with
+    /// unique ids.
     pub(crate) fn inline(&self, id: &str) -> String {
-        // A quote inside a text is written as an entity, so these stand at one place each.
+        // A quote inside a text is written as an entity, so each of these occurs only once.
         let svg = self.svg.replacen(
             "aria-labelledby=\"t d\"",
             &format!("aria-labelledby=\"{id}-t {id}-d\""),
@@ -66,7 +65,7 @@ impl Drawn {
     }
 }
 
-/// Draws a figure; returns it with the digests of its table.
+/// Draws a figure, and returns it with the digests of its table.
 ///
 /// # Errors
 /// If the table lacks a column, or no row can be drawn.
@@ -106,7 +105,7 @@ pub(crate) fn draw(
             let fit = data
                 .view(name, &declared(&settings.only))
                 .or_else(|miss| match miss {
-                    // The condition may name a column that only the points have.
+                    // The condition may use a column that only the points have.
                     Miss::Wrong(_) => data.view(name, &Condition::default()),
                     miss @ Miss::Unread => Err(miss),
                 });
@@ -118,8 +117,8 @@ pub(crate) fn draw(
     Ok((svg.finish(&names), digests))
 }
 
-/// Returns why a figure has nothing to draw though its rows are there: nobody knows any of their
-/// values, as those of a GPU on a machine without one.
+/// Returns the reason why a figure has nothing to draw although its rows exist: all their values are unknown, such as
+/// those of a GPU on a machine without one.
 pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<String> {
     let y = settings.y.as_deref()?;
     let known = |row: usize| !matches!(view.get(row, y), Ok(Scalar::Null));
@@ -127,7 +126,7 @@ pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<S
     nothing.then(|| format!("no row has a value of `{y}`"))
 }
 
-/// Draws a figure that has nothing to show, and why.
+/// Draws an empty figure with the reason.
 pub(crate) fn empty((title, caption): (&str, &str), reason: &str, digests: &[Digest]) -> String {
     let mut svg = Svg::new(title, caption);
     let text = format!("No data: {}", reason.replace('`', ""));
@@ -144,7 +143,7 @@ fn told(miss: Miss) -> String {
     }
 }
 
-/// Says how a figure marks what it lacks; nothing if it lacks nothing, or its kind has no such mark.
+/// Describes how a figure marks missing data; `None` if nothing is missing, or if its kind has no such mark.
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
@@ -177,7 +176,7 @@ pub(crate) fn marks_of(
     Ok(text)
 }
 
-/// A table and what to draw of it.
+/// A table and the settings to draw it.
 pub(super) struct Plot<'a> {
     view: &'a View,
     settings: &'a FigureSettings,
@@ -207,7 +206,7 @@ impl Plot<'_> {
         })
     }
 
-    /// The distinct values of a column in the order of the rows; one empty label without one.
+    /// The distinct values of a column in the order of the rows; a single empty label if `column` is `None`.
     fn labels(&self, column: Option<&str>) -> Result<Vec<String>, String> {
         let mut found: Vec<String> = Vec::new();
         for row in 0..self.view.rows.len() {
@@ -219,8 +218,8 @@ impl Plot<'_> {
         Ok(found)
     }
 
-    /// Labels of a column as a legend or a panel shows them, none without a column: a bare number
-    /// says nothing without the name of what it counts.
+    /// Labels of a column for a legend or a panel; empty if `column` is `None`. A bare number gets the name of its
+    /// column, without which it means nothing.
     fn named(&self, column: Option<&str>, labels: &[String]) -> Vec<String> {
         let Some(column) = column else {
             return Vec::new();
@@ -236,8 +235,8 @@ impl Plot<'_> {
         labels.iter().map(name).collect()
     }
 
-    /// What `data-row` says of a chosen row: its row in the artifact, and which artifact if
-    /// there are several.
+    /// The value of `data-row` for a chosen row: its row in the artifact, preceded by the artifact if there are
+    /// several.
     fn mark(&self, row: usize) -> String {
         let (part, at) = self.view.rows[row];
         if self.view.table.parts.len() == 1 {
@@ -247,7 +246,7 @@ impl Plot<'_> {
         }
     }
 
-    /// A value of a column as text, in the figure's format if it fits.
+    /// A value of a column as text, in the figure's format if that fits.
     fn written(&self, value: f64, column: &str) -> String {
         let unit = self.view.table.unit(column);
         let scalar = Scalar::Float(value);
@@ -257,7 +256,7 @@ impl Plot<'_> {
             .unwrap_or_else(|_| value.to_string())
     }
 
-    /// The row's key, for the title of its mark.
+    /// The row's key, for the tooltip of its mark.
     fn key(&self, row: usize) -> String {
         match self.view.row_key(row) {
             key if key.0.is_empty() => self.view.row_name(row),
@@ -265,7 +264,7 @@ impl Plot<'_> {
         }
     }
 
-    /// A column's name and unit for people.
+    /// The title of an axis: the column's name and unit.
     fn axis_label(&self, given: Option<&str>, column: &str) -> String {
         let unit = self.view.table.unit(column);
         let bare = unit

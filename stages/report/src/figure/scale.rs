@@ -1,6 +1,6 @@
 //! Scales and their ticks.
 
-/// Maps values to places: linear, or logarithmic with base two or ten.
+/// Maps values to positions: linear, or logarithmic with base two or ten.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     low: f64,
@@ -43,8 +43,8 @@ impl Scale {
     }
 }
 
-/// Returns round ticks that cover `low..=high`, about `count` of them: multiples of 1, 2 or 5
-/// times a power of ten. The first is at or below `low`, the last at or above `high`.
+/// Returns about `count` round ticks that cover `low..=high`: multiples of 1, 2 or 5 times a power of ten. The first is
+/// at or below `low`, the last at or above `high`.
 pub(super) fn ticks(low: f64, high: f64, count: u32) -> Vec<f64> {
     let span = if high > low { high - low } else { 1.0 };
     let rough = span / f64::from(count.max(1));
@@ -73,7 +73,7 @@ pub(super) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Writes ticks with just the decimals they need.
+/// Formats ticks with exactly the decimals they need.
 pub(super) fn tick_text(value: f64, all: &[f64]) -> String {
     let needed =
         |v: &f64| (0..8).find(|d| (v * 10f64.powi(*d) - (v * 10f64.powi(*d)).round()).abs() < 1e-6);

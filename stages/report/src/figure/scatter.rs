@@ -1,5 +1,5 @@
-//! Two columns against each other: a mark a row, repetitions as they are, and the marks that no other one
-//! beats in both.
+//! Two columns against each other: one mark per row, repetitions included. Marks that no other mark beats in both
+//! columns stand out.
 
 use contract::Better;
 
@@ -10,7 +10,7 @@ use super::svg::{Anchor, Svg, WIDTH};
 
 const TOP: f64 = 66.0;
 const HEIGHT: f64 = 300.0;
-/// From one row of panels to the next: numbers, and the next heading.
+/// The distance between two rows of panels: tick labels and the next heading.
 const BETWEEN: f64 = 58.0;
 const LEFT: f64 = 62.0;
 
@@ -103,7 +103,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             let hover = format!("{}: {told}", plot.key(mark.row));
             let (px, py) = place(mark);
             let row = plot.mark(mark.row);
-            // What another mark beats in both is hollow.
+            // A mark that another one beats in both columns is hollow.
             match settings
                 .frontier
                 .is_some_and(|better| is_beaten(mark, &own, better))
@@ -128,8 +128,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the scale of an axis and its ticks: from 0 where that is near, and logarithmic if asked for and
-/// every value is above 0.
+/// Returns the scale of an axis and its ticks. It starts at 0 if the values are close to 0, and is logarithmic on
+/// request if every value is above 0.
 fn scale(
     (low, high): (f64, f64),
     log: bool,
@@ -154,7 +154,8 @@ fn scale(
     )
 }
 
-/// Whether another mark is at least as good in both and better in one. Marks at one place beat each other not.
+/// Whether another mark is at least as good in both columns and better in one. Marks at the same place do not beat each
+/// other.
 fn is_beaten(mark: &Mark, all: &[Mark], better: [Better; 2]) -> bool {
     let gain = |other: &Mark, axis: usize| match better[axis] {
         Better::Higher => other.at[axis] - mark.at[axis],
@@ -191,9 +192,9 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let both = [Better::Higher, Better::Higher];
-        // The first ties in one and loses in the other; equal marks stay.
+        // The first ties in one and loses in the other; equal marks are not beaten.
         assert_eq!(beaten(both), [true, false, false, false, true]);
-        // Throughput against latency: to the left and up.
+        // Throughput against latency: left and up is better.
         let left = [Better::Lower, Better::Higher];
         assert_eq!(beaten(left), [false, true, true, true, true]);
     }

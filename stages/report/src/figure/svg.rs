@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 pub(super) const WIDTH: f64 = 720.0;
 
-/// The colours of series on a light ground.
+/// The colours of series on a light background.
 pub(crate) const LIGHT: [&str; 6] = [
     "#0072b2", "#d55e00", "#009e73", "#b0529b", "#8a6d00", "#3b8fc4",
 ];
-/// The colours of series on a dark ground.
+/// The colours of series on a dark background.
 pub(crate) const DARK: [&str; 6] = [
     "#56b4e9", "#f0a35e", "#4fc99a", "#e59ac4", "#f0e442", "#a9d3f5",
 ];
@@ -44,7 +44,7 @@ const RULES: [(&str, &str); 16] = [
     (".facet", "font-weight:600"),
 ];
 
-/// Returns the style sheet of figures, each rule only for what stands within `scope`.
+/// Returns the style sheet of figures, with each rule limited to `scope`.
 pub(crate) fn scoped_style(scope: &str) -> String {
     let series = |colours: &[&str]| {
         let rule = |(i, colour): (usize, &&str)| format!("{scope}.c{i}{{color:{colour}}}");
@@ -66,7 +66,7 @@ pub(crate) fn scoped_style(scope: &str) -> String {
     style
 }
 
-/// A picture while it is drawn.
+/// A picture under construction.
 pub(super) struct Svg {
     title: String,
     description: String,
@@ -74,7 +74,7 @@ pub(super) struct Svg {
     pub(super) height: f64,
 }
 
-/// A stroke from one place to another.
+/// A stroke from one point to another.
 pub(super) type Stroke = ((f64, f64), (f64, f64));
 
 /// Where a text is anchored.
@@ -165,7 +165,7 @@ impl Svg {
         );
     }
 
-    /// The strokes of a hatching in the colour of a series; the pointer reaches what lies below them.
+    /// The strokes of a hatching in the colour of a series. They let the pointer reach the shape below.
     pub(super) fn strokes(&mut self, strokes: &[Stroke], series: usize) {
         if strokes.is_empty() {
             return;
@@ -183,7 +183,7 @@ impl Svg {
         );
     }
 
-    /// A small round mark of a point among many, or a large one whose area tells a value.
+    /// A small round mark of one point among many, or a large one whose area represents a value.
     pub(super) fn dot(&mut self, at: (f64, f64), r: f64, class: &str, row: &str, hover: &str) {
         let (x, y, r, hover) = (fixed(at.0), fixed(at.1), fixed(r), escape(hover));
         let _ = writeln!(
@@ -192,17 +192,17 @@ impl Svg {
         );
     }
 
-    /// A data mark: its shape tells the series as its colour does.
+    /// A data mark, with a shape and a colour for its series.
     pub(super) fn mark(&mut self, x: f64, y: f64, series: usize, row: &str, hover: &str) {
         self.shape((x, y), series, "mark", row, hover);
     }
 
-    /// A data mark that lacks some of what it should show.
+    /// A data mark with incomplete data.
     pub(super) fn hollow_mark(&mut self, x: f64, y: f64, series: usize, row: &str, hover: &str) {
         self.shape((x, y), series, "hollow", row, hover);
     }
 
-    /// A cross where a mark of the series is missing.
+    /// A cross in place of a missing mark of the series.
     pub(super) fn cross(&mut self, (x, y): (f64, f64), series: usize, hover: &str) {
         let r = 3.5;
         let [left, right, top, bottom] = [x - r, x + r, y - r, y + r].map(fixed);
@@ -284,7 +284,7 @@ impl Svg {
     }
 }
 
-/// A coordinate: two decimals, none if whole, never a negative zero.
+/// Formats a coordinate: two decimals, none if whole, and never a negative zero.
 fn fixed(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -296,7 +296,7 @@ fn fixed(value: f64) -> String {
 }
 
 fn escape(text: &str) -> String {
-    // XML knows no other control characters: a figure with one is not drawn at all.
+    // XML allows no other control characters, and a figure with one would not be drawn at all.
     text.replace(crate::format::acts, "\u{fffd}")
         .replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -1,7 +1,7 @@
-//! Time lines: a column over time, the cells of the stage one after another, each marked.
+//! Timelines: a column over time, with the cells of the stage one after another, each marked.
 //!
-//! Times of telemetry count from the start of their cell, so cells are laid end to end; the
-//! space between two of them is not time.
+//! Telemetry counts time from the start of its cell, so cells are laid end to end; the space between two of them is not
+//! time.
 
 use super::Plot;
 use super::frame::{Frame, axes, legend, range, titles};
@@ -10,10 +10,10 @@ use super::svg::{Anchor, Svg, WIDTH};
 
 const TOP: f64 = 74.0;
 const HEIGHT: f64 = 220.0;
-/// More points than this in one line are drawn as the least and largest of each column of pixels.
+/// A line with more points than this is reduced to the smallest and largest value in each column of pixels.
 const MOST: usize = 1500;
 
-/// One cell: its name, the rows it has, its first and last second.
+/// One cell: its name, its rows, its first and last second.
 struct Stretch {
     name: String,
     rows: Vec<usize>,
@@ -80,7 +80,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             "class=\"mark\" fill-opacity=\"{opacity}\" data-row=\"{}\"",
             rows.unwrap_or_default()
         );
-        // A bar over each cell names it; the ground beneath is what a pointer finds.
+        // A bar over each cell names it; the background beneath has its tooltip.
         svg.rectangle(left, TOP, (width, HEIGHT), &attributes, &stretch.name);
         svg.line((left, TOP - 4.0), (left + width, TOP - 4.0), "axis");
         let fits = (width / 6.2) as usize;
@@ -139,7 +139,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     Ok(())
 }
 
-/// The cells in the order of the table: by the column `facet`, else by the cells of its stage.
+/// The cells in the order of the table: by the column `facet`, or else by the cells of its stage.
 fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, String> {
     let mut found: Vec<(usize, Stretch)> = Vec::new();
     for row in 0..plot.view.rows.len() {
@@ -179,7 +179,7 @@ fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, String> {
     Ok(found)
 }
 
-/// Draws one series of one cell; where a value is missing the line has a gap.
+/// Draws one series of one cell, with a gap in the line where a value is missing.
 fn lines(
     plot: &Plot<'_>,
     svg: &mut Svg,
@@ -213,7 +213,7 @@ fn lines(
     Ok(())
 }
 
-/// The least and the largest of each column of pixels, in the order they come.
+/// The smallest and the largest value in each column of pixels, in order of time.
 fn thinned(points: &[(f64, Option<f64>)]) -> Vec<(f64, Option<f64>)> {
     let mut out = Vec::new();
     for column in

@@ -1,4 +1,4 @@
-//! The appendix: every trail once, by the artifact or document it leads to.
+//! The appendix: every trail once, grouped by its artifact or document.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use super::escape::{escape, push};
 use super::trails::{Trail, Trails};
 use crate::trace::{Entry, TraceSource, full};
 
-/// The most places that are named for one trail.
+/// The maximum number of places listed for one trail.
 const PLACES: usize = 12;
 
 /// Writes the appendix after the text.
@@ -32,7 +32,7 @@ pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
     }
     for group in groups {
         let first = trails.all[group[0]].entry;
-        // Closed, so that the page ends where its text does; a link to a row opens it.
+        // Collapsed, so that the page ends with its text; a link to a row opens it.
         let _ = write!(
             body.out,
             "<details><summary><h3>{}</h3> {} number{}</summary>\n<p>",
@@ -129,7 +129,7 @@ fn row(body: &mut Body<'_>, trails: &Trails<'_>, number: usize) {
     if spans.len() > PLACES {
         let _ = write!(body.out, " and {} more", spans.len() - PLACES);
     }
-    // What stands in no visible text, such as front matter, has its element here.
+    // Spans outside the visible text, such as in front matter, get their element here.
     for span in spans {
         if !body.placed[*span] {
             body.out.push(' ');

@@ -1,4 +1,4 @@
-//! The text of the report: Markdown events to semantic HTML, traced texts to links.
+//! The text of the report: converts Markdown events to semantic HTML, and traced texts to links.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,25 +19,25 @@ pub(super) struct Heading {
     pub(super) text: String,
 }
 
-/// The text of the report while it is written.
+/// The text of the report under construction.
 pub(super) struct Body<'a> {
     markdown: &'a str,
     trails: &'a Trails<'a>,
     enclosed: &'a [Enclosed],
-    /// For each statement the earliest start of it and those that end after it.
+    /// For each statement, the earliest start among it and those that end after it.
     earliest: Vec<usize>,
     recorded: &'a [Recorded],
     figures: BTreeMap<String, &'a Drawn>,
-    /// Where each declared table and figure is.
+    /// The position of each declared table and figure.
     shown: BTreeMap<&'a str, String>,
     ids: BTreeSet<String>,
     /// Whether the text is inside an appendix.
     in_appendix: bool,
-    /// Where the text of a section began, if nothing but text and lists came since.
+    /// The start of a section's text, if only text and lists have followed.
     answers_at: Option<usize>,
-    /// Whether a figure stands beside the answers that it follows.
+    /// Whether a figure has been placed beside the answers.
     paired: bool,
-    /// Whether each open link became one.
+    /// Whether each open link was written as one.
     links: Vec<bool>,
     pub(super) out: String,
     pub(super) headings: Vec<Heading>,
@@ -83,7 +83,7 @@ impl<'a> Body<'a> {
 
     /// Writes the whole text.
     pub(super) fn write(&mut self) {
-        // The same as those of the number check, so that both read the same text.
+        // The same options as in the number check, so that both parse the same text.
         let options = Options::ENABLE_TABLES
             | Options::ENABLE_FOOTNOTES
             | Options::ENABLE_STRIKETHROUGH
@@ -104,7 +104,7 @@ impl<'a> Body<'a> {
         self.end_appendix();
     }
 
-    /// Writes what is at the start of the events and returns how many that were.
+    /// Writes the block at the start of the events and returns how many events it has.
     fn block(&mut self, events: &Events<'a>) -> usize {
         if let Some(drawn) = self.figure(events) {
             return self.plot(drawn, events);
@@ -162,7 +162,7 @@ impl<'a> Body<'a> {
         is_label.then_some((word, span.entry.column.as_str()))
     }
 
-    /// The figure that a paragraph shows.
+    /// The figure shown by a paragraph.
     fn figure(&self, events: &Events<'a>) -> Option<&'a Drawn> {
         let [
             (Event::Start(Tag::Paragraph), _),
@@ -208,7 +208,7 @@ impl<'a> Body<'a> {
             );
         }
         self.out.push_str("</p>");
-        // The alternative text is the title inside the picture; its numbers have their trails here.
+        // The picture contains the alternative text as its title; the trails of its numbers are here.
         let alternative = &events[2..image - 2];
         if alternative.iter().any(|(_, range)| self.holds_span(range)) {
             self.out.push_str("<p>Alternative text: ");
@@ -222,9 +222,9 @@ impl<'a> Body<'a> {
         image + length
     }
 
-    /// Begins what stands side by side on a wide screen: the answers, which are the text and the lists of a
-    /// section, and the picture that follows them. Only the question may have a section before theirs. Returns
-    /// whether that is what follows.
+    /// Begins the part that is laid out side by side on a wide screen: the answers, which are the text and lists of a
+    /// section, and the picture after them. At most one section, the question, may come before. Returns whether the
+    /// pair was begun.
     fn begin_pair(&mut self) -> bool {
         let sections = self.headings.iter().filter(|h| h.level == HeadingLevel::H2);
         let is_early = !self.paired && sections.count() <= 2;
@@ -254,7 +254,7 @@ impl<'a> Body<'a> {
         if level <= HeadingLevel::H2 {
             self.end_appendix();
         }
-        // An appendix is for those who look for it: it opens on demand and is not printed.
+        // An appendix is reference material: it opens on demand and is not printed.
         self.in_appendix |= level == HeadingLevel::H2 && text.starts_with("Appendix");
         let (before, after) = match self.in_appendix && level == HeadingLevel::H2 {
             true => ("<details class=\"appendix\"><summary>", "</summary>"),
@@ -267,7 +267,7 @@ impl<'a> Body<'a> {
         self.answers_at = (level == HeadingLevel::H2).then_some(self.out.len());
     }
 
-    /// Closes the appendix that is open.
+    /// Closes the open appendix.
     fn end_appendix(&mut self) {
         if std::mem::take(&mut self.in_appendix) {
             self.out.push_str("</details>\n");
@@ -282,7 +282,7 @@ impl<'a> Body<'a> {
             .map(|(id, _)| format!(" id=\"{id}\""))
             .unwrap_or_default();
         self.answers_at = None;
-        // Regions must have names of their own.
+        // Regions need unique names.
         let name = match caption {
             Some((id, _)) => id.to_owned(),
             None => self.unique("table"),
@@ -317,7 +317,7 @@ impl<'a> Body<'a> {
                 Event::End(TagEnd::TableRow) => self.out.push_str("</tr>\n"),
                 Event::Start(Tag::TableCell) => {
                     let alignment = alignments.get(column).copied().unwrap_or(Alignment::None);
-                    // The first column names the row unless it holds numbers.
+                    // The first column names the row, unless it contains numbers.
                     let names = column == 0 && alignment != Alignment::Right;
                     tag = if head || names { "th" } else { "td" };
                     let scope = match (head, names) {
@@ -362,7 +362,7 @@ impl<'a> Body<'a> {
                 self.text(text, range);
                 self.out.push_str("</code>");
             }
-            // Markup written in a template is shown as it is written: a report is Markdown.
+            // HTML written in a template is shown literally: a report is Markdown.
             Event::Html(text) | Event::InlineHtml(text)
                 if !text.trim_start().starts_with("<!--") =>
             {
@@ -409,7 +409,7 @@ impl<'a> Body<'a> {
                 return;
             }
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
-                // Links do not nest, and pictures from elsewhere are led to, not fetched.
+                // Links do not nest. External pictures become links and are not fetched.
                 let is_link = !self.links.contains(&true) && is_harmless(dest_url);
                 self.links.push(is_link);
                 if is_link {
@@ -449,7 +449,7 @@ impl Body<'_> {
         !self.spans_in(range).is_empty()
     }
 
-    /// The spans that overlap a range, by position.
+    /// The positions of the spans that overlap a range.
     fn spans_in(&self, range: &Range<usize>) -> Range<usize> {
         let spans = self.trails.spans;
         let mut first = spans.partition_point(|s| s.bytes.start < range.start);
@@ -460,11 +460,11 @@ impl Body<'_> {
         first..last.max(first)
     }
 
-    /// Writes text that is at a range of the Markdown: its traced parts as links, the other
-    /// parts of a statement with its verdict.
+    /// Writes text from a range of the Markdown: its traced parts as links, the other parts of a statement with its
+    /// verdict.
     fn text(&mut self, text: &str, range: Range<usize>) {
         let spans = self.spans_in(&range);
-        // Statements are in the order of their ends.
+        // Statements are sorted by their ends.
         let first = self
             .enclosed
             .partition_point(|s| s.bytes.end <= range.start);
@@ -477,7 +477,7 @@ impl Body<'_> {
             return push(&mut self.out, text);
         }
         if self.markdown.get(range.clone()) != Some(text) {
-            // An escape or entity: the text is not cut where the Markdown is.
+            // An escape or entity: positions in the text differ from those in the Markdown.
             return match spans.clone().next() {
                 Some(span) => self.number(span, text),
                 None => push(&mut self.out, text),
@@ -519,7 +519,7 @@ impl Body<'_> {
         }
     }
 
-    /// Writes a traced text, or a further piece of one.
+    /// Writes a traced text, or another piece of one.
     pub(super) fn number(&mut self, span: usize, text: &str) {
         let entry = &self.trails.spans[span].entry;
         let trail = self.trails.of(span) + 1;
@@ -534,8 +534,7 @@ impl Body<'_> {
             .get(entry.column.as_str())
             .filter(|_| entry.source == TraceSource::Structure);
         let target = target.cloned().unwrap_or_else(|| format!("t{trail}"));
-        // Labels and words are reached by the pointer and not underlined; the keyboard would need too many
-        // steps between results.
+        // Labels and words have a tooltip but no underline; as keyboard stops they would separate the results too far.
         let is_result = self.trails.is_result(span) && text.chars().any(char::is_numeric);
         let class = if is_result { "n" } else { "n w" };
         let (tag, way) = match (self.links.contains(&true), is_result) {
@@ -552,7 +551,7 @@ impl Body<'_> {
     }
 
     fn unique(&mut self, wanted: &str) -> String {
-        // `n1` and `t1` are those of numbers and trails.
+        // `n1` and `t1` are ids of numbers and trails.
         let rest = wanted.trim_start_matches(['n', 't']);
         let taken = rest.len() + 1 == wanted.len() && rest.bytes().all(|b| b.is_ascii_digit());
         let wanted = if taken {
@@ -570,7 +569,7 @@ impl Body<'_> {
     }
 }
 
-/// The number of events up to and with the end of what the first one starts.
+/// The number of events up to and including the end of what the first one starts.
 fn end_of(events: &Events<'_>) -> usize {
     let mut depth = 0usize;
     for (at, (event, _)) in events.iter().enumerate() {
@@ -586,7 +585,7 @@ fn end_of(events: &Events<'_>) -> usize {
     events.len()
 }
 
-/// Whether a link leads to a page, a mail address or a place in this one, and runs nothing.
+/// Whether a link leads to a page, a mail address or a place in this page, and runs no code.
 fn is_harmless(destination: &str) -> bool {
     let scheme = destination
         .split(['/', '?', '#'])

@@ -1,13 +1,13 @@
-//! Text as HTML.
+//! Escapes text for HTML.
 
-/// Returns text that stands for itself in content and in quoted attributes.
+/// Returns text escaped for content and quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     push(&mut out, text);
     out
 }
 
-/// Appends text that stands for itself in content and in quoted attributes.
+/// Appends text escaped for content and quoted attributes.
 pub(super) fn push(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {
@@ -15,14 +15,14 @@ pub(super) fn push(out: &mut String, text: &str) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // XML and HTML know no other control characters, and no reader could see them.
+            // XML and HTML allow no other control characters, and no reader could see them.
             c if crate::format::acts(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
 }
 
-/// Returns words as an identifier: lower-case letters, digits and hyphens; `part` if none is left.
+/// Converts words to an identifier: lower-case letters, digits and hyphens; `part` if none is left.
 pub(super) fn slug(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -1,8 +1,8 @@
-//! The report as one HTML file that stands on its own: no script, no font, no request.
+//! The report as one self-contained HTML file: no scripts, no fonts, no requests.
 //!
-//! It is made of the same Markdown, trace and figures as the other outputs, after the number
-//! check. Every traced text becomes a link that shows its trail on hover and on focus, by style
-//! alone, and leads to an appendix with the row, the full digest and the commands that go on.
+//! It is made from the same Markdown, trace and figures as the other outputs, after the number check. Every traced text
+//! becomes a link that shows its trail on hover and on focus, by CSS alone. It leads to an appendix with the row, the
+//! full digest and the commands to follow it further.
 
 mod appendix;
 mod body;

@@ -13,15 +13,15 @@ use crate::figure::Drawn;
 use crate::statement::Recorded;
 use crate::trace::{Enclosed, TraceSource, TracedSpan, full};
 
-/// What a page is made of.
+/// The inputs of a page.
 pub(crate) struct Parts<'a> {
     /// The report in Markdown.
     pub(crate) markdown: &'a str,
-    /// Its traced texts, by place.
+    /// Its traced texts, in order of position.
     pub(crate) spans: &'a [TracedSpan],
-    /// Its statements by place.
+    /// Its statements, in order of position.
     pub(crate) enclosed: &'a [Enclosed],
-    /// What became of the statements.
+    /// The results of the statements.
     pub(crate) recorded: &'a [Recorded],
     /// Its figures.
     pub(crate) figures: &'a [Drawn],
@@ -39,7 +39,7 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     body.write();
     appendix::write(&mut body, &trails);
     let title = body.headings.first().map_or("Report", |h| h.text.as_str());
-    // The policy makes the browser keep the promise: nothing is fetched, nothing runs.
+    // The policy makes the browser enforce the promise: it fetches nothing and runs nothing.
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -53,7 +53,7 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     );
     page.reserve(body.out.len() + 4096);
     page.push_str("<main id=\"text\">\n");
-    // The contents are below the title.
+    // The table of contents comes after the title.
     let after = body
         .out
         .find("</h1>\n")
@@ -65,13 +65,13 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     page
 }
 
-/// Returns the rule that prints the trail digest at the head of every page and the page's number at its foot:
-/// a sheet of paper says which study it is of.
+/// Returns the CSS rule that prints the trail digest at the top of every page and the page number at the bottom, so
+/// that each sheet of paper identifies its study.
 fn running_lines(spans: &[TracedSpan]) -> String {
     let digest = spans
         .iter()
         .find(|span| span.entry.source == TraceSource::Trail);
-    // What goes into a style sheet unescaped may hold nothing but a digest's own characters.
+    // Text that goes into a style sheet unescaped may contain only the characters of a digest.
     let digest = digest
         .and_then(|span| full(&span.entry.value))
         .filter(|text| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b':'));
@@ -83,8 +83,8 @@ fn running_lines(spans: &[TracedSpan]) -> String {
     )
 }
 
-/// Writes the table of contents: sections and their parts. A short report needs none, and one
-/// whose text has its own has it already.
+/// Writes the table of contents: sections and their parts. A short report does not need one, and a text may already
+/// have its own.
 fn contents(page: &mut String, headings: &[Heading]) {
     let listed: Vec<&Heading> = headings
         .iter()

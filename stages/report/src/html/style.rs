@@ -2,7 +2,7 @@
 
 use crate::figure::scoped_style;
 
-/// A colour scheme: what text stands on, and what stands on it.
+/// A colour scheme: backgrounds, and the colours on them.
 pub(super) struct Palette {
     background: &'static str,
     text: &'static str,
@@ -10,7 +10,7 @@ pub(super) struct Palette {
     link: &'static str,
     panel: &'static str,
     line: &'static str,
-    /// The edge of a table or figure that goes on beyond it.
+    /// The edge of a table or figure that can be scrolled further.
     beyond: &'static str,
 }
 
@@ -58,8 +58,8 @@ fn variables(palette: &Palette) -> String {
     )
 }
 
-/// The trail is shown in a bar at the foot of the window, where it can neither push the text
-/// nor be cut off; browsers that can anchor it show it beside the number.
+/// A bar at the foot of the window shows the trail, where it can neither move the text nor be cut off. Browsers with
+/// anchor positioning show it beside the number.
 const RULES: &str = "\
 html{scroll-padding:1rem 0 11rem;-webkit-text-size-adjust:100%}
 body{margin:0;overflow-wrap:anywhere;background:var(--background);color:var(--text);font:1rem/1.55 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}
@@ -180,7 +180,7 @@ mod tests {
         0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
     }
 
-    /// The contrast ratio of WCAG 2.2.
+    /// The contrast ratio according to WCAG 2.2.
     fn contrast(a: &str, b: &str) -> f64 {
         let (a, b) = (luminance(a), luminance(b));
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn marks_have_enough_contrast_in_both_schemes() {
-        // Graphical objects need 3:1.
+        // Graphical objects need a ratio of 3:1.
         for (palette, colours) in [(&LIGHT, crate::figure::LIGHT), (&DARK, crate::figure::DARK)] {
             for colour in colours {
                 assert!(

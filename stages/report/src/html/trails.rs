@@ -1,4 +1,4 @@
-//! The trails of a report's numbers: texts that come from the same place share one.
+//! The trails of a report's numbers: texts from the same place share one.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use artifacts::{Digest, Scalar};
 use crate::statement::Recorded;
 use crate::trace::{Enclosed, Entry, TraceSource, TracedSpan, full};
 
-/// One trail and the places where its text stands.
+/// One trail, and the places where its text appears.
 pub(super) struct Trail<'a> {
-    /// The text and where it comes from.
+    /// The text and its origin.
     pub(super) entry: &'a Entry,
     /// The spans that show it, by position.
     pub(super) spans: Vec<usize>,
@@ -25,7 +25,7 @@ pub(super) struct Trails<'a> {
     statements: Vec<Option<&'a Recorded>>,
 }
 
-/// What makes two texts the same number from the same place.
+/// The identity of a number: two texts with equal keys are the same number from the same place.
 type Key<'a> = (
     TraceSource,
     [&'a str; 6],
@@ -91,8 +91,8 @@ impl<'a> Trails<'a> {
         self.of_span[span]
     }
 
-    /// Returns whether a span is a result: a number that was measured or computed, not a label, a
-    /// heading, a setting or a number written by hand.
+    /// Returns whether a span is a result: a measured or computed number, not a label, a heading, a setting or a number
+    /// written by hand.
     pub(super) fn is_result(&self, span: usize) -> bool {
         let entry = &self.spans[span].entry;
         let source = matches!(
@@ -106,7 +106,7 @@ impl<'a> Trails<'a> {
         source && matches!(entry.value, Scalar::Int(_) | Scalar::Float(_))
     }
 
-    /// Returns what is shown on hover and focus, a fact a line.
+    /// Returns the tooltip, with one fact per line.
     pub(super) fn told(&self, span: usize) -> String {
         let entry = &self.spans[span].entry;
         let mut lines = vec![value_line(entry)];
@@ -131,7 +131,7 @@ impl<'a> Trails<'a> {
     }
 }
 
-/// The innermost statement around each span: statements nest, they never overlap in part.
+/// The innermost statement around each span. Statements nest and never overlap partially.
 fn innermost(spans: &[TracedSpan], enclosed: &[Enclosed]) -> Vec<Option<usize>> {
     let mut around: Vec<Option<usize>> = vec![None; spans.len()];
     // Inner statements end first, so the first to claim a span is the innermost.

@@ -1,4 +1,4 @@
-//! The functions of templates that look up values and rows.
+//! The template functions that look up values and rows.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub(super) fn install_values(environment: &mut Environment<'static>, world: &Arc
     );
 }
 
-/// Adds the functions that look into documents: the experiment, descriptors, what is known of the host.
+/// Adds the functions that look into documents: the experiment, descriptors, facts about the host.
 pub(super) fn install_documents(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function("spec", move |path: &str, format: Option<&str>| {
@@ -139,7 +139,7 @@ pub(super) fn install_documents(environment: &mut Environment<'static>, world: &
     );
 }
 
-/// Adds the functions that return rows, and those that say what there is.
+/// Adds the functions that return rows, and those that list what exists.
 pub(super) fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
     let row = plain_row;
     let w = world.clone();
@@ -199,7 +199,7 @@ pub(super) fn install_rows(environment: &mut Environment<'static>, world: &Arc<W
     });
 }
 
-/// Returns what the first provision stage knows of the host at a path, wherever its descriptor has it.
+/// Returns what the first provision stage records about the host at a path, in whichever descriptor has it.
 fn host(world: &World, path: &str, format: &str, null: &str) -> Result<String, Miss> {
     let mut stages = world.data.stages().iter();
     let stage = stages.find(|s| s.kind == "provision").ok_or_else(|| {

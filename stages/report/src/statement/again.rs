@@ -1,4 +1,4 @@
-//! A rule judged again, from outside of a rendering: for audits.
+//! Judges a rule again outside a rendering, for audits.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,30 +13,30 @@ use crate::data::{Miss, lock};
 use crate::trace::TraceSource;
 use crate::view::{Opened, Part};
 
-/// One cell's table: its coordinates, its digest, its rows.
+/// The table of one cell: its coordinates, digest and rows.
 pub type TablePart = (Coordinates, Digest, Table);
 
-/// What a rule's evaluation found, as the table `statements` has it.
+/// The result of evaluating a rule, as in the table `statements`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejudged {
     /// `yes`, `no` or `unknown`.
     pub truth: &'static str,
-    /// How many rows were looked at; `None` for rules made of rules.
+    /// The number of rows examined; `None` for rules made of rules.
     pub n: Option<usize>,
-    /// How many of them meet the predicate.
+    /// The number of those rows that meet the predicate.
     pub count: Option<usize>,
     /// Values of the evaluation, as JSON.
     pub values: String,
-    /// The rows against it, as JSON: digest of the table and row.
+    /// The rows that contradict it, as JSON: digest of the table and row.
     pub against: String,
 }
 
-/// The tables of an audit: each is read and indexed once for all the rules judged again.
+/// The tables of an audit. Each is read and indexed once for all rules.
 #[derive(Debug, Default)]
 pub struct Judge(Mutex<BTreeMap<String, Arc<Opened>>>);
 
 impl Judge {
-    /// Judges a rule, given as the JSON of the column `rule`, over the tables that `read` gives.
+    /// Judges a rule, given as the JSON of the column `rule`, over the tables that `read` returns.
     ///
     /// # Errors
     /// If the text is not a rule, a table cannot be read, or the rule does not fit its tables.
@@ -60,7 +60,7 @@ impl Judge {
         })
     }
 
-    /// Returns how many rows of tables the rules have visited so far, indexes included.
+    /// Returns the number of table rows that the rules have visited so far, including indexes.
     pub fn rows_visited(&self) -> u64 {
         lock(&self.0).values().map(|table| table.visited()).sum()
     }

@@ -1,8 +1,8 @@
 //! Statements in templates: `{% call every("results.cells", {…}, "n >= 8") %}…{% endcall %}`.
 //!
-//! The words inside are rendered only if the rule holds; else the build fails with the rows
-//! that refute it, or the alternative declared as `otherwise` is rendered. Every statement is
-//! recorded, so that an audit can judge it again.
+//! The words inside are rendered only if the rule holds. Otherwise the alternative declared as `otherwise` is rendered,
+//! or the build fails with the rows that refute the rule. Every statement is recorded, so that an audit can judge it
+//! again.
 
 use std::sync::Arc;
 
@@ -37,22 +37,22 @@ contract::words! {
     }
 }
 
-/// A statement as it was judged.
+/// A judged statement.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
-    /// The claim whose rule it is.
+    /// The claim that the rule belongs to.
     pub(crate) claim: Option<String>,
     /// The rule; `None` for a premise.
     pub(crate) rule: Option<Rule>,
-    /// What became of it.
+    /// The outcome.
     pub(crate) outcome: Outcome,
-    /// What was found.
+    /// The result of the evaluation.
     pub(crate) judgement: Option<Judgement>,
-    /// Why.
+    /// The reason.
     pub(crate) reason: String,
 }
 
-/// The functions: the name in templates, the rule, its third argument.
+/// The functions: the name in templates, the rule, the third argument.
 const FUNCTIONS: [(&str, RuleKind, Option<&str>); 18] = [
     ("every", RuleKind::Every, Some("that")),
     ("no_row", RuleKind::NoRow, Some("that")),
@@ -202,7 +202,7 @@ fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<Stri
     Ok(text)
 }
 
-/// Says why a statement is not rendered.
+/// Explains why a statement is not rendered.
 pub(crate) fn refusal(rule: &Rule, judgement: &Judgement) -> String {
     let over = rule.place().map_or_else(String::new, |(table, _)| {
         let view = judgement.view.as_ref();
@@ -221,7 +221,7 @@ pub(crate) fn refusal(rule: &Rule, judgement: &Judgement) -> String {
     )
 }
 
-/// What a statement found, as `s` in `{% call(s) every(…) %}`.
+/// The result of a statement, as `s` in `{% call(s) every(…) %}`.
 #[derive(Debug)]
 struct Found {
     world: Arc<World>,
@@ -341,10 +341,10 @@ impl Object for Premise {
     }
 }
 
-/// Returns the statements as a table, one row each, in the order they were judged.
+/// Returns the statements as a table, one row each, in the order of judgement.
 ///
 /// # Errors
-/// Never for what was recorded; the table type's own rules are passed on.
+/// Never for recorded statements; passes on the errors of the table type.
 pub(crate) fn statements_table(
     recorded: &[Recorded],
     enclosed: &[Enclosed],
@@ -454,7 +454,7 @@ fn json(value: &Scalar) -> Json {
     }
 }
 
-/// Returns the rows against a statement as JSON: `[["b3:…", 3], …]`.
+/// Returns the rows that contradict a statement as JSON: `[["b3:…", 3], …]`.
 pub(crate) fn rows(judgement: &Judgement) -> String {
     let Some(view) = &judgement.view else {
         return "[]".to_owned();

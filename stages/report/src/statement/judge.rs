@@ -1,7 +1,7 @@
-//! Whether a rule holds, and which rows refute it.
+//! Judges whether a rule holds, and which rows refute it.
 //!
-//! Nothing is true of no rows: a rule over an empty selection is *unknown*, like one that
-//! depends on a null. A statement renders only on `Yes`; a claim is undecided on `Unknown`.
+//! Nothing is true of no rows: a rule over an empty selection is *unknown*, like one that depends on a null. A
+//! statement renders only on `Yes`; a claim is undecided on `Unknown`.
 
 use artifacts::Scalar;
 use contract::{Better, Verdict, Word as _};
@@ -18,25 +18,25 @@ use crate::data::Miss;
 use crate::language::declared;
 use crate::view::View;
 
-/// How a rule looks at tables.
+/// Opens the tables that a rule refers to.
 pub(crate) type Look<'a> = &'a dyn Fn(&str, &Condition) -> Result<View, Miss>;
 
-/// What a rule's evaluation found.
+/// The result of evaluating a rule.
 #[derive(Clone, Debug)]
 pub(crate) struct Judgement {
     /// Whether it holds.
     pub(crate) truth: Truth,
-    /// The rows looked at; `None` for rules made of rules.
+    /// The examined rows; `None` for rules made of rules.
     pub(crate) view: Option<View>,
-    /// How many of them meet the predicate.
+    /// The number of those rows that meet the predicate.
     pub(crate) count: Option<usize>,
-    /// The rows that stand against it, by position in the view.
+    /// The rows that contradict it, by position in the view.
     pub(crate) against: Vec<usize>,
     /// Rows with a name: `row`, `lowest`, `highest`, `from`, `to`.
     pub(crate) named: Vec<(&'static str, usize)>,
-    /// Values of the evaluation that no row has: name, value, unit.
+    /// Computed values that no row contains: name, value, unit.
     pub(crate) values: Vec<(&'static str, Scalar, Option<String>)>,
-    /// Why it does not hold, or what it was found to be.
+    /// Why it does not hold, or what was found.
     pub(crate) reason: String,
 }
 
@@ -64,7 +64,7 @@ impl Judgement {
         self
     }
 
-    /// Returns the number of rows looked at.
+    /// Returns the number of rows examined.
     pub(crate) fn n(&self) -> Option<usize> {
         self.view.as_ref().map(|v| v.rows.len())
     }
@@ -73,8 +73,7 @@ impl Judgement {
 /// Judges a rule.
 ///
 /// # Errors
-/// If a table or column is not there, values of different types are compared, or the rule
-/// itself is wrong.
+/// If a table or column is missing, values of different types are compared, or the rule itself is wrong.
 pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
     rule.check()?;
     if let Rule::AllOf(rules) | Rule::AnyOf(rules) = rule {
@@ -198,7 +197,7 @@ pub(super) fn rows_text(view: &View, rows: &[usize], columns: &[&str]) -> String
     parts.join("; ")
 }
 
-/// Says of how many rows a predicate is true, in words.
+/// Describes for how many rows a predicate is true.
 fn met(count: usize, n: usize, that: &str) -> String {
     let words = that.split(' ').map(|word| match word {
         "<" => "is below",
@@ -256,7 +255,7 @@ fn no_row(r: &That, view: &View) -> Result<Judgement, Miss> {
     Ok(Judgement::new(view, truth, against, reason).counted(count))
 }
 
-/// `yes` and `no` decide from the rows that surely meet the predicate and those that may.
+/// Decides `yes` or `no` from the rows that certainly meet the predicate and those that may.
 fn counted(
     r: &Counted,
     view: &View,
@@ -350,7 +349,7 @@ fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
     Ok(found)
 }
 
-/// The values of a numeric column; the rows whose value is null.
+/// The values of a numeric column, and the rows where it is null.
 pub(super) fn numbers(view: &View, column: &str) -> Result<(Vec<Option<f64>>, Vec<usize>), Miss> {
     view.table.require(column)?;
     let mut values = Vec::with_capacity(view.rows.len());
@@ -372,7 +371,7 @@ pub(super) fn numbers(view: &View, column: &str) -> Result<(Vec<Option<f64>>, Ve
     Ok((values, null))
 }
 
-/// What a null in a column means: unknown.
+/// The judgement for a null in a column: unknown.
 pub(super) fn unknown(view: &View, column: &str, null: Vec<usize>) -> Judgement {
     let reason = format!(
         "`{column}` is null in {}",
@@ -502,9 +501,8 @@ fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     Ok(found)
 }
 
-/// Judges rows by their verdicts. What shows another verdict speaks against the rule; where the rule
-/// asks for a difference or an equivalence, `no evidence` and `undecidable` speak neither for nor
-/// against it.
+/// Judges rows by their verdicts. A row with a different shown verdict contradicts the rule. For a rule about a
+/// difference or an equivalence, `no evidence` and `undecidable` neither support nor contradict it.
 fn tested(r: &Tested, view: &View, wanted: Verdict) -> Result<Judgement, Miss> {
     let columns: &[&str] = match r.side {
         Side::Either => &["verdict"],
@@ -551,8 +549,8 @@ fn tested(r: &Tested, view: &View, wanted: Verdict) -> Result<Judgement, Miss> {
     Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
 }
 
-/// Judges rows by one end of the margin: what is shown to be worse by more speaks against the rule, and what is not
-/// shown either way for nothing.
+/// Judges rows by one end of the margin. A row shown to be worse by more than the margin contradicts the rule; a row
+/// where neither is shown counts for nothing.
 fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
     let (column, bound, word) = match r.better {
         Better::Higher => ("not_lower", "bound_low", "lower"),
@@ -606,7 +604,7 @@ fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
     Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
 }
 
-/// Says in a sentence why nothing is shown: in how many rows, and what stands in the way in each.
+/// Explains in a sentence why nothing is shown: in how many rows, and the verdict and reason for each.
 fn not_shown(view: &View, open: &[usize], n: usize) -> String {
     const SHOWN: usize = 3;
     let row = |row: &usize| {
@@ -655,7 +653,7 @@ fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
         .filter(|side| !side.is_empty())
         .count();
     if sides > 1 || !on.is_empty() {
-        // The rows against it are those on the side of the fewer.
+        // The rows that contradict it are those on the smaller side.
         let mut against = if above.len() >= below.len() {
             below
         } else {

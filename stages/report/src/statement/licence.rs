@@ -1,6 +1,6 @@
-//! The words that need a licence, and the rules that give it.
+//! The words that need a licence, and the rules that grant it.
 //!
-//! `docs/number-check.md` has this table for people; a test compares the two.
+//! `docs/number-check.md` has this table for readers; a test compares the two.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ const EVERY: &[RuleKind] = &[
 ];
 const MOST: &[RuleKind] = &[RuleKind::Largest, RuleKind::Steepest, RuleKind::Smallest];
 
-/// Words and the rules that allow them, plurals and adverbs written out.
+/// Words and the rules that allow them, with plurals and adverbs written out.
 pub(crate) const WORDS: &[(&[&str], &[RuleKind])] = &[
     (
         &[
@@ -130,7 +130,7 @@ pub(crate) const WORDS: &[(&[&str], &[RuleKind])] = &[
     ),
 ];
 
-/// Comparatives: any rule allows them, no rule is too little.
+/// Comparatives. Every rule allows them, but without a rule they are refused.
 pub(crate) const FREE: &[&str] = &[
     "faster",
     "slower",
@@ -146,7 +146,7 @@ pub(crate) const FREE: &[&str] = &[
     "beats",
 ];
 
-/// Words that are checked only before a traced number: elsewhere they are prepositions.
+/// Words that are checked only before a traced number; elsewhere they are prepositions.
 const BEFORE_NUMBER: &[&str] = &[
     "between",
     "within",
@@ -159,7 +159,7 @@ const BEFORE_NUMBER: &[&str] = &[
     "range from",
 ];
 
-/// What says which way is good, and nothing of any row: "lower is better".
+/// Phrases that state which direction is good, and nothing about any row: "lower is better".
 const ORIENTATIONS: &[&str] = &[
     "more is better",
     "less is better",
@@ -184,12 +184,12 @@ pub(crate) fn allows(rule: RuleKind, word: &str) -> bool {
             .any(|(words, rules)| words.contains(&word) && rules.contains(&rule))
 }
 
-/// Whether a word is checked only where a traced number follows.
+/// Whether a word is checked only before a traced number.
 pub(crate) fn is_checked_before_number(word: &str) -> bool {
     BEFORE_NUMBER.contains(&word)
 }
 
-/// Returns the words of a text that need a licence, in order: the longest at each place.
+/// Returns the words of a text that need a licence, in order, with the longest match at each place.
 pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let runs = runs(text);
     let mut found = Vec::new();
@@ -202,7 +202,7 @@ pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
             at += count;
             continue;
         }
-        // A word with a hyphen behind it is part of a name: `all-reduce`, `best-effort`.
+        // A word followed by a hyphen is part of a name: `all-reduce`, `best-effort`.
         let longest = known()
             .filter_map(|word| Some((phrase(text, &runs[at..], word)?, word)))
             .max_by_key(|((count, _), word)| (*count, word.len()));
@@ -217,7 +217,7 @@ pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
     found
 }
 
-/// Whether a text denies something before a byte: declared alternatives may only deny.
+/// Whether a text contains a denial: declared alternatives may only deny.
 pub(crate) fn denies(text: &str) -> bool {
     runs(text)
         .into_iter()
@@ -231,7 +231,7 @@ fn known() -> impl Iterator<Item = &'static str> {
         .chain(FREE.iter().copied())
 }
 
-/// The words of a phrase, if they stand at the beginning of the runs: how many, and where.
+/// Matches a phrase at the beginning of the runs: the number of runs, and the range.
 fn phrase(text: &str, runs: &[Range<usize>], phrase: &str) -> Option<(usize, Range<usize>)> {
     let mut count = 0;
     for part in phrase.split(' ') {

@@ -1,11 +1,11 @@
-//! Checked statements: prose with a licence, and the rules that claims are decided by.
+//! Checked statements: licensed prose, and the rules that decide claims.
 //!
-//! - `predicate` (with `token`): what is said of one row;
-//! - `rule`: what is said of the rows of a table, the same in a template and in YAML;
-//! - `judge`: whether it holds, and the rows that refute it;
-//! - `licence`: the words each rule allows;
-//! - `bound`: the functions of templates and the record of what they found;
-//! - `again`: a rule judged by an audit.
+//! - `predicate` (with `token`): a condition on one row;
+//! - `rule`: a condition on the rows of a table, the same in a template and in YAML;
+//! - `judge`: whether a rule holds, and the rows that refute it;
+//! - `licence`: the words that each rule allows;
+//! - `bound`: the template functions, and the record of their results;
+//! - `again`: rules judged again by an audit.
 
 mod again;
 mod bound;

@@ -1,8 +1,7 @@
-//! Predicates: what a statement says of one row, `breakdown_n >= 8 and verdict = 'different'`.
+//! Predicates: the condition that a statement puts on one row, `breakdown_n >= 8 and verdict = 'different'`.
 //!
-//! A predicate is typed: a number is compared with a number and a text with a text, so that
-//! no engine's order of types answers for the data. Null makes it *unknown* (the logic of
-//! SQL), and a statement never takes unknown for true.
+//! A predicate is typed: numbers are compared only with numbers and texts only with texts, so that no engine's ordering
+//! of types decides. Null makes it *unknown* (the logic of SQL), and a statement never takes unknown for true.
 //!
 //! ```text
 //! either  := both { "or" both }
@@ -21,14 +20,14 @@ use artifacts::Scalar;
 
 use super::token::{Token, tokens};
 
-/// Whether something holds, as far as the values say.
+/// Whether a condition holds, as far as the values show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Truth {
     /// It holds.
     Yes,
     /// It does not hold.
     No,
-    /// A value it depends on is null.
+    /// A value that it depends on is null.
     Unknown,
 }
 
@@ -85,7 +84,7 @@ pub(crate) enum Operand {
     Constant(Scalar),
 }
 
-/// How two values are compared.
+/// The comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Less,
@@ -97,10 +96,10 @@ pub(crate) enum Comparison {
 }
 
 impl Predicate {
-    /// Reads a predicate.
+    /// Parses a predicate.
     ///
     /// # Errors
-    /// What is wrong, with the character (from 1) where it is.
+    /// What is wrong, with the position of the character (from 1).
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut parser = Parser {
             tokens: tokens(text)?,
@@ -114,7 +113,7 @@ impl Predicate {
         }
     }
 
-    /// Returns the columns it reads, each once.
+    /// Returns the columns that it reads, without duplicates.
     pub(crate) fn columns(&self) -> Vec<&str> {
         let mut found = Vec::new();
         self.visit(&mut |operand| {
@@ -146,7 +145,7 @@ impl Predicate {
         }
     }
 
-    /// Returns whether it holds for a row, whose values `value` gives.
+    /// Returns whether it holds for a row; `value` returns the row's values.
     ///
     /// # Errors
     /// If values of different types are compared, or `value` fails.

@@ -1,4 +1,4 @@
-//! Rules: what a statement or a claim says of the rows of a table.
+//! Rules: the conditions that statements and claims put on the rows of a table.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::predicate::Predicate;
 use crate::language::declared;
 use crate::settings::OneOrMany;
 
-/// A condition that chooses rows: columns, and the value or values each must have.
+/// A condition that selects rows: columns, and the allowed value or values of each.
 pub(crate) type Only = BTreeMap<String, OneOrMany>;
 
 /// A statement about the rows of a table.
@@ -305,12 +305,12 @@ pub struct Consistent {
 }
 
 impl Rule {
-    /// Returns the word by which YAML calls it.
+    /// Returns the word for it in YAML.
     pub(crate) fn word(&self) -> &'static str {
         self.kind().word()
     }
 
-    /// Returns which rule it is.
+    /// Returns the kind of rule.
     pub(crate) fn kind(&self) -> RuleKind {
         match self {
             Self::Every(_) => RuleKind::Every,
@@ -353,14 +353,14 @@ impl Rule {
         })
     }
 
-    /// Returns the condition by which its rows are chosen.
+    /// Returns the condition that selects its rows.
     pub(crate) fn condition(&self) -> Condition {
         self.place()
             .map(|(_, only)| declared(only))
             .unwrap_or_default()
     }
 
-    /// Checks what needs no data: predicates, bounds.
+    /// Performs the checks that need no data: predicates, bounds.
     ///
     /// # Errors
     /// What is wrong, in one sentence.

@@ -1,4 +1,4 @@
-//! Steps along a ladder: monotony, and the steepest step.
+//! Steps along a ladder: monotonicity, and the steepest step.
 
 use artifacts::Scalar;
 use pipeline::place::same_label;
@@ -9,15 +9,14 @@ use super::rule::{Direction, Steps};
 use crate::data::Miss;
 use crate::view::View;
 
-/// A step of one series: positions of the rows it leads from and to, and the change of `y`
-/// in the direction asked for (positive goes that way).
+/// A step of one series: the positions of its two rows, and the change of `y`, positive in the requested direction.
 struct Step {
     from: usize,
     to: usize,
     change: f64,
 }
 
-/// Returns the steps of every series, or what cannot be known.
+/// Returns the steps of every series, or a judgement that they are unknown.
 fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
     let (ys, null) = numbers(view, &r.y)?;
     let (xs, no_x) = numbers(view, &r.x)?;

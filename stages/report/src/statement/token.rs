@@ -1,4 +1,4 @@
-//! The words of a predicate.
+//! The tokens of a predicate.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use artifacts::Scalar;
 
 use super::predicate::Comparison;
 
-/// A word of a predicate.
+/// A token of a predicate.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// A column or a word of the language.
+    /// A column or a keyword.
     Word(String),
     /// A number or a text.
     Constant(Scalar),
@@ -41,7 +41,7 @@ const COMPARISONS: [(&str, Comparison); 8] = [
     ("=", Comparison::Equal),
 ];
 
-/// Returns the words of a predicate, each with the position of its first character.
+/// Returns the tokens of a predicate, each with the position of its first character.
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
     let chars: Vec<char> = text.chars().collect();
     let wrong = |at: usize, what: &str| format!("predicate `{text}`, character {}: {what}", at + 1);
@@ -105,7 +105,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
     Ok(found)
 }
 
-/// Reads a quoted text; a quote inside is written twice.
+/// Parses a quoted text; a quote inside is doubled.
 fn quoted(chars: &[char], at: &mut usize) -> Option<String> {
     let quote = chars[*at];
     let mut text = String::new();

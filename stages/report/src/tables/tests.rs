@@ -1,4 +1,4 @@
-//! Which columns of a wide table are shown where nobody chose.
+//! The columns shown of a wide table that declares none.
 
 use super::{choose, telling};
 

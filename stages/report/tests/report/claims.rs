@@ -134,7 +134,7 @@ fn a_phrase_of_a_refused_claim_is_refused_wherever_it_stands() {
     );
     assert!(error.contains("t.md:1:7 (report 1:7)"), "{error}");
     assert!(render(&mut Lab::new(), &forbids("efficiency <= 1"), text).is_ok());
-    // The list of claims may quote it.
+    // The list of claims may quote the forbidden phrase.
     let quoted = "{{ row(\"claims\").show(\"says\") }} It is quick as evergreens.\n";
     assert!(render(&mut Lab::new(), &forbids("efficiency > 0.6"), quoted).is_ok());
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::fixture::{Lab, coordinates, store_json, trace};
 
-/// A study of three servers: two that agree in everything, and one apart.
+/// A study of three servers: two that agree in everything, and one that differs.
 fn lab(apart: &Json) -> Lab {
     let mut lab = Lab::new();
     let serve = &mut lab.inputs[1].cells;
@@ -68,7 +68,7 @@ fn a_facet_is_planned_a_confound_or_unmatched() {
         threads.contains("not there") && threads.ends_with("| unmatched |"),
         "{text}"
     );
-    // Of an environment that is one for all, nothing can differ.
+    // If there is only one environment, nothing can differ.
     let machine = lab.render_text("{{ facets(\"machine\") }}").unwrap();
     assert!(
         machine.contains("host.cpu.model") && !machine.contains("state"),

@@ -1,4 +1,4 @@
-//! Figures: stable, linked to their rows.
+//! Figures: reproducible, and linked to their rows.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn cell(lab: &Lab, at: Coordinates, tables: &[(&str, Table)]) -> InputCell {
     }
 }
 
-/// The study with tables that only figures show.
+/// The study with tables that only figures use.
 fn lab() -> Lab {
     let mut lab = Lab::new();
     let configurations: Vec<_> = ["batched", "serial"]
@@ -272,7 +272,7 @@ const KINDS: [&str; 12] = [
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks to see the figures"
+    reason = "a developer sets it to look at the figures"
 )]
 fn each_kind_of_figure_is_drawn_as_before() {
     for kind in KINDS {
@@ -439,7 +439,7 @@ fn a_figure_of_samples_that_no_cell_has_is_empty_and_says_why() {
     };
     let (text, _) = render(Some(&power(None)));
     assert!(text.contains("no row has a value of `power_w`"), "{text}");
-    // A cell without samples does not take the figure from those that have some.
+    // A cell without samples does not remove the figure of the cells that have some.
     let (text, svg) = render(Some(&power(Some(300.0))));
     assert!(
         !text.contains("No data") && svg.contains("data-row"),

@@ -1,4 +1,4 @@
-//! A small study: rows made up, shapes real.
+//! A small study with synthetic rows in realistic shapes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -292,7 +292,7 @@ impl Lab {
         })
     }
 
-    /// Renders a template without declarations.
+    /// Renders a template with no declarations.
     pub(crate) fn render_text(&self, text: &str) -> Result<String, String> {
         let done = self.render(&json!({"template": "t.md"}), &Templates::one(text));
         done.map(|d| markdown(&d)).map_err(|f| f.reason)

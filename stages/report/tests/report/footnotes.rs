@@ -1,4 +1,4 @@
-//! What tables and figures say of cells that are missing from them.
+//! Footnotes of tables and figures about the cells that they lack.
 
 use artifacts::{Column, Scalar, Table};
 use contract::{LineageRow, LineageSource, lineage_table};
@@ -23,8 +23,8 @@ fn missing(cells: &[(Coordinates, &str)]) -> String {
     serde_json::to_string(&cells.collect::<Vec<_>>()).unwrap()
 }
 
-/// Means over repetitions of two configurations at one, two and four clients; no row for `serial`
-/// at four, all of whose repetitions are missing.
+/// Means over repetitions of two configurations at one, two and four clients. `serial` has no row at four, because all
+/// of its repetitions are missing.
 fn means(note: &str) -> Table {
     let configurations = ["batched", "batched", "batched", "serial", "serial"];
     Table::with_metadata(
@@ -38,7 +38,7 @@ fn means(note: &str) -> Table {
     .unwrap()
 }
 
-/// Speedups over one client: each row is made of its own mean and that of one client.
+/// Speedups relative to one client: each row depends on its own mean and that of one client.
 fn speedups(note: &str) -> (Table, Table) {
     let table = Table::with_metadata(
         vec![
@@ -277,7 +277,7 @@ fn a_figure_says_what_it_was_drawn_without() {
     );
     let page = String::from_utf8(bytes(&done, "html")).unwrap();
     assert!(page.contains("Not drawn"));
-    // The mark of the row that lacks one, and the place of the row that is not there.
+    // The mark of the row that lacks a cell, and the place of the missing row.
     let hollow: Vec<&str> = page
         .lines()
         .filter(|l| l.contains("class=\"hollow "))

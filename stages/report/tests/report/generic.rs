@@ -1,4 +1,4 @@
-//! The template that renders any experiment, and the tables derived from the study.
+//! The template for arbitrary experiments, and the tables derived from the study.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// Returns a text with each run of spaces as one.
+/// Returns a text with each run of spaces collapsed.
 fn squeezed(text: &str) -> String {
     let lines = text.lines().map(|line| {
         line.split(' ')
@@ -115,7 +115,7 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    // A setting is a plan; without a table that names a source nothing is said of it.
+    // A setting is only a plan; without a table that names a source, the report does not mention it.
     for cell in &mut lab.inputs[2].cells {
         cell.parameters = json!({"simulate": {"server": "batching"}});
     }
@@ -139,7 +139,7 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
         from_cells[1].contains("1 of 2 cells come from a declared model"),
         "{from_cells:?}"
     );
-    // What verification counted goes before: it read the same tables, and is one table to read.
+    // The counts of verification take precedence: it read the same tables, and is a single table to read.
     let census = |sources: &str| {
         let columns = vec![
             Column::text("stage", [Some("ladder")]),
@@ -206,7 +206,7 @@ fn a_mistake_in_a_partial_or_a_macro_is_told_with_its_line_and_column() {
     );
 }
 
-/// Returns the default report of a study whose analysis has one more table.
+/// Returns the default report of a study whose analysis has an additional table.
 fn with_table(name: &str, table: &Table) -> String {
     let mut lab = lab();
     let artifact = store_table(&lab.store, table);
@@ -290,12 +290,12 @@ fn the_summary_has_the_comparisons_and_the_results_do_not_repeat_them() {
     assert!(!after.contains("confirmed"), "{text}");
 }
 
-/// The rows of a comparison as the analysis writes them.
+/// The rows of a comparison, in the form of the analysis.
 fn compared(verdict: &str, higher: Option<&str>, reason: Option<&str>) -> Table {
     sides("batched", verdict, higher, reason)
 }
 
-/// The same with another first side.
+/// The same rows with a different first side.
 fn sides(a: &str, verdict: &str, higher: Option<&str>, reason: Option<&str>) -> Table {
     let number = |name: &str, value: f64| Column::float(name, [Some(value)]).unit("ms");
     let text = |name: &str, value: &str| Column::text(name, [Some(value.to_owned())]);
@@ -343,7 +343,7 @@ fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
         ),
         "{text}"
     );
-    // Where no difference was shown, no side is called higher.
+    // If no difference was shown, no side is called higher.
     let text = with_table(
         "comparison",
         &compared(
@@ -399,7 +399,7 @@ fn a_summary_counts_the_verdicts_of_a_long_table_and_says_if_there_is_none() {
         ],
         &[("keys", "side")],
     );
-    // The name of a column is the table's, be there a number in it.
+    // The name of a column belongs to the table, even if it contains a number.
     let text = with_table("price", &nothing.unwrap());
     assert!(text.contains("cost per million tokens (EUR)"), "{text}");
     assert!(
@@ -557,7 +557,7 @@ fn limits_tell_of_a_machine_that_slowed_itself_down_though_no_gate_asked() {
     let limits = |lab: &Lab| {
         let done = lab.render(&json!({}), &shipped());
         let text = markdown(&done.map_err(|f| f.reason).unwrap());
-        // The checks name what a gate found; the limits are a section of their own.
+        // The checks name the findings of a gate; the limits have a separate section.
         let (_, limits) = text.split_once("## Limits").unwrap();
         let line = limits.lines().find(|l| l.starts_with("- *throttling*"));
         line.map(str::to_owned)
@@ -588,7 +588,7 @@ fn limits_tell_of_a_machine_that_slowed_itself_down_though_no_gate_asked() {
     ] {
         assert!(line.contains(part), "no `{part}` in: {line}");
     }
-    // A gate that looked has its own lines.
+    // A gate for it has its own lines.
     let gate = Table::new(vec![
         Column::text("gate", [Some("throttling")]),
         Column::text("cell", [Some("configuration=batched")]),

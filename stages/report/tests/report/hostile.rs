@@ -1,5 +1,5 @@
-//! Labels, titles, questions, reasons, units and texts of servers that would rather be markup, through
-//! the whole report: Markdown, HTML, figures.
+//! Labels, titles, questions, reasons, units and server texts that contain markup, through the whole report: Markdown,
+//! HTML, figures.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use serde_json::json;
 
 use crate::fixture::{Lab, Templates, bytes, markdown, store_json, store_table};
 
-/// What a hostile text is made of.
+/// The parts of a hostile text.
 const PARTS: &str = r#"(<script>alert\(1\)</script>|<img src=x onerror=alert\(1\)>|<!-- |-->|\]\(javascript:x\)|!\[|\[x|`|```|\*\*|__|\||&lt;|&#60;|\\|~~|"|'|\x1b\[31m|\x07|\x{202e}|# |> |- |[a-z ]{1,3}){1,6}"#;
 
-/// Scraps of the template language, and of what is not it.
+/// Fragments of the template language, and of other text.
 const SCRAPS: &str = r#"(\{\{|\}\}|\{%|%\}|\{#|#\}|\{% for a in range\(9999\) %\}|\{% endfor %\}|\{% set x = x ~ 1 %\}|\{\{ value\("a"|\{\{ 1/0 \}\}|\{% include "report.md" %\}|\{% extends "own.md" %\}|"|'|\||[a-z0-9 ]{1,4}|\x{e001}|\x00){0,3}"#;
 
-/// Renders the default report, and a figure, of a study in which somebody else's texts are all this one.
+/// Renders the default report, and a figure, of a study in which this text stands for every external text.
 fn rendered(evil: &str) -> Result<Done, String> {
     let mut lab = Lab::new();
     lab.study.spec["name"] = json!("quickstart");
@@ -71,7 +71,7 @@ fn rendered(evil: &str) -> Result<Done, String> {
     done.map_err(|f| f.reason)
 }
 
-/// Counts what a Markdown text has that is not text: (HTML, links and pictures by address).
+/// Counts the parts of a Markdown text that are not plain text: (HTML, links and pictures by address).
 fn structure(markdown: &str) -> (Vec<String>, Vec<String>) {
     let options = Options::ENABLE_TABLES
         | Options::ENABLE_FOOTNOTES
@@ -94,7 +94,7 @@ fn text(done: &Done, name: &str) -> String {
     String::from_utf8(bytes(done, name)).expect("text")
 }
 
-/// A whole report takes long: an eighth of the usual cases.
+/// A whole report takes long, so only an eighth of the usual number of cases.
 fn few() -> ProptestConfig {
     let usual = ProptestConfig::default();
     ProptestConfig {
@@ -113,7 +113,7 @@ proptest! {
         let plain = rendered("harmless").map_err(TestCaseError::fail)?;
         let done = match rendered(&evil) {
             Ok(done) => done,
-            // A report may be refused, for a unit that is none for instance, but not for nothing.
+            // A report may be refused, for instance for an invalid unit, but not without a reason.
             Err(reason) => { prop_assert!(!reason.is_empty()); return Ok(()); }
         };
         let (html, links) = structure(&markdown(&done));
@@ -160,7 +160,7 @@ proptest! {
         let mut lab = Lab::new();
         lab.study.spec["name"] = json!("quickstart");
         lab.study.spec["stages"] = json!({"ladder": {"kind": "load", "replicate": []}});
-        // What is not refused is a report whose every number is traced.
+        // Every report that is not refused has only traced numbers.
         if let Ok(done) = lab.render(&json!({}), &Templates(texts)) {
             let markdown = markdown(&done);
             prop_assert!(markdown.ends_with('\n'));
@@ -190,7 +190,7 @@ fn numbers_in_a_title_and_a_question_are_traced_to_the_experiment() {
         sources,
         [json!(["spec", "title"]), json!(["spec", "question"])]
     );
-    // The title of the report itself is text of a template: a number in it is refused.
+    // The title of the report is template text, so a number in it is refused.
     let settings = json!({"template": "t.md", "title": "It is 1.8 times faster"});
     let refused = lab.render(&settings, &template).err().expect("refused");
     assert!(refused.reason.contains("1.8"), "{}", refused.reason);

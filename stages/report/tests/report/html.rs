@@ -1,4 +1,4 @@
-//! The HTML: one page on its own, every number with its trail.
+//! The HTML: one self-contained page, every number with its trail.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ fn unescape(text: &str) -> String {
         .replace("&amp;", "&")
 }
 
-/// Reads a page into its tags; fails on what is not well formed.
+/// Parses a page into its tags; fails if it is not well formed.
 fn pieces(html: &str) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut open: Vec<String> = Vec::new();
@@ -72,7 +72,7 @@ fn pieces(html: &str) -> Vec<Piece> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks to see the pages"
+    reason = "a developer sets it to look at the pages"
 )]
 fn lab_page(template: &str) -> (String, Vec<Piece>, artifacts::Table) {
     let settings = json!({
@@ -274,7 +274,7 @@ fn the_picture_that_follows_the_answers_stands_beside_them_and_no_other_does() {
     );
     assert!(pair.contains("plums") && pair.contains("figure-curve"));
     assert!(rest.contains("pears") && rest.contains("figure-map"));
-    // Answers may be several lists and sentences, and come after the question.
+    // The answers may be several lists and sentences, and may follow the question.
     let several = template
         .replace("- apples", "Fruit:\n\n- figs\n\nAnd more:\n\n- apples")
         .replace("## Summary", "## Question\n\nWhich?\n\n## Summary");
@@ -286,8 +286,8 @@ fn the_picture_that_follows_the_answers_stands_beside_them_and_no_other_does() {
     assert!(pair.starts_with("<p>Fruit:</p>"), "{pair}");
     let (answers, _) = pair.split_once("</div>\n<figure").expect("the picture");
     assert!(answers.contains("figs") && answers.contains("apples"));
-    // A part of its own, a table, or nothing at all between heading and picture leaves all where it is; and so does
-    // a picture that comes late.
+    // A subsection, a table, or nothing at all between heading and picture prevents the pairing, and so does a late
+    // picture.
     for other in [
         template.replace("plums\n\n", "plums\n\n### More\n\n"),
         template.replace("plums\n\n", "plums\n\n| a |\n|---|\n| b |\n\n"),

@@ -1,4 +1,4 @@
-//! The report stage from outside: synthetic tables in a store, templates in a library.
+//! The report stage tested from outside: synthetic tables in a store, templates in a library.
 
 mod claims;
 mod environment;

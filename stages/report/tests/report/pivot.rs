@@ -1,4 +1,4 @@
-//! Tables in which the values of one column stand side by side.
+//! Tables with the values of one column side by side.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ fn values_of_a_column_become_columns_and_stay_traced() {
     );
     assert_eq!(cells(lines[2]).len(), head.len(), "{text}");
     assert_eq!(cells(lines[2])[0], "batched");
-    // Each value, and each number of a heading, leads to its row.
+    // Each value, and each number in a heading, leads to its row.
     let traced = trace(&done);
     let columns = traced.text("column").unwrap();
     let of = |name: &str| columns.iter().filter(|c| **c == Some(name)).count();
@@ -76,7 +76,7 @@ fn a_single_value_side_by_side_says_its_unit() {
     };
     let text = side(json!({"column": "e2e_p95", "format": "0.0"}));
     assert!(text.contains("batched (ms)"), "{text}");
-    // A ratio has none, and a heading says what its writer wants.
+    // A ratio has no unit, and a declared heading is used as it is.
     let text = side(json!({"column": "efficiency", "format": "0.0%"}));
     assert!(!text.contains("batched ("), "{text}");
     let text = side(json!({"column": "e2e_p95", "heading": "tail", "format": "0.0"}));

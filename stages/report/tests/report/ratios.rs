@@ -1,4 +1,4 @@
-//! A ratio names what is over what.
+//! Ratios name both of their sides.
 
 use artifacts::{Column, Table};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Checked statements: each word true, false, with an alternative, over nothing, over nulls.
+//! Checked statements for each word: true, false, with an alternative, over no rows, over nulls.
 
 use serde_json::json;
 
@@ -271,7 +271,7 @@ fn a_null_never_passes_in_silence() {
         assert!(error.contains("cannot be known to hold"), "{call}: {error}");
         assert!(error.contains("null"), "{call}: {error}");
     }
-    // Told explicitly, a null is a value like others.
+    // An explicit condition can treat null like any other value.
     let call = r#"every("results.efficiency", none, "low is null or low > 0")"#;
     assert!(lab.render_text(&text(call, "Every cell")).is_ok());
 }

@@ -1,5 +1,5 @@
-//! Templates that would take all memory, all time or the whole stack: each ends with a reason, within a limit of
-//! the address space of this process.
+//! Templates that would exhaust memory, time or the stack. Each is refused with a reason, within a limit on the address
+//! space of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::fixture::{Lab, Templates};
 
-/// Bounds the address space: whoever asks for more gets no memory, and this process ends.
+/// Limits the address space: a larger allocation fails and ends this process.
 fn bounded() {
     let limit = Rlimit {
         current: Some(6 << 30),
@@ -20,7 +20,7 @@ fn bounded() {
     setrlimit(Resource::As, limit).expect("a lower limit can always be set");
 }
 
-/// Each template must be refused for a reason that has the words.
+/// Each template must be refused for a reason that contains the given words.
 fn refused(cases: &[(&str, String)]) {
     bounded();
     for (words, template) in cases {

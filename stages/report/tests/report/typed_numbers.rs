@@ -1,10 +1,10 @@
-//! Numbers typed by hand into a clean report: none gets through, and the clean report does.
+//! Numbers typed by hand into a clean report: the check catches all of them, and accepts the clean report.
 
 use serde_json::{Value, json};
 
 use crate::fixture::{Lab, Templates, coordinates};
 
-/// Where a writer can put text; `@` is the place.
+/// The places where an author can put text; `@` marks the spot.
 const PLACES: &[(&str, &str)] = &[
     ("prose", "The server was quick @ that day.\n"),
     ("start of a line", "\n@ is what we saw.\n"),
@@ -31,7 +31,7 @@ const PLACES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Digits in every dress; `#` is replaced by a random digit from 2 to 9.
+/// Digits in every form; `#` is replaced by a random digit from 2 to 9.
 const DIGITS: &[&str] = &[
     "#",
     "##",
@@ -70,7 +70,7 @@ const DIGITS: &[&str] = &[
     "#\u{202f}###",
 ];
 
-/// Number words; never in inline code, where they are words of a program.
+/// Number words; never in inline code, where they are identifiers.
 const WORDS: &[&str] = &[
     "two",
     "three",
@@ -101,7 +101,7 @@ const WORDS: &[&str] = &[
     "two-thirds",
 ];
 
-/// What is typed around a traced number, which is `{}`.
+/// Text typed around a traced number, which is `{}`.
 const ALTERATIONS: &[&str] = &[
     "#{}",
     "{}#",
@@ -143,7 +143,7 @@ impl Random {
 
     fn fill(&mut self, pattern: &str) -> String {
         let digit = |r: &mut Self| char::from(b'2' + u8::try_from(r.next(8)).unwrap());
-        // The `#` of a character reference is its own.
+        // The `#` of a character reference belongs to the reference.
         let pattern = pattern.replace("&#", "&\u{1}");
         let filled: String = pattern
             .chars()
@@ -177,7 +177,7 @@ fn no_number_typed_by_hand_gets_through() {
     let mut random = Random(164);
     let (mut tried, mut missed) = (0, Vec::new());
     for (name, place) in PLACES {
-        // The place itself is clean, so that what is refused below is what is typed.
+        // The place itself is clean, so the refusals below are for the typed text.
         let clean = lab.render_text(&place.replace('@', "something"));
         assert!(clean.is_ok(), "{name}: {clean:?}");
         let words = if *name == "inline code" {
@@ -187,7 +187,7 @@ fn no_number_typed_by_hand_gets_through() {
         };
         for pattern in DIGITS.iter().chain(words) {
             let typed = random.fill(pattern);
-            // A program may name a variable `x²` or `N` in inline code; a bare number may not be there.
+            // Inline code may name a variable `x²` or `N`, but must not contain a bare number.
             if *name == "inline code"
                 && typed.starts_with(char::is_alphabetic)
                 && !typed.contains('=')
@@ -264,7 +264,7 @@ fn a_caption_written_by_hand_is_checked_too() {
 #[test]
 fn a_clean_report_is_not_flagged() {
     let lab = Lab::new();
-    // Words that need a licence are none of this check's business.
+    // This check ignores words that need a licence.
     let words =
         json!([{"text": "none", "reason": "a word"}, {"text": "every", "reason": "a word"}]);
     let settings = json!({"template": "t.md", "literals": words});

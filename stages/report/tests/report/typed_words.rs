@@ -1,11 +1,11 @@
-//! Words that are true or false of the rows, typed by hand into a clean report or put in the place
-//! of a word that a statement licenses: none gets through.
+//! Words that are true or false of the rows, typed by hand into a clean report or substituted for a licensed word: the
+//! check catches all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fixture::Lab;
 
-/// Where a writer can put text; `@` is the place.
+/// The places where an author can put text; `@` marks the spot.
 const PLACES: &[&str] = &[
     "The server was @ quick that day.\n",
     "\n@ is what we saw.\n",
@@ -26,7 +26,7 @@ const PLACES: &[&str] = &[
     "{% call every(\"results.efficiency\", none, \"efficiency <= 1\") %}All of them{% endcall %} and @ so.\n",
 ];
 
-/// A statement that holds for each rule.
+/// For each rule, a statement that holds.
 const STATEMENTS: &[(&str, &str)] = &[
     (
         "every",
@@ -94,8 +94,8 @@ const STATEMENTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The words of the documented table with the functions that license each, and whether they are
-/// checked only before a traced number. Another test compares the table with the code.
+/// The words of the documented table, with the functions that license each, and whether they are checked only before a
+/// traced number. Another test compares the table with the code.
 fn documented() -> BTreeMap<String, (BTreeSet<String>, bool)> {
     let page = include_str!("../../../../docs/number-check.md");
     let rows = page
