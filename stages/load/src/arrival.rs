@@ -1,8 +1,8 @@
-//! When requests arrive: a pure schedule, drawn beforehand.
+//! When requests arrive: a pure schedule, drawn in advance.
 //!
-//! Open-loop arrivals are absolute offsets from the start of the measured phase. They are never
-//! rescaled to hit a total (vLLM's `bench serve` does that, after which a Poisson draw is none)
-//! and never relative to the previous send (SGLang's client does that, and drifts).
+//! Open-loop arrivals are absolute offsets from the start of the measured phase. They are never rescaled to hit a
+//! total: vLLM's `bench serve` does that, and a Poisson draw is then no longer one. They are never relative to the
+//! previous send: SGLang's client does that, and drifts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -157,7 +157,7 @@ pub enum Process {
     Constant,
 }
 
-/// A stretch of time over which the rate changes evenly, or not at all.
+/// A period in which the rate changes evenly, or stays constant.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from: f64,
@@ -166,19 +166,19 @@ struct Stretch {
 }
 
 impl Stretch {
-    /// Returns how many arrivals are expected within it.
+    /// Returns the expected number of arrivals in it.
     fn arrivals(self) -> f64 {
         (self.from + self.to) / 2.0 * self.seconds
     }
 
-    /// Returns when, seconds from its beginning, `count` arrivals are expected to have come:
-    /// the root of `from · t + (to − from) / (2 · seconds) · t² = count`.
+    /// Returns when `count` arrivals are expected, in seconds from its start: the root of `from · t + (to − from) / (2
+    /// · seconds) · t² = count`.
     fn when(self, count: f64) -> f64 {
         if count <= 0.0 {
             return 0.0;
         }
         let slope = (self.to - self.from) / self.seconds;
-        // This form of the root loses no digits, and holds for a slope of 0 as well.
+        // This form of the root loses no digits, and also holds for a slope of 0.
         2.0 * count
             / (self.from
                 + (self.from * self.from + 2.0 * slope * count)
@@ -187,8 +187,8 @@ impl Stretch {
     }
 }
 
-/// Returns when `count` arrivals are expected to have come, seconds from the first stretch's
-/// beginning; the last rate goes on for ever.
+/// Returns when `count` arrivals are expected, in seconds from the start of the first stretch. The last rate continues
+/// forever.
 fn when(stretches: &[Stretch], mut count: f64) -> f64 {
     let mut begin = 0.0;
     for stretch in stretches {
@@ -200,7 +200,7 @@ fn when(stretches: &[Stretch], mut count: f64) -> f64 {
         begin += stretch.seconds;
     }
     match stretches.last().map_or(1.0, |s| s.to) {
-        // Nobody comes any more.
+        // No more arrivals.
         0.0 => f64::INFINITY,
         last => begin + count / last,
     }
@@ -222,7 +222,7 @@ impl Arrival {
         }
     }
 
-    /// Returns how many clients a closed loop has (sequential has one); `None` for open arrivals.
+    /// Returns the number of clients of a closed loop (sequential has one); `None` for open arrivals.
     pub fn clients(&self) -> Option<u32> {
         match self {
             Self::Sequential => Some(1),
@@ -264,10 +264,10 @@ impl Arrival {
         }
     }
 
-    /// Returns how many open arrivals are expected within so many seconds, and the standard deviation
-    /// of their number; `None` for closed loops, bursts and traces.
+    /// Returns the expected number of open arrivals within this many seconds, and its standard deviation; `None` for
+    /// closed loops, bursts and traces.
     ///
-    /// The count of a renewal process has the variance mean / shape for gamma gaps of that shape.
+    /// The count of a renewal process with gamma gaps has the variance mean / shape.
     pub(crate) fn expected_within(&self, seconds: f64) -> Option<(f64, f64)> {
         if let Some((stretches, process)) = self.stretches() {
             let (mut left, mut mean) = (seconds, 0.0);
@@ -295,15 +295,15 @@ impl Arrival {
         })
     }
 
-    /// Returns how many requests fit: for ladders and ramps, those expected until their end.
+    /// Returns the number of requests that fit. For ladders and ramps, these are the arrivals expected until their end.
     pub(crate) fn room(&self) -> Option<u64> {
         let (stretches, _) = self.stretches()?;
         let arrivals: f64 = stretches.iter().map(|s| s.arrivals()).sum();
-        // A whole number that sums of fractions miss by a hair stays that number.
+        // If a sum of fractions misses a whole number by a tiny amount, the whole number counts.
         Some((arrivals - 1e-9 * arrivals).ceil().max(1.0) as u64)
     }
 
-    /// Returns how long arrivals last whose rate falls to 0 at its end; `None` for all others.
+    /// Returns the duration of arrivals whose rate falls to 0 at their end; `None` for all others.
     pub(crate) fn fades_out(&self) -> Option<TimeSpan> {
         let (stretches, _) = self.stretches()?;
         stretches.last().filter(|last| last.to == 0.0)?;
@@ -334,7 +334,7 @@ impl Arrival {
         }
     }
 
-    /// Returns what is wrong with the numbers, if anything, with the keys that lead there.
+    /// Returns the problem with the numbers, if any, and the keys that lead to them.
     pub(crate) fn problem(&self) -> Option<(Vec<&'static str>, String)> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if let Some((stretches, _)) = self.stretches() {
@@ -365,13 +365,13 @@ impl Arrival {
         }
     }
 
-    /// Returns the arrival offsets of `count` requests, ns from the start of the measured phase,
-    /// never decreasing; `None` for closed loops, whose arrivals depend on the server.
+    /// Returns the arrival offsets of `count` requests, ns from the start of the measured phase, never decreasing;
+    /// `None` for closed loops, whose arrivals depend on the server.
     ///
-    /// `constant` arrives at `i / rate`; `poisson` and `gamma` at the sum of `i + 1` gaps. Where
-    /// the rate changes, `x` arrivals are expected by the time `t(x)`: evenly, request `i` arrives
-    /// at `t(i)`; as a Poisson process at `t` of the sum of `i + 1` exponential draws of mean 1,
-    /// which is the exact law (time change), not an approximation by short stretches.
+    /// In `constant`, request `i` arrives at `i / rate`; in `poisson` and `gamma`, at the sum of `i + 1` gaps. If the
+    /// rate changes, let `t(x)` be the time by which `x` arrivals are expected. With even arrivals, request `i` arrives
+    /// at `t(i)`. With a Poisson process, it arrives at `t` of the sum of `i + 1` exponential draws of mean 1. That is
+    /// the exact law (time change), not an approximation by short stretches.
     ///
     /// # Errors
     /// If a trace cannot be read, has changed, or is too short.

@@ -1,13 +1,13 @@
-//! What a server can claim to have counted. A count that cannot be must not enter a sum.
+//! Checks the counts that a server claims. An impossible count must not enter a sum.
 
 use apis::Reading;
 
-/// The most tokens of one request that are believed: far beyond any context window, and small
-/// enough that 2³¹ of them add up in an `i64`.
+/// The most tokens of one request that are believed. This is far beyond any context window, and small enough that 2³¹
+/// of them add up in an `i64`.
 const MOST_TOKENS: i64 = u32::MAX as i64;
 
-/// Returns what is wrong with the counts of one event, whatever was asked for, and removes
-/// them: no arithmetic on them is safe.
+/// Returns the problem with the counts of one event, whatever was requested, and removes them, because no arithmetic on
+/// them is safe.
 pub(crate) fn refuse_unthinkable(told: &mut Reading) -> Option<String> {
     let counts = [
         ("output", &mut told.output_tokens),
@@ -29,8 +29,8 @@ pub(crate) fn refuse_unthinkable(told: &mut Reading) -> Option<String> {
     wrong
 }
 
-/// Returns what is wrong with claims of output: more than was asked for and came together. A
-/// token has at least one byte of text, or it was hidden and then asked for.
+/// Returns the problem with claims of output: more than was requested and received together. A token has at least one
+/// byte of text, or it is hidden and was requested.
 pub(crate) fn impossible_output(
     claims: impl IntoIterator<Item = Option<i64>>,
     asked: u32,
@@ -47,8 +47,8 @@ pub(crate) fn impossible_output(
     ))
 }
 
-/// Returns what is wrong with claims of cached tokens, each with that of its prompt: a part
-/// larger than the whole.
+/// Returns the problem with claims of cached tokens, each paired with the claim of its prompt: a part larger than the
+/// whole.
 pub(crate) fn impossible_cache(
     claims: impl IntoIterator<Item = (Option<i64>, Option<i64>)>,
 ) -> Option<String> {

@@ -1,4 +1,4 @@
-//! `load --dataset FILE`: which kind of prompts a file of another tool holds.
+//! `load --dataset FILE`: recognizes the kind of prompts in another tool's file.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde_json::{Deserializer, Value, json};
 
-/// How much of a file is looked at to tell what it holds, in bytes: its first entry may be a long conversation.
+/// How much of a file is examined to recognize its format, in bytes. The first entry may be a long conversation.
 const LOOK: u64 = 4 << 20;
 
-/// Why a file gives no prompts, and what to do.
+/// Why a file contains no prompts, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoPrompts {
     /// One sentence that names the file.
@@ -18,10 +18,10 @@ pub struct NoPrompts {
     pub hint: String,
 }
 
-/// Returns the `prompts:` that a file stands for: conversations as ShareGPT's or `messages`, in JSON or JSON
-/// Lines; prompts (`prompt`, and `output_tokens` where it is there, or a text each); lengths of a recorded trace
-/// such as Mooncake's (`input_length`); or a CSV file with a column `prompt` or with lengths. Prompts are used
-/// again where there are fewer than requests.
+/// Returns the `prompts:` that a file stands for. It may contain conversations as in ShareGPT or as `messages`, in JSON
+/// or JSON Lines; prompts (`prompt` with an optional `output_tokens`, or only texts); or lengths of a recorded trace
+/// such as Mooncake's (`input_length`). It may also be a CSV file with a column `prompt` or with lengths. If there are
+/// fewer prompts than requests, prompts are used again.
 ///
 /// # Errors
 /// If the file cannot be read or is none of these.
@@ -32,7 +32,7 @@ pub fn dataset_prompts(file: &str) -> Result<Value, NoPrompts> {
     })
 }
 
-/// The same; what is wrong, and the remedy, in which `FILE` is the file.
+/// Like `dataset_prompts`. Errors are the problem and the remedy, in which `FILE` is the file.
 fn prompts_of(file: &str) -> Result<Value, (String, String)> {
     let kinds = || "name a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace".to_owned();
     let path = Path::new(file);
@@ -48,7 +48,7 @@ fn prompts_of(file: &str) -> Result<Value, (String, String)> {
     }
     let text = match std::str::from_utf8(&bytes) {
         Ok(text) => text,
-        // A character may lie across the end of what was read.
+        // The end of the part that was read may have cut a character.
         Err(e) if e.error_len().is_none() => {
             std::str::from_utf8(&bytes[..e.valid_up_to()]).unwrap_or_default()
         }
@@ -97,7 +97,7 @@ fn prompts_of(file: &str) -> Result<Value, (String, String)> {
                     }
                 }
             }
-            // What reads the whole of it says where it is wrong.
+            // The code that reads the complete file reports where it is wrong.
             _ if first.starts_with('"') => csv(first).map(|has| if has { pack() } else { trace() }),
             _ => Ok(if listed.is_some() { dataset() } else { pack() }),
         };
@@ -105,7 +105,7 @@ fn prompts_of(file: &str) -> Result<Value, (String, String)> {
     csv(text).map(|has| if has { pack() } else { trace() })
 }
 
-/// Whether the heading of a CSV file has prompts, rather than lengths.
+/// Returns whether the heading of a CSV file has prompts, not lengths.
 fn csv(text: &str) -> Result<bool, (String, String)> {
     let first = text.lines().next().unwrap_or_default();
     let names = |separator: char| -> Vec<String> {
@@ -142,7 +142,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Says that a file has other names than those that are known.
+/// Describes a file without any of the known names.
 fn lacks(what: &str, names: &[String]) -> (String, String) {
     (
         format!(
@@ -154,7 +154,7 @@ fn lacks(what: &str, names: &[String]) -> (String, String) {
     )
 }
 
-/// Says why a file cannot be opened; what other tools take in its place is answered.
+/// Describes why a file cannot be opened, with advice for what other tools accept instead of a file.
 fn not_there(file: &str, error: &io::Error) -> (String, String) {
     let hint = match file {
         _ if error.kind() != io::ErrorKind::NotFound => "make it readable",
@@ -175,7 +175,7 @@ fn not_there(file: &str, error: &io::Error) -> (String, String) {
     (what, hint.to_owned())
 }
 
-/// How other files begin, what they are, and what makes one of them a file that can be read.
+/// How other kinds of files begin, what they are, and how to make them readable.
 const OTHERS: [(&[u8], &str, &str); 8] = [
     (
         b"\x1f\x8b",
@@ -219,10 +219,10 @@ const OTHERS: [(&[u8], &str, &str); 8] = [
     ),
 ];
 
-/// Names of conversations.
+/// Names for conversations.
 pub(crate) const TALKS: [&str; 3] = ["conversations", "conversation", "messages"];
 
-/// Names of the lengths of prompts in traces.
+/// Names for the lengths of prompts in traces.
 const LENGTHS: [&str; 3] = ["input_length", "input_tokens", "input_words"];
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! A run that a command line asks for, without an experiment: its settings in the words of an experiment, and the
-//! server at a URL.
+//! A run from a command line, without an experiment: its settings in the words of an experiment, and the server at a
+//! URL.
 
 use std::path::{Path, PathBuf};
 
@@ -13,16 +13,16 @@ use crate::wire::Address;
 use crate::workload::{Count, OutputMode, Range};
 use contract::Api;
 
-/// Requests of a run that says nothing about their number, unless it has more clients.
+/// The default number of requests, unless there are more clients.
 const REQUESTS: u64 = 64;
 
-/// Requests of each probe of a search that says nothing about their number.
+/// The default number of requests of each probe of a search.
 const REQUESTS_OF_A_PROBE: u64 = 400;
 
 /// When requests arrive.
 #[derive(Clone, Debug)]
 pub enum DirectArrival {
-    /// When a client is free.
+    /// When a client becomes free.
     ClosedLoop {
         /// Clients, each with one request at a time.
         clients: u32,
@@ -44,58 +44,58 @@ pub enum DirectArrival {
         /// Requests per second.
         rate: f64,
     },
-    /// At one rate after the other: requests per second, seconds.
+    /// At one rate after another: requests per second, seconds.
     Steps(Vec<(f64, f64)>),
     /// At a rate that changes evenly.
     Ramp {
-        /// Requests per second at first.
+        /// Requests per second at the start.
         from: f64,
-        /// Requests per second at last.
+        /// Requests per second at the end.
         to: f64,
         /// How long the change takes.
         seconds: f64,
     },
-    /// As recorded.
+    /// As in a recording.
     Trace {
         /// The file.
         file: String,
-        /// How many times faster.
+        /// How many times faster than recorded.
         speed: f64,
     },
     /// All at once.
     Burst,
 }
 
-/// What prompts are made of.
+/// The source of the prompts.
 #[derive(Clone, Debug)]
 pub enum DirectPrompts {
     /// Random words, this many.
     Words(u32, u32),
-    /// Random words that come to this many tokens.
+    /// Random words of this many tokens.
     Tokens {
         /// The fewest.
         from: u32,
         /// The most.
         to: u32,
-        /// A `tokenizer.json`; without it the server counts.
+        /// A `tokenizer.json`. Without it, the server counts.
         tokenizer: Option<String>,
     },
     /// A workload by name.
     Named(String),
     /// The prompts of a file, as [`dataset_prompts`](crate::dataset_prompts) finds them.
     Dataset(Value),
-    /// As long as the trace of the arrivals says, or the shipped workload `short-decode`.
+    /// Prompts with the lengths of the arrivals' trace, or the shipped workload `short-decode`.
     Default,
 }
 
-/// The search for the highest level that keeps the bounds.
+/// The search for the highest level that meets the bounds.
 #[derive(Clone, Debug)]
 pub struct DirectSearch {
-    /// The highest level tried.
+    /// The highest level to try.
     pub up_to: f64,
-    /// The share of requests that must be in bounds.
+    /// The share of requests that must meet the bounds.
     pub attainment: f64,
-    /// How close kept and missed levels must come.
+    /// How close the levels that meet and miss the bounds must come.
     pub resolution: f64,
     /// The longest probe.
     pub longest: String,
@@ -103,20 +103,20 @@ pub struct DirectSearch {
     pub bounds: Vec<(String, f64)>,
 }
 
-/// A run as a command line asks for it. Spans are texts such as `10 s`.
+/// A run as the command line requests it. Time spans are texts such as `10 s`.
 #[derive(Clone, Debug)]
 pub struct DirectLoad {
     /// When requests arrive.
     pub arrival: DirectArrival,
-    /// What prompts are made of.
+    /// The source of the prompts.
     pub prompts: DirectPrompts,
-    /// Tokens asked for; else what the workload says.
+    /// The number of output tokens to request; by default the workload's.
     pub output_tokens: Option<(u32, u32)>,
-    /// Measured requests; else a default, or as many as the arrivals say.
+    /// Measured requests; by default a fixed number, or the number that the arrivals determine.
     pub requests: Option<u64>,
-    /// For how long requests are begun, such as `30 s`.
+    /// How long new requests are begun, such as `30 s`.
     pub duration: Option<String>,
-    /// The most in flight of open arrivals.
+    /// The most requests in flight for open arrivals.
     pub max_in_flight: Option<u32>,
     /// Requests before the measured ones.
     pub warmup: u64,
@@ -130,15 +130,15 @@ pub struct DirectLoad {
     pub inter_token_timeout: String,
     /// The limit for a whole request.
     pub total_timeout: String,
-    /// How long no stream may carry a byte.
+    /// How long all streams may be silent.
     pub heartbeat: String,
     /// The sampling interval.
     pub telemetry_interval: String,
-    /// Where GPU samples come from.
+    /// The source of GPU samples.
     pub gpu: String,
     /// The power below which a silent server counts as hung.
     pub hung_below_w: Option<f64>,
-    /// The search, if one is asked for.
+    /// The search, if requested.
     pub search: Option<DirectSearch>,
 }
 
@@ -187,7 +187,7 @@ impl DirectLoad {
         stage
     }
 
-    /// Puts the tokens asked for into checked settings, whose workload is in place by now.
+    /// Sets the number of output tokens in checked settings, which already contain the workload.
     pub fn apply_output(&self, settings: &mut Settings) {
         if let (Some((from, to)), Some(WorkloadChoice::Inline(workload))) =
             (self.output_tokens, &mut settings.workload)
@@ -201,7 +201,7 @@ impl DirectLoad {
         }
     }
 
-    /// Steps, ramps and traces say themselves how many requests there are, and so does a duration.
+    /// Steps, ramps, traces and durations determine the number of requests themselves.
     fn default_requests(&self) -> Option<u64> {
         match (&self.arrival, &self.search) {
             (_, None) if self.duration.is_some() => None,
@@ -210,7 +210,7 @@ impl DirectLoad {
                 _,
             ) => None,
             (_, Some(_)) => Some(REQUESTS_OF_A_PROBE),
-            // Each client has one to send.
+            // Each client needs a request to send.
             (DirectArrival::ClosedLoop { clients }, None) => {
                 Some(REQUESTS.max(u64::from(*clients)))
             }
@@ -282,26 +282,26 @@ impl DirectLoad {
     }
 }
 
-/// A server as a command line names it.
+/// A server as the command line names it.
 #[derive(Clone, Debug)]
 pub struct DirectServer<'a> {
-    /// Its base URL; users of other tools end it with `/v1`.
+    /// Its base URL. Users of other tools end it with `/v1`.
     pub url: &'a str,
-    /// Only its certificates are trusted.
+    /// A file with the only trusted certificates.
     pub ca_file: Option<&'a Path>,
-    /// The model; else the first that the server lists.
+    /// The model; by default the first that the server lists.
     pub model: Option<&'a str>,
-    /// How it is asked.
+    /// The API of the requests.
     pub api: Api,
-    /// The key it asks for.
+    /// The key that it requires.
     pub api_key: Option<ApiKey>,
     /// The path of its Prometheus metrics, if they are sampled.
     pub metrics: Option<&'a str>,
-    /// Headers that every request carries beside its own.
+    /// Additional headers of every request.
     pub headers: &'a [(String, String)],
 }
 
-/// Why a server at a URL is not one to load.
+/// Why the server at a URL cannot be loaded.
 #[derive(Debug)]
 pub enum TargetError {
     /// The URL is not a base URL: the user's mistake.
@@ -310,14 +310,14 @@ pub enum TargetError {
     Endpoint {
         /// As given.
         url: String,
-        /// What to give.
+        /// The right base URL.
         base: String,
     },
     /// The URL's host has no address.
     Host(String),
-    /// The server is not to be trusted, or does not speak TLS.
+    /// The server cannot be trusted, or does not speak TLS.
     Tls(String, TlsError),
-    /// Nothing takes connections there.
+    /// No server takes connections there.
     Unreachable(String, String),
     /// The server does not name a model, and neither does the user.
     NoModel(String, ModelsError),
@@ -327,7 +327,7 @@ pub enum TargetError {
         url: String,
         /// The model of the first.
         model: String,
-        /// What it lists.
+        /// The models that it lists.
         listed: Vec<String>,
     },
     /// Two of several servers are the same: the user's mistake.
@@ -365,10 +365,10 @@ impl std::fmt::Display for TargetError {
 impl std::error::Error for TargetError {}
 
 impl DirectServer<'_> {
-    /// Returns where requests go, and makes sure that something is there.
+    /// Returns the target of the requests, after checking that a server exists there.
     ///
     /// # Errors
-    /// If nothing is there, or it is not a server to load.
+    /// If no server exists there, or it cannot be loaded.
     pub fn target(self) -> Result<Target, TargetError> {
         let base_url = base_of(self.url)?;
         let models = list_models(&base_url, self.ca_file, self.api_key.as_ref());
@@ -394,11 +394,11 @@ impl DirectServer<'_> {
     }
 }
 
-/// Returns where requests go that are sent to several servers in turn, and makes sure that all of them are
-/// there and serve the same model. The first stands for all where one answer is enough.
+/// Returns the target of requests that go to several servers in turn, after checking that all of them exist and serve
+/// the same model. If one answer is enough, the first server gives it.
 ///
 /// # Errors
-/// If one is not a server to load, or they are not alike; with the URL that is wrong.
+/// If a server cannot be loaded, or the servers differ; with the URL concerned.
 pub fn target_in_turn(
     first: &DirectServer<'_>,
     further: &[&str],
@@ -440,7 +440,7 @@ pub fn target_in_turn(
             ..first.clone()
         };
         one.target().map_err(at(url))?;
-        // A name of your own may be one that no server lists, as an adapter of LoRA is.
+        // A model that the user names need not be listed, for instance a LoRA adapter.
         let binding = given.is_none() || lists(&base).is_ok_and(|all| all.contains(&target.model));
         if let Ok(listed) = lists(&server.base_url)
             && binding
@@ -461,7 +461,7 @@ pub fn is_address(url: &str) -> bool {
     Address::parse(url).is_ok()
 }
 
-/// Users of other tools give the base of the OpenAI API; our paths begin with `/v1` themselves.
+/// Users of other tools give the base of the OpenAI API, but our paths already begin with `/v1`.
 fn base_of(url: &str) -> Result<String, TargetError> {
     let url = url.trim_end_matches('/');
     match url.split_once("/v1/") {

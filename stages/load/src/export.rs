@@ -1,8 +1,7 @@
-//! `load --save-result`: a run as the result file of another tool, for whatever reads such files.
+//! `load --save-result`: writes a run as another tool's result file, for programs that read such files.
 //!
-//! Times, counts and figures are those of the rows, figures by the tool's own formulas
-//! ([`contract::compat`]). Generated texts are in no file, since rows hold only their digests. What
-//! this writes, `import:` reads again.
+//! Times and counts are those of the rows; figures follow the tool's own formulas ([`contract::compat`]). No file
+//! contains generated texts, because rows hold only their digests. `import:` can read these files.
 
 use contract::compat::{Bounds, Tool, figures};
 use contract::{Phase, RequestStatus, Timing, TokenSource};
@@ -11,7 +10,7 @@ use serde_json::{Map, Value, json};
 /// The tools whose layouts are written.
 pub const LAYOUTS: [Tool; 3] = [Tool::Vllm, Tool::Sglang, Tool::Aiperf];
 
-/// What a result file says of the run beside its requests.
+/// The facts about the run in a result file, beside its requests.
 #[derive(Clone, Debug)]
 pub struct ResultFacts {
     /// The API's word, such as `openai-chat`.
@@ -20,7 +19,7 @@ pub struct ResultFacts {
     pub model: String,
     /// The clients of a closed loop.
     pub clients: Option<u32>,
-    /// Requests per second of an open loop; `None` where all were sent at once.
+    /// Requests per second of an open loop; `None` if all were sent at once.
     pub rate: Option<f64>,
     /// The shape of gamma arrivals; 1 is Poisson.
     pub burstiness: f64,
@@ -30,8 +29,8 @@ pub struct ResultFacts {
     pub started_unix_ns: i64,
 }
 
-/// Returns the text of a result file in a tool's layout: one JSON document of vLLM, one line of
-/// SGLang, a line for each request of AIPerf.
+/// Returns the text of a result file in a tool's layout: a JSON document for vLLM, a line for SGLang, a line per
+/// request for AIPerf.
 ///
 /// `timings` are the measured requests in the order of the rows.
 pub fn result_file(
@@ -44,7 +43,7 @@ pub fn result_file(
         Tool::Vllm => format!("{:#}\n", Value::Object(vllm(facts, timings, bounds))),
         Tool::Sglang => {
             let line = Value::Object(sglang(facts, timings, bounds)).to_string();
-            // Python's writer has a word for it that JSON lacks, and SGLang's readers expect it.
+            // JSON has no infinity, but Python's writer does, and SGLang's readers expect it.
             let line = line.replacen("\"request_rate\":\"inf\"", "\"request_rate\":Infinity", 1);
             format!("{line}\n")
         }
@@ -55,12 +54,12 @@ pub fn result_file(
             });
             lines.collect()
         }
-        // Its report nests settings of the tool itself, which a run of ours does not have.
+        // Its report contains settings of the tool that our runs do not have.
         Tool::Guidellm => unreachable!("not one of LAYOUTS"),
     }
 }
 
-/// Whether the tools count a request as completed: a stream without any text is a failure there.
+/// Returns whether the tools count a request as completed. They count a stream without any text as a failure.
 fn completed(timing: &Timing<'_>) -> bool {
     let row = timing.request;
     row.is_ok() && (row.first_token_ns.is_some() || row.chunks.is_none())
@@ -70,7 +69,7 @@ fn seconds(from: Option<i64>, to: Option<i64>) -> Option<f64> {
     Some((to? - from?) as f64 / 1e9)
 }
 
-/// The lists that vLLM and SGLang have in common, a request a place.
+/// Returns the lists that vLLM and SGLang have in common, with one entry per request.
 fn lists(timings: &[Timing<'_>]) -> Map<String, Value> {
     let list = |f: &dyn Fn(&Timing<'_>) -> Value| Value::Array(timings.iter().map(f).collect());
     let mut all = Map::new();
@@ -88,7 +87,7 @@ fn lists(timings: &[Timing<'_>]) -> Map<String, Value> {
             false => json!(0),
         }),
     );
-    // Both write the whole latency where an answer was not streamed, and 0 for a failure.
+    // For an answer that was not streamed, both write the complete latency; for a failure, 0.
     put(
         "ttfts",
         list(&|t| {
@@ -131,7 +130,7 @@ fn lists(timings: &[Timing<'_>]) -> Map<String, Value> {
     all
 }
 
-/// Puts the tool's figures under the tool's names; counts are whole numbers there.
+/// Writes the tool's figures under its names. Counts are whole numbers there.
 fn put_figures(all: &mut Map<String, Value>, tool: Tool, timings: &[Timing<'_>], bounds: &Bounds) {
     for figure in figures(tool, timings, bounds) {
         let value = match figure.value {
@@ -291,7 +290,7 @@ fn without_nulls(mut value: Value) -> Value {
     value
 }
 
-/// Returns a moment as `YYYYMMDD-HHMMSS`, in UTC.
+/// Formats a moment as `YYYYMMDD-HHMMSS`, in UTC.
 pub fn stamp(unix_ns: i64) -> String {
     let moment =
         jiff::Timestamp::from_second(unix_ns.div_euclid(1_000_000_000)).unwrap_or_default();
@@ -312,7 +311,7 @@ mod tests {
 
     const MS: i64 = 1_000_000;
 
-    /// Eight requests, a client each; the last two failed.
+    /// Returns eight requests of eight clients; the last two failed.
     fn cell() -> CellRows {
         let mut chunks = Vec::new();
         let requests: Vec<Request> = (0..8)

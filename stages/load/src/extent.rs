@@ -1,5 +1,5 @@
-//! How far a load goes: for how long requests are begun, how many are in flight at once, and which
-//! of them their senders give up.
+//! The extent of a load: how long new requests are begun, how many are in flight at once, and which of them their
+//! senders give up.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use crate::random::Stream;
 use crate::settings::Settings;
 use crate::span::TimeSpan;
 
-/// The prompts drawn for each client of a closed loop and second of a duration, if the settings do not
-/// say how many requests there are at most: nobody knows how many a server answers.
+/// The prompts drawn per client of a closed loop and second of a duration, if the settings do not limit the number of
+/// requests. How many requests a server will answer is unknown.
 const PROMPTS_PER_CLIENT_SECOND: f64 = 20.0;
 
-/// The most prompts drawn because of a duration alone.
+/// The most prompts drawn for a duration alone.
 const MOST_PROMPTS: u64 = 100_000;
 
-/// How far a load goes beside its number of requests.
+/// The extent of a load beside its number of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extent {
-    /// No request or session is begun later than this after the measured phase began.
+    /// How long after the start of the measured phase new requests and sessions are begun.
     pub duration: Option<TimeSpan>,
-    /// The most requests in flight of open arrivals.
+    /// The most requests in flight for open arrivals.
     pub max_in_flight: Option<u32>,
     /// Which requests their senders give up, and when.
     pub cancel: Option<Cancel>,
@@ -52,7 +52,7 @@ fn is_all(share: &f64) -> bool {
 }
 
 impl Extent {
-    /// Returns what settings say.
+    /// Returns the extent from the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
         Self {
             duration: settings.duration,
@@ -61,7 +61,7 @@ impl Extent {
         }
     }
 
-    /// Returns when each measured request is given up, after its first byte, by its place among them.
+    /// Returns when each measured request is given up, counted from its first byte, by its index.
     pub(crate) fn given_up(&self, count: usize, stream: &Stream) -> Vec<Option<Duration>> {
         let Some(cancel) = &self.cancel else {
             return Vec::new();
@@ -73,9 +73,9 @@ impl Extent {
     }
 }
 
-/// Returns how many requests or sessions are drawn for a duration if nothing else says: all those that
-/// open arrivals bring within it, or for a closed loop so many that few servers answer them all. `None`
-/// where arrivals say nothing, as a burst does.
+/// Returns how many requests or sessions are drawn for a duration if nothing else limits them. For open arrivals, this
+/// covers all arrivals within the duration; for a closed loop, more than most servers answer. `None` if the arrivals do
+/// not determine a number, for instance a burst.
 pub(crate) fn enough_for(arrival: &Arrival, duration: TimeSpan) -> Option<u64> {
     let seconds = duration.duration().as_secs_f64();
     if let Some(clients) = arrival.clients() {
@@ -84,11 +84,11 @@ pub(crate) fn enough_for(arrival: &Arrival, duration: TimeSpan) -> Option<u64> {
         return Some((some as u64).clamp(clients as u64, MOST_PROMPTS.max(clients as u64)));
     }
     let (mean, spread) = arrival.expected_within(seconds)?;
-    // Nine of the spread of the count: more arrive in one of 10^18 draws.
+    // Nine standard deviations of the count: more arrive in one of 10^18 draws.
     Some((mean + 9.0 * spread).ceil() as u64 + 1)
 }
 
-/// Returns what is wrong with the settings, with the key it is found at, and what to do.
+/// Returns the problems with the settings: the key, the problem, and what to do.
 pub(crate) fn problems(
     settings: &Settings,
     arrival: &Arrival,

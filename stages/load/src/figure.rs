@@ -1,13 +1,13 @@
-//! Single figures of a measured cell, for those that plan and do not analyse.
+//! Single figures of a measured cell, for code that plans and does not analyse.
 
 use std::collections::BTreeMap;
 
 use artifacts::{Store, Table, TableError};
 use pipeline::stage::Artifact;
 
-/// Returns a figure of a cell by the name of its column in `analyze`; only `output_throughput` is
-/// known here: output tokens of ok requests over the span from the first request sent to the last
-/// one done, of measured requests (tok/s).
+/// Returns a figure of a cell by the name of its column in `analyze`. Only `output_throughput` is known here: output
+/// tokens of ok requests, divided by the time from the first request sent to the last one done, over measured requests
+/// (tok/s).
 pub(crate) fn figure(
     name: &str,
     outputs: &BTreeMap<String, Artifact>,

@@ -1,6 +1,5 @@
-//! A run whose tables are written while it goes, in memory of bounded size: what grows with the
-//! number of requests is the eight bytes that say where a prompt lies in its file and, in an
-//! open loop, the eight of its time.
+//! A run whose tables are written while it goes, in bounded memory. Two things grow with the number of requests: the
+//! eight bytes of each prompt's position in its file and, in an open loop, the eight bytes of its time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,47 +27,47 @@ use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
 use crate::telemetry::{Telemetry, find_program};
 
-/// What is sampled beside a load, and where.
+/// The settings for sampling beside a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Monitoring {
-    /// What, and how often.
+    /// What is sampled, and how often.
     pub telemetry: Telemetry,
     /// The leader of the server's process group, if it runs on this machine.
     pub server_pid: Option<i64>,
     /// The path of llama.cpp's slots, if the server has them.
     pub slots: Option<String>,
-    /// The path of a document of the server's state, if it has one.
+    /// The path of a document about the server's state, if it has one.
     pub server_info: Option<String>,
-    /// How lines of the server's log are taken apart, by name.
+    /// How lines of the server's log are parsed, by name.
     pub log_events: Vec<(String, EventPattern)>,
-    /// The path that empties the server's cache of prompts, if it has one.
+    /// The path that empties the server's prompt cache, if it has one.
     pub reset_cache: Option<String>,
-    /// What the server calls its counters.
+    /// The names of the server's counters.
     pub counters: Counters,
-    /// Addresses that tell of the server and of its machine, by name.
+    /// Exporters with data about the server and its machine, by name.
     pub exporters: BTreeMap<String, Exporter>,
     /// The members of a group of servers, if the load goes to one.
     pub members: Vec<LiveMember>,
-    /// What samples the server's host, if that is not this machine.
+    /// The sampler of the server's host, if that is not this machine.
     pub elsewhere: Option<LiveElsewhere>,
-    /// Where the program `nvidia-smi` is; by default it is looked for on the search path.
+    /// The path of the program `nvidia-smi`; by default found on the search path.
     pub nvidia_smi: Option<PathBuf>,
 }
 
-/// How one of several servers fared in the measured phase.
+/// The results of one of several servers in the measured phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerCount {
     /// The server's name.
     pub server: String,
-    /// How many requests it was to get.
+    /// The number of requests that were to go to it.
     pub requests: u64,
-    /// How many of them were answered completely.
+    /// The number of them that were answered completely.
     pub ok: u64,
 }
 
 impl Monitoring {
-    /// Samples several servers that nothing else is known of, each under its name. The target's metrics become
-    /// those of each server.
+    /// Samples several servers about which nothing is known but their names. The target's metrics path then applies to
+    /// each server.
     pub fn apart(&mut self, target: &mut Target) {
         let metrics = match target.servers.is_empty() {
             true => return,
@@ -88,7 +87,7 @@ impl Monitoring {
         self.members = target.servers.iter().map(member).collect();
     }
 
-    /// Samples what the settings say, with nothing known of the server.
+    /// Samples what the settings request, without knowledge of the server.
     #[expect(
         clippy::disallowed_methods,
         reason = "programs are looked up on the search path"
@@ -110,21 +109,20 @@ impl Monitoring {
     }
 }
 
-/// What a run leaves, its rows in files.
+/// The output of a run, with its rows in files.
 #[derive(Debug)]
 pub struct LoadFiles {
     /// How it ended.
     pub ending: Ending,
-    /// The tables, all complete: `requests`, `chunks`, `cell`, `prompts`, and of those sampled
-    /// beside the load the ones that are there.
+    /// The complete tables: `requests`, `chunks`, `cell`, `prompts`, and those sampled beside the load that exist.
     pub tables: Vec<TableFile>,
-    /// What the server logged during the run, if its log can be read.
+    /// The server's log from the time of the run, if it can be read.
     pub engine_log: Option<String>,
     /// Facts of the run.
     pub cell: CellFacts,
     /// Counts over its rows.
     pub tally: Tally,
-    /// Of several servers each; empty if there is one.
+    /// The counts of each of several servers; empty if there is only one.
     pub servers: Vec<ServerCount>,
     /// Facts for the record, such as why a table is absent.
     pub observations: BTreeMap<String, Value>,
@@ -132,9 +130,8 @@ pub struct LoadFiles {
     pub warnings: Vec<String>,
 }
 
-/// Sends the load to a server and writes every table into a folder, which should hold nothing
-/// else. `watch` is shown each attempt with its chunks, in the order of requests, after the last
-/// has ended.
+/// Sends the load to a server and writes every table into a folder, which should contain nothing else. After the last
+/// attempt has ended, `watch` receives each attempt with its chunks, in the order of requests.
 ///
 /// # Errors
 /// As [`run_load`](crate::run_load), and if the folder cannot be written.
@@ -146,7 +143,7 @@ pub fn run_load_into(
     control: &Control,
     watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
-    // The writer of tables says `External:` before what the disk said.
+    // The writer of tables puts `External:` before the disk's error.
     let broken = |e: &dyn std::fmt::Display| {
         let why = e.to_string();
         let why = why.trim_start_matches("External: ");
@@ -236,7 +233,7 @@ pub fn run_load_into(
     })
 }
 
-/// Which server each request went to, while the rows of a load on several servers are written.
+/// The server of each request, recorded while the rows of a load on several servers are written.
 struct InTurn<'a> {
     rota: Rota,
     target: &'a Target,
@@ -245,7 +242,7 @@ struct InTurn<'a> {
 }
 
 impl<'a> InTurn<'a> {
-    /// Begins the table, if there are several servers.
+    /// Creates the table if there are several servers.
     fn of(spec: &LoadSpec, target: &'a Target, folder: &Path) -> Result<Option<Self>, TableError> {
         if target.servers.is_empty() {
             return Ok(None);
@@ -265,7 +262,7 @@ impl<'a> InTurn<'a> {
         }))
     }
 
-    /// Enters a request, once for all its attempts.
+    /// Adds a request once for all its attempts.
     fn add(&mut self, request: &Request) -> Result<(), TableError> {
         let place = usize::try_from(request.request_id).unwrap_or_default();
         let server = self.rota.of(place);
@@ -283,10 +280,10 @@ impl<'a> InTurn<'a> {
     }
 }
 
-/// Prompts handed to the writer at once.
+/// The number of prompts passed to the writer at once.
 const PROMPTS: usize = 2048;
 
-/// Writes the prompt set a part at a time; returns its file and digest.
+/// Writes the prompt set in parts; returns its file and digest.
 pub(crate) fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(TableFile, Digest)> {
     let part = |prompts: &[_]| set.table_of(prompts).map_err(io::Error::other);
     let empty = part(&[])?;
@@ -328,14 +325,14 @@ pub(crate) fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(Table
     ))
 }
 
-/// One log of the server, or of a member of a group, as far as it is read here.
+/// One log of the server, or of a group's member, from the position where reading starts.
 pub(crate) struct LogPart<'a> {
     pub(crate) member: Option<&'a LiveMember>,
     pub(crate) path: &'a Path,
     pub(crate) from: u64,
 }
 
-/// Returns the logs that can be read, each from where it ends now.
+/// Returns the logs that can be read, each from its present end.
 fn logs<'a>(target: &'a Target, monitoring: &'a Monitoring) -> Vec<LogPart<'a>> {
     let own = target.log.as_deref().map(|path| (None, path));
     let members = monitoring.members.iter();
@@ -349,7 +346,7 @@ fn logs<'a>(target: &'a Target, monitoring: &'a Monitoring) -> Vec<LogPart<'a>> 
     all.map(part).collect()
 }
 
-/// Returns what was logged; of a group member by member, each below a line with its name.
+/// Returns the logged text. A group's text has a line with each member's name before its log.
 fn logged(parts: &[LogPart<'_>]) -> Option<String> {
     let texts = parts.iter().filter_map(|part| {
         let text = read_from(part.path, part.from).ok()?;

@@ -1,4 +1,4 @@
-//! Asking the server under load beside the load: metrics, the list of models, tokens.
+//! Queries to the server under load: metrics, the list of models, tokens.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use net::{ApiKey, Ask, Site, SiteError};
 
 use crate::peer::Peer;
 
-/// For one answer.
+/// The time limit for one answer.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
 impl Peer {
-    /// Returns the server as it is asked beside the load: at the addresses found already, trusted as the load trusts it.
+    /// Returns the server for queries beside the load, with the addresses already found and the same trust as the load.
     ///
     /// # Errors
-    /// If the URL is not one that `reqwest` reads.
+    /// If `reqwest` cannot parse the URL.
     pub(crate) fn site(&self, api_key: Option<&ApiKey>) -> Result<Site, SiteError> {
         let address = &self.address;
         let scheme = address.scheme.word();
@@ -22,7 +22,7 @@ impl Peer {
     }
 }
 
-/// A path of a server that is asked again and again.
+/// A path of a server that is queried repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) site: Site,
@@ -33,7 +33,7 @@ impl Endpoint {
     /// Gets the path's text; an API key in it is masked.
     ///
     /// # Errors
-    /// If there is no answer, or none with status 200; one sentence.
+    /// If there is no answer with status 200; one sentence.
     pub(crate) fn text(&self, accept: &str) -> Result<String, String> {
         let answer = self
             .site

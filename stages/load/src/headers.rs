@@ -1,6 +1,6 @@
-//! Headers of one's own, sent with every request of the load.
+//! The user's own headers, sent with every request of the load.
 
-/// What every request has already.
+/// The headers that every request has already.
 const OURS: [&str; 8] = [
     "accept",
     "connection",
@@ -12,7 +12,7 @@ const OURS: [&str; 8] = [
     "user-agent",
 ];
 
-/// What holds a secret as a rule.
+/// Headers that usually hold a secret.
 const SECRETS: [&str; 6] = [
     "api-key",
     "authorization",
@@ -22,9 +22,9 @@ const SECRETS: [&str; 6] = [
     "x-goog-api-key",
 ];
 
-/// Returns what is wrong with a header of one's own, and what to do, if anything is: its name is no
-/// token of HTTP (RFC 9110, section 5.6.2), its value holds more than printable ASCII, spaces and
-/// tabs, the generator writes it itself, or it would store a secret among the parameters.
+/// Returns the problem with one of the user's headers, if any, and what to do. A problem is: its name is not a token of
+/// HTTP (RFC 9110, section 5.6.2); its value has more than printable ASCII, spaces and tabs; the generator writes this
+/// header itself; or the header would store a secret among the parameters.
 pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)> {
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let lower = name.to_ascii_lowercase();

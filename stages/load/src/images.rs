@@ -1,7 +1,7 @@
-//! Images beside prompts: PNG files of coloured tiles, each drawn from its prompt's place.
+//! Images beside prompts: PNG files of coloured tiles, each drawn from its prompt's index.
 //!
-//! A server decodes and encodes by pixels, not by bytes: tiles keep a request of a megapixel at some ten
-//! kilobytes, and no cache of images knows one from another prompt.
+//! A server decodes and encodes pixels, not bytes. With tiles, a request with a megapixel needs only about ten
+//! kilobytes, and no image cache finds an image of another prompt.
 
 use std::io::Write as _;
 
@@ -64,7 +64,7 @@ fn png(images: Images, draws: &mut Draws) -> Vec<u8> {
 
 const IN_MEMORY: &str = "memory takes what is written";
 
-/// Appends a chunk: length, kind, data, and the checksum of the last two.
+/// Appends a chunk: length, kind, data, and the checksum of kind and data.
 fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
     let length = u32::try_from(data.len()).expect("an image is below 4 GiB");
     let mut checksum = Crc::new();
@@ -110,7 +110,7 @@ mod tests {
         let mut data = flate2::read::ZlibDecoder::new(&file[at + 4..at + 4 + length]);
         data.read_to_end(&mut pixels).unwrap();
         assert_eq!(pixels.len(), 17 * (1 + 33 * 3));
-        // One colour a tile: 0 to 15, then 16 to 31.
+        // One colour per tile: 0 to 15, then 16 to 31.
         assert_eq!(pixels[1..4], pixels[1 + 15 * 3..=16 * 3]);
         assert_ne!(pixels[1..4], pixels[1 + 16 * 3..=17 * 3]);
     }

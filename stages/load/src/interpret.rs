@@ -1,4 +1,4 @@
-//! From the raw bytes of an attempt to rows, off the measuring path.
+//! Converts the raw bytes of an attempt to rows, outside the measuring path.
 
 use artifacts::Digest;
 use contract::{Chunk, Request, RequestStatus, TokenSource};
@@ -17,10 +17,10 @@ use contract::Api;
 /// The longest error text kept, in characters.
 const ERROR_LENGTH: usize = 300;
 
-/// How much of a body that is not an answer is told, in bytes.
+/// How much of a body that is not an answer is quoted, in bytes.
 const BODY_LENGTH: usize = 200;
 
-/// Everything an answer says, with stamps.
+/// The content of an answer, with stamps.
 #[derive(Debug, Default)]
 struct Answer {
     http_status: Option<u16>,
@@ -46,7 +46,7 @@ struct Answer {
     error: Option<String>,
 }
 
-/// What the bytes of an attempt say.
+/// The interpretation of an attempt's bytes.
 pub(crate) struct Interpreted {
     /// The row of the request.
     pub(crate) row: Request,
@@ -54,13 +54,13 @@ pub(crate) struct Interpreted {
     pub(crate) chunks: Vec<Chunk>,
     /// The text of the answer without any reasoning.
     pub(crate) text: String,
-    /// Whether the answer is of the kind that was asked for.
+    /// Whether the answer has the requested form.
     pub(crate) form: Form,
 }
 
-/// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete
-/// answer is checked against `schema` if there is one; one whose server tells no count of tokens is
-/// counted by `counter`, special tokens left out.
+/// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete answer is checked
+/// against `schema`, if given. If the server reports no token count, `counter` counts the tokens, without special
+/// tokens.
 pub(crate) fn interpret(
     attempt: &Attempt,
     prompt: &Prompt,
@@ -86,7 +86,7 @@ pub(crate) fn interpret(
     let generated = answer.reasoning.clone() + &answer.text;
     let told = answer.usage_output.or(answer.server.output_tokens);
     let tokenized = match counter {
-        // A text that the tokenizer refuses has no count of its.
+        // A text that the tokenizer refuses has no count.
         Some(counter) if told.is_none() && !generated.is_empty() => counter.count(&generated).ok(),
         _ => None,
     };
@@ -107,7 +107,7 @@ pub(crate) fn interpret(
         .zip(answer.server.output_tokens)
         .map(|(a, b)| a == b);
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
-    // What was asked for without text came as a whole.
+    // A result without text arrived as a whole.
     let last_chunk_ns = last_chunk_ns.or(answer.result_ns);
     let row = Request {
         request_id: attempt.request as i64,
@@ -181,7 +181,7 @@ pub(crate) fn interpret(
     }
 }
 
-/// Removes counts that cannot be, and with them the answer from what is counted as answered.
+/// Removes impossible counts. An answer with such counts does not count as answered.
 fn check_claims(answer: &mut Answer, asked: u32) {
     let output = [answer.usage_output, answer.server.output_tokens];
     let prompts = [answer.usage_prompt, answer.server.prompt_tokens];
@@ -202,7 +202,7 @@ fn ns(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Takes the answer apart: head, framing, events, what each tells and when it was there.
+/// Parses the answer: head, framing, events, the content of each event, and when it arrived.
 fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
     let mut answer = Answer::default();
     let head = match wire::head(&attempt.bytes) {
@@ -215,7 +215,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
     };
     answer.http_status = Some(head.status);
     answer.retry_after = head.retry_after;
-    // Body bytes, and how many of them were there after each read.
+    // The bytes of the body, and how many had arrived after each read.
     let (mut framing, mut body, mut marks) = (head.framing, Vec::new(), Vec::new());
     let mut from = head.length;
     for (index, read) in attempt.reads.iter().enumerate() {
@@ -255,7 +255,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
             continue;
         }
         let told = match serde_json::from_slice::<Value>(&event.data) {
-            // A bare comment-like event of another kind is none of ours.
+            // Only an object or array can be an event of ours.
             Ok(value) if value.is_object() || value.is_array() => value,
             _ if i + 1 == count && (cut || !matches!(attempt.end, End::Complete)) => continue,
             _ if event.kind.as_deref() == Some("ping") => continue,
@@ -298,7 +298,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
             Some(Text::New(text)) => answer.text.push_str(&text),
             Some(Text::SoFar(text)) => match text.strip_prefix(answer.text.as_str()) {
                 Some(new) => answer.text.push_str(new),
-                // Text that is no longer a prefix was revised: a character was completed.
+                // If the earlier text is not a prefix, it was revised: a character was completed.
                 None => answer.text = text,
             },
             None => {}
@@ -337,7 +337,7 @@ fn is_json(data: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
 }
 
-/// Returns the start of a body that nobody asked for, in one line.
+/// Returns the start of an unexpected body, in one line.
 fn start_of(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(BODY_LENGTH)]);
     let printable = text.replace(char::is_control, " ");
@@ -349,8 +349,8 @@ fn start_of(body: &[u8]) -> String {
     }
 }
 
-/// Keeps tokens per chunk only if every chunk has them; if none has, but there are as many
-/// chunks as the server counts tokens, each is one token.
+/// Keeps tokens per chunk only if every chunk has them. If none has, but the number of chunks equals the server's token
+/// count, each chunk is one token.
 fn settle_chunk_tokens(answer: &mut Answer) {
     let total = answer.usage_output.or(answer.server.output_tokens);
     let known = answer.chunks.iter().all(|chunk| chunk.3.is_some());
@@ -362,7 +362,7 @@ fn settle_chunk_tokens(answer: &mut Answer) {
     }
 }
 
-/// Says what became of an attempt, and why.
+/// Returns the status of an attempt, and the reason.
 fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) {
     use RequestStatus as S;
     let with = |status, text: String| (status, Some(text));
@@ -403,7 +403,7 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
         return with(S::MalformedStream, error.clone());
     }
     match &attempt.end {
-        // Everything asked for has come; how the connection ended does not matter then.
+        // Everything requested has arrived, so the way the connection ended does not matter.
         _ if answer.complete => (S::Ok, None),
         End::Complete => with(
             S::TruncatedStream,

@@ -1,12 +1,11 @@
 //! The load stage: the load generator.
 //!
-//! Settings become prompts in a file and times drawn before the clock starts (`settings`,
-//! `workload`, `prompts`, `arrival`); requests are rendered to bytes ahead of their turn (`render`, with
-//! the crate `apis`). The measuring thread sends and stamps
-//! (`measure`); another thread takes the bytes apart (`wire`, `interpret`) and makes rows
-//! of them (`rows`). [`run_load`] does all of that against any server; [`Load`] wraps it as a
-//! stage kind. In place of a server, rows can be drawn from a declared model of one (`simulate`).
-//! [`mod@reference`] is a server of known timing and known faults to test against.
+//! Settings become prompts in a file and times drawn before the clock starts (`settings`, `workload`, `prompts`,
+//! `arrival`). Requests are rendered to bytes before their turn (`render`, with the crate `apis`). The measuring thread
+//! sends and stamps (`measure`). Another thread parses the bytes (`wire`, `interpret`) and makes rows (`rows`).
+//! [`run_load`] does all of that against any server; [`Load`] wraps it as a stage kind. Instead of using a server, rows
+//! can be drawn from a declared model of one (`simulate`). [`mod@reference`] is a server with known timing and known
+//! faults for tests.
 
 mod arrival;
 mod claims;

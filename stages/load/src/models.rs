@@ -1,4 +1,4 @@
-//! Which models a server offers.
+//! The models that a server offers.
 
 use std::path::Path;
 
@@ -8,20 +8,20 @@ use serde_json::Value;
 use crate::get::LIMIT;
 use crate::peer::{Peer, PeerError};
 
-/// The models of a server cannot be told.
+/// Why the models of a server are unknown.
 #[derive(Debug)]
 pub enum ModelsError {
-    /// The URL is none: the user's mistake.
+    /// The URL is invalid: the user's mistake.
     Url(String),
     /// The URL's host has no address.
     Host(String),
-    /// Nobody is there to trust.
+    /// No certificate can be trusted.
     Tls(TlsError),
-    /// Nothing takes connections there.
+    /// No server takes connections there.
     Unreachable(String),
-    /// The server answers with another status than 200, and this text.
+    /// The server answers with a status other than 200, and this text.
     Status(u16, String),
-    /// The server answers with something else than a list of models.
+    /// The server's answer is not a list of models.
     Answer(String),
 }
 
@@ -45,11 +45,11 @@ impl std::fmt::Display for ModelsError {
 
 impl std::error::Error for ModelsError {}
 
-/// Returns the names of the models a server lists under `/v1/models`, in its order; at least one.
-/// With `ca_file`, a PEM file, only its certificates are trusted of an `https://` server.
+/// Returns the names of the models that a server lists under `/v1/models`, in its order; at least one. With `ca_file`,
+/// a PEM file, only its certificates are trusted for an `https://` server.
 ///
 /// # Errors
-/// If the server is not there or lists none.
+/// If the server cannot be reached or lists none.
 pub fn list_models(
     base_url: &str,
     ca_file: Option<&Path>,

@@ -1,11 +1,10 @@
-//! Rows in the order of requests, in memory of bounded size.
+//! Rows in the order of requests, in bounded memory.
 //!
-//! Attempts end roughly, not exactly, in the order of their requests. The rows wait in memory
-//! sorted; when they grow beyond a limit the smallest is written to a run on disk, and one that
-//! comes after its successors were written waits for the next run (replacement selection, Knuth,
-//! The Art of Computer Programming 3, 5.4.1). Rows that are nearly in order make a single run
-//! however many there are; at the end the runs are merged. What waits is encoded as in a run: that
-//! takes a quarter of the memory of the rows themselves.
+//! Attempts end roughly, not exactly, in the order of their requests. The rows wait in memory, sorted. When they exceed
+//! a limit, the smallest is written to a run on disk. A row that comes after its successors were written waits for the
+//! next run (replacement selection, Knuth, The Art of Computer Programming 3, 5.4.1). Rows that are nearly in order
+//! make a single run, however many they are. At the end the runs are merged. Waiting rows are encoded as in a run,
+//! which takes a quarter of the memory of the rows themselves.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -16,7 +15,7 @@ use std::path::PathBuf;
 use contract::{Chunk, Request};
 use serde::{Deserialize, Serialize};
 
-/// Bytes of rows that wait in memory at most.
+/// The most bytes of rows that wait in memory.
 pub(crate) const WAITING_BYTES: usize = 16 * 1024 * 1024;
 
 /// One attempt with its chunks.
@@ -41,11 +40,11 @@ impl Rows {
     }
 }
 
-/// The rows of one attempt as they lie in memory and in runs.
+/// The encoded rows of one attempt, as stored in memory and in runs.
 struct Encoded(Box<[u8]>);
 
 impl Encoded {
-    /// Returns roughly the bytes this takes in memory, with its place.
+    /// Returns their approximate size in memory, with their place.
     fn size(&self) -> usize {
         size_of::<(usize, Place, Self)>() + self.0.len()
     }
@@ -60,7 +59,7 @@ impl Encoded {
         file.write_all(&self.0)
     }
 
-    /// Reads what was written; `None` at the end.
+    /// Reads encoded rows; `None` at the end.
     fn read(file: &mut impl Read) -> io::Result<Option<Self>> {
         let mut length = [0_u8; 4];
         match file.read_exact(&mut length) {
@@ -74,11 +73,11 @@ impl Encoded {
     }
 }
 
-/// Collects rows in any order and gives them back in theirs.
+/// Collects rows in any order and returns them sorted.
 pub(crate) struct Ordered {
     folder: PathBuf,
     limit: usize,
-    /// What waits, by the number of the run it can still join and its place.
+    /// The waiting rows, by their place and the number of the run that they can still join.
     waiting: BTreeMap<(usize, Place), Encoded>,
     held: usize,
     /// The largest number of bytes that waited at once.
@@ -101,14 +100,14 @@ impl Ordered {
         }
     }
 
-    /// Takes the rows of one attempt.
+    /// Adds the rows of one attempt.
     ///
     /// # Errors
     /// If the disk refuses.
     pub(crate) fn push(&mut self, rows: &Rows) -> io::Result<()> {
         let (place, rows) = (rows.place(), rows.encode()?);
         let current = self.runs.len().max(1);
-        // Its run is the one being written, unless that is beyond it already.
+        // The rows join the run being written, unless it is already past them.
         let run = if self.written.is_some_and(|written| place < written) {
             current + 1
         } else {
@@ -139,10 +138,10 @@ impl Ordered {
         (self.most, self.runs.len())
     }
 
-    /// Gives back all rows by request and attempt.
+    /// Passes all rows to `take`, by request and attempt.
     ///
     /// # Errors
-    /// If the disk refuses, or `take` does.
+    /// If the disk refuses, or `take` fails.
     pub(crate) fn each(mut self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
         type Sorted = Box<dyn Iterator<Item = io::Result<Encoded>>>;
         let mut sources: Vec<Sorted> = Vec::new();
@@ -155,7 +154,7 @@ impl Ordered {
                 Encoded::read(&mut reader).transpose()
             })));
         }
-        // What waits for the run that was being written, and for the one after it: each in order.
+        // The rows that wait for the run being written, and those for the next one. Both are sorted.
         let later = self.waiting.split_off(&(current + 1, (i64::MIN, i64::MIN)));
         sources.extend(
             [self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Sorted),

@@ -1,8 +1,8 @@
-//! Random streams: which stream a draw comes from, and the draws.
+//! Random streams: the stream that a draw comes from, and the draws.
 //!
-//! A stream's 32-byte ChaCha12 seed is the BLAKE3 digest of a domain and everything the draws
-//! may depend on; two domains never share a stream. The draws use only `next_u64` and the
-//! arithmetic written here, so that a new version of the random crate changes none of them.
+//! The 32-byte ChaCha12 seed of a stream is the BLAKE3 digest of a domain and everything that the draws may depend on,
+//! so two domains never share a stream. The draws use only `next_u64` and the arithmetic written here, so a new version
+//! of the random crate does not change them.
 
 use artifacts::Digest;
 use pipeline::design::CONTROL;
@@ -10,8 +10,8 @@ use pipeline::stage::{Coordinates, Job, Json};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
-/// Where the random streams of one measurement begin: the experiment's seed and the
-/// coordinates that tell replicates apart. Engine and concurrency are not in it.
+/// The root of the random streams of one measurement: the experiment's seed, and the coordinates that distinguish
+/// replicates. It does not contain engine or concurrency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
     /// The experiment's seed.
@@ -21,13 +21,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin of what a cell sends. The A/A arm of a design sends what the
-    /// configuration sends that it stands for.
+    /// Returns the origin of a cell's requests. A design's A/A arm sends the same as the configuration that it stands
+    /// for.
     pub fn of(job: &Job<'_>) -> Self {
         Self::of_noise(job).keep(|name| name != CONTROL)
     }
 
-    /// Returns the origin of a simulated cell's noise, which the A/A arm has of its own.
+    /// Returns the origin of a simulated cell's noise, which differs for the A/A arm.
     pub(crate) fn of_noise(job: &Job<'_>) -> Self {
         Self {
             seed: job.seed,
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(drawn, PINNED);
     }
 
-    /// Changing these changes every prompt of every experiment: raise the kind's semantic version.
+    /// If these change, every prompt of every experiment changes: raise the kind's semantic version.
     const PINNED: [u64; 4] = [710, 418, 92, 797];
 
     #[test]

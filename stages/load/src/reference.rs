@@ -1,9 +1,9 @@
 //! A reference server: a known schedule of tokens, known faults, and a log of its true times.
 //!
-//! Raw HTTP/1.1 over tokio on a thread of its own, so that the load generator can be checked
-//! against what was really sent. Token `i` is sent at `arrival + ttft + i · gap` (an absolute
-//! schedule); the moment each was really handed to the kernel is logged. It speaks every API
-//! the load speaks, distinguished by path. For tests, calibration and benches; no engine.
+//! It speaks raw HTTP/1.1 over tokio on a separate thread, so that the load generator can be checked against what was
+//! really sent. Token `i` is sent at `arrival + ttft + i · gap` (an absolute schedule), and the log has the moment at
+//! which each was really handed to the kernel. It speaks every API of the load, distinguished by path. For tests,
+//! calibration and benches; it is not an engine.
 
 mod answers;
 mod faults;
@@ -35,35 +35,35 @@ use answers::Dialect;
 use request::Request;
 use sending::{answer, frame};
 
-/// Connections that may wait to be accepted: a full queue makes a client's kernel try again after a second.
+/// How many connections may wait to be accepted. If the queue is full, a client's kernel tries again after a second.
 const BACKLOG: u32 = 4096;
 
-/// What the server does with a request.
+/// How the server treats a request.
 #[derive(Clone, Debug)]
 pub struct Behaviour {
-    /// From a request's arrival to its first token.
+    /// The time from a request's arrival to its first token.
     pub ttft: Duration,
-    /// Between tokens.
+    /// The time between tokens.
     pub gap: Duration,
-    /// How many tokens an answer has; `None`: as many as asked for.
+    /// The number of tokens in an answer; `None`: as many as requested.
     pub tokens: Option<u32>,
-    /// Tokens sent in one event.
+    /// The number of tokens in one event.
     pub tokens_per_chunk: u32,
-    /// How many requests are answered at once; `None`: all. The schedule of a request that had to
-    /// wait begins when a slot was free, so `slots` · 1 s / (ttft + (tokens − 1) · gap) requests a
-    /// second are the most: a known knee.
+    /// The number of requests answered at once; `None`: all. The schedule of a request that had to wait begins when a
+    /// slot became free. The highest rate is therefore `slots` · 1 s / (ttft + (tokens − 1) · gap) requests per second:
+    /// a known knee.
     pub slots: Option<u32>,
-    /// What becomes of a request that finds no free slot.
+    /// The treatment of a request that finds no free slot.
     pub when_full: WhenFull,
-    /// The key that every request must carry; HTTP 401 repeats another to whoever sent it.
+    /// The key that every request must carry. HTTP 401 repeats a wrong key to its sender.
     pub api_key: Option<String>,
-    /// What goes wrong, and for which requests.
+    /// The faults, and the requests that they affect.
     pub faults: Faults,
-    /// What is kept of each request.
+    /// What the log keeps of each request.
     pub log: Log,
 }
 
-/// What becomes of a request that finds no free slot.
+/// The treatment of a request that finds no free slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// It waits, in the order of arrival.
@@ -73,12 +73,12 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// What a server keeps of each request.
+/// What a server's log keeps of each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Log {
     /// Nothing: for measuring ceilings.
     Nothing,
-    /// When what happened.
+    /// The times of each request.
     Times,
     /// Times, and the bytes of the request.
     #[default]
@@ -101,11 +101,11 @@ impl Default for Behaviour {
     }
 }
 
-/// What really happened to one request, ns since boot on the kernel's monotonic clock, which all
-/// processes of a machine share.
+/// The true times of one request, ns since boot on the kernel's monotonic clock, which all processes of a machine
+/// share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
-    /// The request's place in the order of arrival.
+    /// The request's index in the order of arrival.
     pub ordinal: u64,
     /// When its last byte had been read.
     pub arrived_ns: u64,
@@ -124,17 +124,16 @@ type Events = BTreeMap<(Dialect, u32), Arc<[u8]>>;
 #[derive(Debug)]
 struct State {
     behaviour: Behaviour,
-    /// With TLS: what the server shows of itself.
+    /// With TLS: the server's identity.
     identity: Option<Identity>,
     started: Instant,
-    /// The same on the monotonic clock.
+    /// The start on the monotonic clock.
     started_ns: u64,
     arrivals: AtomicU64,
     slots: Option<Semaphore>,
     log: Mutex<Vec<Truth>>,
     stop: Notify,
-    /// Events of one token in their framing, rendered once: the ceiling of clients is measured
-    /// against this server.
+    /// The framed events of one token, rendered once, because the ceiling of clients is measured with this server.
     events: Mutex<Events>,
 }
 
@@ -149,7 +148,7 @@ impl State {
     }
 }
 
-/// A running reference server; dropping it stops it and breaks its connections.
+/// A running reference server. Dropping it stops it and breaks its connections.
 #[derive(Debug)]
 pub struct ReferenceServer {
     address: SocketAddr,
@@ -158,26 +157,25 @@ pub struct ReferenceServer {
 }
 
 impl ReferenceServer {
-    /// Starts a server on a free port of the loopback and keeps the requests it gets.
+    /// Starts a server on a free port of the loopback interface, and logs its requests.
     ///
     /// # Errors
-    /// If no port or thread is to be had.
+    /// If no port or thread is available.
     pub fn start(behaviour: Behaviour) -> io::Result<Self> {
         Self::start_on(behaviour, 0, None)
     }
 
-    /// Starts a server on a given port of the loopback, 0 for any free one; with an identity it
-    /// speaks TLS.
+    /// Starts a server on a given port of the loopback interface, 0 for any free one. With an identity, it speaks TLS.
     ///
     /// # Errors
-    /// If the port or a thread is not to be had.
+    /// If the port or a thread is not available.
     pub fn start_on(
         behaviour: Behaviour,
         port: u16,
         identity: Option<Identity>,
     ) -> io::Result<Self> {
-        // Where hundreds of tokens are due at once, a request that comes meanwhile is to be read
-        // soon: how long it lies in the kernel is not part of the truth.
+        // If hundreds of tokens are due at once, a request that arrives meanwhile must be read soon, because its time
+        // in the kernel is not part of the truth.
         const TURNS_BETWEEN_READS: u32 = 8;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -208,7 +206,7 @@ impl ReferenceServer {
         let thread = std::thread::Builder::new()
             .name("reference".to_owned())
             .spawn(move || {
-                // A failing listener ends the server; its clients see refused connections.
+                // A failing listener ends the server, and its clients see refused connections.
                 let _ended = runtime.block_on(serve(listener, served));
             })?;
         Ok(Self {
@@ -228,9 +226,8 @@ impl ReferenceServer {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Returns what happened to the first requests in order of arrival, as soon as this many have
-    /// ended (an answer is logged a moment after its last byte was sent); after ten seconds,
-    /// those there are.
+    /// Returns the true times of the first requests in the order of arrival, as soon as this many have ended. An answer
+    /// is logged a moment after its last byte was sent. After ten seconds, returns those that exist.
     pub fn truth(&self, requests: usize) -> Vec<Truth> {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
@@ -248,7 +245,8 @@ impl ReferenceServer {
         }
     }
 
-    /// Writes the log, once every answer that was begun has ended: a line per request, `ordinal prompt_digest arrived_ns sent_ns…`.
+    /// Writes the log after every answer in progress has ended: a line per request, `ordinal prompt_digest arrived_ns
+    /// sent_ns…`.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -281,10 +279,10 @@ impl Drop for ReferenceServer {
     }
 }
 
-/// Reads what [`ReferenceServer::write_truth`] wrote.
+/// Reads the output of [`ReferenceServer::write_truth`].
 ///
 /// # Errors
-/// If it cannot be read, or a line is none of a log.
+/// If it cannot be read, or a line is not part of a log.
 pub(crate) fn read_truth(log: impl io::BufRead) -> io::Result<Vec<Truth>> {
     let mut truths = Vec::new();
     for line in log.lines() {
@@ -315,8 +313,8 @@ async fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // A connection that broke before it was accepted, or too many of them, must not
-                // end the server for all others.
+                // Connections that break before they are accepted, or too many connections, must not end the server for
+                // other clients.
                 let Ok((stream, _)) = accepted else {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     continue;
@@ -330,7 +328,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
                         None => Ok(Stream::Plain(stream)),
                         Some(identity) => identity.accept(stream).await,
                     };
-                    // A client that goes away is the client's business.
+                    // A client may leave at any time.
                     if let Ok(stream) = stream {
                         let _gone = connection(stream, &state).await;
                     }
@@ -407,12 +405,12 @@ fn since(state: &State, at: Instant) -> u64 {
     state.started_ns.saturating_add(since)
 }
 
-/// Reads a request; returns it with the moment at which its last byte had been read.
+/// Reads a request; returns it with the time at which its last byte had been read.
 async fn read_request(
     stream: &mut Stream,
     pending: &mut Vec<u8>,
 ) -> io::Result<Option<(Request, Instant)>> {
-    /// Room for a read: most requests then take one.
+    /// The size of a read: most requests then need only one.
     const ROOM: usize = 4096;
     let mut arrived = Instant::now();
     loop {

@@ -1,24 +1,24 @@
-//! Whether a server refuses every request of a run, so that sending the others would tell nothing new.
+//! Detects a server that refuses every request of a run, so that sending the others would show nothing new.
 
 use std::fmt;
 
 use contract::{Request, RequestStatus};
 
-/// HTTP answers that no other prompt changes: who asks, where, or how, is wrong.
+/// HTTP statuses that no other prompt would change: the sender, the address or the method is wrong.
 const FINAL: [i64; 6] = [401, 403, 404, 405, 410, 501];
 
-/// HTTP answers that may be about one prompt, such as one that is too long.
+/// HTTP statuses that may concern a single prompt, such as one that is too long.
 const ABOUT_THE_REQUEST: [i64; 4] = [400, 413, 415, 422];
 
-/// Refusals in a row, none of which need hold for other prompts, after which none is expected to pass.
+/// After this many such refusals in a row, no request is expected to be answered.
 const IN_A_ROW: usize = 16;
 
 /// An answer that refuses a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The HTTP status, if the answer came so far.
+    /// The HTTP status, if the answer got that far.
     pub http_status: Option<i64>,
-    /// The words of the server, as the row of the request has them.
+    /// The server's words, as in the row of the request.
     pub words: String,
 }
 
@@ -38,12 +38,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Whether an answer is of the kind that was asked for.
+/// Whether an answer has the requested form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
     #[default]
     AsAsked,
-    /// Its media type is another one, such as a web page.
+    /// It has another media type, such as that of a web page.
     Foreign,
 }
 
@@ -55,12 +55,12 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Returns whether nothing was answered yet: until then each answer is looked at when it comes.
+    /// Returns whether nothing was answered yet. Until then, each answer is examined when it arrives.
     pub(crate) fn is_open(&self) -> bool {
         !self.answered
     }
 
-    /// Takes note of a request that ended; returns the refusal if the server will refuse them all.
+    /// Records an ended request; returns the refusal if the server will refuse all requests.
     pub(crate) fn after(&mut self, row: &Request, form: Form) -> Option<Refusal> {
         if self.answered {
             return None;
@@ -107,7 +107,7 @@ mod tests {
             "the answer is text/html, not JSON",
         );
         assert!(Refusals::default().after(&whole, Form::Foreign).is_some());
-        // The words decide nothing.
+        // The words do not matter.
         assert!(Refusals::default().after(&whole, Form::AsAsked).is_none());
     }
 

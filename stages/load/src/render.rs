@@ -1,4 +1,4 @@
-//! From prompts to the bytes of requests.
+//! Renders prompts to the bytes of requests.
 
 use std::io;
 use std::ops::Range;
@@ -22,7 +22,7 @@ pub(crate) struct Renderer<'a> {
 }
 
 impl Renderer<'_> {
-    /// Renders the request at a place of the plan, which follows what was said before it.
+    /// Renders the request at an index of the plan, after the turns before it.
     pub(crate) fn render(&self, request: usize, prompt: &Prompt, history: &[Exchange]) -> Vec<u8> {
         let (spec, target) = (self.spec, self.target);
         let path = target
@@ -58,11 +58,11 @@ impl Renderer<'_> {
     }
 }
 
-/// Requests rendered before the queue is looked at again.
+/// The number of requests rendered between two looks at the queue.
 const AT_ONCE: usize = 16;
 
-/// Renders what is dispatched, one after the other, into a queue: warm-up requests, then measured
-/// ones or, of sessions, their first turns.
+/// Renders the units of dispatch, one after the other, into a queue: warm-up requests, then measured requests or the
+/// first turns of sessions.
 pub(crate) struct Rendering<'a> {
     renderer: &'a Renderer<'a>,
     ahead: &'a Ahead,
@@ -71,7 +71,7 @@ pub(crate) struct Rendering<'a> {
 }
 
 impl<'a> Rendering<'a> {
-    /// Begins with the first request of the plan.
+    /// Starts with the first request of the plan.
     pub(crate) fn new(renderer: &'a Renderer<'a>, ahead: &'a Ahead) -> Self {
         let prompts = &renderer.spec.prompts;
         let measured = prompts
@@ -85,7 +85,7 @@ impl<'a> Rendering<'a> {
         }
     }
 
-    /// Renders until the queue is full; returns whether all is rendered.
+    /// Renders until the queue is full; returns whether everything is rendered.
     ///
     /// # Errors
     /// If a prompt cannot be read.
@@ -103,7 +103,7 @@ impl<'a> Rendering<'a> {
         Ok(false)
     }
 
-    /// Renders whenever there is room, until all is rendered or nothing more is wanted.
+    /// Renders whenever there is room, until everything is rendered or nothing more is wanted.
     ///
     /// # Errors
     /// If a prompt cannot be read; the queue then ends there.
@@ -130,7 +130,7 @@ impl<'a> Rendering<'a> {
         })
     }
 
-    /// Returns the requests of a unit as places in the plan.
+    /// Returns the requests of a unit as indices into the plan.
     fn requests(&self, unit: usize) -> Range<usize> {
         let prompts = &self.renderer.spec.prompts;
         let warmup = prompts.count(Phase::Warmup);

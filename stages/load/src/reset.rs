@@ -1,11 +1,9 @@
-//! The server's cache of prompts is emptied before a cell: what an earlier cell left there would
-//! answer for this one.
+//! Empties the server's prompt cache before a cell, because the remains of an earlier cell would answer for this one.
 //!
-//! That a server says it emptied its cache proves nothing. So a prompt of our own is sent twice,
-//! and its second computation must show among the server's counters of cached tokens; the cache
-//! is emptied; and the prompt is sent again, of which nothing may be cached then. At last the
-//! cache is emptied again, so that our prompt is not in it either. Each of the three requests asks
-//! for one token.
+//! A server's statement that it emptied its cache proves nothing. So a prompt of our own is sent twice, and the second
+//! time must show among the server's counters of cached tokens. Then the cache is emptied, and the prompt is sent
+//! again; none of it may be cached then. Finally the cache is emptied again, so that it does not contain our prompt
+//! either. Each of the three requests asks for one token.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,8 +19,7 @@ use crate::get::{Endpoint, LIMIT};
 use crate::run::Target;
 use crate::scrape::parse;
 
-/// A server may refuse while it ends requests of an earlier cell, and counts a request only when
-/// it has answered.
+/// A server may refuse while it ends requests of an earlier cell. It counts a request only after it has answered it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const LOOK: Duration = Duration::from_millis(20);
@@ -30,20 +27,20 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The longest wait for the answer to our own prompt.
 const ANSWER: Duration = Duration::from_mins(1);
 
-/// How often our sentence is said in a prompt: some 200 tokens, so that it fills whole blocks of a
-/// cache, and fits into a small context.
+/// How often our sentence is repeated in a prompt. The result is about 200 tokens, which fill complete blocks of a
+/// cache and fit into a small context.
 const SENTENCES: usize = 16;
 
-/// What became of the cache, and why no more is known.
+/// The result of emptying the cache, and why no more is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Emptied {
     pub(crate) how: CacheReset,
-    /// Why it is not proven; `None` if it is.
+    /// Why the result is not proven; `None` if it is.
     pub(crate) doubt: Option<String>,
 }
 
-/// Empties the cache of a server, or of each member of a group; `None` if none can do so. What is told
-/// of a group is the worst of its members.
+/// Empties the cache of a server, or of each member of a group; `None` if none can do so. The result of a group is that
+/// of its worst member.
 ///
 /// # Errors
 /// If the cell is stopped meanwhile.
@@ -99,7 +96,7 @@ fn severity(how: CacheReset) -> u8 {
     }
 }
 
-/// Empties the cache of a server that can do so; `None` if it cannot.
+/// Empties the cache of a server; `None` if the server cannot do so.
 ///
 /// # Errors
 /// If the cell is stopped meanwhile.
@@ -120,7 +117,7 @@ fn empty_cache(
     };
     let cache = Cache { site, path, target };
     let counted = cache.counted(counters);
-    // Before anything is emptied, so that what was there before proves the counters.
+    // This happens before emptying, so that existing cache content proves the counters.
     let hits = match &counted {
         Ok(counted) => counted.twice(control)?,
         Err(why) => Err(why.clone()),
@@ -164,7 +161,7 @@ struct Cache<'a> {
     target: &'a Target,
 }
 
-/// The server's counters before and after our own prompt.
+/// The server's counters around our own prompt.
 struct Counted<'a> {
     endpoint: Endpoint,
     prompt_tokens: &'a str,
@@ -174,7 +171,7 @@ struct Counted<'a> {
 }
 
 impl Cache<'_> {
-    /// Asks the server to empty its cache; within, why it did not.
+    /// Asks the server to empty its cache. The inner error is the reason why it did not.
     fn empty(&self, control: &Control) -> Result<Result<(), String>, Failure> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -212,7 +209,7 @@ impl Cache<'_> {
 }
 
 impl Counted<'_> {
-    /// Sends our prompt twice; returns how many tokens of the second were cached.
+    /// Sends our prompt twice; returns the number of cached tokens of the second one.
     fn twice(&self, control: &Control) -> Result<Result<f64, String>, Failure> {
         match self.once(control)? {
             Ok(_) => self.once(control),
@@ -220,7 +217,7 @@ impl Counted<'_> {
         }
     }
 
-    /// Sends our prompt; returns how many of its tokens were cached.
+    /// Sends our prompt; returns the number of its cached tokens.
     fn once(&self, control: &Control) -> Result<Result<f64, String>, Failure> {
         let before = match self.read() {
             Ok(before) => before,
@@ -240,7 +237,7 @@ impl Counted<'_> {
         loop {
             control.check()?;
             match self.read() {
-                // Both are read in one answer, but may not be counted at one moment.
+                // One answer contains both counters, but the server may not update them at the same moment.
                 Ok(after) if after.0 > before.0 => {
                     std::thread::sleep(LOOK);
                     let settled = self.read().map(|settled| settled.1 - before.1);
@@ -256,8 +253,8 @@ impl Counted<'_> {
         }
     }
 
-    /// Returns the tokens of prompts so far, and how many of them were cached. A counter that is
-    /// not there yet has counted nothing.
+    /// Returns the total number of prompt tokens, and how many of them were cached. A missing counter has counted
+    /// nothing.
     fn read(&self) -> Result<(f64, f64), String> {
         let samples = parse(&self.endpoint.text("text/plain")?, 0);
         let sum = |name: &str| -> f64 {
@@ -268,7 +265,7 @@ impl Counted<'_> {
     }
 }
 
-/// Returns the path and body of a request for one token after a prompt that no workload has.
+/// Returns the path and body of a request for one token after a prompt that no workload uses.
 fn own_prompt(target: &Target) -> (String, serde_json::Value) {
     let sentence = "Benchtrail looks whether this sentence is still in the cache. ";
     let greedy = Sampling {
@@ -304,7 +301,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
-    /// What a stub does when its cache is to be emptied.
+    /// How a stub reacts when its cache should be emptied.
     #[derive(Clone, Copy, PartialEq)]
     enum Does {
         Empties,

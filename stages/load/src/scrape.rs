@@ -1,7 +1,7 @@
 //! The server's own metrics beside the load: Prometheus text on the cell's clock.
 //!
-//! Scraped before the first request, at the telemetry's interval while the cell runs, and after
-//! the last; on a thread of its own.
+//! They are scraped before the first request, at the telemetry's interval while the cell runs, and after the last
+//! request, on a separate thread.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,15 +14,15 @@ use crate::get::Endpoint;
 use crate::sheet::Sheet;
 use crate::telemetry::{Companion, Sampled};
 
-/// The sampling interval where none is declared.
+/// The default sampling interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where metrics are, with the label that is added to theirs.
+/// The endpoint of metrics, with the label that is added to them.
 pub(crate) type Address = (Option<(&'static str, String)>, Endpoint);
 
-/// Where samples go.
+/// The destination of samples.
 pub(crate) enum Kept {
-    /// Into memory, for runs that are small.
+    /// Into memory, for small runs.
     Rows(Arc<Mutex<Vec<ServerMetric>>>),
     /// Into a file.
     Sheet(Box<Sheet<ServerMetric>>),
@@ -30,16 +30,16 @@ pub(crate) enum Kept {
 
 /// The server's metrics as a companion.
 pub(crate) struct Metrics {
-    /// Addresses; those that are not the only one of the server with a label and its value.
+    /// The addresses. An address has a label unless it is the server's only one.
     pub(crate) endpoints: Vec<Address>,
     pub(crate) kept: Kept,
 }
 
 impl Metrics {
-    /// Begins `server_metrics` in a folder.
+    /// Starts `server_metrics` in a folder.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub(crate) fn new(
         folder: &Path,
         endpoints: Vec<Address>,
@@ -61,7 +61,7 @@ impl Companion for Metrics {
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
         let (mut rows, mut failed) = (Vec::new(), Ok(()));
         for (label, endpoint) in &self.endpoints {
-            // One that does not answer keeps no other from being scraped.
+            // An address that does not answer does not stop the others.
             match (endpoint.text("text/plain"), label) {
                 (Ok(text), None) => rows.extend(parse(&text, at_ns)),
                 (Ok(text), Some(label)) => {
@@ -94,7 +94,7 @@ impl Companion for Metrics {
     }
 }
 
-/// Says in a row's labels which address it comes from.
+/// Adds the address's label to a row.
 fn with_label((label, name): &(&'static str, String), row: ServerMetric) -> ServerMetric {
     let comma = if row.labels.trim().is_empty() {
         ""
@@ -105,8 +105,8 @@ fn with_label((label, name): &(&'static str, String), row: ServerMetric) -> Serv
     ServerMetric { labels, ..row }
 }
 
-/// Reads the Prometheus text format: `name{labels} value [timestamp]`. Lines that are none are
-/// skipped, samples that are not finite too.
+/// Parses the Prometheus text format: `name{labels} value [timestamp]`. Invalid lines and samples that are not finite
+/// are skipped.
 pub(crate) fn parse(text: &str, at_ns: i64) -> Vec<ServerMetric> {
     let mut rows = Vec::new();
     for line in text.lines().map(str::trim) {
@@ -141,8 +141,8 @@ pub(crate) fn parse(text: &str, at_ns: i64) -> Vec<ServerMetric> {
     rows
 }
 
-/// Returns where the brace that closes a list of labels stands: one may stand inside a label's
-/// quotes, and another list may follow the value (an exemplar).
+/// Returns the position of the brace that closes a list of labels. Braces may appear inside a label's quotes, and
+/// another list may follow the value (an exemplar).
 fn closing(text: &str) -> Option<usize> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, c) in text.char_indices() {

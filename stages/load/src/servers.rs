@@ -1,4 +1,4 @@
-//! Which server a request goes to, if several are loaded: each in its turn.
+//! The server of each request if several are loaded: one after the other in turn.
 
 use contract::Phase;
 
@@ -12,21 +12,21 @@ pub(crate) struct Servers {
     rota: Rota,
 }
 
-/// Which of several servers each request goes to.
+/// The assignment of requests to several servers.
 ///
-/// Warm-up requests, measured requests and sessions are each counted from 0, and the one numbered i goes to
-/// server i mod n. All turns of a session go to one server, which may have the turns before in its cache.
+/// Warm-up requests, measured requests and sessions are each counted from 0, and number i goes to server i mod n. All
+/// turns of a session go to the same server, whose cache may contain the turns before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rota {
     servers: usize,
     warmup: usize,
-    /// Where each session begins among the measured requests; `None` if each stands alone.
+    /// The index of each session's first measured request; `None` without sessions.
     sessions: Option<Vec<usize>>,
 }
 
 impl Rota {
     pub(crate) fn new(servers: usize, prompts: &PromptSet) -> Self {
-        // One server needs no list of its sessions.
+        // One server needs no list of sessions.
         let sessions = prompts.sessions().filter(|_| servers > 1);
         Self {
             servers,
@@ -35,8 +35,7 @@ impl Rota {
         }
     }
 
-    /// Returns the place of the server that a request goes to, from 0; requests are numbered from the first
-    /// of warm-up.
+    /// Returns the index of a request's server, from 0. Requests are numbered from the first warm-up request.
     pub(crate) fn of(&self, request: usize) -> usize {
         if self.servers <= 1 {
             return 0;
@@ -53,7 +52,7 @@ impl Rota {
 }
 
 impl Servers {
-    /// Takes at least one server.
+    /// Needs at least one server.
     pub(crate) fn new(peers: Vec<Peer>, prompts: &PromptSet) -> Self {
         let rota = Rota::new(peers.len(), prompts);
         Self { peers, rota }
@@ -63,17 +62,17 @@ impl Servers {
         self.peers.len()
     }
 
-    /// Returns the server at a place.
+    /// Returns the server at an index.
     pub(crate) fn at(&self, server: usize) -> &Peer {
         &self.peers[server]
     }
 
-    /// Returns the first server, which is asked what all of them would answer alike.
+    /// Returns the first server, which answers questions for all of them.
     pub(crate) fn first(&self) -> &Peer {
         &self.peers[0]
     }
 
-    /// Returns the place of the server that a request goes to.
+    /// Returns the index of a request's server.
     pub(crate) fn of(&self, request: usize) -> usize {
         self.rota.of(request)
     }
@@ -104,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_turns_of_a_session_stay_with_the_server_of_its_first() {
-        // Sessions of 2, 2 and 4 turns: counting requests instead would send them all to one server.
+        // Sessions of 2, 2 and 4 turns. Counting requests instead would send them all to one server.
         let rota = rota(2, Some(vec![0, 2, 4]));
         let places: Vec<usize> = (3..11).map(|i| rota.of(i)).collect();
         assert_eq!(places, [0, 0, 1, 1, 0, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! What has been said in the sessions that are under way.
+//! The conversations of the sessions in progress.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use contract::RequestStatus;
 use crate::prompts::Prompt;
 use apis::Exchange;
 
-/// The turns so far of each session under way.
+/// The turns so far of each session in progress.
 #[derive(Debug, Default)]
 pub(crate) struct SessionHistory(BTreeMap<u64, Vec<Exchange>>);
 
 impl SessionHistory {
-    /// Adds a turn and its answer; returns all turns so far, or `None` if the session cannot go
-    /// on because this turn was not answered. An answer that does not keep its schema is one.
+    /// Adds a turn and its answer; returns all turns so far. Returns `None` if this turn was not answered, because the
+    /// session cannot go on then. An answer that violates its schema counts as an answer.
     pub(crate) fn after(
         &mut self,
         prompt: &Prompt,
@@ -33,7 +33,7 @@ impl SessionHistory {
         Some(turns)
     }
 
-    /// Forgets a session that is over.
+    /// Removes a session that is over.
     pub(crate) fn end(&mut self, prompt: &Prompt) {
         if let Some(session) = prompt.session {
             self.0.remove(&session);

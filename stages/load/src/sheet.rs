@@ -1,11 +1,11 @@
-//! A table written while its rows come, a few at a time.
+//! A table written while its rows arrive, a few at a time.
 
 use std::path::{Path, PathBuf};
 
 use artifacts::{TableError, TableWriter};
 use contract::Row;
 
-/// Rows handed to the writer at once.
+/// The number of rows passed to the writer at once.
 const BATCH: usize = 1024;
 
 /// A table of a run as a finished Parquet file.
@@ -13,13 +13,13 @@ const BATCH: usize = 1024;
 pub struct TableFile {
     /// The table's name.
     pub name: &'static str,
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// How many rows it has.
+    /// The number of its rows.
     pub rows: u64,
 }
 
-/// A table while it is written.
+/// A table in the process of being written.
 pub(crate) struct Sheet<R> {
     path: PathBuf,
     waiting: Vec<R>,

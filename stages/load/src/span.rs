@@ -90,7 +90,7 @@ impl TimeSpan {
 }
 
 impl fmt::Display for TimeSpan {
-    /// Writes the one form that stands for this span: the largest unit that divides it.
+    /// Formats the span in its only normal form: with the largest unit that divides it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanoseconds = self.nanoseconds();
         if nanoseconds == 0 {

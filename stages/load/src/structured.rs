@@ -1,14 +1,13 @@
-//! Whether an answer keeps its JSON Schema.
+//! Checks answers against their JSON Schema.
 
 use pipeline::stage::Json;
 
-/// A schema ready to check answers with. It reads no file and fetches nothing: a `$ref` that
-/// leads out of the schema is refused.
+/// A compiled schema. It reads no file and fetches nothing: a `$ref` that leads out of the schema is refused.
 #[derive(Debug)]
 pub(crate) struct Validator(jsonschema::Validator);
 
 impl Validator {
-    /// Compiles a schema; the draft is the one its `$schema` names, else the newest.
+    /// Compiles a schema. Its `$schema` names the draft; the default is the newest.
     ///
     /// # Errors
     /// One sentence, if it is not a schema.
@@ -21,7 +20,7 @@ impl Validator {
     /// Checks an answer.
     ///
     /// # Errors
-    /// What is wrong, in one sentence: it is not JSON, or where it does not keep the schema.
+    /// The problem in one sentence: the answer is not JSON, or where it violates the schema.
     pub(crate) fn check(&self, answer: &str) -> Result<(), String> {
         let value: Json =
             serde_json::from_str(answer).map_err(|e| format!("the output is not JSON: {e}"))?;

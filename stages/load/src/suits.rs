@@ -1,18 +1,18 @@
-//! Whether a workload suits an API: what does not apply is told while planning.
+//! Checks that a workload suits an API. Settings that do not apply are reported while planning.
 
 use contract::{Api, OutputMode, Word as _};
 use pipeline::stage::{Needed, Problem};
 
 use crate::workload::{Images, Part, PromptSource, Workload};
 
-/// Returns the API that the definition of a server's engine names, as far as it is known while planning.
+/// Returns the API in the definition of a server's engine, as far as it is known while planning.
 pub(crate) fn api_of(server: &Needed<'_>) -> Option<Api> {
     let environment = Needed::of_kind(&server.needs, "provision")?;
     let engine = &environment.parameters["engines"][0]["definition"];
     Api::parse(engine["api"].as_str()?).ok()
 }
 
-/// Returns what is wrong with sending a workload through an API; `streamed` if the stage asks for streams.
+/// Returns the problems with sending a workload through an API; `streamed` if the stage requests streams.
 pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut say = |key: &str, message: String, hint: &str| {
@@ -100,7 +100,7 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
     found
 }
 
-/// Returns whether there are images beside some prompts.
+/// Returns whether some prompts have images.
 pub(crate) fn has_images(workload: &Workload) -> bool {
     let some = |images: &Images| images.count > 0;
     let mut parts = parts(&workload.prompts).into_iter();
@@ -108,7 +108,7 @@ pub(crate) fn has_images(workload: &Workload) -> bool {
         || parts.any(|part| part.images.as_ref().is_some_and(some))
 }
 
-/// Returns the parts of a mixture, and of mixtures in it.
+/// Returns the parts of a mixture, including those of nested mixtures.
 fn parts(source: &PromptSource) -> Vec<&Part> {
     let PromptSource::Mixture(parts) = source else {
         return Vec::new();

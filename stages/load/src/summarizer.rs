@@ -1,4 +1,4 @@
-//! The usual table of a run from its rows one by one, in memory of bounded size.
+//! The usual table of a run, computed from its rows one by one, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,7 +12,7 @@ use crate::summary::{
     Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server,
 };
 
-/// Takes the rows of a run and gives its [`Summary`].
+/// Receives the rows of a run and returns its [`Summary`].
 #[derive(Debug)]
 pub struct Summarizer {
     slo: Slo,
@@ -37,13 +37,13 @@ pub struct Summarizer {
     sent: Gaps,
 }
 
-/// Adds a count to a sum, which is unknown as soon as one of its parts is.
+/// Adds a count to a sum. The sum is unknown if one of its parts is.
 fn count(sum: &mut Option<i64>, more: Option<i64>) {
     *sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
 }
 
 impl Summarizer {
-    /// Begins; what does not fit into memory goes into files without names in `folder`.
+    /// Starts a table. Data that does not fit into memory goes into unnamed files in `folder`.
     pub fn new(slo: Slo, folder: &Path) -> Self {
         let sample = || Sample::new(folder.to_owned());
         Self {
@@ -70,10 +70,10 @@ impl Summarizer {
         }
     }
 
-    /// Returns the table of rows in memory; both are sorted by request and attempt.
+    /// Returns the table of rows in memory. Both are sorted by request and attempt.
     ///
     /// # Errors
-    /// If the rows are so many that files are needed, and the disk refuses.
+    /// If there are so many rows that files are needed, and the disk refuses.
     pub(crate) fn of(requests: &[Request], chunks: &[Chunk], slo: &Slo) -> io::Result<Summary> {
         let mut summarizer = Self::new(*slo, &std::env::temp_dir());
         let mut rest = chunks;
@@ -87,7 +87,7 @@ impl Summarizer {
         summarizer.finish()
     }
 
-    /// Takes an attempt and its chunks by time; attempts come in the order of requests.
+    /// Adds an attempt and its chunks by time. Attempts come in the order of requests.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -196,10 +196,10 @@ impl Summarizer {
     }
 }
 
-/// Stamps out of order by more places than this leave the gaps undefined.
+/// If stamps are out of order by more places than this, the gaps are undefined.
 const OUT_OF_ORDER: usize = 1 << 16;
 
-/// Mean and spread of the gaps between stamps that come nearly in order (Welford 1962).
+/// The mean and the spread of the gaps between stamps that arrive nearly in order (Welford 1962).
 #[derive(Debug, Default)]
 struct Gaps {
     waiting: BinaryHeap<Reverse<i64>>,
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::summary::Distribution;
 
-    /// Returns a measured request of open arrivals that was answered, by its id.
+    /// Returns an answered measured request of open arrivals, by its id.
     fn row(id: i64) -> Request {
         Request {
             client_id: None,
@@ -300,7 +300,7 @@ mod tests {
             answered(2, RequestStatus::Timeout, s, 3 * s, 4 * s),
         ];
         rows[2].prompt_tokens = None;
-        // A request that was not answered does not count, so neither does what it lacks.
+        // Missing values of an unanswered request do not count either.
         assert!(of(&rows, &[], &Slo::default()).total_throughput.is_some());
         rows[1].prompt_tokens = None;
         let summary = of(&rows, &[], &Slo::default());
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(summary.icl.unwrap().n, 2);
         assert_eq!(
             (summary.goodput, summary.slo_pass_rate),
-            // Of two answers one is in time, and the third request was not answered.
+            // One of the two answers is in time, and the third request was not answered.
             (Some(0.25), Some(1.0 / 3.0))
         );
         assert_eq!(summary.statuses[&RequestStatus::Timeout], 1);

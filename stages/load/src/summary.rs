@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use contract::{Request, RequestStatus};
 
-/// A sample in figures; milliseconds unless said otherwise.
+/// The figures of a sample; milliseconds unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distribution {
-    /// How many values.
+    /// The number of values.
     pub n: usize,
     /// Their mean.
     pub mean: f64,
@@ -63,8 +63,8 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(below + (above - below) * (place - place.floor()))
 }
 
-/// Bounds a request must keep to count as good, ms. A bound on a value that is undefined for a
-/// request is not kept.
+/// Bounds that a good request must meet, ms. If the value is undefined for a request, the request does not meet the
+/// bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slo {
     /// On the time to the first token.
@@ -84,15 +84,16 @@ pub struct Summary {
     pub window_s: Option<f64>,
     /// Answered requests per second.
     pub request_throughput: Option<f64>,
-    /// Output tokens of answered requests per second; `None` if one of them is not counted.
+    /// Output tokens of answered requests per second; `None` if the count of one of them is unknown.
     pub output_throughput: Option<f64>,
-    /// Prompt and output tokens of answered requests per second; `None` if one of them is not counted.
+    /// Prompt and output tokens of answered requests per second; `None` if the count of one of them is unknown.
     pub total_throughput: Option<f64>,
-    /// Output tokens of answered requests; `None` if nobody counted those of one request: a sum of the others is too small.
+    /// Output tokens of answered requests; `None` if the count of one request is unknown, because a sum of the others
+    /// is too small.
     pub output_tokens: Option<i64>,
     /// Prompt tokens of answered requests; `None` as for output tokens.
     pub prompt_tokens: Option<i64>,
-    /// Share of structured answers that keep their schema; `None` if none was asked for.
+    /// Share of structured answers that match their schema; `None` if none was requested.
     pub schema_valid_rate: Option<f64>,
     /// First token − sent, ms.
     pub ttft: Option<Distribution>,
@@ -106,22 +107,22 @@ pub struct Summary {
     pub icl: Option<Distribution>,
     /// Last token − sent, ms.
     pub e2e_latency: Option<Distribution>,
-    /// Open arrivals as drawn and as sent; `None` for closed loops and bursts.
+    /// Open arrivals, as drawn and as sent; `None` for closed loops and bursts.
     pub arrivals: Option<Arrivals>,
     /// Sent − scheduled, ms: the client's own delay.
     pub send_lag: Option<Distribution>,
-    /// TTFT − the server's own time for the prompt, ms: what lies between server and client,
-    /// with the server's queue. `None` unless the server tells its timings.
+    /// TTFT − the server's own time for the prompt, ms: the time between server and client, including the server's
+    /// queue. `None` unless the server reports its timings.
     pub ttft_beyond_server: Option<Distribution>,
-    /// E2E latency − the server's own time for prompt and generation, ms; likewise.
+    /// E2E latency − the server's own time for prompt and generation, ms; `None` as above.
     pub e2e_beyond_server: Option<Distribution>,
-    /// Requests per second that keep every bound; `None` without bounds.
+    /// Requests per second that meet every bound; `None` without bounds.
     pub goodput: Option<f64>,
-    /// Share of all measured requests that keep every bound: one that failed keeps none. `None` without bounds.
+    /// Share of all measured requests that meet every bound; failed requests meet none. `None` without bounds.
     pub slo_pass_rate: Option<f64>,
 }
 
-/// Arrivals as drawn and as sent, by the gaps between them.
+/// Arrivals, as drawn and as sent, described by the gaps between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
     /// Requests per second by the schedule: 1 / mean gap.
@@ -150,19 +151,19 @@ pub(crate) fn e2e(row: &Request) -> Option<f64> {
     ms(row.sent_ns, row.last_token_ns)
 }
 
-/// Returns what of a request's TTFT its server does not account for, ms; `None` if it tells nothing.
+/// Returns the part of a request's TTFT that its server does not account for, ms; `None` if the server reports nothing.
 pub fn ttft_beyond_server(row: &Request) -> Option<f64> {
     Some(ttft(row)? - row.server_prompt_ms?)
 }
 
-/// Returns what of a request's latency its server does not account for, ms; likewise.
+/// Returns the part of a request's latency that its server does not account for, ms; `None` as above.
 pub fn e2e_beyond_server(row: &Request) -> Option<f64> {
     Some(e2e(row)? - row.server_prompt_ms? - row.server_predicted_ms?)
 }
 
-/// Returns a request's time per output token, ms: (last − first) over the tokens after the first
-/// chunk. Where the first chunk's tokens are not known they are taken to be one, as vLLM and
-/// SGLang do. `None` if no token follows the first chunk.
+/// Returns a request's time per output token, ms: (last − first) over the tokens after the first chunk. If the number
+/// of tokens in the first chunk is unknown, it counts as one, as in vLLM and SGLang. `None` if no token follows the
+/// first chunk.
 pub(crate) fn tpot(row: &Request) -> Option<f64> {
     let after_first = row.output_tokens? - row.first_chunk_tokens.unwrap_or(1);
     let span = ms(row.first_token_ns, row.last_token_ns)?;

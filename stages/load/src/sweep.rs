@@ -1,11 +1,11 @@
-//! One load at several levels: where more load stops bringing more throughput, and the picture of it.
+//! One load at several levels: the level from which more load brings no more throughput, and a figure of it.
 
 use std::fmt::Write as _;
 
-/// What a level came to.
+/// The results of a level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LevelFigures {
-    /// Clients, or requests per second; infinite for all requests at once.
+    /// Clients, or requests per second; infinite if all requests are sent at once.
     pub level: f64,
     /// Output tokens of answered requests per second.
     pub throughput: Option<f64>,
@@ -13,14 +13,14 @@ pub struct LevelFigures {
     pub ttft_ms: Option<f64>,
     /// Answered requests per second.
     pub requests: Option<f64>,
-    /// Answered requests within the bounds per second; `None` if no bounds are asked for.
+    /// Answered requests within the bounds per second; `None` without bounds.
     pub goodput: Option<f64>,
 }
 
-/// Returns the position of the knee: the last level up to which each step still brought at least half as
-/// much more throughput as it brought more load, both as ratios: `ln(T₂/T₁) ≥ ½ · ln(L₂/L₁)`, the elasticity of
-/// throughput. `None` if no step falls short, since the knee then lies beyond the last level; or with fewer
-/// than two finite levels with a throughput, in rising order.
+/// Returns the index of the knee: the last level up to which each step raised the throughput at least half as much as
+/// the load, both as ratios: `ln(T₂/T₁) ≥ ½ · ln(L₂/L₁)`, the elasticity of throughput. `None` if no step falls short,
+/// because the knee then lies beyond the last level; or with fewer than two finite levels with a throughput, in rising
+/// order.
 pub fn knee(levels: &[LevelFigures]) -> Option<usize> {
     let known: Vec<(usize, f64, f64)> = levels
         .iter()
@@ -50,7 +50,7 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 const BLUE: &str = "#06c";
 
-/// One of a level's figures.
+/// Selects one of a level's figures.
 type Figure = fn(&LevelFigures) -> Option<f64>;
 
 /// A panel: its label, and its lines, each with a color and, if there are several, a name.
@@ -59,7 +59,7 @@ struct Panel {
     lines: Vec<(&'static str, &'static str, Figure)>,
 }
 
-/// Returns the panels from top to bottom; goodput stands beside the throughput that it is a part of.
+/// Returns the panels from top to bottom. Goodput is in one panel with the throughput that it is a part of.
 fn panels(levels: &[LevelFigures]) -> Vec<Panel> {
     let one = |label: &'static str, figure: Figure| Panel {
         label,
@@ -81,9 +81,8 @@ fn panels(levels: &[LevelFigures]) -> Vec<Panel> {
     panels
 }
 
-/// Draws throughput and median time to first token over the levels, one panel above the other, and goodput beside the
-/// answered requests if bounds are asked for; with the knee as a dashed line. Levels stand at equal distances, in
-/// their order.
+/// Draws throughput and median time to first token over the levels, in panels one above the other. With bounds, goodput
+/// is drawn beside the answered requests. The knee is a dashed line. Levels are at equal distances, in their order.
 pub fn sweep_figure(title: &str, axis: &str, levels: &[LevelFigures]) -> String {
     let panels = panels(levels);
     let inner = panels.len() as f64 * (PANEL + 20.0);
@@ -147,7 +146,7 @@ fn panel(
 ) {
     let label = panel.label;
     let values = |value: &Figure| levels.iter().filter_map(*value).fold(0.0, f64::max);
-    // Lines of one panel have one scale.
+    // The lines of one panel share a scale.
     let most = panel
         .lines
         .iter()
@@ -184,7 +183,7 @@ fn panel(
         for (i, v) in levels.iter().map(value).enumerate() {
             let Some(v) = v else { continue };
             let word = if path.is_empty() { 'M' } else { 'L' };
-            // Writing into a text never fails.
+            // Writing to a string never fails.
             let _written = write!(path, "{word}{:.1} {:.1}", x(i), y(v));
             add(format!(
                 "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{color}\"/>",
@@ -205,7 +204,7 @@ fn panel(
     }
 }
 
-/// Returns a level as it is written on the command line.
+/// Formats a level as on the command line.
 pub fn level_name(level: f64) -> String {
     if level.is_finite() {
         level.to_string()
@@ -245,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_knee_is_where_more_load_stops_bringing_half_as_much_more_throughput() {
-        // ×2 of load must bring ×√2 of throughput.
+        // Twice the load must bring √2 times the throughput.
         let levels = at(&[
             (1.0, 100.0),
             (2.0, 190.0),

@@ -11,11 +11,10 @@ use crate::scrape::INTERVAL;
 use crate::summary::Distribution;
 use crate::tally::Tally;
 
-/// Returns the tables of a run under their names: `requests`, `chunks`, `cell`,
-/// `server_metrics` and `prompts`.
+/// Returns the tables of a run with their names: `requests`, `chunks`, `cell`, `server_metrics` and `prompts`.
 ///
 /// # Errors
-/// If the prompts cannot be read again, or not be written as Parquet.
+/// If the prompts cannot be read again, or cannot be written as Parquet.
 pub fn tables(spec: &LoadSpec, result: &LoadResult) -> io::Result<Vec<(&'static str, Table)>> {
     let prompts = spec.prompts.table()?;
     let made = |table: Result<Table, TableError>| table.map_err(io::Error::other);
@@ -40,7 +39,7 @@ fn lags(requests: &[Request]) -> Option<Distribution> {
     Distribution::of(requests.iter().filter_map(measured_lag).collect())
 }
 
-/// Returns the send lag of a request that is measured and not superseded, ms.
+/// Returns the send lag of a measured request that is not superseded, ms.
 pub(crate) fn measured_lag(row: &Request) -> Option<f64> {
     let counted = row.phase == Phase::Measured && !row.superseded;
     row.send_lag_ns

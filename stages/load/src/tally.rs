@@ -1,4 +1,4 @@
-//! Counts over a run's rows, taken in passing.
+//! Counts over a run's rows, collected in one pass.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use contract::{Chunk, Phase, Request, RequestStatus};
 pub struct Tally {
     /// Measured requests by status, superseded attempts left out.
     pub statuses: BTreeMap<RequestStatus, u64>,
-    /// The first error of each status among them, in the order of requests.
+    /// The first error of each status, in the order of requests.
     pub first_errors: BTreeMap<RequestStatus, String>,
-    /// The first error of any request, warm-up too.
+    /// The first error of any request, including warm-up.
     pub first_error: Option<String>,
     /// First `sent_ns` and last `done_ns` of measured requests.
     pub(crate) window: (Option<i64>, Option<i64>),
     /// Attempts sent again on a fresh connection.
     pub replays: u64,
-    /// The most requests in flight at once, measured ones.
+    /// The most measured requests in flight at once.
     pub peak_in_flight: Option<i64>,
-    /// Prompt tokens of measured requests that were answered, where they are known.
+    /// Prompt tokens of answered measured requests, if known.
     pub prompt_tokens: Option<Spread>,
     /// Chunks of measured requests.
     pub chunks: u64,
     /// Socket reads that completed at least one of them.
     pub chunk_reads: u64,
-    /// Measured requests whose answer of more than one token was streamed.
+    /// Streamed measured requests with an answer of more than one token.
     pub streamed_answers: u64,
-    /// Those of them whose text was all there after one socket read.
+    /// Those of them whose complete text arrived in one socket read.
     pub in_one_piece: u64,
 }
 
@@ -40,7 +40,7 @@ pub struct Spread {
     pub max: i64,
     /// The sum.
     pub sum: i64,
-    /// Of how many.
+    /// The number of requests.
     pub n: u64,
 }
 
@@ -95,7 +95,7 @@ impl Tally {
         *to = (*to).max(row.done_ns);
         self.chunks += chunks.len() as u64;
         let mut last = None;
-        // Chunks of one read stand together.
+        // The chunks of one read are adjacent.
         for chunk in chunks {
             self.chunk_reads += u64::from(last != Some(chunk.read));
             last = Some(chunk.read);
@@ -126,13 +126,13 @@ impl Tally {
             .max(row.in_flight_at_send.map(|others| others + 1));
     }
 
-    /// Returns whether most streamed answers came in one piece: times between tokens are then
-    /// those of whatever put them together.
+    /// Returns whether most streamed answers came in one piece. Times between tokens then depend on the component that
+    /// put them together.
     pub fn mostly_in_one_piece(&self) -> bool {
         self.in_one_piece * 2 > self.streamed_answers
     }
 
-    /// Returns what the counts give reason to doubt.
+    /// Returns the doubt that the counts raise, if any.
     pub(crate) fn doubt(&self) -> Option<String> {
         self.mostly_in_one_piece().then(|| {
             format!(

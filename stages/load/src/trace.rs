@@ -1,8 +1,8 @@
 //! Recorded traffic: when requests came and how long they were, from a JSON Lines or CSV file.
 //!
-//! A row has a time (`timestamp_s`, or `timestamp_ms`, or `timestamp` in ms as in Mooncake's
-//! traces), and may have a prompt length (`input_words`, or `input_tokens` or `input_length` in
-//! tokens) and an output length (`output_tokens` or `output_length`). Other columns are left alone.
+//! A row has a time (`timestamp_s`, or `timestamp_ms`, or `timestamp` in ms as in Mooncake's traces), and may have a
+//! prompt length (`input_words`, or `input_tokens` or `input_length` in tokens) and an output length (`output_tokens`
+//! or `output_length`). Other columns are ignored.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,7 +55,7 @@ pub struct RecordedLengths {
     pub tokens_per_hash_id: Option<u32>,
 }
 
-/// What an id of Mooncake's traces stands for, in tokens.
+/// The tokens that an id of Mooncake's traces stands for.
 pub(crate) const PER_HASH_ID: u32 = 512;
 
 fn words_per_token() -> f64 {
@@ -65,17 +65,17 @@ fn words_per_token() -> f64 {
 /// One recorded request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
-    /// Seconds since the first one.
+    /// Seconds since the first request.
     pub(crate) at_s: f64,
     pub(crate) words: Option<f64>,
     pub(crate) input_tokens: Option<f64>,
     pub(crate) output_tokens: Option<u32>,
-    /// The blocks that the prompt is made of: equal ids are equal text.
+    /// The blocks of the prompt; equal ids mean equal text.
     pub(crate) hash_ids: Vec<u64>,
 }
 
 impl Recorded {
-    /// Returns how many words the prompt has, at least one.
+    /// Returns the number of words in the prompt, at least one.
     pub(crate) fn words(&self, per_token: f64) -> Option<u32> {
         let words = self
             .words
@@ -84,10 +84,10 @@ impl Recorded {
     }
 }
 
-/// Reads a trace, and checks its digest if one is given; returns its digest too.
+/// Reads a trace, and checks its digest if given; also returns its digest.
 ///
 /// # Errors
-/// One sentence that names the file, and the line if there is one.
+/// One sentence that names the file, and the line if known.
 pub(crate) fn read_trace(
     file: &str,
     digest: Option<&str>,
@@ -97,10 +97,10 @@ pub(crate) fn read_trace(
     Ok((rows_of(&file, bytes)?, found))
 }
 
-/// Reads the rows of a trace whose bytes were read; `file` is what errors call it.
+/// Parses the rows of a trace; `file` is its name in errors.
 ///
 /// # Errors
-/// One sentence that names the file, and the line if there is one.
+/// One sentence that names the file, and the line if known.
 pub(crate) fn rows_of(file: &str, bytes: Vec<u8>) -> Result<Vec<Recorded>, String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("trace {file} is not UTF-8"))?;
     let rows =
@@ -112,7 +112,7 @@ pub(crate) fn rows_of(file: &str, bytes: Vec<u8>) -> Result<Vec<Recorded>, Strin
     }
 }
 
-/// Reads the rows of a trace; errors carry the line, from 1.
+/// Parses the rows of a trace; errors contain the line, from 1.
 fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('[') {
@@ -152,7 +152,7 @@ fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
     Ok(rows)
 }
 
-/// Reads a line of numbers; fields that are none are left out.
+/// Parses a line of numbers; fields that are not numbers are left out.
 fn csv_row(names: &[&str], line: &str) -> Result<Map<String, Value>, String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() != names.len() {

@@ -1,24 +1,24 @@
-//! HTTP/1.1 as bytes: the request written, the head read, the end of the body found.
+//! HTTP/1.1 as bytes: writes the request, parses the head, finds the end of the body.
 //!
-//! Pure code over byte slices, used twice: on the measuring path only to find where a response
-//! ends, and again after it to take the body out of its framing.
+//! Pure code over byte slices, used twice: on the measuring path only to find where a response ends, and later to
+//! extract the body from its framing.
 
 use std::fmt;
 
 /// The longest response head accepted.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
 
-/// How a server is spoken to.
+/// The protocol for a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheme {
-    /// As HTTP alone.
+    /// Plain HTTP.
     Http,
-    /// As HTTP within TLS.
+    /// HTTP over TLS.
     Https,
 }
 
 impl Scheme {
-    /// Returns what a URL begins with.
+    /// Returns the scheme as it appears in a URL.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -30,30 +30,30 @@ impl Scheme {
 /// An `http://` or `https://` address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// How it is spoken to.
+    /// The protocol.
     pub(crate) scheme: Scheme,
     /// Host, without brackets.
     pub(crate) host: String,
     /// Port.
     pub(crate) port: u16,
-    /// What the path begins with: empty, or `/…` without a final slash.
+    /// The prefix of every path: empty, or `/…` without a final slash.
     pub(crate) prefix: String,
 }
 
 impl Address {
-    /// Reads a base URL such as `http://127.0.0.1:8080`.
+    /// Parses a base URL such as `http://127.0.0.1:8080`.
     pub(crate) fn parse(url: &str) -> Result<Self, String> {
         let (scheme, rest) = match url.split_once("://") {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
             Some(_) => return Err(no_scheme(url)),
-            // With a scheme it may still be no address, and that is what is wrong with it.
+            // If it is not an address even with a scheme, report that problem.
             None => {
                 let with_scheme = Self::parse(&format!("http://{url}"));
                 return Err(with_scheme.err().unwrap_or_else(|| no_scheme(url)));
             }
         };
-        // What comes after it may be a secret, and is not repeated.
+        // The part before `@` may be a secret, and is not repeated.
         if let Some((_, host)) = rest.split('/').next().and_then(|a| a.rsplit_once('@')) {
             return Err(format!(
                 "{}://…@{host}: a server's URL has no name and no password in it",
@@ -139,25 +139,25 @@ pub(crate) fn post(
     bytes
 }
 
-/// A response head as far as framing and bookkeeping need it.
+/// The parts of a response head needed for framing and bookkeeping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head<'a> {
     /// The status code.
     pub(crate) status: u16,
-    /// How long the head is, in bytes.
+    /// The length of the head, in bytes.
     pub(crate) length: usize,
-    /// How the body ends.
+    /// How the end of the body is found.
     pub(crate) framing: Framing,
     /// Whether the connection may carry another request.
     pub(crate) keep_alive: bool,
-    /// Seconds of `Retry-After`, if told.
+    /// Seconds of `Retry-After`, if present.
     pub(crate) retry_after: Option<u64>,
-    /// The media type of the body without parameters, if told.
+    /// The media type of the body without parameters, if present.
     pub(crate) media_type: Option<&'a str>,
 }
 
-/// Reads a response head from the beginning of `bytes`; `None` while it is incomplete.
-/// Interim (1xx) heads are skipped and counted into the length.
+/// Parses a response head at the start of `bytes`; `None` while it is incomplete. Interim (1xx) heads are skipped and
+/// included in the length.
 pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, String> {
     let mut skipped = 0;
     loop {
@@ -169,7 +169,7 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, String> {
                 return Err(format!("the response head is longer than {MAX_HEAD} bytes"));
             }
             Ok(httparse::Status::Partial) => return Ok(None),
-            // The beginning of a TLS alert: a server of TLS answers plain HTTP with one.
+            // The start of a TLS alert, with which a TLS server answers plain HTTP.
             Err(_) if bytes.starts_with(&[0x15, 0x03]) => {
                 return Err(
                     "the server speaks TLS at this port; write https:// in its URL".to_owned(),
@@ -252,10 +252,10 @@ fn read_head<'a>(
     })
 }
 
-/// How a body ends, and how far it has come.
+/// How the end of a body is found, and the progress so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// So many bytes are still to come.
+    /// This many bytes are still to come.
     Length(u64),
     /// Chunked transfer encoding.
     Chunked(Chunked),
@@ -267,7 +267,7 @@ pub(crate) enum Framing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunked {
     state: ChunkState,
-    /// Bytes of the present chunk still to come, or the size read so far.
+    /// The remaining bytes of the present chunk, or the size parsed so far.
     left: u64,
     /// Bytes read since the last byte of data: a size, its extension, trailers.
     between: usize,
@@ -286,7 +286,7 @@ enum ChunkState {
     Data,
     /// Between the data and its line end.
     AfterData,
-    /// At the beginning of a trailer line.
+    /// At the start of a trailer line.
     TrailerStart,
     /// Within a trailer line.
     Trailer,
@@ -295,8 +295,8 @@ enum ChunkState {
 }
 
 impl Framing {
-    /// Takes the next bytes; gives the body's bytes among them to `sink` and returns how many
-    /// were taken (all, unless the body ended earlier).
+    /// Processes the next bytes. Passes the body's bytes among them to `sink` and returns how many were used: all,
+    /// unless the body ended earlier.
     ///
     /// # Errors
     /// If the chunked encoding is broken.
@@ -488,7 +488,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever reads cut a chunked body, the same bytes come out and the end is found.
+        /// Wherever reads cut a chunked body, the result has the same bytes and the end is found.
         #[test]
         fn reads_may_cut_a_chunked_body_anywhere(
             chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..40), 0..8),
