@@ -8,12 +8,12 @@ use crate::settings::Named;
 use crate::surroundings::EnvironmentRecipe;
 use crate::venv;
 
-/// Fits an engine to the environment it runs in: the pins tell its version.
+/// Fits an engine to its environment: the pins determine its version.
 pub(crate) fn fit(
     engine: &mut Named<Engine>,
     environment: Option<&EnvironmentRecipe>,
 ) -> Option<Problem> {
-    // What the engine is called in registries decides nothing else.
+    // The engine's names in registries are not needed further.
     let distributions = std::mem::take(&mut engine.definition.distributions);
     let environment = environment?;
     let name = &engine.name;
@@ -45,7 +45,7 @@ pub(crate) fn fit(
     venv::not_pinned(venv, &distributions, name)
 }
 
-/// Tells that an engine does not say how it takes a draft model.
+/// Returns a problem if an engine does not define how it takes a draft model.
 pub(crate) fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
     if !engine.definition.launch.draft_arguments.is_empty() {
         return None;
@@ -58,7 +58,7 @@ pub(crate) fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
     Some(Problem::at(&["draft"], message).hint(hint))
 }
 
-/// Tells whether an engine cannot run in a container.
+/// Returns a problem if an engine cannot run in a container.
 pub(crate) fn contains(name: &str, program: &Program) -> Option<Problem> {
     let (message, hint) = match program {
         Program::Running(_) => (
@@ -76,8 +76,8 @@ pub(crate) fn contains(name: &str, program: &Program) -> Option<Problem> {
     Some(Problem::at(&["environment"], message).hint(hint))
 }
 
-/// Finds and reads an engine and all that stand in for it. The help texts are left out: they
-/// decide nothing. Certificates are named by their digest.
+/// Finds and reads an engine and all engines that stand in for it. Help texts are left out because
+/// they decide nothing. Certificates are named by their digest.
 pub(crate) fn engine_chain(
     name: &str,
     library: &dyn Library,
@@ -159,7 +159,7 @@ pub(crate) fn find<T>(
         let known = remedy(name, collection, names());
         let hint = match closest(name, names()) {
             Some(_) => known,
-            // An id of a hub, as engines that load models themselves take it.
+            // An id of a hub, for engines that load models themselves.
             None if collection == "models" && name.contains('/') => format!(
                 "define it under `models:`, for instance `served: {{title: Served, weights: {{named: {{id: {name}}}}}}}`, and write \
                  `model: served`; {known}"

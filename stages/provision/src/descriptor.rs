@@ -1,4 +1,4 @@
-//! What a provisioned engine and model are known by.
+//! The identity of a provisioned engine and model.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use serde_json::json;
 use crate::prepare::Prepared;
 use crate::settings::{Choice, Named, Parameters};
 
-/// What is said of a machine that OpenSSH reaches: what is measured went through its tunnel.
+/// The description of a machine reached through OpenSSH: measurements went through its tunnel.
 pub(crate) const OVER_SSH: &str = "over SSH";
 
-/// The descriptor: the same for the same definitions on the same kind of machine.
+/// Returns the descriptor. It is the same for the same definitions on the same kind of machine.
 pub(crate) fn describe(
     choice: &Choice<'_>,
     parameters: &Parameters,
@@ -94,7 +94,7 @@ pub(crate) fn describe_model(name: &str, model: &Model) -> ModelIdentity {
         chat_template: Some(model.chat_template),
         licence: model.licence.clone(),
         served_name: model.served_name.clone(),
-        // Absent rather than null: models without it keep their descriptor.
+        // Absent rather than null, so that models without it keep their descriptor.
         shape: model.shape.as_ref().map(|shape| ModelShape {
             layers: Some(shape.layers),
             kv_heads: Some(shape.kv_heads),

@@ -1,10 +1,9 @@
 //! Environments: unpacked packages under the store, named by the digest of their pins.
 //!
-//! Layout: `<store>/environments/<64 hex digits>/manifest.json` and `…/files/…`. A folder of
-//! that name is complete: it is filled under another name (`partial-PID-START-…`), written
-//! through to the disk, and then renamed. The manifest names every file with its size, stamp
-//! (times and inode) and BLAKE3 digest; sizes and stamps are compared at each use, and a file
-//! whose stamp moved is hashed again.
+//! Layout: `<store>/environments/<64 hex digits>/manifest.json` and `…/files/…`. A folder with such
+//! a name is complete: it is filled under another name (`partial-PID-START-…`), flushed to the
+//! disk, and then renamed. The manifest names every file with its size, stamp (times and inode) and
+//! BLAKE3 digest. Each use compares sizes and stamps, and hashes a file again if its stamp changed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::fetch::{fetch, sha256_of};
 use crate::unpack::unpack_wheel;
 
-/// The folder of all environments, under the store's.
+/// The subfolder of the store that holds all environments.
 pub(crate) const FOLDER: &str = "environments";
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const FILES: &str = "files";
@@ -29,20 +28,20 @@ pub(crate) const FILES: &str = "files";
 /// The name of a launcher script inside an environment.
 pub(crate) const LAUNCHER: &str = "launcher.py";
 
-/// What an environment is made of; its digest names the folder.
+/// The parts of an environment. The digest of the recipe names the folder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Recipe<'a> {
-    /// The layout of the folder; raised when it changes.
+    /// The version of the folder's layout; raised when it changes.
     format: u32,
-    /// The packages, in the order unpacked.
+    /// The packages, in unpacking order.
     packages: &'a [Package],
-    /// The text of a launcher script to put beside them.
+    /// The text of a launcher script to place beside them.
     launcher: Option<&'a str>,
-    /// A file whose SHA-256 is known.
+    /// A file with a known SHA-256.
     checked: Option<(&'a str, &'a str)>,
 }
 
-/// What a complete environment holds.
+/// The contents of a complete environment.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub(crate) files: BTreeMap<String, Entry>,
@@ -56,8 +55,8 @@ pub(crate) struct Entry {
     pub(crate) digest: Digest,
 }
 
-/// What changes when a file does. The time of the last change of the inode cannot be set back, as
-/// that of its contents can.
+/// What changes when a file changes. The inode's change time cannot be set back, unlike the
+/// modification time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Stamp {
     modified_ns: i64,
@@ -78,7 +77,7 @@ impl Stamp {
 }
 
 impl<'a> Recipe<'a> {
-    /// Makes the recipe of unpacked packages.
+    /// Makes a recipe from packages to unpack.
     pub(crate) fn new(packages: &'a [Package]) -> Self {
         Self {
             format: 1,
@@ -96,7 +95,7 @@ impl<'a> Recipe<'a> {
         }
     }
 
-    /// Adds the SHA-256 a file must have.
+    /// Adds the SHA-256 that a file must have.
     pub(crate) fn checked(self, path: &'a str, sha256: &'a str) -> Self {
         Self {
             checked: Some((path, sha256)),
@@ -108,10 +107,10 @@ impl<'a> Recipe<'a> {
         Digest::of(&serde_json::to_vec(self).expect("a recipe always serializes"))
     }
 
-    /// Returns the folder of the files, complete and checked; makes it if it is not there.
+    /// Returns the folder of the files, complete and checked. Creates it if it is missing.
     ///
     /// # Errors
-    /// If a package cannot be had, is not what it is pinned to, or the disk refuses.
+    /// If a package is not available or does not match its pin, or the disk fails.
     pub(crate) fn prepare(
         &self,
         store: &Path,
@@ -128,7 +127,8 @@ impl<'a> Recipe<'a> {
                 return Ok(folder.join(FILES));
             }
             control.progress(0, None, "an environment was damaged; making it again");
-            // Aside first: a removal that is cut short must not leave a complete-looking folder.
+            // Move it aside first: an interrupted removal must not leave a folder that looks
+            // complete.
             let aside = own_temporary(&all).map_err(trouble)?;
             fs::rename(&folder, aside.path().join("damaged")).map_err(trouble)?;
         }
@@ -138,7 +138,7 @@ impl<'a> Recipe<'a> {
         self.fill(&ready, &partial.path().join("downloads"), python, control)?;
         match fs::rename(&ready, &folder) {
             Ok(()) => {}
-            // Another process was faster, with the same recipe.
+            // Another process with the same recipe was faster.
             Err(_) if folder.exists() && damage(&folder).is_none() => {}
             Err(e) => return Err(trouble(e)),
         }
@@ -210,7 +210,7 @@ impl<'a> Recipe<'a> {
     }
 }
 
-/// Returns the manifest of a folder as it is now.
+/// Returns the manifest of a folder in its current state.
 pub(crate) fn manifest_of(files: &Path) -> io::Result<Vec<u8>> {
     let files = entries(files, |_| true)?;
     Ok(serde_json::to_vec(&Manifest { files }).expect("a manifest always serializes"))
@@ -219,7 +219,7 @@ pub(crate) fn manifest_of(files: &Path) -> io::Result<Vec<u8>> {
 /// Checks the SHA-256 of one file.
 ///
 /// # Errors
-/// If the file is missing or another one.
+/// If the file is missing or different.
 pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
     let sum = sha256_of(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     if sum == sha256 {
@@ -234,7 +234,7 @@ pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Returns every file below a folder that counts. Links are left out.
+/// Returns every file below a folder that counts. Links are skipped.
 pub(crate) fn entries(
     folder: &Path,
     counts: impl Fn(&Path) -> bool,
@@ -274,8 +274,8 @@ pub(crate) fn digest_of(path: &Path) -> io::Result<Digest> {
     Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
-/// Tells what is wrong with an environment, if anything. Files that only look new, those of a
-/// copied store for instance, are hashed, and their stamps noted for the next time.
+/// Returns what is wrong with an environment, if anything. Files that only look new, such as those
+/// of a copied store, are hashed, and their stamps are recorded for the next time.
 fn damage(folder: &Path) -> Option<String> {
     let file = folder.join(MANIFEST);
     let mut manifest: Manifest = match fs::read(&file).map(|b| serde_json::from_slice(&b)) {
@@ -286,7 +286,7 @@ fn damage(folder: &Path) -> Option<String> {
     match manifest.check(&folder.join(FILES)) {
         Ok(false) => None,
         Ok(true) => {
-            // Where it cannot be noted, the files are hashed again the next time.
+            // If the stamps cannot be recorded, the files are hashed again next time.
             let _unwritable = note(&file, &manifest);
             None
         }
@@ -295,11 +295,11 @@ fn damage(folder: &Path) -> Option<String> {
 }
 
 impl Manifest {
-    /// Compares the files below a folder with what is noted of them; returns whether stamps moved
-    /// and were corrected here.
+    /// Compares the files below a folder with the manifest. Returns whether stamps had changed and
+    /// were corrected.
     ///
     /// # Errors
-    /// The first file that is another one.
+    /// The first file that differs.
     pub(crate) fn check(&mut self, folder: &Path) -> Result<bool, String> {
         let mut moved = false;
         for (name, entry) in &mut self.files {
@@ -312,7 +312,7 @@ impl Manifest {
     }
 }
 
-/// Returns the stamp of a file that is what its entry says, or what is wrong with it.
+/// Returns the stamp of a file that matches its entry, or what is wrong with it.
 fn check_entry(path: &Path, entry: &Entry) -> Result<Stamp, String> {
     let metadata = fs::symlink_metadata(path).map_err(|e| format!("cannot be read: {e}"))?;
     if metadata.len() != entry.bytes || !metadata.is_file() {
@@ -330,7 +330,7 @@ fn check_entry(path: &Path, entry: &Entry) -> Result<Stamp, String> {
     }
 }
 
-/// Replaces a manifest; the old or the new one is there at every instant.
+/// Replaces a manifest atomically: the old or the new one always exists.
 pub(crate) fn note(file: &Path, document: &impl Serialize) -> io::Result<()> {
     let folder = file.parent().expect("a manifest lies in a folder");
     let text = serde_json::to_vec(document).expect("a manifest always serializes");
@@ -347,7 +347,7 @@ pub(crate) fn own_temporary(all: &Path) -> io::Result<tempfile::TempDir> {
         .tempdir_in(all)
 }
 
-/// Removes what processes that are gone left half made.
+/// Removes the unfinished folders of processes that are gone.
 fn remove_abandoned(all: &Path) -> io::Result<()> {
     for entry in fs::read_dir(all)? {
         let path = entry?.path();
@@ -376,7 +376,7 @@ fn remove_abandoned(all: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the file system of a folder through to the disk.
+/// Flushes the file system of a folder to the disk.
 pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(folder)?)?)
 }
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A `python3` whose pip always leaves the same wheel, and counts how often.
+    /// A `python3` whose pip always produces the same wheel and counts its calls.
     struct FakePip {
         folder: tempfile::TempDir,
         package: Package,

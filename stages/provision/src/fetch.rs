@@ -1,4 +1,4 @@
-//! Fetching packages through the user's own pip, pinned by version and SHA-256.
+//! Fetches packages through the user's own pip, pinned by version and SHA-256.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// How many of pip's last lines an error quotes.
+/// The number of pip's last lines that an error quotes.
 const QUOTED_LINES: usize = 4;
 
-/// Fetches one package into `folder` and returns its file, checked.
+/// Fetches one package into `folder`, checks it, and returns its file.
 pub(crate) fn fetch(
     python: &Path,
     package: &Package,
@@ -56,7 +56,7 @@ pub(crate) fn fetch(
         .arg(&downloads)
         .arg("--requirement")
         .arg(&requirements)
-        // pip builds in the temporary folder: it must be on the disk that was checked.
+        // pip builds in the temporary folder, so it must be on the disk whose space was checked.
         .env("TMPDIR", folder)
         .stdin(Stdio::null())
         .stdout(log)
@@ -70,7 +70,7 @@ pub(crate) fn fetch(
             Err(e) => return Err(trouble("waiting for pip", &e)),
         }
         if let Err(stopped) = control.check() {
-            // Nothing to be done if it has just ended by itself.
+            // It may have just ended by itself.
             let _ = child.kill();
             let _ = child.wait();
             return Err(stopped);
@@ -112,8 +112,8 @@ fn no_python(python: &Path, error: &io::Error) -> Failure {
     failure.hint("install Python 3 with pip; on Debian: apt install python3 python3-pip")
 }
 
-/// Tells what it can mean that pip found nothing to download. A registry that refuses or that pip does
-/// not trust leaves no other sign than that there are no versions at all.
+/// Explains why pip may have found nothing to download. If a registry refuses access or pip does not trust it, the only
+/// sign is an empty list of versions.
 fn no_candidate(log: &str) -> (&'static str, &'static str) {
     if log.contains("is being ignored") {
         (
@@ -134,7 +134,7 @@ fn no_candidate(log: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Turns pip's complaints into what is missing.
+/// Translates pip's error messages into what is missing.
 fn explain(name: &str, log: &str) -> Failure {
     let has = |texts: &[&str]| texts.iter().any(|t| log.contains(t));
     let (what, hint) = if has(&["No module named pip"]) {
@@ -215,7 +215,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A `python3` that does what `script` says instead of pip.
+    /// A `python3` that runs `script` instead of pip.
     fn fake_python(folder: &Path, script: &str) -> PathBuf {
         let path = folder.join("python3");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

@@ -1,8 +1,9 @@
-//! What identifies a program that the user installed: a version text says too little.
+//! Identifies a program that the user installed, because its version text is not enough.
 //!
-//! The program's own bytes are part of the key, and for a script its interpreter and the
-//! distributions beside it, since a launcher of a few lines starts whatever is installed there.
-//! The same goes for the values of variables that the engine inherits. What they name is not
+//! The program's own bytes are part of the key. For a script, its interpreter and the distributions
+//! beside it are also part of the key, because a launcher of a few lines starts whatever is
+//! installed there. The same holds for the values of inherited variables. Files that these values
+//! name are not followed, so files that a program reads itself are not covered.
 //! followed: files that a program reads by itself are not seen.
 
 use std::collections::BTreeMap;
@@ -24,10 +25,10 @@ const LINE: u64 = 4096;
 /// Words in the name of a variable whose value may be a secret.
 const SECRET: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
-/// Returns what identifies the program of an engine and the values it inherits; empty for an
-/// engine that neither is installed by the user nor inherits anything. A program that comes in an
-/// environment of the study (`brought`) is identified by that environment, which also keeps some
-/// variables out.
+/// Returns what identifies the program of an engine and the values that it inherits. Empty for an
+/// engine that is not installed by the user and inherits nothing. A program that comes in an
+/// environment of the study (`brought`) is identified by that environment, which also excludes some
+/// variables.
 ///
 /// # Errors
 /// If the program cannot be read.
@@ -49,7 +50,7 @@ pub(crate) fn facets(
         })?;
         facets.insert("program".to_owned(), identity);
     }
-    // A worker runs in the interpreter on the search path, with what is installed beside it.
+    // A worker runs in the interpreter on the search path, with the distributions beside it.
     if engine.is_worker()
         && brought == Brought::Nothing
         && let Some(path) = machine.program("python3")
@@ -70,8 +71,8 @@ pub(crate) fn facets(
     Ok(facets)
 }
 
-/// Returns the values of variables by name: null for one that is not set, a digest where the
-/// name looks as if the value were a secret.
+/// Returns the values of variables by name: null for an unset variable, and a digest if the name
+/// suggests a secret.
 #[expect(
     clippy::disallowed_methods,
     reason = "these values reach the engine, so they are part of what was measured"
@@ -84,7 +85,7 @@ fn inherited(names: &[String]) -> Json {
             Some(value) if is_secret(name) => {
                 json!(Digest::of(value.as_encoded_bytes()).to_string())
             }
-            // Records are published: whose folder it is decides nothing.
+            // Records are published, and the owner of the home folder is irrelevant.
             Some(value) => json!(without_home(&value.to_string_lossy(), home.as_deref())),
         }
     };
@@ -106,8 +107,8 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|word| name.contains(word))
 }
 
-/// Returns the digest of a program; of a script, also that of its interpreter and the
-/// distributions of the environment that both lie in.
+/// Returns the digest of a program. For a script, also returns that of its interpreter and the
+/// distributions of the environment that contains both.
 fn program(path: &Path) -> io::Result<Json> {
     let path = path.canonicalize()?;
     let mut identity = json!({ "digest": digest(&path)?.to_string() });
@@ -117,7 +118,7 @@ fn program(path: &Path) -> io::Result<Json> {
     if let Ok(real) = interpreter.canonicalize() {
         identity["interpreter"] = json!(digest(&real)?.to_string());
     }
-    // The environment of a script is where its interpreter is named, not where a link leads.
+    // The environment of a script is where its interpreter is named, not where a link points.
     let root = interpreter.parent().and_then(Path::parent);
     let distributions = root.map(distributions).transpose()?.unwrap_or_default();
     if !distributions.is_empty() {
@@ -143,7 +144,7 @@ fn digest(path: &Path) -> io::Result<Digest> {
     Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
-/// Returns the interpreter that a script's first line names; `None` for what is not a script.
+/// Returns the interpreter from a script's first line; `None` for other files.
 fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut start = Vec::new();
     File::open(path)?.take(LINE).read_to_end(&mut start)?;
@@ -162,11 +163,8 @@ fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
     })
 }
 
-/// Finds a program that `env` would start.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "`env` looks where the search path says"
-)]
+/// Finds the program that `env` would start.
+#[expect(clippy::disallowed_methods, reason = "`env` searches the search path")]
 fn on_path(name: &str) -> Option<PathBuf> {
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders)
@@ -236,7 +234,7 @@ mod tests {
         assert_eq!(first["distributions"], json!(["engine-1.0"]));
         assert_eq!(first, program(&script).unwrap(), "what stays is the same");
 
-        // Each changes alone what identifies it.
+        // Each of these alone changes the identity.
         fs::create_dir(site.join("torch-2.9.dist-info")).unwrap();
         let second = program(&script).unwrap();
         assert_eq!(second["distributions"], json!(["engine-1.0", "torch-2.9"]));

@@ -1,10 +1,9 @@
 //! The provision stage: host probes, engines and weights.
 //!
-//! Outputs: `environment` (what was prepared: engine, packages, model, the host's identity;
-//! nothing ephemeral) and `host` (the host's identity); for an environment that a study names also
-//! `software` (a row for each distribution, or image and labels), and for a venv `lock`. What was observed of the host in this
-//! run is in the record, with the reason of each probe that failed under `unavailable`. While
-//! it is alive: where the program and the weights lie.
+//! Outputs: `environment` (what was prepared: engine, packages, model, the host's identity; nothing ephemeral) and
+//! `host` (the host's identity). For an environment that a study names, also `software` (a row for each distribution,
+//! or image and labels), and for a venv also `lock`. The record holds what was observed of the host in this run, with
+//! the reason of each failed probe under `unavailable`. During the lease: the locations of the program and the weights.
 
 mod choice;
 mod container;

@@ -1,5 +1,5 @@
-//! What this machine is: the facts that requirements are checked against and that identify a
-//! host in the keys of measurements. Read once a process.
+//! The facts about this machine: they are checked against requirements and identify a host in the
+//! keys of measurements. They are read once per process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,21 +17,21 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 /// The identity of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The operating system, for instance `linux`.
+    /// The operating system, such as `linux`.
     pub os: String,
-    /// The processor architecture, for instance `x86_64`.
+    /// The processor architecture, such as `x86_64`.
     pub arch: String,
     /// The processor's name.
     pub cpu_model: Result<String, String>,
-    /// The processor's features as the kernel names them.
+    /// The processor's features, by the kernel's names.
     pub cpu_flags: Result<BTreeSet<String>, String>,
-    /// The logical processors we may use.
+    /// The number of logical processors that this process may use.
     pub cpus: usize,
     /// The memory in bytes.
     pub memory_bytes: Result<u64, String>,
     /// The version of glibc.
     pub glibc: Result<String, String>,
-    /// The file names of the shared libraries the loader finds.
+    /// The file names of the shared libraries that the loader finds.
     pub libraries: Result<BTreeSet<String>, String>,
     /// The folders of the search path.
     pub path: Vec<PathBuf>,
@@ -39,7 +39,7 @@ pub struct Machine {
     pub gpus: Result<Vec<Gpu>, String>,
 }
 
-/// One GPU as its driver names it.
+/// One GPU, as its driver reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
     /// The product's name.
@@ -51,7 +51,7 @@ pub struct Gpu {
 }
 
 impl Machine {
-    /// Returns this machine, read at the first call.
+    /// Returns this machine, which is read at the first call.
     pub fn here() -> &'static Self {
         static HERE: OnceLock<Machine> = OnceLock::new();
         HERE.get_or_init(Self::read)
@@ -95,7 +95,7 @@ impl Machine {
         self.libraries.as_ref().is_ok_and(|all| all.contains(file))
     }
 
-    /// Returns where on the search path a program is.
+    /// Returns the path of a program on the search path.
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         if name.contains('/') {
             return is_executable(Path::new(name)).then(|| PathBuf::from(name));
@@ -106,16 +106,16 @@ impl Machine {
             .find(|p| is_executable(p))
     }
 
-    /// Returns the identity facets: what may decide a measurement and stays the same from run
-    /// to run. `flags` are the processor features that matter to the engine in question. A
-    /// facet that cannot be read is null.
+    /// Returns the identity facets: facts that may affect a measurement and do not change between
+    /// runs. `flags` are the processor features that matter to the engine. A facet that cannot be
+    /// read is null.
     pub fn facets(&self, flags: &BTreeSet<String>) -> BTreeMap<String, Json> {
         let present: Option<Vec<&String>> = self
             .cpu_flags
             .as_ref()
             .ok()
             .map(|have| flags.iter().filter(|f| have.contains(*f)).collect());
-        // What the firmware keeps for itself varies between boots by less than half a GiB.
+        // The memory that the firmware reserves varies by less than half a GiB between boots.
         let memory = self
             .memory_bytes
             .as_ref()
@@ -148,7 +148,7 @@ impl Machine {
         .collect()
     }
 
-    /// Returns why facets are null, by facet.
+    /// Returns the reasons why facets are null, by facet.
     pub(crate) fn unavailable(&self) -> BTreeMap<String, String> {
         let mut reasons = BTreeMap::new();
         let mut note = |name: &str, reason: Option<&String>| {
@@ -191,7 +191,7 @@ fn glibc() -> Result<String, String> {
     version.ok_or_else(|| format!("`getconf GNU_LIBC_VERSION` said `{}`", said.trim()))
 }
 
-/// The folders the loader searches by default, for machines without `ldconfig`.
+/// The loader's default folders, for machines without `ldconfig`.
 const LIBRARY_FOLDERS: [&str; 6] = [
     "/lib",
     "/usr/lib",
@@ -209,7 +209,7 @@ fn libraries() -> Result<BTreeSet<String>, String> {
     }
     let mut names = BTreeSet::new();
     for folder in LIBRARY_FOLDERS {
-        // A folder this system does not have holds no library.
+        // A missing folder holds no library.
         let Ok(entries) = fs::read_dir(folder) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Whether an engine that is a Python module is installed where its interpreter looks, told from the
-//! files there. Nothing is executed: a plan must not start what an experiment names.
+//! Checks from files whether the Python module of an engine is installed where its interpreter looks. Nothing is
+//! executed, because a plan must not start what an experiment names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use pipeline::Failure;
 
 use crate::machine::Machine;
 
-/// Returns what to say of an engine that runs in Python (as `INTERPRETER -m MODULE`, or as a worker) where no folder in
-/// which the interpreter looks has its module. `None` where it is there, or where that cannot be told: for programs of
-/// another kind, wrappers, and environments that link to modules elsewhere.
+/// Returns a failure for an engine that runs in Python (as `INTERPRETER -m MODULE`, or as a worker) if no folder in
+/// which its interpreter looks contains the module. Returns `None` if the module exists or the answer is unknown: for
+/// other programs, wrappers, and environments that link to modules elsewhere.
 pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
     let (program, module) = in_python(engine)?;
     let path = machine.program(program)?;
@@ -64,7 +64,7 @@ pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
     Some(Failure::failed(message).hint(hint))
 }
 
-/// Returns the interpreter of an engine, and the module that it starts. A worker imports what its distributions have.
+/// Returns an engine's interpreter and the module that it starts. A worker imports from its distributions.
 fn in_python(engine: &Engine) -> Option<(&str, Option<&str>)> {
     if engine.is_worker() {
         let known = !engine.distributions.is_empty();
@@ -78,8 +78,8 @@ fn in_python(engine: &Engine) -> Option<(&str, Option<&str>)> {
     Some((program, Some(arguments.get(at + 1)?.split('.').next()?)))
 }
 
-/// Returns the interpreters that a program may be. Version managers put one script for all of them on the search path, in
-/// a folder `shims` beside those of the versions; which one it starts may depend on more than files.
+/// Returns the interpreters that a program may stand for. Version managers put one script for all of them on the search
+/// path, in a folder `shims` beside the folders of the versions. The script's choice may depend on more than files.
 fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
     let root = path
         .parent()
@@ -98,7 +98,7 @@ fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
             found.push(entry.path().join("bin").join(program));
         }
     }
-    // Where no version is chosen, the next program of the search path is started.
+    // If no version is selected, the next program on the search path is started.
     let others = machine.path.iter().map(|folder| folder.join(program));
     found.extend(others.filter(|other| other != path));
     found.retain(|interpreter| interpreter.is_file());
@@ -106,11 +106,11 @@ fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the folders of modules that belong to an interpreter: beside it, as in an environment of its
-/// own, and those of the user where it is not one.
+/// Returns the module folders of an interpreter: those beside it, as in a virtual environment, and the user's if it is
+/// not in one.
 #[expect(
     clippy::disallowed_methods,
-    reason = "these variables decide where an interpreter looks for modules"
+    reason = "these variables decide where an interpreter searches for modules"
 )]
 fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
     let Some(root) = interpreter.parent().and_then(Path::parent) else {
@@ -138,7 +138,7 @@ fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the root of the installation whose modules an environment sees, too, as its `pyvenv.cfg` says.
+/// Returns the root of the installation whose modules an environment also sees, from its `pyvenv.cfg`.
 fn base_of(environment: &str) -> Option<PathBuf> {
     let value = |key: &str| {
         let mut pairs = environment.lines().filter_map(|line| line.split_once('='));
@@ -150,7 +150,7 @@ fn base_of(environment: &str) -> Option<PathBuf> {
     sees.then(|| Path::new(value("home")?).parent().map(Path::to_owned))?
 }
 
-/// Returns the folders that the `.pth` files of a folder add to where Python looks.
+/// Returns the folders that the `.pth` files of a folder add to Python's search path.
 fn linked(folder: &Path) -> Vec<PathBuf> {
     let mut folders = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -187,8 +187,8 @@ fn below(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns whether a folder has one of the modules or distributions, or may lead to it by code that only Python runs.
-/// An installation from a working copy leaves a folder `NAME-VERSION.dist-info`, or a file that names the module.
+/// Returns whether a folder contains one of the modules or distributions, or may lead to it through code that only
+/// Python runs. An editable installation leaves a folder `NAME-VERSION.dist-info`, or a file that names the module.
 fn may_have(folder: &Path, names: &[String]) -> bool {
     let Ok(entries) = fs::read_dir(folder) else {
         return false;
@@ -210,7 +210,7 @@ fn may_have(folder: &Path, names: &[String]) -> bool {
     })
 }
 
-/// Whether a file of paths has code that names one of the modules. Others only prepare what they come with.
+/// Returns whether a `.pth` file has code that names one of the modules. Other files only set up their own package.
 fn leads_to(path: &Path, file: &str, names: &[String]) -> bool {
     let Ok(text) = fs::read_to_string(path) else {
         return false;
@@ -234,7 +234,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A machine with nothing but a search path.
+    /// A machine with only a search path.
     fn searching(path: &[PathBuf]) -> Machine {
         let mut machine = Machine::here().clone();
         machine.path = path.to_vec();

@@ -1,4 +1,4 @@
-//! Making ready: the program and the weights where a server can be started from them.
+//! Prepares the program and the weights, so that a server can be started from them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,28 +16,28 @@ use crate::settings::{Choice, Named, Parameters};
 use crate::venv::{self, Installed};
 use crate::weights;
 
-/// How long an installed program may take to tell its version.
+/// The time in which an installed program must print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
-/// Where things lie.
+/// The locations of the prepared files.
 pub(crate) struct Prepared {
-    /// The program and the arguments that come before all others; empty for a running server.
+    /// The program and its first arguments; empty for a running server.
     pub(crate) program: Vec<String>,
-    /// The folder of the unpacked packages, if there are any.
+    /// The folder of the unpacked packages, if any.
     pub(crate) packages: Option<String>,
     /// The path or id of the weights.
     pub(crate) model: String,
-    /// The same of the draft model.
+    /// The path or id of the draft model's weights.
     pub(crate) draft: Option<String>,
-    /// The environment made from the study's pins.
+    /// The environment built from the study's pins.
     pub(crate) venv: Option<Installed>,
-    /// The container that the engine is to run in; paths are then those inside.
+    /// The engine's container; paths are then those inside it.
     pub(crate) container: Option<Ready>,
-    /// Doubts.
+    /// Warnings.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Fetches, unpacks and checks what the engine and the model need.
+/// Fetches, unpacks and checks everything that the engine and the model need.
 pub(crate) fn prepare(
     choice: &Choice<'_>,
     parameters: &Parameters,
@@ -45,9 +45,9 @@ pub(crate) fn prepare(
     job: &Job<'_>,
 ) -> Result<Prepared, Failure> {
     let engine = &choice.engine.definition;
-    // Without its key the server cannot be used, so nothing is fetched either.
+    // Without its key the server is unusable, so do not fetch anything.
     engine.launch.api_key()?;
-    // Where it is missing, the attempt to run it says so.
+    // If it is missing, running it reports that.
     let python = machine
         .program("python3")
         .unwrap_or_else(|| PathBuf::from("python3"));
@@ -62,7 +62,7 @@ pub(crate) fn prepare(
         Some(recipe.prepare(job.store.root(), &python, job.control)?)
     };
     let mut warnings = Vec::new();
-    // The weights first: they are looked for in seconds, an environment is made in minutes.
+    // Weights first: finding them takes seconds, building an environment takes minutes.
     let model = weights::find(&parameters.model, &python, job, &mut warnings)?;
     let draft = parameters
         .draft
@@ -142,7 +142,7 @@ fn contained(name: &str, engine: &Engine, ready: &Ready) -> Result<Vec<String>, 
     }
 }
 
-/// Where programs come from.
+/// The sources of programs.
 struct Programs<'a> {
     packages: Option<&'a Path>,
     venv: Option<&'a Path>,
@@ -151,7 +151,7 @@ struct Programs<'a> {
 }
 
 impl Programs<'_> {
-    /// Returns where an installed program is: in the environment if there is one, and nowhere else.
+    /// Returns the path of an installed program. If there is an environment, only that is searched.
     fn installed(&self, file: &str) -> Result<PathBuf, Failure> {
         let Some(venv) = self.venv else {
             let missing =
@@ -181,7 +181,8 @@ fn program(name: &str, engine: &Engine, from: &Programs<'_>) -> Result<Vec<Strin
     };
     match &engine.launch.program {
         Program::Packaged(path) => Ok(vec![inside(path)?]),
-        // Isolated: neither the user's packages nor the working folder may change what runs.
+        // Isolated, because neither the user's packages nor the working folder may change what
+        // runs.
         Program::Python(_) | Program::Worker(_) => Ok(vec![
             text(&from.python)?,
             "-I".into(),
@@ -197,7 +198,7 @@ fn program(name: &str, engine: &Engine, from: &Programs<'_>) -> Result<Vec<Strin
     }
 }
 
-/// What is declared must be what is installed: the version is part of every key.
+/// Checks that the declared version is installed, because the version is part of every key.
 fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Result<(), Failure> {
     let ask = |arguments: &[&str]| {
         let mut command = Command::new(path);
@@ -213,7 +214,7 @@ fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Res
     check_version_with(name, engine, &shown, "it", &ask)
 }
 
-/// Asks a program for its version; `place` says where it is looked for.
+/// Asks a program for its version; `place` names where the program was found.
 fn check_version_with(
     name: &str,
     engine: &Engine,
@@ -271,7 +272,7 @@ fn check_version_with(
     Err(Failure::failed(message).hint(hint))
 }
 
-/// Writes arguments as a shell reads them.
+/// Quotes arguments for a shell.
 fn shell_words(arguments: &[&str]) -> String {
     let word = |word: &&str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=".contains(c);
@@ -283,7 +284,7 @@ fn shell_words(arguments: &[&str]) -> String {
     arguments.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns what looks like a version, the last in a text: digits, a dot, digits, and what follows.
+/// Returns the last text that looks like a version: digits, a dot, digits, and what follows.
 fn version_in(text: &str) -> Option<&str> {
     let part = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
     let words = text.split(|c: char| !part(c)).rev();
@@ -300,7 +301,7 @@ fn version_in(text: &str) -> Option<&str> {
         })
 }
 
-/// Returns whether a text names a version, and not a longer one that contains it.
+/// Returns whether a text contains this version, and not only a longer one that contains it.
 fn contains_version(text: &str, version: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '+';
     text.match_indices(version).any(|(at, found)| {

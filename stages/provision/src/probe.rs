@@ -1,4 +1,4 @@
-//! Host probes: each reads one thing within a time limit, and a failing one says why.
+//! Host probes. Each reads one value within a time limit and reports the reason if it fails.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,7 +15,7 @@ use serde_json::json;
 const LIMIT: Duration = Duration::from_secs(3);
 const POLL: Duration = Duration::from_millis(2);
 
-/// Values observed in one run; a failing probe is null here and has a reason beside.
+/// The values observed in one run. The value of a failed probe is null, with a reason beside it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Observations {
     pub(crate) values: BTreeMap<String, Json>,
@@ -51,13 +51,13 @@ const PROBES: [(&str, Probe); 11] = [
     ("virtualization", virtualization),
 ];
 
-/// Makes every observation, all at the same time.
+/// Makes all observations at the same time.
 pub(crate) fn observe() -> Observations {
     run(&PROBES, LIMIT)
 }
 
 fn run(probes: &[(&'static str, Probe)], limit: Duration) -> Observations {
-    // A thread each: a read under /sys can hang, and a thread that does is left behind.
+    // One thread each, because a read under /sys can hang; a hanging thread is left behind.
     let (sender, receiver) = mpsc::channel();
     for (name, probe) in probes {
         let (name, probe, sender) = (*name, *probe, sender.clone());
@@ -86,12 +86,12 @@ fn run(probes: &[(&'static str, Probe)], limit: Duration) -> Observations {
     observations
 }
 
-/// Returns a file's text, or the reason it cannot be read.
+/// Returns a file's text, or the reason why it cannot be read.
 pub(crate) fn text(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Returns what a program prints, or the reason it does not within the limit.
+/// Returns what a program prints, or the reason why it prints nothing within the limit.
 pub(crate) fn command(
     program: &str,
     arguments: &[&str],
@@ -102,10 +102,10 @@ pub(crate) fn command(
     Ok(answer(command, limit)?)
 }
 
-/// Why a program printed nothing that can be used.
+/// The reason why a program printed nothing usable.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// It cannot be started.
+    /// It could not be started.
     NotStarted {
         program: String,
         error: std::io::Error,
@@ -116,7 +116,7 @@ pub(crate) enum Unanswered {
     Failed {
         program: String,
         status: ExitStatus,
-        /// The last line that it printed on stderr; empty if there is none.
+        /// The last line on its stderr; empty if there is none.
         last_line: String,
     },
 }
@@ -169,7 +169,7 @@ pub(crate) fn answer(mut command: Command, limit: Duration) -> Result<String, Un
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
     thread::spawn(move || {
         let mut said = (Vec::new(), Vec::new());
-        // What cannot be read is not said; the exit status decides.
+        // Unreadable output is ignored; the exit status decides.
         let _ = out.as_mut().map(|o| o.read_to_end(&mut said.0));
         let _ = err.as_mut().map(|e| e.read_to_end(&mut said.1));
         drop(sender.send(said));

@@ -1,4 +1,4 @@
-//! Preparing an engine on another host: our binary there does what it does here.
+//! Prepares an engine on another host, where Benchtrail's binary does the same as here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::environment::check_file;
 use crate::settings::Parameters;
 use crate::stage::Provision;
 
-/// The facet that says how a machine is reached, where it is not this one.
+/// The facet that records how a machine is reached, if it is not this one.
 pub(crate) const REACHED: &str = "reached";
 
 /// An output on its way between two machines.
@@ -29,11 +29,11 @@ struct Sent {
     name: String,
     media: Media,
     rows: Option<u64>,
-    /// The bytes in hexadecimal digits: tables are not text.
+    /// The bytes as hexadecimal digits, because tables are not text.
     bytes: String,
 }
 
-/// What the other host answers.
+/// The other host's answer.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     outputs: Vec<Sent>,
@@ -42,7 +42,7 @@ struct Answer {
     warnings: Vec<String>,
 }
 
-/// Prepares on this host what another machine asks for; everything lies in a folder.
+/// Prepares on this host what another machine requests. All files lie in one folder.
 pub fn answer(folder: &Path, parameters: &Json) -> Json {
     match prepare(folder, parameters) {
         Ok(answer) => json!(answer),
@@ -53,7 +53,7 @@ pub fn answer(folder: &Path, parameters: &Json) -> Json {
 fn prepare(folder: &Path, parameters: &Json) -> Result<Answer, Failure> {
     let wrong = |e: &dyn std::fmt::Display| Failure::failed(format!("{}: {e}", folder.display()));
     let store = Store::open(&folder.join("store")).map_err(|e| wrong(&e))?;
-    // What an earlier process that was killed here left behind.
+    // Remove what an earlier, killed process left behind.
     pipeline::lease::reap_orphans(store.root()).map_err(|e| wrong(&e))?;
     let scratch = tempfile::tempdir_in(folder).map_err(|e| wrong(&e))?;
     let nowhere = Coordinates::default();
@@ -93,7 +93,7 @@ fn prepare(folder: &Path, parameters: &Json) -> Result<Answer, Failure> {
     })
 }
 
-/// Has another host prepare what the parameters ask for. `client` are facets of this machine.
+/// Makes another host prepare what the parameters request. `client` holds facets of this machine.
 ///
 /// # Errors
 /// If the host cannot be reached, or cannot prepare it.
@@ -169,7 +169,7 @@ pub(crate) fn prepare_there(
     })
 }
 
-/// A rented machine that is let go when this is dropped.
+/// A rented machine that is released on drop.
 struct Held(Arc<Rented>);
 
 impl Drop for Held {
@@ -203,7 +203,7 @@ impl Lease for OnRented {
     }
 }
 
-/// Puts the weights there under their digest, once; returns where they lie.
+/// Copies the weights to the host once, under their digest. Returns their location.
 fn push_weights(host: &Host, path: &str, sha256: &str, job: &Job<'_>) -> Result<String, Failure> {
     let folder = format!("{}/weights", host.folder);
     let target = format!("{folder}/{sha256}");
@@ -218,7 +218,7 @@ fn push_weights(host: &Host, path: &str, sha256: &str, job: &Job<'_>) -> Result<
     Ok(target)
 }
 
-/// Adds to a descriptor's facets how the machine is reached, and from where.
+/// Adds to a descriptor's facets how the machine is reached, and from which client.
 fn with_client(bytes: &[u8], client: &BTreeMap<String, Json>) -> Result<Vec<u8>, Failure> {
     let wrong = |e: serde_json::Error| Failure::failed(e.to_string());
     let mut document: Json = serde_json::from_slice(bytes).map_err(wrong)?;

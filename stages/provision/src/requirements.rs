@@ -1,16 +1,16 @@
-//! Whether a machine has what an engine requires.
+//! Checks whether a machine meets an engine's requirements.
 
 use engines::{Engine, Program};
 
 use crate::machine::Machine;
 use crate::surroundings::Brought;
 
-/// A requirement the machine does not meet.
+/// A requirement that the machine does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmet {
     /// What is missing, in one sentence without a final stop.
     pub reason: String,
-    /// What would mend it, if anything can.
+    /// The remedy, if there is one.
     pub hint: Option<String>,
 }
 
@@ -30,8 +30,7 @@ impl Unmet {
     }
 }
 
-/// Returns every requirement of an engine that neither a machine meets nor the environment that the
-/// study names.
+/// Returns every requirement of an engine that neither the machine nor the study's environment meets.
 pub fn unmet(engine: &Engine, machine: &Machine, brought: Brought) -> Vec<Unmet> {
     let needs = &engine.requires;
     let mut missing = Vec::new();
@@ -117,7 +116,7 @@ pub fn unmet(engine: &Engine, machine: &Machine, brought: Brought) -> Vec<Unmet>
     missing
 }
 
-/// What to say of a program that the user installs: where it was looked for depends on how it is named.
+/// Returns the message for a missing program that the user installs. A name with `/` is a path.
 fn not_installed(name: &str) -> Unmet {
     let (reason, place) = if name.contains('/') {
         let reason = format!("there is no program `{name}`");

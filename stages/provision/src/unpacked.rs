@@ -1,7 +1,7 @@
-//! A thorough look at unpacked packages: every file hashed, whatever its times say.
+//! A thorough check of unpacked packages: hashes every file, whatever its times are.
 //!
-//! Each use compares sizes and stamps only, which finds what happens by accident and most of what is
-//! done on purpose. A disk that flips a bit changes no stamp; this does find it.
+//! Each use compares only sizes and stamps. That finds accidental and most deliberate changes. A
+//! disk that flips a bit changes no stamp; this check finds it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,25 +10,25 @@ use std::path::{Path, PathBuf};
 
 use crate::environment::{FILES, FOLDER, MANIFEST, Manifest, digest_of, own_temporary};
 
-/// What a look at one folder of unpacked packages found.
+/// The result of checking one folder of unpacked packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     /// The folder.
     pub folder: PathBuf,
-    /// How many files it should have.
+    /// The number of files that it should have.
     pub files: usize,
-    /// How many bytes were hashed.
+    /// The number of hashed bytes.
     pub bytes: u64,
-    /// What is wrong, one sentence a file; empty if it is as it was unpacked.
+    /// The problems, one sentence per file; empty if the files are as unpacked.
     pub wrong: Vec<String>,
 }
 
-/// How folders of one kind are laid out below the store.
+/// The layout of one kind of folder below the store.
 struct Layout {
     folder: &'static str,
     manifest: &'static str,
     files: &'static str,
-    /// Whether nothing but what the manifest names may be there.
+    /// Whether the folder may contain only what the manifest names.
     closed: bool,
 }
 
@@ -39,7 +39,7 @@ const LAYOUTS: [Layout; 2] = [
         files: FILES,
         closed: true,
     },
-    // Python writes its caches while it runs.
+    // Python writes its caches during runs.
     Layout {
         folder: "venvs",
         manifest: "complete.json",
@@ -48,10 +48,10 @@ const LAYOUTS: [Layout; 2] = [
     },
 ];
 
-/// Hashes every file of a store that was unpacked from a package, or installed from one.
+/// Hashes every file in the store that was unpacked or installed from a package.
 ///
 /// # Errors
-/// If a folder of them cannot be listed.
+/// If such a folder cannot be listed.
 pub fn check_unpacked(store: &Path) -> io::Result<Vec<Unpacked>> {
     let mut found = Vec::new();
     for layout in &LAYOUTS {
@@ -64,7 +64,7 @@ pub fn check_unpacked(store: &Path) -> io::Result<Vec<Unpacked>> {
             let entry = entry?;
             let name = entry.file_name();
             let named = |n: &str| n.len() == 64 && n.bytes().all(|b| b.is_ascii_hexdigit());
-            // What is being made has another name, or no manifest yet.
+            // An unfinished folder has another name, or no manifest yet.
             let made = layout.closed || entry.path().join(layout.manifest).exists();
             if made && name.to_str().is_some_and(named) {
                 found.push(look(&entry.path(), layout));
@@ -75,13 +75,13 @@ pub fn check_unpacked(store: &Path) -> io::Result<Vec<Unpacked>> {
     Ok(found)
 }
 
-/// Takes a damaged folder away, so that the next run makes it again.
+/// Removes a damaged folder, so that the next run rebuilds it.
 ///
 /// # Errors
 /// If it cannot be moved or removed.
 pub fn remove_unpacked(damaged: &Unpacked) -> io::Result<()> {
     let all = damaged.folder.parent().unwrap_or(Path::new("."));
-    // Aside first: a removal that is cut short must not leave a complete-looking folder.
+    // Move it aside first: an interrupted removal must not leave a folder that looks complete.
     let aside = own_temporary(all)?;
     fs::rename(&damaged.folder, aside.path().join("damaged"))?;
     aside.close()

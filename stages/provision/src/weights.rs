@@ -1,4 +1,4 @@
-//! Finding the weights, and checking that they are those of the definition.
+//! Finds the weights and checks them against the definition.
 
 use std::fs;
 use std::io;
@@ -13,19 +13,19 @@ use crate::fetch::{sha256_of, sha256_text};
 use crate::prepare::text;
 use crate::settings::Named;
 
-/// What weights are for: an engine, perhaps in a container.
+/// What the weights are for: an engine, perhaps in a container.
 pub(crate) struct Purpose<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) contained: bool,
-    /// Whether it runs on another host, whose tokens are not known here.
+    /// Whether it runs on another host, whose tokens are unknown here.
     pub(crate) elsewhere: bool,
 }
 
-/// Looks whether weights of this machine are where the definition says, and whether there is a token
-/// for those that a hub gives to certain users only. `key` is what names the model in the stage.
+/// Checks that local weights exist where the definition says, and that there is a token for gated
+/// weights of a hub. `key` is the stage's key that names the model.
 ///
 /// # Errors
-/// If there is nothing.
+/// If the weights or the token are missing.
 pub(crate) fn there(
     model: &Named<Model>,
     key: &str,
@@ -54,11 +54,11 @@ pub(crate) fn there(
 /// The variables that hold a token of the hub.
 const TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
 
-/// Looks whether an engine can fetch weights that a hub gives to certain users only: they are in the
-/// hub's cache already, or there is a token that the engine gets to see.
+/// Checks whether an engine can fetch gated weights from a hub: they are already in the hub's
+/// cache, or the engine receives a token.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the engine finds its token and its cache by these variables"
+    reason = "the engine finds its token and its cache through these variables"
 )]
 fn admitted(weights: &NamedWeights, purpose: &Purpose<'_>) -> Result<(), (String, String)> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -99,7 +99,7 @@ fn admitted(weights: &NamedWeights, purpose: &Purpose<'_>) -> Result<(), (String
     ))
 }
 
-/// Returns whether the hub's cache has weights in the revision that is wanted.
+/// Returns whether the hub's cache has the weights in the wanted revision.
 fn cached(weights: &NamedWeights, hub: &Path) -> bool {
     let name = format!("models--{}", weights.id.replace('/', "--"));
     let snapshots = hub.join(name).join("snapshots");
@@ -112,7 +112,7 @@ fn cached(weights: &NamedWeights, hub: &Path) -> bool {
 /// Returns the path of the weights, or the name that the engine resolves.
 ///
 /// # Errors
-/// If they are missing, or not those of the definition.
+/// If the weights are missing or do not match the definition.
 pub(crate) fn find(
     model: &Named<Model>,
     python: &Path,
@@ -153,7 +153,7 @@ pub(crate) fn find(
     }
 }
 
-/// Checks the SHA-256 of the list of a folder's files.
+/// Checks the SHA-256 of a folder's list of files.
 fn check_folder(folder: &Path, sha256: &str, job: &Job<'_>) -> Result<(), Failure> {
     let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", folder.display()));
     let mut list = String::new();
@@ -178,7 +178,8 @@ fn check_folder(folder: &Path, sha256: &str, job: &Job<'_>) -> Result<(), Failur
     Err(Failure::failed(message).hint(hint))
 }
 
-/// Returns the files below a folder, sorted by path; links are followed, hidden names left out.
+/// Returns the files below a folder, sorted by path. Links are followed and hidden names are
+/// skipped.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];

@@ -1,4 +1,4 @@
-//! What of a provision stage enters the key, and which mistakes are reported.
+//! Which parts of a provision stage enter the key, and which mistakes are reported.
 
 #[path = "../../shared/engines/tests/support/yaml.rs"]
 mod yaml;

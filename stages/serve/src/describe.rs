@@ -1,4 +1,4 @@
-//! The descriptor of a server: what it is, and nothing of this one run.
+//! The descriptor of a server: its identity, without anything from this one run.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use pipeline::Json;
 
 use crate::probe::{UNKNOWN, VERSION};
 
-/// Returns the `server` document. `environment` is what the provision stage described.
+/// Returns the `server` document. `environment` is the provision stage's description.
 pub(crate) fn describe(
     environment: &Environment,
     engine: &Engine,
@@ -21,7 +21,7 @@ pub(crate) fn describe(
     let drafts = drafts(environment);
     let command = template(engine, settings, model_name, revision, drafts);
     ServerDescriptor {
-        // The definition is in the environment's own document; what follows from it is below.
+        // The full definition is in the environment's own document; its consequences follow below.
         engine: EngineIdentity {
             definition: None,
             ..environment.engine.clone()
@@ -56,7 +56,7 @@ pub(crate) fn drafts(environment: &Environment) -> Drafts {
     }
 }
 
-/// Returns the version: what the server tells, if the definition does not know it.
+/// Returns the version; asks the server if the definition does not state it.
 fn version(engine: &Engine, probed: &BTreeMap<String, Json>) -> String {
     let told = probed.get(VERSION).and_then(Json::as_str);
     match told {

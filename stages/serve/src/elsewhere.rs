@@ -1,4 +1,4 @@
-//! Starting an engine on another host, seen from here: a client of OpenSSH that stands for it.
+//! Starts an engine on another host. On this side, an OpenSSH client takes the engine's place.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::start::ToLaunch;
 pub(crate) struct Elsewhere(Host);
 
 impl Elsewhere {
-    /// Returns the host of an environment; `None` if that is this machine.
+    /// Returns the host of an environment; `None` if it is this machine.
     pub(crate) fn of(live: &LiveEnvironment) -> Result<Option<Self>, Failure> {
         if live.place.is_null() {
             return Ok(None);
@@ -27,7 +27,7 @@ impl Elsewhere {
         host.map(|host| Some(Self(host))).map_err(wrong)
     }
 
-    /// Returns a port there that nobody listens on now.
+    /// Returns a port of the host on which nothing listens at the moment.
     pub(crate) fn free_port(&self, job: &Job<'_>) -> Result<u16, Failure> {
         let answer = self.0.call(&["port"], &Json::Null, job.control)?;
         let port = answer["port"]
@@ -36,7 +36,8 @@ impl Elsewhere {
         port.ok_or_else(|| Failure::failed(format!("{} has no free port", self.0.name)))
     }
 
-    /// Starts the engine there; the first port is ours and is forwarded to the second, there.
+    /// Starts the engine on the host. The first port is local and is forwarded to the second one,
+    /// on the host.
     pub(crate) fn start(
         &self,
         spawner: &Arc<Spawner>,
@@ -79,7 +80,7 @@ impl Elsewhere {
         )
     }
 
-    /// Returns what samples the host while that engine runs.
+    /// Returns the command that samples the host while that engine runs.
     pub(crate) fn sampler(&self, ports: [u16; 2]) -> LiveElsewhere {
         let file = format!("{}/{RUNNING}/{}", self.0.folder, token(ports));
         LiveElsewhere {
@@ -89,8 +90,8 @@ impl Elsewhere {
     }
 }
 
-/// Returns a name that no other engine on a host has: two clients have not both this process number
-/// and start time, and one client does not use a port twice at a time.
+/// Returns a name that is unique among the engines on a host. Two clients never share both process
+/// number and start time, and one client never uses a port twice at the same time.
 fn token([here, there]: [u16; 2]) -> String {
     let own = ProcessId::own().map_or((0, 0), |own| (own.pid, own.start_time));
     format!("{}-{}-{here}-{there}", own.0, own.1)

@@ -1,11 +1,11 @@
-//! Whether the settings of a server fit the engine that its provision stage names: told while planning.
+//! Checks during planning whether the settings of a server fit the engine that its provision stage names.
 
 use engines::{Engine, resolve};
 use pipeline::suggest::closest;
 use pipeline::{Json, Library, Needed, Problem, Step};
 
-/// Holds the settings against the engine that the provision stage names. Of engines that stand in for it one
-/// may take what the first does not. What a group needs its roles say themselves.
+/// Checks the settings against the engine that the provision stage names. An engine that stands in for it may accept
+/// settings that the first one does not. The roles of a group state their own needs.
 pub(crate) fn fits(
     parameters: &Json,
     needs: &[Needed<'_>],
@@ -51,7 +51,7 @@ pub(crate) fn fits(
     first.map_or(Ok(()), Err)
 }
 
-/// Returns the engines of the library. A definition that is wrong is told where it is used.
+/// Returns the engines of the library. A wrong definition is reported where it is used.
 pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
     let names = library.names("engines");
     let found = names
@@ -62,7 +62,7 @@ pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
         .collect()
 }
 
-/// Finds settings that no engine has, where it is not known which one is meant.
+/// Finds settings that no engine has, for use when the engine is unknown.
 fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) -> Vec<Problem> {
     let engines = engines_of(library);
     let known = || engines.iter().flat_map(|e| e.settings.keys());
@@ -83,7 +83,7 @@ fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) ->
         .collect()
 }
 
-/// Returns the problems of an engine's settings as those of the stage, with the engine's name.
+/// Returns the problems with an engine's settings as problems of the stage, with the engine's name.
 fn of_engine(name: &str, engine: &Engine, problems: Vec<Problem>) -> Vec<Problem> {
     let told = |problem: Problem| {
         let given = match problem.route.first() {

@@ -1,6 +1,5 @@
-//! Groups: several servers that are one to whoever loads them, such as a router with the workers
-//! behind it. Each role has an environment, settings, devices and readiness of its own; members
-//! of roles that others are told of start first.
+//! Groups: several servers that act as one, such as a router with the workers behind it. Each role has its own
+//! environment, settings, devices and readiness. Members whose addresses are passed to other roles start first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use crate::part::Part;
 use crate::stage::{Settings, live};
 use crate::start::{Manner, Readiness, Server};
 
-/// The variable that names the GPUs of a process.
+/// The variable that selects the GPUs of a process.
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
 /// One role of a group: the servers that do the same.
@@ -62,7 +61,7 @@ impl Default for Role {
     }
 }
 
-/// Returns what is wrong with the roles of a stage, whatever their engines are.
+/// Returns the problems with the roles of a stage that do not depend on their engines.
 pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
     let roles = &settings.roles;
     let mut problems = Vec::new();
@@ -127,7 +126,7 @@ pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
     problems
 }
 
-/// Returns the settings as those of a group with one role, if the engine runs at several URLs.
+/// Returns the settings as a group with one role, if the engine runs at several URLs.
 pub(crate) fn of_several(part: &Part<'_>, settings: &Settings) -> Option<Settings> {
     let servers = part.running();
     let role = Role {
@@ -145,7 +144,7 @@ fn loaded(settings: &Settings) -> Option<&str> {
     settings.load.as_ref().or_else(only).map(String::as_str)
 }
 
-/// Returns the roles so that each comes after those it is told of; those in a circle are left out.
+/// Returns the roles in an order in which each comes after its peers. Roles in a cycle are left out.
 fn in_order(roles: &BTreeMap<String, Role>) -> Vec<&str> {
     let mut order: Vec<&str> = Vec::new();
     loop {
@@ -160,7 +159,7 @@ fn in_order(roles: &BTreeMap<String, Role>) -> Vec<&str> {
     }
 }
 
-/// The roles of a group with what their members are started from, in the order of their start.
+/// The roles of a group and what their members are started from, in start order.
 pub(crate) struct Plan<'a> {
     roles: Vec<Planned<'a>>,
     loaded: String,
@@ -176,8 +175,8 @@ impl<'a> Plan<'a> {
     /// Reads the environments of the roles.
     ///
     /// # Errors
-    /// If one is missing, its engine does not take the settings, or the engines are not connected
-    /// as their definitions ask.
+    /// If an environment is missing, its engine does not accept the settings, or the engines are not connected as their
+    /// definitions require.
     pub(crate) fn of(
         settings: &Settings,
         inputs: &'a [Input],
@@ -210,21 +209,21 @@ impl<'a> Plan<'a> {
         Ok(Self { roles, loaded })
     }
 
-    /// What starting it does.
+    /// Returns the effects of starting the group.
     pub(crate) fn effects(&self) -> Vec<Effect> {
         self.roles.iter().flat_map(|r| r.part.effects()).collect()
     }
 
-    /// Describes the group as its settings promise it.
+    /// Describes the group from its settings alone.
     pub(crate) fn promised(&self) -> ServerDescriptor {
         let described = self.roles.iter().map(|r| (r, r.part.promised()));
         self.whole(described.collect())
     }
 
-    /// Starts every member and waits for each.
+    /// Starts the members one after the other and waits for each.
     ///
     /// # Errors
-    /// If one does not become ready; those before it are stopped.
+    /// If a member does not become ready. The members before it are stopped.
     pub(crate) fn start(
         &self,
         spawner: &dyn Fn() -> Result<Arc<Spawner>, Failure>,
@@ -294,7 +293,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// Describes the group: the role that is loaded, and every role.
+    /// Describes the group: the loaded role, and every role.
     fn whole(&self, described: Vec<(&Planned<'_>, ServerDescriptor)>) -> ServerDescriptor {
         let mut whole = ServerDescriptor::default();
         let mut roles = BTreeMap::new();
@@ -325,8 +324,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Checks that a server that runs already tells the same version as the first of its role: those that
-/// Benchtrail starts have it from one definition.
+/// Checks that a server that already runs reports the same version as the first of its role. Servers that Benchtrail
+/// starts share one definition.
 fn alike(
     planned: &Planned<'_>,
     member: &str,
@@ -350,7 +349,7 @@ fn alike(
         .hint("load servers that differ in cells of their own: make them labels of an axis"))
 }
 
-/// Returns how a member is started: its log, its devices, and whom it is told of.
+/// Returns how to start a member: its log, its devices, and the peers passed to it.
 fn manner(
     planned: &Planned<'_>,
     member: &str,
@@ -401,7 +400,7 @@ fn environment<'a>(name: &str, role: &Role, inputs: &'a [Input]) -> Result<&'a I
     }
 }
 
-/// Checks that an engine is told of the roles that its definition asks for, and of no others.
+/// Checks that an engine receives the roles that its definition requires, and no others.
 fn connected(name: &str, role: &Role, part: &Part<'_>) -> Result<(), Failure> {
     let slots: BTreeSet<&String> = part.engine.launch.peers.keys().collect();
     let given: BTreeSet<&String> = role.peers.keys().collect();
@@ -427,10 +426,10 @@ fn of_role(name: &str, failure: Failure) -> Failure {
     }
 }
 
-/// A group that answers.
+/// A running group.
 #[derive(Default)]
 struct Group {
-    /// In the order of their start.
+    /// The members, in start order.
     members: Vec<(String, Server)>,
     live: Vec<LiveMember>,
     whole: Json,
@@ -453,7 +452,7 @@ impl Lease for Group {
             .try_for_each(|(name, server)| server.check_after_use().map_err(|f| of_role(name, f)))
     }
 
-    /// Stops whoever was told of others before those.
+    /// Stops each member before the peers that were passed to it.
     fn release(self: Box<Self>) -> Vec<Output> {
         let mut left: Vec<Output> = self
             .members

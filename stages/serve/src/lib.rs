@@ -1,8 +1,8 @@
 //! The serve stage: a live engine under a lease.
 //!
-//! Reads the `environment` a provision stage prepared. Output: `server` (engine, version,
+//! Reads the `environment` that a provision stage prepared. Output: `server` (engine, version,
 //! model, resolved settings, command template, limits read from the running server; nothing
-//! ephemeral). While it is alive: base URL, pid, log path, model name, endpoints. On release:
+//! ephemeral). While the server runs: base URL, pid, log path, model name, endpoints. On release:
 //! `log`.
 
 mod describe;

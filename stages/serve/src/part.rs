@@ -1,4 +1,4 @@
-//! What one server is started from: an engine with its settings, in a prepared environment.
+//! What one server starts from: an engine with its settings in a prepared environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Reads what a provision stage prepared, and fills in the settings given.
+    /// Reads what a provision stage prepared and fills in the given settings.
     ///
     /// # Errors
-    /// If there is no such environment, or its engine does not take the settings.
+    /// If the environment is missing, or its engine does not accept the settings.
     pub(crate) fn of(
         provision: Option<&'a Input>,
         given: &Json,
@@ -57,7 +57,8 @@ impl<'a> Part<'a> {
         self.environment.model.weights.revision_to_resolve()
     }
 
-    /// Starts the engine, or reaches the one that runs, and what tells of it.
+    /// Returns the effects of starting the engine, or of connecting to a running one, and of
+    /// reaching its exporters.
     pub(crate) fn effects(&self) -> Vec<Effect> {
         let start = self.engine.start(
             &self.settings,
@@ -75,7 +76,7 @@ impl<'a> Part<'a> {
         std::iter::once(start).chain(reached).collect()
     }
 
-    /// Returns at how many URLs its servers run already; 0 if Benchtrail starts it.
+    /// Returns the number of URLs at which its servers already run; 0 if Benchtrail starts it.
     pub(crate) fn running(&self) -> usize {
         match &self.engine.launch.program {
             Program::Running(urls) => urls.all().len(),
@@ -93,10 +94,10 @@ impl<'a> Part<'a> {
             .map_err(|e| Failure::failed(format!("the provisioned environment is unreadable: {e}")))
     }
 
-    /// Describes an engine without a server: each load cell starts its worker.
+    /// Describes an engine that needs no server, because each load cell starts its worker.
     ///
     /// # Errors
-    /// If the user does not consent, or nothing is prepared.
+    /// If you have not consented, or nothing is prepared.
     pub(crate) fn in_process(&self, job: &Job<'_>) -> Result<Done, Failure> {
         if let Some(consent) = self.engine.consent(&self.settings) {
             job.control.permits(&consent)?;
@@ -131,10 +132,10 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// Starts the server, or finds it running, and waits until it is ready.
+    /// Starts the server, or connects to a running one, and waits until it is ready.
     ///
     /// # Errors
-    /// If the user does not consent, or there is no such server in the end.
+    /// If you have not consented, or the server does not become ready.
     pub(crate) fn start(
         &self,
         manner: &Manner,
@@ -171,17 +172,17 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Describes a server that is ready; also returns its limits, and doubts.
+    /// Describes a server that is ready. Also returns its limits and warnings.
     ///
     /// # Errors
-    /// If it does not tell what its definition asks it.
+    /// If the server does not report what its definition asks for.
     pub(crate) fn describe(
         &self,
         server: &Server,
     ) -> Result<(ServerDescriptor, Vec<String>), Failure> {
         let (limits, warnings) = ready::limits(&self.engine, &server.site, &self.settings);
         let probed = probe(&self.engine, &server.site)?;
-        // Where the weights lie on this machine is not part of what is served.
+        // The local path of the weights is not part of what is served.
         let told = match self.engine.launch.named_as_given && server.model.starts_with('/') {
             true => self.name(),
             false => &server.model,
@@ -197,7 +198,7 @@ impl<'a> Part<'a> {
         Ok((descriptor, warnings))
     }
 
-    /// Describes the server as its settings promise it.
+    /// Describes the server from its settings alone.
     pub(crate) fn promised(&self) -> ServerDescriptor {
         let limits = ready::promised(&self.engine, &self.settings);
         describe(
@@ -246,7 +247,7 @@ fn environment(cell: &InputCell, store: &Store) -> Result<Environment, Failure> 
         .map_err(|e| Failure::failed(format!("`environment` cannot be read: {e}")))
 }
 
-/// Reads the definition of the engine that was provisioned.
+/// Reads the definition of the provisioned engine.
 fn definition(environment: &Environment) -> Result<Engine, Failure> {
     let definition = environment.engine.definition.clone().unwrap_or_default();
     serde_json::from_value(definition).map_err(|e| {

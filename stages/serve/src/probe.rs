@@ -1,5 +1,5 @@
-//! What a server tells of itself, and whether the addresses that tell more of it answer: looked at
-//! before the first request of a load, since a study should not end with tables that are empty.
+//! Reads what a server reports about itself and checks that its exporters answer. This happens
+//! before the first request of a load, so that a study does not end with empty tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,15 +13,15 @@ use pipeline::{Failure, Json};
 /// The probe that is compared with the version in the definition.
 pub(crate) const VERSION: &str = "version";
 
-/// What a definition writes if it does not know the version.
+/// The version in a definition that does not know it.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Returns what the server tells, by the name of the probe.
+/// Returns what the server reports, by the name of the probe.
 ///
 /// # Errors
-/// If the server does not tell it, or tells another version than the definition declares.
+/// If the server does not report it, or reports another version than the definition declares.
 pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Json>, Failure> {
     let mut told = BTreeMap::new();
     for (name, probe) in &engine.probe {
@@ -72,10 +72,10 @@ fn text(value: &Json) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Asks every exporter once.
+/// Queries every exporter once.
 ///
 /// # Errors
-/// If one does not answer, or tells none of the metrics that its kind is read for.
+/// If an exporter does not answer, or has none of the metrics that its kind is read for.
 pub(crate) fn check_exporters(
     exporters: &BTreeMap<String, Exporter>,
     ca_file: Option<&Path>,
@@ -113,7 +113,7 @@ pub(crate) fn check_exporters(
     Ok(())
 }
 
-/// Returns what metrics begin with that an exporter is read for.
+/// Returns the prefix of the metrics that an exporter is read for.
 fn begins_with(tells: Telling) -> &'static str {
     match tells {
         Telling::Metrics => "",

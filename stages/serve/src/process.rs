@@ -1,5 +1,5 @@
-//! The engine's process: started through the spawner so that it cannot outlive us, noted in a
-//! lease file, its output kept in a log, and stopped with its whole group.
+//! The engine's process. The spawner starts it so that it cannot outlive this process, and a lease file records it. Its
+//! output goes to a log, and it is stopped together with its process group.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,36 +18,36 @@ use pipeline::{CellStatus, Failure, Job, Media, Output};
 use places::Containment;
 use regex_lite::Regex;
 
-/// The variables every engine inherits from us.
+/// The variables that every engine inherits.
 const INHERITED: [&str; 3] = ["HOME", "PATH", "TMPDIR"];
 
-/// How long an engine that refuses connections may take to end.
+/// The time in which an engine that refuses connections must end.
 const ENDING: Duration = Duration::from_secs(10);
 
-/// How long another host may take to stop an engine, beyond the engine's own time.
+/// The time that another host has to stop an engine, beyond the engine's own time.
 const FAREWELL: Duration = Duration::from_secs(20);
 
-/// How many of the last lines of the log a reason quotes.
+/// The number of last lines of the log that a reason quotes.
 const QUOTED_LINES: usize = 3;
 
 /// A started engine.
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
-    /// Kept open: the log can be read even if its folder is cleared away.
+    /// Kept open so that the log stays readable even if its folder is removed.
     reader: File,
     error_marks: Vec<String>,
-    /// What stands for paths that say where this machine keeps things: a log is published.
+    /// Replacements for local paths, because a log is published.
     masks: Vec<(String, &'static str)>,
     failures: Vec<(Regex, String)>,
     grace: Duration,
     stopped: bool,
-    /// Dropped, it tells the other host to stop what it started.
+    /// When dropped, it tells the other host to stop what it started.
     pulse: Option<Sender<()>>,
-    /// The container that the engine runs in, if our child is the client of a runtime.
+    /// The engine's container, if the child process is only the client of a runtime.
     container: Option<Contained>,
     enclosure: Enclosure,
-    // Dropped after the process was stopped: the file first, then the thread the child hangs on.
+    // Dropped after the process has stopped: first the file, then the thread that the child depends on.
     _lease: LeaseFile,
     _spawner: Arc<Spawner>,
 }
@@ -94,7 +94,7 @@ impl Process {
                     .map_err(|e| trouble("its environment", e))?;
                 command.envs(&rendered.environment).stdin(Stdio::null());
             }
-            // A client of the user's that runs with all that the user has.
+            // A client of the user's, which needs the user's full environment.
             (Hanging::OnUs(_), Some(_)) => {
                 command.stdin(Stdio::null());
             }
@@ -120,7 +120,7 @@ impl Process {
         let (enclosure, lease) = match noted {
             Ok(noted) => noted,
             Err(e) => {
-                // Unnoted it could be left behind by a crash: better not at all.
+                // Without a lease, a crash could leave it behind, so do not run it.
                 let _ = stop(&mut child, Duration::ZERO);
                 return Err(trouble("its lease cannot be noted", e));
             }
@@ -131,7 +131,7 @@ impl Process {
             reader,
             error_marks: engine.log.errors.clone(),
             masks: masks(job.store.root(), live),
-            // What is not an expression was refused when the definition was read.
+            // Invalid expressions were refused when the definition was read.
             failures: engine
                 .log
                 .failures
@@ -148,11 +148,11 @@ impl Process {
         })
     }
 
-    /// Returns the process that leads those of the engine. In a container it is not our child,
-    /// which is only the runtime's client.
+    /// Returns the leader of the engine's processes. In a container this is not the child, which is only the runtime's
+    /// client.
     ///
     /// # Errors
-    /// If the runtime does not tell.
+    /// If the runtime does not report it.
     pub(crate) fn pid(&self) -> Result<u32, Failure> {
         let Some(contained) = &self.container else {
             return Ok(self.child.id());
@@ -169,10 +169,10 @@ impl Process {
         &self.log
     }
 
-    /// Tells whether it still runs.
+    /// Checks that it still runs.
     ///
     /// # Errors
-    /// If it ended: how, and what its log says last.
+    /// If it ended: how, and the last lines of its log.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
@@ -187,11 +187,11 @@ impl Process {
         }
     }
 
-    /// Tells whether it still runs after it was used. One that takes no connection any more is
-    /// about to end: it is waited for, since writing out its memory may take a while.
+    /// Checks that it still runs after it was used. If it accepts no more connections, it is about to end. This method
+    /// then waits for it, because dumping its memory may take a while.
     ///
     /// # Errors
-    /// If it ended, or takes no connection.
+    /// If it ended, or accepts no connections.
     pub(crate) fn check_after_use(&mut self, refuses: impl Fn() -> bool) -> Result<(), Failure> {
         self.check()?;
         if !refuses() {
@@ -209,7 +209,7 @@ impl Process {
         Err(self.fail(CellStatus::Hung, reason))
     }
 
-    /// Makes a failure that carries the log.
+    /// Builds a failure that carries the log.
     pub(crate) fn fail(&mut self, status: CellStatus, reason: String) -> Failure {
         let failure = Failure::new(status, reason).evidence(self.log_output());
         match self.advice() {
@@ -218,7 +218,7 @@ impl Process {
         }
     }
 
-    /// What is known to help, if the log tells of failures that are well known.
+    /// Returns the known remedy if the log shows a known failure.
     fn advice(&mut self) -> Option<String> {
         let text = self.log_text();
         let known = self
@@ -229,8 +229,7 @@ impl Process {
         (!hints.is_empty()).then(|| hints.join("; "))
     }
 
-    /// What the log says last, to follow a sentence: the last line that tells of an error, or
-    /// the last lines.
+    /// Returns the end of the log, to follow a sentence: the last line with an error, or the last lines.
     pub(crate) fn last_words(&mut self) -> String {
         let text = self.log_text();
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
@@ -267,7 +266,7 @@ impl Process {
         }
     }
 
-    /// Returns the log as it may be shown: paths of this machine are masked, as in the one that is kept.
+    /// Returns the log for display, with paths of this machine masked as in the stored log.
     pub(crate) fn shown_log(&mut self) -> String {
         let text = self.log_text();
         self.masked(text)
@@ -290,7 +289,7 @@ impl Process {
         Output::text("log", Media::Text, text)
     }
 
-    /// Stops the whole group and returns the log.
+    /// Stops the whole process group and returns the log.
     pub(crate) fn release(&mut self) -> Output {
         let stopped = self.stop();
         let mut log = self.log_text();
@@ -308,7 +307,7 @@ impl Process {
         }
         self.stopped = true;
         if self.pulse.take().is_some() {
-            // The other host stops the engine, and the client ends with it.
+            // The other host stops the engine, and then the client ends.
             let deadline = Instant::now() + self.grace + FAREWELL;
             while Instant::now() < deadline && self.child.try_wait()?.is_none() {
                 std::thread::sleep(Duration::from_millis(20));
@@ -323,12 +322,12 @@ impl Process {
             None => Ok(()),
         };
         let stopped = stop(&mut self.child, self.grace).map(drop).and(removed);
-        // What left the process group, by starting a session of its own for instance.
+        // Processes that left the group, for instance by starting their own session.
         stopped.and(self.enclosure.empty())
     }
 }
 
-/// A container by its name, and the command that starts it.
+/// A container's name and the command that starts it.
 #[derive(Clone, Debug)]
 pub(crate) struct Contained {
     pub(crate) containment: Containment,
@@ -342,19 +341,19 @@ impl Contained {
     }
 }
 
-/// On whom a process hangs.
+/// What a process's life depends on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Hanging<'a> {
-    /// It is ours: the kernel ends it when we end. A container is not; it is removed.
+    /// On this process: the kernel ends the child when this process ends. A container is removed instead.
     OnUs(Option<&'a Contained>),
-    /// It stands for one on another host, which ends when the pipe to it does.
+    /// On a pipe: the child represents a process on another host, which ends when the pipe to it closes.
     OnAPipe,
 }
 
-/// Gives a command the variables that an engine inherits, and no others.
+/// Gives a command only the variables that an engine inherits.
 #[expect(
     clippy::disallowed_methods,
-    reason = "an engine inherits the variables that its definition names"
+    reason = "an engine inherits the variables in its definition"
 )]
 pub(crate) fn prepare_environment(
     command: &mut Command,
@@ -378,10 +377,10 @@ pub(crate) fn prepare_environment(
     Ok(())
 }
 
-/// Returns the paths that a log must not repeat, the longest first, with what it says instead.
+/// Returns the paths that a log must not contain, longest first, with their replacements.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the user's folder does not belong in a log that may be published"
+    reason = "a log may be published, so it must not name the user's folder"
 )]
 fn masks(store: &Path, live: &LiveEnvironment) -> Vec<(String, &'static str)> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -399,8 +398,8 @@ fn masks(store: &Path, live: &LiveEnvironment) -> Vec<(String, &'static str)> {
         .collect()
 }
 
-/// Waits until a new child leads its own process group or has ended: signalled before, the
-/// group would not be there to be hit, and the child would live on.
+/// Waits until a new child leads its own process group or has ended. If it were signalled earlier, the group would not
+/// exist yet, and the child would survive.
 pub(crate) fn await_own_group(child: &Child) -> io::Result<()> {
     while let Some(now) = stat(child.id())? {
         if now.pgid == child.id() || !now.is_running() {
@@ -413,7 +412,7 @@ pub(crate) fn await_own_group(child: &Child) -> io::Result<()> {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Whoever drops it without a release has no use for the error.
+        // There is nobody to report an error to.
         let _ = self.stop();
     }
 }

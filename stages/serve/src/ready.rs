@@ -1,5 +1,5 @@
-//! Readiness: the health endpoint answers, the model list names the model, and one token was
-//! generated. Nothing less is believed, and nothing is awaited by sleeping for a fixed time.
+//! Readiness: the health endpoint answers, the model list contains the model, and one token was
+//! generated. All three are required, and no step waits for a fixed time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,44 +15,45 @@ use crate::start::Readiness;
 const POLL: Duration = Duration::from_millis(25);
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why a server did not become ready.
+/// The reason why a server did not become ready.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NotReady<E> {
-    /// It did not get there in time; tells how far it came.
+    /// It was not ready in time; holds how far it came.
     Late(String),
-    /// It answers, but it is not what was asked for.
+    /// It answers, but it is not the requested server.
     Wrong(String),
-    /// It runs, and has no such path: the key of the definition that names it, and the answer.
+    /// It runs but lacks a path; holds the key of the definition that names the path, and the
+    /// answer.
     NoPath(&'static str, String),
-    /// It does not answer to whoever we are (401, 403).
+    /// It refuses access (401, 403).
     Refused(String),
-    /// It is not to be trusted, or does not speak TLS; that does not mend itself.
+    /// It is not trustworthy or does not speak TLS. Waiting does not help.
     Untrusted(TlsError),
-    /// What the caller watches meanwhile ended the wait.
+    /// The caller's watch ended the wait.
     Ended(E),
 }
 
-/// What is waited for.
+/// The server that the wait is for.
 pub(crate) struct Wanted<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) site: &'a Site,
-    /// Names under which the model may be served, the likeliest first.
+    /// The names under which the model may be served, most likely first.
     pub(crate) models: &'a [String],
     pub(crate) limit: Duration,
     pub(crate) proof: Readiness,
     pub(crate) stage_of_life: Life,
 }
 
-/// How far a server has come when the wait for it begins.
+/// The state of a server when the wait begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
-    /// It was started just now: what it lacks may still come.
+    /// It was just started: what is missing may still come.
     Starting,
-    /// Somebody else started it: a path that it lacks will not come.
+    /// It was already running: a missing path will not appear.
     Running,
 }
 
-/// Waits until the server generated one token; returns the name the model is served under.
+/// Waits until the server has generated one token. Returns the name the model is served under.
 pub(crate) fn wait<E>(
     wanted: &Wanted<'_>,
     watch: &mut dyn FnMut() -> Result<(), E>,
@@ -96,8 +97,8 @@ pub(crate) fn wait<E>(
     )))
 }
 
-/// Asks until the answer is 200; a client's error (4xx) other than 404, 408 and 429 does not
-/// mend itself. `key` is what the definition calls the path.
+/// Repeats the request until the answer is 200. A client error (4xx) other than 404, 408 and 429 is
+/// permanent. `key` is the definition's name for the path.
 fn poll<E>(
     wanted: &Wanted<'_>,
     (key, path): (&'static str, &str),
@@ -109,7 +110,7 @@ fn poll<E>(
     loop {
         watch().map_err(NotReady::Ended)?;
         let left = deadline.saturating_duration_since(Instant::now());
-        // The first token may be slow where weights are loaded at the first request.
+        // The first token may be slow if weights are loaded at the first request.
         let limit = if body.is_some() {
             left
         } else {
@@ -205,8 +206,8 @@ fn one_token(engine: &Engine, model: &str) -> Result<(String, Json), String> {
     Ok((path, body))
 }
 
-/// Returns whether the server's own count says that a token was generated; without a count, there
-/// must be a choice or a text.
+/// Returns whether the server's own count shows that a token was generated. Without a count, the
+/// answer must contain a choice or a text.
 fn generated(api: Api, answer: &Answer) -> bool {
     let Ok(body) = answer.json() else {
         return false;
@@ -243,8 +244,8 @@ fn generated(api: Api, answer: &Answer) -> bool {
     count.as_u64().map_or(text, |count| count >= 1)
 }
 
-/// Reads the limits of the running server. Returns them by name (null where the server does
-/// not tell), and a warning for each that is not what the settings promise.
+/// Reads the limits of the running server. Returns them by name (null if the server does not report
+/// one), with a warning for each limit that differs from the settings.
 pub(crate) fn limits(
     engine: &Engine,
     site: &Site,
@@ -279,7 +280,7 @@ pub(crate) fn limits(
     (values, warnings)
 }
 
-/// Returns a value that came from the server as it may be kept.
+/// Returns a value from the server in a form that may be stored.
 pub(crate) fn masked(value: Json, site: &Site) -> Json {
     match value {
         Json::String(text) => site.mask(&text).into(),
@@ -295,7 +296,7 @@ pub(crate) fn masked(value: Json, site: &Site) -> Json {
     }
 }
 
-/// Returns the limits by name as the settings promise them; null where they say nothing.
+/// Returns the limits by name as the settings imply them; null if they do not.
 pub(crate) fn promised(
     engine: &Engine,
     settings: &BTreeMap<String, Json>,
@@ -327,8 +328,8 @@ mod tests {
 
     use net::ApiKey;
 
-    /// A stub, not an engine: answers each path with the scripted statuses and bodies, the
-    /// last one for ever.
+    /// A stub, not an engine: answers each path with the scripted statuses and bodies, then repeats
+    /// the last one.
     struct Stub {
         url: String,
     }
@@ -360,7 +361,7 @@ mod tests {
                         "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
                         body.len()
                     );
-                    // The body of the request is read before closing, or the answer is lost.
+                    // Read the request body before closing, or the answer is lost.
                     let length = head.lines().find_map(|l| {
                         l.to_lowercase()
                             .strip_prefix("content-length: ")?

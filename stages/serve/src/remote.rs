@@ -1,6 +1,6 @@
-//! An engine on another host. On this side, the OpenSSH client takes the engine's place: it prints
-//! the engine's log and forwards a port. On the host, our binary starts the engine, and stops it
-//! when the pipe from this side closes or falls silent.
+//! Runs an engine on another host. On this side, the OpenSSH client takes the engine's place: it prints the engine's
+//! log and forwards a port. On the host, Benchtrail's binary starts the engine, and stops it when the pipe from this
+//! side closes or falls silent.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,33 +18,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{Contained, await_own_group, prepare_environment};
 
-/// The folder below the host's of files that name the engines that run.
+/// The subfolder of the host's folder with files that name the running engines.
 pub(crate) const RUNNING: &str = "running";
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// What is to run on the other host.
+/// What the other host is to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// A name that no other engine on that host has.
+    /// A name that is unique among the engines on that host.
     pub(crate) token: String,
     /// The program and all its arguments.
     pub(crate) command: Vec<String>,
     pub(crate) environment: BTreeMap<String, String>,
-    /// Variables it inherits on that host.
+    /// The variables that it inherits on that host.
     pub(crate) inherit: Vec<String>,
     pub(crate) venv: Option<PathBuf>,
     pub(crate) grace_s: f64,
-    /// The container that it runs in, and the port that it listens on.
+    /// The container that it runs in and the port that it listens on.
     #[serde(default)]
     pub(crate) container: Option<(Containment, u16)>,
 }
 
-/// Runs an engine on this host until it ends, or until whoever holds `pipe` is gone; returns the
-/// exit code for ours. The engine writes to our own output.
+/// Runs an engine on this host until it ends, or until the other end of `pipe` is gone. Returns the exit code for this
+/// process. The engine writes to this process's output.
 ///
 /// # Errors
-/// If it cannot be started, noted or stopped.
+/// If the engine cannot be started, recorded or stopped.
 pub fn run_order(
     folder: &Path,
     order: &str,
@@ -76,7 +76,7 @@ pub fn run_order(
     let (program, arguments) = whole.split_first().ok_or("there is no program")?;
     let mut command = spawner.command(program);
     command.args(arguments);
-    // The client of a container runtime needs all that the user has.
+    // The client of a container runtime needs the user's full environment.
     if contained.is_none() {
         prepare_environment(&mut command, &order.inherit, order.venv.as_deref()).map_err(told)?;
         command.envs(&order.environment);
@@ -84,7 +84,7 @@ pub fn run_order(
     command.current_dir(scratch.path()).stdin(Stdio::null());
     let mut child = spawner.spawn(command).map_err(told)?;
     let ran = watch(&mut child, folder, &store, &order, contained.as_ref(), pipe);
-    // Whatever went wrong, nothing stays.
+    // After any failure, nothing must remain.
     if ran.is_err() {
         let _it_may_be_gone = removed(contained.as_ref(), grace);
     }
@@ -94,7 +94,7 @@ pub fn run_order(
     Ok(code)
 }
 
-/// Stops a container and removes it; it lives on when the client that started it is gone.
+/// Stops a container and removes it. It would outlive the client that started it.
 fn removed(contained: Option<&Contained>, grace: Duration) -> Result<(), String> {
     let removed = contained.map(|one| one.containment.remove(&one.name, grace));
     removed.unwrap_or(Ok(()))
@@ -133,7 +133,7 @@ fn watch(
             None if heard(POLL) == Heard::Gone => break 0,
             None => {}
         }
-        // Whoever samples wants the engine, not the runtime's client; the container is made in its own time.
+        // The sampler needs the engine's pid, not that of the runtime's client, and the container may appear later.
         if let Some(one) = contained.filter(|_| !named)
             && let Ok(pid) = one.containment.pid(&one.name)
         {
@@ -145,7 +145,7 @@ fn watch(
     // The client may be killed without its container, so the container goes first.
     let removed = removed(contained, grace);
     let stopped = stop(child, grace).map(drop).and(enclosure.empty());
-    // A file that stays names a process that is gone.
+    // A leftover file names a process that is gone.
     let _may_stay = fs::remove_file(&name);
     stopped.map_err(told)?;
     removed?;

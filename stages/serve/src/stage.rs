@@ -1,4 +1,4 @@
-//! The kind itself: settings, early checks, one start.
+//! The stage kind: settings, early checks, one start.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -59,8 +59,8 @@ pub struct Settings {
 }
 
 impl Serve {
-    /// Makes a kind that starts engines through another executable than the current one; it
-    /// must forward the pipeline's hidden exec subcommand.
+    /// Makes a kind that starts engines through another executable than the current one. That executable must forward
+    /// the pipeline's hidden exec subcommand.
     pub fn through(exe: PathBuf) -> Self {
         Self {
             exe: Some(exe),
@@ -119,8 +119,8 @@ impl StageKind for Serve {
         schemars::schema_for!(Settings)
     }
 
-    /// Which engine it will be is known only from the provision stage; so a setting is refused
-    /// here if no engine of the library would take it, and else when the cell starts.
+    /// Only the provision stage decides which engine it will be. So a setting is refused here if no engine of the
+    /// library accepts it; otherwise it is checked when the cell starts.
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
         let mut settings: Settings = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
@@ -138,7 +138,7 @@ impl StageKind for Serve {
         }
     }
 
-    /// Starts the engines, or reaches those that run.
+    /// Returns the effects of starting the engines, or of connecting to running ones.
     fn effects(
         &self,
         parameters: &Json,
@@ -191,7 +191,7 @@ impl StageKind for Serve {
         })
     }
 
-    /// Describes the server as its settings promise it.
+    /// Describes the server from its settings alone.
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
         let settings = read(job.parameters)?;
         let descriptor = if settings.roles.is_empty() {
@@ -217,7 +217,7 @@ fn read(parameters: &Json) -> Result<Settings, Failure> {
         .map_err(|e| Failure::failed(format!("invalid parameters of a serve stage: {e}")))
 }
 
-/// Refuses an engine that cannot do without others.
+/// Refuses an engine that needs other servers.
 fn alone(part: &Part<'_>) -> Result<(), Failure> {
     let Some(slot) = part.engine.launch.peers.keys().next() else {
         return Ok(());
@@ -229,7 +229,7 @@ fn alone(part: &Part<'_>) -> Result<(), Failure> {
     )
 }
 
-/// Returns how a server is reached.
+/// Returns how to reach a server.
 pub(crate) fn live(
     part: &Part<'_>,
     server: &Server,
@@ -242,7 +242,7 @@ pub(crate) fn live(
         base_url: server.site.url().to_owned(),
         ca_file: ca_file(&engine.launch, files)?,
         api_key_env: engine.launch.api_key_env.clone(),
-        // Of a server on another host the process here is only the client.
+        // For a server on another host, the local process is only the client.
         pid: match server.elsewhere {
             Some(_) => None,
             None => {
@@ -264,7 +264,7 @@ pub(crate) fn live(
     })
 }
 
-/// Finds settings that no engine of the library takes; `at` leads to them.
+/// Finds settings that no engine of the library accepts; `at` is the route to them.
 fn early_problems(
     at: &[&str],
     given: &BTreeMap<String, Json>,
@@ -279,7 +279,7 @@ fn early_problems(
             .filter_map(|e| e.settings.get(name))
             .collect();
         if takers.is_empty() && at.is_empty() {
-            // Told with the name of the engine: see `fits`.
+            // Reported with the engine's name: see `fits`.
         } else if takers.is_empty() {
             let problem = Problem::at_key(&route, format!("no engine has a setting `{name}`"));
             let known = engines.iter().flat_map(|e| e.settings.keys());

@@ -1,4 +1,4 @@
-//! One server under a lease: started by us and awaited, or found running and left alone.
+//! One server under a lease: started here and awaited, or found running and left alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,27 +24,27 @@ use crate::ready::{self, Life, NotReady, Wanted};
 
 const HOST: &str = "127.0.0.1";
 
-/// How often another port is tried when somebody else was faster.
+/// The number of further ports tried if another program takes one first.
 const PORT_ATTEMPTS: u32 = 3;
 
-/// From one look at the log of an engine that starts to the next.
+/// The interval between two reads of a starting engine's log.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
-/// Lines of the log that are told at once.
+/// The most log lines reported at once.
 const LINES_AT_ONCE: usize = 20;
 
-/// Characters of a line of the log that are told.
+/// The most characters reported of a log line.
 const LONGEST_LINE: usize = 300;
 
-/// A server that answers: started by us, or found running.
+/// A server that answers: started here or found running.
 pub(crate) struct Server {
     pub(crate) site: Site,
     pub(crate) model: String,
     pub(crate) process: Option<Process>,
-    /// Where to ask a server that is not ours whether it is alive.
+    /// The URL that shows whether a server that was found running is alive.
     health: Option<String>,
     pub(crate) live: Json,
-    /// What samples its host, if that is another one.
+    /// What samples its host, if that is not this machine.
     pub(crate) elsewhere: Option<LiveElsewhere>,
 }
 
@@ -67,7 +67,7 @@ impl Server {
 }
 
 impl Server {
-    /// Returns how other servers are told of it.
+    /// Returns how other servers address it.
     pub(crate) fn peer(&self) -> Peer {
         let url = self.site.url().trim_end_matches('/');
         let address = url.split_once("://").map_or(url, |(_, address)| address);
@@ -121,7 +121,7 @@ impl Lease for Server {
     }
 }
 
-/// Returns whether nobody listens where a server of this machine should.
+/// Returns whether nothing listens at the address of a server on this machine.
 fn refuses(url: &str) -> bool {
     let port = url
         .rsplit(':')
@@ -131,7 +131,7 @@ fn refuses(url: &str) -> bool {
     TcpStream::connect((HOST, port)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Returns a port nobody listens on now.
+/// Returns a port on which nothing listens at the moment.
 fn free_port() -> Result<u16, Failure> {
     let bound = TcpListener::bind((HOST, 0)).and_then(|l| l.local_addr());
     bound
@@ -139,28 +139,28 @@ fn free_port() -> Result<u16, Failure> {
         .map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))
 }
 
-/// What is launched, and how.
+/// What to launch, and how.
 pub(crate) struct ToLaunch<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) settings: &'a BTreeMap<String, Json>,
     pub(crate) live: &'a LiveEnvironment,
     /// The name the model is served under.
     pub(crate) name: &'a str,
-    /// The revision of the weights that the engine is to resolve.
+    /// The revision of the weights that the engine must resolve.
     pub(crate) revision: Option<&'a str>,
     pub(crate) manner: &'a Manner,
 }
 
-/// What differs between a server of its own and a member of a group.
+/// What differs between a single server and a member of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
-    /// What its log is called, without `.log`.
+    /// The name of its log, without `.log`.
     pub(crate) log: String,
-    /// Arguments that follow all others.
+    /// The arguments that follow all others.
     pub(crate) arguments: Vec<String>,
-    /// Variables set for it besides those of its definition.
+    /// The variables set for it in addition to those of its definition.
     pub(crate) environment: BTreeMap<String, String>,
-    /// What proves that it is ready.
+    /// The proof that it is ready.
     pub(crate) ready: Readiness,
     /// Its number among the members of its role, from 0.
     pub(crate) number: usize,
@@ -208,7 +208,7 @@ pub(crate) fn start(
     let containment = Containment::of(&live.container).map_err(Failure::failed)?;
     let mut attempt = 1;
     loop {
-        // What the engine listens on, and where we reach it.
+        // The engine's port, and the port at which it is reached.
         let here = free_port()?;
         let port = match &there {
             Some(there) => there.free_port(job)?,
@@ -265,7 +265,7 @@ pub(crate) fn start(
     }
 }
 
-/// Returns the container that an engine is to run in.
+/// Returns the container for an engine.
 fn contained(
     containment: &Containment,
     launch: &ToLaunch<'_>,
@@ -294,7 +294,7 @@ fn contained(
     }
 }
 
-/// Between our look and the engine's start somebody else may have taken the port.
+/// Returns whether another program took the port between the check and the engine's start.
 fn lost_its_port(process: &mut Process) -> bool {
     let log = process.log_text().to_lowercase();
     process.check().is_err()
@@ -303,7 +303,7 @@ fn lost_its_port(process: &mut Process) -> bool {
             .any(|t| log.contains(t))
 }
 
-/// How much of an engine's log was told while it starts.
+/// How much of a starting engine's log was reported.
 #[derive(Default)]
 struct LogTail {
     told: usize,
@@ -311,7 +311,7 @@ struct LogTail {
 }
 
 impl LogTail {
-    /// Tells the lines that are new, once a second at most, the last ones if they are many.
+    /// Reports new lines, at most once a second. If there are many, reports only the last ones.
     fn tell(&mut self, process: &mut Process, job: &Job<'_>) {
         if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
             return;
@@ -344,7 +344,7 @@ fn started(
     job: &Job<'_>,
 ) -> Result<String, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
-    // Some servers list the model under the id or path they were given.
+    // Some servers list the model under the given id or path.
     let models = [name.to_owned(), path.to_owned()];
     let wanted = Wanted {
         engine,
@@ -359,7 +359,7 @@ fn started(
         said.tell(process, job);
         job.control.check().and_then(|()| process.check())
     });
-    // Ready, and still ours: another server could have answered in its place.
+    // Ready, and still the same process: another server could have answered instead.
     let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
     ready.map_err(|not| match not {
         NotReady::Late(seen) => {
@@ -387,7 +387,7 @@ fn started(
     })
 }
 
-/// Returns where the certificates lie that alone are trusted; parameters hold their digest.
+/// Returns the file with the only trusted certificates. The parameters hold its digest.
 pub(crate) fn ca_file(launch: &Launch, files: &NamedFiles) -> Result<Option<PathBuf>, Failure> {
     let place = launch.ca_file.as_deref().map(|digest| files.place(digest));
     let place = place.transpose();

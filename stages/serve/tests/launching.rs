@@ -1,4 +1,4 @@
-//! Starting and stopping processes that only play an engine: every way a start can go wrong.
+//! Starts and stops processes that imitate an engine: every way a start can fail.
 
 mod support;
 
@@ -67,8 +67,8 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Plays an engine: serves what readiness asks for, with a child of its own, and shrugs off
-/// SIGTERM like a server that waits for its streams.
+/// Imitates an engine: serves what readiness needs, has its own child, and ignores SIGTERM like a
+/// server that waits for its streams.
 const STUB: &str = r#"
 import http.server, json, os, signal, subprocess, sys
 port, name, first = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -230,7 +230,7 @@ fn deaf_after_use() {
     let group = group(&done);
     let lease = done.lease.as_mut().unwrap();
     lease.check_after_use().unwrap();
-    // It dies while it is looked at, as one whose memory is being written out.
+    // It dies during the check, like a process whose memory is being dumped.
     let end = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(200));
         pipeline::process::kill_group(group, Duration::ZERO)
@@ -325,7 +325,7 @@ fn interrupted() {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "cargo's variables must not reach an engine"
+    reason = "an engine must not inherit cargo's variables"
 )]
 fn environment() {
     let bench = Bench::new();
@@ -335,7 +335,7 @@ fn environment() {
         .lines()
         .find_map(|l| l.strip_prefix("variables: "))
         .unwrap();
-    // Cargo gives the test itself many variables; wrappers of Python may add some of their own.
+    // Cargo sets many variables for the test itself; wrappers of Python may add their own.
     assert!(std::env::vars().any(|(name, _)| name.starts_with("CARGO_")));
     assert!(!line.contains("CARGO_"), "{line}");
     assert!(line.contains("DECLARED"));
@@ -414,8 +414,8 @@ fn told_of_running() {
     let exporter =
         json!({"exporters": {"gpus": {"url": format!("{url}/metrics"), "tells": "dcgm"}}});
     assert!(wrong(exporter).contains("without a metric that begins with `DCGM_FI_DEV_`"));
-    // The stub answers any GET with 200 and any POST, so a path that is not there is made up of a
-    // server that has none at all.
+    // The stub answers any GET and any POST with 200, so a server without any path plays the server
+    // that lacks one.
     let bare = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", bare.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -524,7 +524,7 @@ fn lacking_setting() {
     let hint = problems[0].hint.as_deref().unwrap();
     assert!(hint.starts_with("did you mean `slots`?"), "{hint}");
 
-    // Which engine is meant is not known where its name is wrong.
+    // If the name is wrong, the engine is unknown.
     let unknown = [pipeline::Needed {
         parameters: &Json::Null,
         ..needs[0].clone()

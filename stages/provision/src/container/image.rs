@@ -1,4 +1,4 @@
-//! Finding an image, and what is in it.
+//! Finds an image and reads what it contains.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,16 +19,16 @@ use crate::machine::Machine;
 use crate::prepare::text;
 use crate::venv;
 
-/// The folder, under the store's, of what tags stood for.
+/// The subfolder of the store that records the images of tags.
 const FOLDER: &str = "images";
 
-/// How long the runtime may take to answer.
+/// The time in which the runtime must answer.
 const ANSWER: Duration = Duration::from_secs(120);
 
-/// How long it may take to fetch an image: some have 30 GB.
+/// The time limit for fetching an image; some have 30 GB.
 const FETCH: Duration = Duration::from_secs(4 * 3600);
 
-/// A container that is ready to be started, as often as wanted.
+/// A container ready to be started any number of times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
     pub(crate) containment: Containment,
@@ -37,19 +37,19 @@ pub(crate) struct Ready {
     pub(crate) software: Option<InstalledSoftware>,
 }
 
-/// What a runtime tells of an image.
+/// What a runtime reports about an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Image {
     /// The digest of its configuration, which names its layers.
     id: String,
-    /// Names by which others can fetch the same one: `name@sha256:…`.
+    /// The names under which others can fetch the same image: `name@sha256:…`.
     published: Vec<String>,
     os: String,
     arch: String,
     labels: BTreeMap<String, String>,
 }
 
-/// What a tag stood for when it was first asked for.
+/// The image of a tag when it was first resolved.
 #[derive(Serialize, Deserialize)]
 struct Resolved {
     image: String,
@@ -74,21 +74,21 @@ impl Ready {
         facets
     }
 
-    /// Mounts a file or folder of this machine, which can be read inside.
+    /// Mounts a local file or folder, readable inside.
     pub(crate) fn mount(&mut self, here: &str, inside: &str) {
         self.containment.arguments.extend(bind(here, inside, true));
     }
 
-    /// Mounts the folder of the unpacked packages; returns its path inside.
+    /// Mounts the folder of the unpacked packages. Returns its path inside.
     pub(crate) fn mount_packages(&mut self, folder: &str) -> String {
         self.mount(folder, PACKAGES);
         PACKAGES.to_owned()
     }
 
-    /// Mounts weights below a folder named `place`; returns their path inside.
+    /// Mounts weights below a folder named `place`. Returns their path inside.
     ///
     /// # Errors
-    /// If it is a folder with links that lead out of it.
+    /// If the weights are a folder with links that lead out of it.
     pub(crate) fn mount_weights(&mut self, path: &str, place: &str) -> Result<String, Failure> {
         let here = Path::new(path);
         let trouble = |e: io::Error| Failure::failed(format!("{path}: {e}"));
@@ -134,14 +134,14 @@ impl Ready {
             .collect();
         let said = self.containment.runtime.ask(&rest, ANSWER, &|| true);
         if said.is_err() {
-            // It was stopped, perhaps only its client.
+            // It was stopped, but perhaps only the client.
             let _gone = self.containment.remove(&name, Duration::from_secs(1));
         }
         said
     }
 }
 
-/// Returns a link below a folder that leads to a file outside of it.
+/// Returns a link below a folder that leads to a file outside it.
 fn leads_out(folder: &Path) -> io::Result<Option<String>> {
     let mut open = vec![folder.to_owned()];
     while let Some(next) = open.pop() {
@@ -168,7 +168,7 @@ fn bind(here: &str, inside: &str, read_only: bool) -> [String; 2] {
     ]
 }
 
-/// Returns what identifies the environment before its image is looked at.
+/// Returns what identifies the environment before its image is inspected.
 pub(crate) fn promised(recipe: &ContainerSettings) -> BTreeMap<String, Json> {
     let mut facets = BTreeMap::from([("image".to_owned(), json!(recipe.image))]);
     let network = json!(recipe.network);
@@ -194,7 +194,7 @@ pub(crate) fn promised(recipe: &ContainerSettings) -> BTreeMap<String, Json> {
 /// Finds the runtime of a study.
 ///
 /// # Errors
-/// If there is none.
+/// If no runtime is found.
 pub(crate) fn runtime(
     recipe: &ContainerSettings,
     machine: &Machine,
@@ -220,7 +220,7 @@ pub(crate) fn runtime(
     })
 }
 
-/// Returns where a path of the study lies.
+/// Returns the absolute path of a path in the study.
 fn placed(path: &str, files: &NamedFiles) -> Result<String, Failure> {
     let path = files.path(path);
     let whole = std::path::absolute(&path)
@@ -228,10 +228,10 @@ fn placed(path: &str, files: &NamedFiles) -> Result<String, Failure> {
     text(&whole)
 }
 
-/// Finds the image, fetching it if the runtime has it not, and what is in it.
+/// Finds the image and reads what it contains. Fetches it if the runtime does not have it.
 ///
 /// # Errors
-/// If there is no runtime, or it has no such image and cannot fetch it.
+/// If there is no runtime, or it neither has the image nor can fetch it.
 pub(crate) fn prepare(
     recipe: &ContainerSettings,
     machine: &Machine,
@@ -262,7 +262,7 @@ pub(crate) fn prepare(
         software: None,
     };
     job.control.progress(0, None, "looking into the image");
-    // An image without Python has no distributions to tell of.
+    // An image without Python has no distributions to report.
     ready.software = ready
         .answer(&venv::TELL)
         .ok()
@@ -270,7 +270,7 @@ pub(crate) fn prepare(
     Ok(ready)
 }
 
-/// Returns the arguments of `run` that a study decides.
+/// Returns the arguments of `run` that the study determines.
 fn arguments(
     recipe: &ContainerSettings,
     runtime: &Runtime,
@@ -281,7 +281,7 @@ fn arguments(
     match recipe.gpus.as_deref() {
         None => {}
         Some("all") if runtime.is_docker() => add("--gpus", "all".to_owned()),
-        // The quotes keep the comma from being read as the next option.
+        // The quotes keep the runtime from reading the comma as the start of another option.
         Some(some) if runtime.is_docker() => add("--gpus", format!("\"device={some}\"")),
         Some(some) => some
             .split(',')
@@ -408,7 +408,7 @@ fn inspect(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Fail
 }
 
 impl Image {
-    /// Reads what docker or podman tells.
+    /// Reads the report of docker or podman.
     fn read(told: &Json) -> Option<Self> {
         let id = told["Id"].as_str()?;
         let text = |key: &str| told[key].as_str().unwrap_or("unknown").to_owned();
@@ -429,7 +429,7 @@ impl Image {
         })
     }
 
-    /// Returns the name with a digest under which it was fetched; `None` for one that was built here.
+    /// Returns the name with the digest under which it was fetched; `None` for an image built locally.
     fn published_as(&self, wanted: &str) -> Option<String> {
         let (name, _) = wanted.rsplit_once(':')?;
         let fetched = self
@@ -511,7 +511,7 @@ mod tests {
 
     use super::*;
 
-    /// As podman 4.3.1 tells it, and as docker does: without labels, with a digest's algorithm.
+    /// The reports of podman 4.3.1 and docker: without labels, and with the digest's algorithm.
     #[test]
     fn both_runtimes_are_understood() {
         let podman = json!({

@@ -1,7 +1,7 @@
-//! Containers: the image of a study as the environment that its engine runs in.
+//! Containers: the image that a study names as the environment of its engine.
 //!
-//! Layout: `<store>/images/<64 hex digits>.json` is what a tag stood for when it was first asked
-//! for; the digest is that of the tag as the study writes it.
+//! Layout: `<store>/images/<64 hex digits>.json` records the image of a tag when it was first
+//! resolved. The digest is that of the tag as the study writes it.
 
 mod image;
 
@@ -15,7 +15,7 @@ use serde_json::json;
 
 pub(crate) use image::{Ready, prepare, promised, runtime, table};
 
-/// Options of `run` that Benchtrail gives itself, with the key to write instead.
+/// Options of `run` that Benchtrail sets itself, with the key to use instead.
 const OWN: [(&str, &str); 15] = [
     ("--cidfile", "Benchtrail names the container itself"),
     ("--detach", "Benchtrail waits for the container"),
@@ -91,7 +91,7 @@ pub struct ContainerSettings {
     pub network: Network,
 }
 
-/// Makes settings canonical, and tells what is wrong with them.
+/// Makes settings canonical and reports their problems.
 pub(crate) fn canonical(
     settings: ContainerSettings,
     problems: &mut Vec<Problem>,
@@ -139,7 +139,7 @@ pub(crate) fn canonical(
     settings
 }
 
-/// Looks whether a text names one image.
+/// Checks that a text names one image.
 fn named(image: &str) -> Result<(), (String, &'static str)> {
     let hint = "write `name@sha256:DIGEST`, `sha256:DIGEST`, or a name with its tag";
     let is_digest = |text: &str| {
@@ -171,13 +171,13 @@ fn named(image: &str) -> Result<(), (String, &'static str)> {
     ))
 }
 
-/// Returns whether a study pins an image itself.
+/// Returns whether a study itself pins an image.
 pub(crate) fn is_pinned(image: &str) -> bool {
     image.contains("sha256:")
 }
 
-/// Returns the effect of running an engine in a container: all of its code is whoever's the image
-/// is, and mounts and options decide what it can reach.
+/// Returns the effect of running an engine in a container. The image's publisher controls all of
+/// its code, and mounts and options decide what it can reach.
 pub(crate) fn effect(recipe: &ContainerSettings) -> Effect {
     Effect {
         what: What::Contain {

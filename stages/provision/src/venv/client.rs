@@ -1,7 +1,7 @@
-//! The package client, as the user has it configured: `uv` if it is there, else pip.
+//! The package client with the user's configuration: `uv` if it is installed, otherwise pip.
 //!
-//! No registry is named here. Only wheels are installed: building from source would run code of the
-//! package, and give something else on each machine.
+//! No registry is named here. Only wheels are installed: building from source would run the
+//! package's code and give a different result on each machine.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use crate::machine::Machine;
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long a client may take to end after SIGTERM.
+/// The time in which a client must end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How many of the client's last lines an error quotes.
+/// The number of the client's last lines that an error quotes.
 const QUOTED_LINES: usize = 4;
 
 /// A package client.
@@ -49,7 +49,7 @@ impl Client {
         }
     }
 
-    /// Makes an empty environment.
+    /// Creates an empty environment.
     pub(super) fn create(
         &self,
         folder: &Path,
@@ -74,7 +74,7 @@ impl Client {
         Ok(())
     }
 
-    /// Resolves pinned packages to a lock: every package needed, with its version and digests.
+    /// Resolves pinned packages to a lock: all needed packages, with versions and digests.
     pub(super) fn resolve(
         &self,
         packages: &[String],
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Installs a lock, every file checked by its digest.
+    /// Installs a lock and checks the digest of every file.
     pub(super) fn install(
         &self,
         environment: &Path,
@@ -143,7 +143,7 @@ impl Client {
         let mut command = match self {
             Self::Uv(uv) => {
                 let mut command = Command::new(uv);
-                // Compiled now, so that nothing is written into it while it is used.
+                // Compile now, so that nothing is written into the environment during use.
                 command.args(["pip", "install", "--no-deps", "--compile-bytecode"]);
                 command
                     .args(["--no-python-downloads", "--python"])
@@ -172,7 +172,7 @@ fn pip(python: &Path) -> Command {
     command
 }
 
-/// Turns pip's report on what it would install into a lock.
+/// Converts pip's report of what it would install into a lock.
 fn lock_of_report(text: &str) -> Result<String, Failure> {
     let wrong = |what: &str| {
         Failure::failed(format!("pip's report {what}"))
@@ -199,9 +199,9 @@ fn lock_of_report(text: &str) -> Result<String, Failure> {
     Ok(lines.concat())
 }
 
-/// One preparation: where the client's files and log go, and how it is stopped.
+/// One preparation: the place of the client's files and log, and how to stop it.
 pub(super) struct Session<'a> {
-    /// A folder of our own.
+    /// A private folder.
     pub(super) folder: &'a Path,
     pub(super) job: &'a Job<'a>,
 }
@@ -217,7 +217,7 @@ impl Session<'_> {
         Ok(path)
     }
 
-    /// Runs a client to its end, or to ours.
+    /// Runs a client until it ends or the job is stopped.
     fn run(&self, mut command: Command, client: &str, what: &str) -> Result<(), Failure> {
         self.job
             .control
@@ -236,7 +236,7 @@ impl Session<'_> {
             .stderr(errors)
             .spawn()
             .map_err(|e| Failure::failed(format!("`{}` cannot be run: {e}", program.display())))?;
-        // Noted, so that the next run stops it if we are killed.
+        // Recorded so that the next run stops it if this process is killed.
         let _lease = self.job.leases.register(child.id());
         let status = loop {
             match child.try_wait() {
@@ -245,7 +245,7 @@ impl Session<'_> {
                 Err(e) => return Err(self.trouble("waiting for the client", &e)),
             }
             if let Err(stopped) = self.job.control.check() {
-                // It may have ended by itself just now.
+                // It may have just ended by itself.
                 let _ = kill_group(child.id(), GRACE);
                 let _ = child.wait();
                 return Err(stopped);
@@ -267,7 +267,7 @@ pub(super) fn clean(command: &mut Command) {
     }
 }
 
-/// Turns a client's complaints into what is missing.
+/// Translates a client's error messages into what is missing.
 fn explain(client: &str, what: &str, log: &str) -> Failure {
     let has = |texts: &[&str]| texts.iter().any(|t| log.contains(t));
     let network = [

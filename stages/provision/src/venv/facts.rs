@@ -1,4 +1,4 @@
-//! What is in an environment: read from it, after it was made.
+//! The contents of an environment, read from it after it was built.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::probe::{self, Unanswered};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How long each assertion may take: importing an engine takes a minute on a slow machine.
+/// The time limit of each assertion: importing an engine takes a minute on a slow machine.
 const ASSERTION_LIMIT: Duration = Duration::from_secs(600);
 
-/// Distributions whose version decides speed, told first wherever they are.
+/// Distributions whose version affects speed; listed first.
 const NOTABLE: [&str; 17] = [
     "accelerate",
     "flash-attn",
@@ -58,10 +58,11 @@ print(json.dumps({'python': platform.python_version(), 'implementation': platfor
     'free_threaded': bool(sysconfig.get_config_var('Py_GIL_DISABLED')), 'cuda': cuda, 'distributions': found}))
 ";
 
-/// The command that tells what is installed beside the interpreter on the search path.
+/// The command that lists what is installed beside the interpreter on the search path.
 pub(crate) const TELL: [&str; 5] = ["python3", "-I", "-B", "-c", SCRIPT];
 
-/// Exit status of [`ASSERT`] if an assertion does not hold; the last line on stderr is a [`Broken`].
+/// The exit status of [`ASSERT`] if an assertion does not hold. The last line on stderr is then a
+/// [`Broken`].
 const BROKEN: i32 = 3;
 
 /// The assertion that does not hold.
@@ -71,8 +72,8 @@ struct Broken {
     why: String,
 }
 
-/// Runs one assertion after the other in one process; each is an expression that must be true, or
-/// statements.
+/// Runs the assertions one after the other in one process. Each is an expression that must be true,
+/// or statements.
 const ASSERT: &str = r"
 import ast, json, sys
 def fails(number, why):
@@ -122,7 +123,7 @@ pub(super) fn read(environment: &Path, lock: &str) -> Result<InstalledSoftware, 
     })
 }
 
-/// Reads what an interpreter told of itself; `None` if that is not what was asked for.
+/// Reads what an interpreter reported about itself; `None` if that is something else.
 pub(crate) fn told(environment: &str, said: &str) -> Option<InstalledSoftware> {
     let software = parse(environment, said).ok()?;
     let named = NOTABLE
@@ -152,7 +153,8 @@ fn parse(environment: &str, said: &str) -> Result<InstalledSoftware, serde_json:
     })
 }
 
-/// Marks what this study names: environments are shared by studies that name other packages.
+/// Marks what this study names, because several studies that name other packages may share an
+/// environment.
 pub(super) fn for_study(software: InstalledSoftware, recipe: &VenvRecipe) -> InstalledSoftware {
     InstalledSoftware {
         notable: notable(&software.distributions, recipe),
@@ -169,10 +171,10 @@ fn notable(distributions: &BTreeMap<String, String>, recipe: &VenvRecipe) -> Vec
         .collect()
 }
 
-/// Compares what is installed with what is locked.
+/// Compares the installed packages with the locked ones. A locked package may be absent.
 ///
 /// # Errors
-/// If a package is missing, or another version.
+/// If a package has another version than its lock.
 pub(super) fn check(
     software: &InstalledSoftware,
     locked: &BTreeMap<String, String>,
@@ -186,7 +188,7 @@ pub(super) fn check(
         .filter_map(|(name, version)| match software.distributions.get(name) {
             Some(installed) if same(installed, version) => None,
             Some(installed) => Some(format!("{name} is {installed}, not {version}")),
-            // A line may hold for another platform only.
+            // The line may apply only to another platform.
             None => None,
         })
         .collect();
@@ -203,7 +205,7 @@ pub(super) fn check(
 /// Runs the assertions of a study in an environment.
 ///
 /// # Errors
-/// The first that does not hold.
+/// The first assertion that does not hold.
 pub(super) fn assert(environment: &Path, assertions: &[String]) -> Result<(), Failure> {
     if assertions.is_empty() {
         return Ok(());
@@ -248,7 +250,8 @@ pub(crate) fn promised(recipe: &VenvRecipe) -> InstalledSoftware {
     }
 }
 
-/// Returns the table `software`: a row for each distribution, and for what is beside them.
+/// Returns the table `software`: a row for each distribution, and for the other facts about the
+/// environment.
 pub(crate) fn table(software: &InstalledSoftware, recipe: &VenvRecipe, machine: &Machine) -> Table {
     let named: Vec<String> = recipe.named().map(|(name, _)| name).collect();
     let row = |kind, name: &str, version: Option<String>| SoftwareRow {

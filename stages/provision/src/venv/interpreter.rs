@@ -1,4 +1,4 @@
-//! Finding the interpreter that a study asks for, among those that are installed.
+//! Finds the interpreter that a study requests among the installed ones.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,34 +14,34 @@ use crate::probe;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What an interpreter says of itself.
+/// Prints what an interpreter is.
 const SCRIPT: &str = "import json, platform, sys, sysconfig\n\
     print(json.dumps({'path': sys._base_executable or sys.executable, 'version': platform.python_version(), \
     'implementation': sys.implementation.name, \
     'free_threaded': bool(sysconfig.get_config_var('Py_GIL_DISABLED'))}))";
 
-/// An interpreter that is installed.
+/// An installed interpreter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Interpreter {
-    /// Its program, not that of an environment it was found through.
+    /// Its own program, not that of an environment through which it was found.
     pub(crate) path: PathBuf,
-    /// The exact version, for instance `3.12.7`.
+    /// The exact version, such as `3.12.7`.
     pub(crate) version: String,
-    /// For instance `cpython`.
+    /// The implementation, such as `cpython`.
     pub(crate) implementation: String,
     /// Whether it was built without the global interpreter lock.
     pub(crate) free_threaded: bool,
 }
 
 impl Interpreter {
-    /// Asks a program what it is; `None` if it is not Python or cannot be run.
+    /// Asks a program what it is; `None` if it is not Python or cannot run.
     fn ask(program: &Path) -> Option<Self> {
         let mut command = Command::new(program);
         command.args(["-I", "-c", SCRIPT]);
         serde_json::from_str(probe::answer(command, LIMIT).ok()?.trim()).ok()
     }
 
-    /// Returns whether this is the version wanted: all parts of it that are given.
+    /// Returns whether this is the wanted version, in all the parts that are given.
     fn fits(&self, wanted: &str) -> bool {
         let number = wanted.strip_suffix('t').unwrap_or(wanted);
         let rest = self.version.strip_prefix(number);
@@ -50,11 +50,11 @@ impl Interpreter {
     }
 }
 
-/// Finds an interpreter of a version: on the search path, and where `uv` keeps its own. Asked once a
-/// process.
+/// Finds an interpreter of a version on the search path and among those that `uv` manages. The
+/// search runs once per process.
 ///
 /// # Errors
-/// If there is none.
+/// If no such interpreter is found.
 pub(crate) fn find(wanted: &str, machine: &Machine) -> Result<Interpreter, Failure> {
     static FOUND: Mutex<BTreeMap<String, Interpreter>> = Mutex::new(BTreeMap::new());
     let mut known = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
@@ -107,7 +107,7 @@ fn look(wanted: &str, machine: &Machine) -> Result<Interpreter, Failure> {
     )))
 }
 
-/// Returns the interpreter that `uv` knows for a version, without fetching one.
+/// Returns the interpreter that `uv` has for a version, without fetching one.
 fn of_uv(wanted: &str, machine: &Machine) -> Option<PathBuf> {
     let mut command = Command::new(machine.program("uv")?);
     command.args([

@@ -1,11 +1,11 @@
-//! Environments made of Python packages: the programs of an engine that you would otherwise install
-//! yourself, pinned by the study.
+//! Environments built from Python packages: an engine's programs, pinned by the study, so that you
+//! need not install them yourself.
 //!
-//! Layout: `<store>/venvs/<64 hex digits>/env` is the environment, `lock.txt` every file it was
-//! made of by SHA-256, and `complete.json` what is in it, written last. A folder without that file
-//! is half made, and is made again. The digest is that of the interpreter and the lock, so studies
-//! with the same pins share a folder. `<store>/venvs/resolved/<64 hex digits>.txt` is what pinned
-//! packages were resolved to when they were first asked for.
+//! Layout: `<store>/venvs/<64 hex digits>/env` is the environment, `lock.txt` lists every file it
+//! was built from by SHA-256, and `complete.json` lists its contents and is written last. A folder
+//! without that file is unfinished and is rebuilt. The digest covers the interpreter and the lock,
+//! so studies with the same pins share a folder. `<store>/venvs/resolved/<64 hex digits>.txt` is
+//! the lock that pinned packages were first resolved to.
 
 mod client;
 mod facts;
@@ -62,20 +62,20 @@ pub(crate) struct VenvRecipe {
     /// The digest of the lock's text.
     pub(crate) lock: Option<String>,
     pub(crate) assertions: Vec<String>,
-    /// What the lock pins, where it was read just now: while planning.
+    /// The pins of the lock, if it was read during planning.
     #[serde(skip)]
     locked: BTreeMap<String, String>,
 }
 
 impl VenvRecipe {
-    /// Returns the packages that the study itself names, by normalized name.
+    /// Returns the packages that the study names itself, by normalized name.
     pub(crate) fn named(&self) -> impl Iterator<Item = (String, &str)> {
         let all = self.packages.iter().chain(&self.overrides);
         all.filter_map(|pin| pins::parts(pin))
             .map(|(name, version)| (normalized(name), version))
     }
 
-    /// Returns the version that the pins give one of some distributions.
+    /// Returns the version that the pins give to one of these distributions.
     pub(crate) fn version_of(&self, distributions: &[String]) -> Option<String> {
         let wanted: Vec<String> = distributions.iter().map(|d| normalized(d)).collect();
         let named = self
@@ -88,8 +88,8 @@ impl VenvRecipe {
     }
 }
 
-/// Returns the effect of making an environment: what would be installed where the store has it not
-/// yet, and what is executed in it. All of its code is whoever's the pins name.
+/// Returns the effect of building an environment: what would be installed if the store lacks it,
+/// and what is executed in it. The publishers of the pinned packages control all of its code.
 pub(crate) fn effect(recipe: &VenvRecipe, files: &NamedFiles) -> Effect {
     let locked = recipe.lock.as_deref().and_then(|digest| {
         let (_, bytes) = files.read(digest).ok()?;
@@ -118,7 +118,7 @@ pub(crate) fn effect(recipe: &VenvRecipe, files: &NamedFiles) -> Effect {
     }
 }
 
-/// Makes settings canonical: pins in one form and order, the lock by its digest.
+/// Makes settings canonical: pins in one form and order, the lock as its digest.
 pub(crate) fn canonical(
     venv: VenvSettings,
     library: &dyn Library,
@@ -187,7 +187,8 @@ pub(crate) fn canonical(
     }
 }
 
-/// Tells that a distribution is not what the engine comes in, if a pin looks like a slip.
+/// Returns a problem if the venv pins none of the engine's distributions, with a hint that names a
+/// similar pin.
 pub(crate) fn not_pinned(
     recipe: &VenvRecipe,
     distributions: &[String],

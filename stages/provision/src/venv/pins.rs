@@ -1,4 +1,4 @@
-//! Pins: packages with exact versions, and files that lock every package by its digest.
+//! Pins: packages with exact versions, and lock files that fix every package by its digest.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ pub(super) const MAKE_A_LOCK: &str = "every line needs `name==version --hash=sha
      --generate-hashes`, `uv export`, or `pip-compile --generate-hashes`, or take the output `lock` of \
      a provision cell that used `packages`";
 
-/// What is wrong with a lock, and in which line.
+/// The problem with a lock, and its line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrongLine {
     pub(super) line: usize,
     pub(super) message: String,
 }
 
-/// Returns a package's name as registries compare it: lower case, with single hyphens.
+/// Returns a package's name as registries compare it: in lower case, with single hyphens.
 pub(crate) fn normalized(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -35,7 +35,7 @@ pub(super) fn parts(pin: &str) -> Option<(&str, &str)> {
     Some((name.trim(), version.trim()))
 }
 
-/// Returns pins in one form and order, each once.
+/// Returns pins in one form and order, without duplicates.
 pub(super) fn sorted(pins: &[String]) -> Vec<String> {
     let mut all: Vec<String> = pins
         .iter()
@@ -52,7 +52,7 @@ pub(super) fn sorted(pins: &[String]) -> Vec<String> {
 /// Checks that a pin names one version of one package.
 ///
 /// # Errors
-/// What is wrong, and the remedy.
+/// The problem and the remedy.
 pub(super) fn check(pin: &str) -> Result<(), (String, String)> {
     let bare = pin
         .split(['=', '<', '>', '~', '!', ' ', '@', ';'])
@@ -94,7 +94,7 @@ pub(super) fn check(pin: &str) -> Result<(), (String, String)> {
 /// client (`--extra-index-url …`) and comments are allowed.
 ///
 /// # Errors
-/// The first line that names no exact version, or no SHA-256.
+/// The first line without an exact version or without a SHA-256.
 pub(super) fn locked(text: &str) -> Result<BTreeMap<String, String>, WrongLine> {
     let mut found = BTreeMap::new();
     for (line, requirement) in requirements(text) {
@@ -123,7 +123,7 @@ pub(super) fn locked(text: &str) -> Result<BTreeMap<String, String>, WrongLine> 
     Ok(found)
 }
 
-/// Returns the logical lines with their numbers: without comments, continued lines joined.
+/// Returns the logical lines with their numbers: comments removed, continued lines joined.
 fn requirements(text: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut open = false;

@@ -1,4 +1,4 @@
-//! Making an environment once, whoever asks first.
+//! Builds an environment once, even if several processes need it.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,13 +20,13 @@ use super::pins;
 use crate::environment::{Manifest, entries, note, sync};
 use crate::machine::Machine;
 
-/// The folder of all environments, under the store's.
+/// The subfolder of the store that holds all environments.
 const FOLDER: &str = "venvs";
 
-/// What pinned packages were resolved to, beside the environments.
+/// The folder of resolved locks, beside the environments.
 const RESOLVED: &str = "resolved";
 
-/// The layout of a folder; raised when it changes.
+/// The version of the folder's layout; raised when it changes.
 const FORMAT: u32 = 1;
 
 const POLL: Duration = Duration::from_millis(200);
@@ -40,20 +40,20 @@ pub(crate) struct Installed {
     pub(crate) lock: String,
 }
 
-/// What is written last into the folder of an environment.
+/// The file that is written last into an environment's folder.
 #[derive(Serialize, Deserialize)]
 struct Complete {
-    /// Where it was made: scripts in it name this path.
+    /// The path at which it was built, because its scripts name this path.
     path: PathBuf,
     software: InstalledSoftware,
     #[serde(flatten)]
     manifest: Manifest,
 }
 
-/// Makes an environment, or finds it made.
+/// Builds an environment, or finds an existing one.
 ///
 /// # Errors
-/// If the interpreter is missing, the client cannot get a package, or an assertion does not hold.
+/// If the interpreter is missing, the client cannot get a package, or an assertion fails.
 pub(crate) fn prepare(
     recipe: &VenvRecipe,
     machine: &Machine,
@@ -69,7 +69,7 @@ pub(crate) fn prepare(
     let locked = pins::locked(&lock)
         .map_err(|e| Failure::failed(format!("the lock, line {}: {}", e.line, e.message)))?;
     let folder = all.join(name_of(&interpreter, &lock));
-    // Whoever waits finds the environment made.
+    // A process that waited here finds the finished environment.
     let _held = hold(&folder.with_extension("lock"), job)?;
     let software = match complete(&folder) {
         Some(software) => software,
@@ -88,7 +88,7 @@ pub(crate) fn prepare(
     })
 }
 
-/// Returns the name of an environment's folder: what decides its files.
+/// Returns the name of an environment's folder, from everything that decides its files.
 fn name_of(interpreter: &Interpreter, lock: &str) -> String {
     let decides = serde_json::json!([
         FORMAT,
@@ -101,7 +101,7 @@ fn name_of(interpreter: &Interpreter, lock: &str) -> String {
     Digest::of(decides.to_string().as_bytes()).hex()
 }
 
-/// Returns the text of the lock: given, resolved before, or resolved now.
+/// Returns the lock's text: given, resolved earlier, or resolved now.
 fn lock_of(
     recipe: &VenvRecipe,
     all: &Path,
@@ -142,14 +142,14 @@ fn lock_of(
     let text = client.resolve(&recipe.packages, &recipe.overrides, interpreter, &session)?;
     let written = scratch.join("lock.txt");
     fs::write(&written, &text).map_err(trouble)?;
-    // The store may be on another disk than the scratch folder.
+    // The store and the scratch folder may be on different disks.
     let beside = file.with_extension("new");
     let kept = fs::copy(&written, &beside).and_then(|_| fs::rename(&beside, &file));
     kept.map_err(trouble)?;
     Ok(text)
 }
 
-/// Takes a lock on the disk, which ends with the process. Waits as long as another has it.
+/// Takes a lock on the disk that ends with the process. Waits while another process holds it.
 fn hold(path: &Path, job: &Job<'_>) -> Result<File, Failure> {
     let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", path.display()));
     let file = File::options()
@@ -175,7 +175,7 @@ fn hold(path: &Path, job: &Job<'_>) -> Result<File, Failure> {
     }
 }
 
-/// Returns what is in an environment that is complete and as it was made.
+/// Returns the contents of an environment that is complete and unchanged.
 fn complete(folder: &Path) -> Option<InstalledSoftware> {
     let file = folder.join("complete.json");
     let mut complete: Complete = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
@@ -183,13 +183,13 @@ fn complete(folder: &Path) -> Option<InstalledSoftware> {
         return None;
     }
     if complete.manifest.check(&folder.join("env")).ok()? {
-        // Where it cannot be noted, the files are hashed again the next time.
+        // If the stamps cannot be recorded, the files are hashed again next time.
         let _unwritable = note(&file, &complete);
     }
     Some(complete.software)
 }
 
-/// Makes an environment where it stays: its scripts name their own folder.
+/// Builds an environment in its final place, because its scripts name their own folder.
 fn make(
     folder: &Path,
     lock: &str,
@@ -204,7 +204,7 @@ fn make(
             None,
             "an environment is damaged or half made; making it again",
         );
-        // First what says that it is complete: a removal may be cut short.
+        // First remove the file that marks it complete, because the removal may be interrupted.
         match fs::remove_file(folder.join("complete.json")) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(trouble(e)),
             _ => fs::remove_dir_all(folder).map_err(trouble)?,
@@ -219,7 +219,7 @@ fn make(
     client.install(&environment, &file, &session)?;
     job.control.progress(0, None, "reading what is installed");
     let software = facts::read(&environment, lock)?;
-    // Python writes its caches while it runs.
+    // Python writes its caches during runs.
     let counts = |path: &Path| path.file_name().is_none_or(|n| n != "__pycache__");
     let complete = Complete {
         path: folder.to_owned(),

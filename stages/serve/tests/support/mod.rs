@@ -1,5 +1,5 @@
-//! A small test harness: the executables of these tests also forward the hidden exec
-//! subcommand, which the default harness would take for the name of a test.
+//! A small test harness. The executables of these tests also forward the hidden exec subcommand,
+//! which the default harness would read as the name of a test.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -12,9 +12,12 @@ use pipeline::{
     Json, Output, StageKind,
 };
 
-/// Runs the tests whose name contains the first argument that is not a flag, or becomes the
-/// program the spawner wants.
-#[expect(clippy::print_stdout, reason = "a test harness tells what it runs")]
+/// Runs the tests whose name contains the first argument that is not a flag, or becomes the program
+/// that the spawner asks for.
+#[expect(
+    clippy::print_stdout,
+    reason = "a test harness prints which tests it runs"
+)]
 pub(crate) fn main(tests: &[(&str, fn())]) -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
     if arguments.get(1).is_some_and(|a| a == EXEC_COMMAND) {
@@ -44,7 +47,7 @@ pub(crate) fn main(tests: &[(&str, fn())]) -> ExitCode {
     ExitCode::from(failed)
 }
 
-/// A store and a scratch folder for one cell after another.
+/// A store and a scratch folder for a series of cells.
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) store: Store,
@@ -84,7 +87,7 @@ impl Bench {
         })
     }
 
-    /// Keeps the outputs of a cell and makes it an input.
+    /// Stores the outputs of a cell and makes it an input.
     pub(crate) fn input(&self, kind: &str, outputs: &[Output], live: Json) -> Input {
         let outputs = outputs.iter().map(|output| {
             let Content::Bytes(bytes) = &output.content else {
@@ -115,13 +118,13 @@ impl Bench {
         }
     }
 
-    /// The number of lease files.
+    /// Returns the number of lease files.
     pub(crate) fn leases(&self) -> usize {
         std::fs::read_dir(self.store.root().join("leases")).map_or(0, Iterator::count)
     }
 }
 
-/// The text of an output in memory.
+/// Returns the text of an output in memory.
 pub(crate) fn text(output: &Output) -> String {
     let Content::Bytes(bytes) = &output.content else {
         panic!("not in memory")
@@ -129,7 +132,7 @@ pub(crate) fn text(output: &Output) -> String {
     String::from_utf8(bytes.clone()).unwrap()
 }
 
-/// A JSON output of a cell.
+/// Returns a JSON output of a cell.
 pub(crate) fn json(done: &Done, name: &str) -> Json {
     serde_json::from_str(&text(
         done.outputs
