@@ -1,9 +1,9 @@
-//! Lease files: which process belongs to which live resource, so that a later run can stop
-//! what an earlier one, killed without warning, left behind.
+//! Lease files: which process belongs to which live resource. With them, a run can stop processes that an earlier run
+//! left behind when it was killed without warning.
 //!
-//! A kind that starts a process calls [`Leases::register`] right after; the file
-//! `<store>/leases/PID-START.json` lives as long as the returned guard. [`reap_orphans`]
-//! stops every process whose file is there although its owner is gone.
+//! A kind that starts a process calls [`Leases::register`] immediately afterwards. The file
+//! `<store>/leases/PID-START.json` exists as long as the returned guard. [`reap_orphans`] stops every process whose
+//! file exists although its owner is gone.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use crate::process::{ProcessId, group_members, kill_group, stat};
 /// How long an orphan may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Writes lease files on behalf of one cell.
+/// Writes lease files for one cell.
 #[derive(Clone, Debug)]
 pub struct Leases {
     folder: PathBuf,
@@ -27,10 +27,10 @@ pub struct Leases {
     cell: String,
 }
 
-/// What a lease file says.
+/// The content of a lease file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseDocument {
-    /// The process that is alive on our behalf.
+    /// The process that runs for us.
     pub process: ProcessId,
     /// Its process group.
     pub pgid: u32,
@@ -40,18 +40,18 @@ pub struct LeaseDocument {
     pub experiment: String,
     /// The cell it was started for.
     pub cell: String,
-    /// The boot of the machine and the process namespace in which the numbers hold.
+    /// The boot of the machine and the process namespace in which the process numbers are valid.
     pub scope: Scope,
-    /// The folder of its control group, if it may have one.
+    /// The folder of its control group, where it may have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<PathBuf>,
-    /// The command that ends what the process started on somebody else's care: a container lives
-    /// on when the client that started it is gone.
+    /// The command that ends what the process handed to another service: a container stays alive when the client that
+    /// started it is gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub removal: Vec<String>,
 }
 
-/// Where process numbers mean something.
+/// The scope in which process numbers are valid.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scope {
     /// The kernel's boot id.
@@ -76,7 +76,8 @@ impl Scope {
     }
 }
 
-/// A lease file; dropped, it is removed, and the control group of its process with it. Drop it after the process has been stopped.
+/// A lease file. Dropping it removes the file and the control group of its process, so drop it after the process has
+/// stopped.
 #[derive(Debug)]
 pub struct LeaseFile {
     path: PathBuf,
@@ -85,7 +86,7 @@ pub struct LeaseFile {
 
 impl Drop for LeaseFile {
     fn drop(&mut self) {
-        // A file that stays is harmless: the next run finds its process gone and removes it.
+        // A leftover file is harmless: the next run finds its process gone and removes it.
         let _ = fs::remove_file(&self.path);
         if let Some(group) = &self.group {
             cgroup::remove(group);
@@ -99,7 +100,7 @@ pub fn leases_folder(store_root: &Path) -> PathBuf {
 }
 
 impl Leases {
-    /// Makes the writer of lease files for a cell.
+    /// Makes a writer of lease files for a cell.
     pub fn new(store_root: &Path, experiment: impl Into<String>, cell: impl Into<String>) -> Self {
         Self {
             folder: leases_folder(store_root),
@@ -111,12 +112,12 @@ impl Leases {
     /// Notes that the process `pid` (leader of its own process group) lives for this cell.
     ///
     /// # Errors
-    /// If there is no such process, or the file cannot be written.
+    /// If the process does not exist, or the file cannot be written.
     pub fn register(&self, pid: u32) -> io::Result<LeaseFile> {
         self.register_with(pid, Vec::new())
     }
 
-    /// Notes the same, and the command that ends what lives on when the process is gone.
+    /// Notes the same, with the command that ends what stays alive when the process is gone.
     ///
     /// # Errors
     /// Same as [`Leases::register`].
@@ -125,8 +126,8 @@ impl Leases {
             .ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?;
         let document = LeaseDocument {
             process: process.id,
-            // A child that has just been forked may not have reached its `setsid` yet; its
-            // group will have its own number in any case.
+            // A newly forked child may not have called `setsid` yet, but its group will have its own number in any
+            // case.
             pgid: pid,
             owner: ProcessId::own()?,
             experiment: self.experiment.clone(),
@@ -151,18 +152,17 @@ impl Leases {
     }
 }
 
-/// A lease file that had lost its owner.
+/// A lease file without a living owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reaped {
-    /// What the file said.
+    /// The content of the file.
     pub document: LeaseDocument,
     /// Whether something was still running and had to be stopped.
     pub stopped: bool,
 }
 
-/// Stops processes whose owner is gone, and removes their lease files. A process number that
-/// now belongs to somebody else is left alone, and so is every lease of another process
-/// namespace (a container that shares the store).
+/// Stops processes whose owner is gone, and removes their lease files. Ignores a process number that now belongs to
+/// another process, and every lease of another process namespace (a container that shares the store).
 ///
 /// # Errors
 /// If `/proc` or the folder is not readable, or a process cannot be stopped.
@@ -184,11 +184,11 @@ pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
         let document: LeaseDocument =
             match artifacts::regular::read(&path).map(|b| serde_json::from_slice(&b)) {
                 Ok(Ok(document)) => document,
-                // Renamed into place whole, so this is not a file of ours.
+                // Our files are renamed into place complete, so this is not one of ours.
                 Ok(Err(_)) => continue,
-                // Nor is a FIFO or a device.
+                // A FIFO or a device is not one of ours either.
                 Err(_) if !path.is_file() && path.exists() => continue,
-                // Its owner was faster.
+                // Its owner removed it first.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(e),
             };
@@ -203,7 +203,7 @@ pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
     Ok(reaped)
 }
 
-/// Removes a file that its writer did not live to rename.
+/// Removes a file whose writer died before renaming it.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let name = path
         .file_name()
@@ -225,7 +225,7 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns `None` if the lease is not ours to touch, else whether a process was stopped.
+/// Returns `None` if the lease is not ours to touch, otherwise whether a process was stopped.
 fn reap(document: &LeaseDocument, here: &Scope) -> io::Result<Option<bool>> {
     if document.scope.boot != here.boot {
         return Ok(Some(false));
@@ -234,8 +234,8 @@ fn reap(document: &LeaseDocument, here: &Scope) -> io::Result<Option<bool>> {
         return Ok(None);
     }
     let leader_is_other = stat(document.process.pid)?.is_some_and(|s| s.id != document.process);
-    // While any member of a group lives, its number is not given to a new process: if the
-    // leader is gone, members in the leader's own session that are younger than it are its children.
+    // While any member of a group lives, its number is not given to a new process. So if the leader is gone, members in
+    // the leader's own session that are younger than it are its children.
     let members = group_members(document.pgid)?;
     let ours = !leader_is_other
         && members
@@ -244,21 +244,21 @@ fn reap(document: &LeaseDocument, here: &Scope) -> io::Result<Option<bool>> {
     if ours {
         kill_group(document.pgid, GRACE)?;
     }
-    // First: a runtime that is killed beneath its container cannot remove it any more.
+    // Remove the container first: a runtime that was killed under its container can no longer remove it.
     let removed = remove(&document.removal);
-    // What left the group is still in the control group, or carries the mark.
+    // Processes that left the group are still in the control group, or carry the mark.
     let group = document.group.as_deref();
     let group = group.filter(|folder| cgroup::is_of(folder, document.process));
     let left = crate::enclosure::kill_left_behind(document.process, group)?;
     Ok(Some(ours || left || removed))
 }
 
-/// Ends what a process left in somebody else's care; returns whether there was something.
+/// Ends what a process handed to another service; returns whether there was anything to end.
 fn remove(command: &[String]) -> bool {
     let Some((program, arguments)) = command.split_first() else {
         return false;
     };
-    // What was removed in time is no more to be found, which is no failure of this run.
+    // If it was already removed, the command fails, which is not a failure of this run.
     Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
@@ -302,7 +302,7 @@ mod tests {
             start_time: own.start_time + 1,
             ..own
         };
-        // The lease names our own number with another start time: killing it would end this test.
+        // The lease names our own number with another start time; killing that process would end this test.
         assert_eq!(
             reap(&document(gone, gone), &Scope::here().unwrap()).unwrap(),
             Some(false)

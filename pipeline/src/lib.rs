@@ -1,7 +1,7 @@
-//! From one YAML file to cells, to a plan, to execution: the middle of the workspace.
+//! Turns one YAML file into cells, a plan and an execution: the middle of the workspace.
 //!
-//! `pipeline` names no stage kind: kinds register in a [`Registry`], and only the command
-//! line knows both. What a kind is and what it may see is in [`stage`].
+//! `pipeline` names no stage kind: kinds register in a [`Registry`], and only the command line knows both. [`stage`]
+//! describes what a kind is and what it may see.
 
 mod cause;
 mod cgroup;

@@ -1,4 +1,4 @@
-//! The lock: `NAME.lock` beside the YAML, made to be committed.
+//! The lock: `NAME.lock` next to the YAML, meant to be committed.
 //!
 //! ```text
 //! benchtrail lock 2
@@ -17,19 +17,17 @@
 //! Stages and cells are sorted by name, so that equal results give equal files. OUTPUTS is
 //! the digest of the output summary ([`crate::record::outputs_text`]).
 //!
-//! A measurement leaves a mark: under its line stands a line `earlier` for each execution of the
-//! same cell whose result is not the one in use, oldest first. They are taken over from lock to
-//! lock, and from the store's history, so that neither a repetition by hand nor a lost lock hides
-//! that a result was discarded. An `earlier` line with another key was measured under another
-//! recipe. Locks of version 1 have no such lines and are read all the same.
+//! A measurement leaves a trace: under its line is a line `earlier` for each execution of the same cell whose result is
+//! not in use, oldest first. These lines are copied from lock to lock, and from the store's history. So a discarded
+//! result stays visible after a manual repetition or a lost lock. An `earlier` line with another key was measured under
+//! another recipe. Locks of version 1 have no such lines and can still be read.
 //!
 //! # The trail digest
 //!
-//! One hash that stands for the whole study: BLAKE3 over one line for each cell, in the order
-//! of the file, of all stages but those that see the study (they contain the trail).
-//! A line is `CELL STATUS` and the reason if there is one, then for a measurement the digest
-//! of its record and those of its earlier results, for any other cell the digest of its outputs. So a pure stage executed again
-//! to the same bytes leaves the trail as it is, and a new measurement never does.
+//! One hash for the whole study: BLAKE3 over one line for each cell, in file order, of all stages except those that see
+//! the study (they contain the trail). A line is `CELL STATUS` and the reason, if any. Then follow, for a measurement,
+//! the digests of its record and of its earlier results; for any other cell, the digest of its outputs. So a pure stage
+//! that produces the same bytes again does not change the trail, and a new measurement always does.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -46,10 +44,10 @@ use crate::stage::{CellStatus, Class};
 
 const FIRST_LINE: &str = "benchtrail lock 2";
 
-/// The first line of locks that know of no earlier results.
+/// The first line of locks without earlier results.
 const FIRST_LINE_1: &str = "benchtrail lock 1";
 
-/// What the trail takes of a stage's cells.
+/// The part of a stage's cells that goes into the trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockClass {
     /// A resource: status and outputs.
@@ -63,7 +61,7 @@ pub enum LockClass {
 }
 
 impl LockClass {
-    /// Returns the class as the lock writes it.
+    /// Returns the class to write into the lock.
     pub fn of(class: Class, sees_study: bool) -> Self {
         match class {
             _ if sees_study => Self::Study,
@@ -98,7 +96,7 @@ pub struct Lock {
     pub profile: Option<String>,
     /// The experiment's seed.
     pub seed: u64,
-    /// The stages sorted by name.
+    /// The stages, sorted by name.
     pub stages: Vec<LockStage>,
 }
 
@@ -109,7 +107,7 @@ pub struct LockStage {
     pub name: String,
     /// Its class.
     pub class: LockClass,
-    /// Its cells sorted by coordinates.
+    /// Its cells, sorted by coordinates.
     pub cells: Vec<LockCell>,
 }
 
@@ -120,7 +118,7 @@ pub struct LockCell {
     pub coordinates: String,
     /// The status.
     pub status: CellStatus,
-    /// The action key, unless none could be computed.
+    /// The action key; `None` if it could not be computed.
     pub key: Option<ActionKey>,
     /// The record's digest, if it was executed.
     pub record: Option<Digest>,
@@ -135,16 +133,16 @@ pub struct LockCell {
 /// An execution of a measurement whose result is not the one in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
-    /// What became of it.
+    /// Its status.
     pub status: CellStatus,
-    /// Its action key: the same recipe if it is that of the cell.
+    /// Its action key; equal to the cell's if the recipe is the same.
     pub key: ActionKey,
     /// Its record's digest.
     pub record: Digest,
 }
 
 impl LockCell {
-    /// Returns which cell of the stage with this name the line is for.
+    /// Returns the cell of this line, given the stage's name.
     pub(crate) fn of<'a>(&'a self, stage: &'a str) -> WrittenCell<&'a str> {
         WrittenCell {
             stage,
@@ -152,7 +150,7 @@ impl LockCell {
         }
     }
 
-    /// Returns how often the cell was executed under its present recipe, failures included.
+    /// Returns the number of executions of the cell under its present recipe, including failures.
     pub fn executions(&self) -> usize {
         usize::from(self.record.is_some()) + self.same_recipe().count()
     }
@@ -172,20 +170,20 @@ impl LockCell {
     /// Returns the coordinates.
     ///
     /// # Errors
-    /// If the text is none; that of a lock that was read always is.
+    /// If the text is not valid coordinates; in a lock that was read, it always is.
     pub fn place(&self) -> Result<Coordinates, PlaceError> {
         self.coordinates.parse()
     }
 }
 
-/// The lock cannot be read or written.
+/// An error while reading or writing the lock.
 #[derive(Debug)]
 pub enum LockError {
-    /// The file system refused.
+    /// The file system returned an error.
     Io(PathBuf, io::Error),
-    /// A line is not what it should be.
+    /// A line is malformed.
     Line(PathBuf, usize, String),
-    /// The cells do not give the trail digest of the header.
+    /// The cells do not match the trail digest in the header.
     Trail(PathBuf, Box<(Digest, Digest)>),
 }
 
@@ -217,8 +215,8 @@ impl fmt::Display for LockError {
 
 impl std::error::Error for LockError {}
 
-/// Returns where the lock of an experiment lies: beside its YAML, `NAME.lock` or `NAME.PROFILE.lock`
-/// after the name of the file.
+/// Returns the path of an experiment's lock: next to its YAML, `NAME.lock` or `NAME.PROFILE.lock` after the name of the
+/// file.
 pub fn lock_path(experiment: &Experiment) -> PathBuf {
     let extension = match &experiment.profile {
         None => "lock".to_owned(),
@@ -262,7 +260,7 @@ impl Lock {
         Digest::of(&bytes)
     }
 
-    /// Sorts stages and cells as the file has them.
+    /// Sorts stages and cells in file order.
     pub fn sort(&mut self) {
         self.stages.sort_by(|a, b| a.name.cmp(&b.name));
         for stage in &mut self.stages {
@@ -317,7 +315,7 @@ impl Lock {
         text
     }
 
-    /// Reads a lock; `None` if there is no file.
+    /// Reads a lock; `None` if the file does not exist.
     ///
     /// # Errors
     /// If the file cannot be read, is not a lock, or was edited.
@@ -332,7 +330,7 @@ impl Lock {
     /// Reads the text of a lock; `path` is for messages.
     ///
     /// # Errors
-    /// If it is not a lock, or was edited.
+    /// If the text is not a lock, or was edited.
     pub fn parse(text: &str, path: &Path) -> Result<Self, LockError> {
         let mut lock = Self::default();
         let mut trail = None;
@@ -405,7 +403,7 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Checks that a lock can be written at this path, by writing a file beside it.
+    /// Checks that a lock can be written at this path, by writing a file next to it.
     ///
     /// # Errors
     /// If the file system returns an error.
@@ -415,8 +413,8 @@ impl Lock {
         made.map_err(|e| LockError::Io(path.to_owned(), e))
     }
 
-    /// Writes the file if its text would change; the old or the new text is there at every
-    /// instant. Returns whether it was written.
+    /// Writes the file if its text would change; at every instant, the file has either the old or the new text. Returns
+    /// whether it was written.
     ///
     /// # Errors
     /// If the file system returns an error.
@@ -458,7 +456,7 @@ impl Lock {
         lines.collect()
     }
 
-    /// Returns the records of earlier results: they stay in the store as far as they are there.
+    /// Returns the records of earlier results, which stay in the store if they exist there.
     pub fn earlier(&self) -> impl Iterator<Item = Digest> + '_ {
         let cells = self.stages.iter().flat_map(|s| &s.cells);
         cells.flat_map(|c| c.earlier.iter().map(|e| e.record))
@@ -472,12 +470,12 @@ impl Lock {
     }
 }
 
-/// Returns where a lock is written before it takes its name.
+/// Returns the path where a lock is written before it is renamed.
 fn beside(path: &Path) -> PathBuf {
     path.with_extension(format!("{}.lock.tmp", std::process::id()))
 }
 
-/// A name or reason on one line: as in JSON, without quotes where none are needed for names.
+/// Formats a name or reason on one line, as a JSON string; names have no quotes where none are needed.
 fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }
@@ -486,7 +484,7 @@ fn unquoted(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
 
-/// Reads the status that a line begins with.
+/// Reads the status at the start of a line.
 fn status_of(word: &str) -> Result<CellStatus, String> {
     CellStatus::parse(word).ok_or_else(|| format!("`{word}` is not a status"))
 }
@@ -545,7 +543,7 @@ fn cell_line(status: &str, rest: &str) -> Result<LockCell, String> {
     })
 }
 
-/// Reads coordinates in their one spelling from the front of a line, `-` where there are none.
+/// Reads canonical coordinates from the front of a line, or `-` if there are none.
 fn split_coordinates(text: &str) -> Result<(&str, &str), String> {
     if let Some(rest) = text.strip_prefix("- ") {
         return Ok(("-", rest));

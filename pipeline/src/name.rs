@@ -1,4 +1,4 @@
-//! Names that become files: what outputs are called in records, in the index and in bundles.
+//! Names that become files: the names of outputs in records, in the index and in bundles.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
-/// The name of an output. It can be the name of a file in any folder or below it (`figures/NAME.svg`), and it cannot lead to
-/// another folder: no empty part, no control character, no leading dot.
+/// The name of an output. It is a valid file path in or below any folder (`figures/NAME.svg`) and cannot lead outside
+/// it: no empty part, no control character, no leading dot.
 ///
-/// Every reader of a record, of the store's index or of a bundle gets names through this type,
-/// because whoever wrote them may have wanted to write elsewhere.
+/// Every reader of a record, of the store's index or of a bundle gets names through this type, because their author may
+/// have wanted to write elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct OutputName(String);
 
-/// A text that cannot be the name of an output.
+/// A text that is not a valid output name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameError {
     name: String,
@@ -23,14 +23,14 @@ pub struct NameError {
 }
 
 impl OutputName {
-    /// The most bytes of a name: file systems take 255, and an extension may be added.
+    /// The maximum length of a name in bytes: file systems allow 255, and an extension may be added.
     pub(crate) const MOST_BYTES: usize = 200;
 
     /// Checks a name.
     ///
     /// # Errors
-    /// If it is empty or too long, holds a backslash or a control character, or one of its parts
-    /// (figures lie in a folder: `figures/NAME.svg`) is empty or starts with a dot.
+    /// If the name is empty or too long, contains a backslash or a control character, or one of its parts (figures are
+    /// in a folder: `figures/NAME.svg`) is empty or starts with a dot.
     pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
         let name = name.into();
         match Self::fault(&name) {

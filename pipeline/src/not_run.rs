@@ -1,5 +1,5 @@
-//! What there is to read of a study that cannot be measured here: its plan, what it needs, what is
-//! missing, and no number of a result.
+//! The page of a study that cannot be measured here: its plan, its requirements and what is missing, without any
+//! result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,11 +8,11 @@ use crate::experiment::{Experiment, Stage};
 use crate::plan::{Decision, Plan};
 use crate::stage::{Class, Registry};
 
-/// The most labels of an axis that are listed.
+/// The largest number of listed labels of an axis.
 const LABELS: usize = 24;
 
-/// Returns the page of a study of which nothing is measured and nothing can be, as Markdown; `None` if
-/// some measurement is cached or can be made.
+/// Returns the page of a study without measurements, existing or possible, as Markdown; `None` if any measurement is
+/// cached or can be made.
 pub fn not_run(experiment: &Experiment, plan: &Plan, registry: &Registry) -> Option<String> {
     let measurement = |stage: &str| {
         let found = experiment.stages.iter().find(|s| s.name == stage);
@@ -65,7 +65,7 @@ fn missing(page: &mut String, plan: &Plan) {
     page.push('\n');
 }
 
-/// Writes what the stages say they need, each thing once with the stages that need it.
+/// Writes the requirements of the stages, each once with the stages that need it.
 fn required(page: &mut String, experiment: &Experiment, registry: &Registry) {
     let mut needed: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for stage in &experiment.stages {
@@ -100,7 +100,7 @@ fn required(page: &mut String, experiment: &Experiment, registry: &Registry) {
     page.push('\n');
 }
 
-/// Writes axes and stages with how many cells they have.
+/// Writes the axes, and the stages with their numbers of cells.
 fn planned(page: &mut String, experiment: &Experiment, plan: &Plan) {
     let _ = writeln!(page, "## The plan\n\n| axis | labels |\n|---|---|");
     for axis in &experiment.axes {
@@ -138,7 +138,7 @@ fn planned(page: &mut String, experiment: &Experiment, plan: &Plan) {
     page.push('\n');
 }
 
-/// Writes why cells are left out, with how many.
+/// Writes the reasons for excluded cells, with the number of cells.
 fn left_out(page: &mut String, experiment: &Experiment) {
     let reasons = |stage: &Stage| {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -171,7 +171,7 @@ fn left_out(page: &mut String, experiment: &Experiment) {
     page.push('\n');
 }
 
-/// Returns a text for a cell of a table or a line: what stands for itself and breaks none.
+/// Returns a text for a table cell or a line, escaped so that it does not break either.
 fn cell(text: &str) -> String {
     let mut out = String::new();
     for c in text

@@ -1,10 +1,9 @@
-//! Child processes that cannot outlive us: own session and process group, killed by the
-//! kernel when we die, stopped with everything they started.
+//! Child processes that cannot outlive us: each has its own session and process group, is killed by the kernel when we
+//! die, and is stopped with everything it started.
 //!
-//! Setting that up between fork and exec would need `unsafe`; instead the binary executes
-//! itself with a hidden subcommand (`benchtrail __exec OWNER -- program arguments…`), which
-//! makes the settings on itself and then becomes the program. `src/main.rs` only forwards to
-//! [`exec_child`].
+//! Doing this setup between fork and exec would need `unsafe`. Instead, the binary executes itself with a hidden
+//! subcommand (`benchtrail __exec OWNER -- program arguments…`), which applies the settings to itself and then becomes
+//! the program. `src/main.rs` only forwards to [`exec_child`].
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -27,22 +26,22 @@ use crate::{cgroup, enclosure};
 /// The hidden subcommand's name.
 pub const EXEC_COMMAND: &str = "__exec";
 
-/// How often a stopping process is looked at.
+/// How often to check a stopping process.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A process named so that a later process with the same number is not mistaken for it.
+/// A process, identified so that a later process with the same number is not mistaken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// The process number.
     pub pid: u32,
-    /// When it started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    /// The start time in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_time: u64,
 }
 
-/// What `/proc/PID/stat` says of a process.
+/// The fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// The process and when it started.
+    /// The process number and start time.
     pub id: ProcessId,
     /// The state letter; `Z` and `X` are dead.
     pub state: char,
@@ -50,7 +49,7 @@ pub struct ProcessStat {
     pub pgid: u32,
     /// The session.
     pub session: u32,
-    /// The process that made it, or that adopted it.
+    /// The process that created or adopted it.
     pub parent: u32,
 }
 
@@ -66,7 +65,7 @@ impl ProcessId {
             .id)
     }
 
-    /// Returns whether this very process still runs.
+    /// Returns whether exactly this process is still running.
     ///
     /// # Errors
     /// If `/proc` is not readable.
@@ -76,13 +75,13 @@ impl ProcessId {
 }
 
 impl ProcessStat {
-    /// Returns whether the process still executes (is neither a zombie nor dead).
+    /// Returns whether the process still runs (is neither a zombie nor dead).
     pub fn is_running(&self) -> bool {
         !matches!(self.state, 'Z' | 'X' | 'x')
     }
 
     fn parse(pid: u32, text: &str) -> Option<Self> {
-        // The second field is the name in parentheses, which may itself hold any character.
+        // The second field is the name in parentheses, which may contain any character.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
         Some(Self {

@@ -1,4 +1,4 @@
-//! Cells that would be one and the same result under two labels.
+//! Finds cells that would have one and the same result under two labels.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ use crate::experiment::Cell;
 use crate::ids::{AxisId, DraftId};
 use crate::stage::{Adopted, Step};
 
-/// Finds two cells of a measurement that only their labels tell apart: their parameters are the same,
-/// and so are their labels at the positions that decide something beside the parameters. Cells that
-/// are included or overridden have a stated reason to be what they are.
+/// Finds two cells of a measurement that only their labels distinguish: their parameters are the same, and so are their
+/// labels at the positions that matter in addition to the parameters. Skips cells that are included or overridden,
+/// because they have a stated reason.
 pub(super) fn twins<'c>(
     cells: &'c [Cell],
     decisive: &[usize],
@@ -29,7 +29,7 @@ pub(super) fn twins<'c>(
         })
 }
 
-/// Finds two stages of a kind of which the stage can use only one.
+/// Finds two needed stages of a kind if the stage can use only one.
 pub(super) fn needs_two(draft: &Draft, drafts: &Drafts<'_>) -> Option<Mistake> {
     let gives = |setting: &str| draft.node.entry(setting).is_some();
     draft.kind?.uses_one(&gives).iter().find_map(|(kind, what)| {
@@ -50,7 +50,7 @@ pub(super) fn needs_two(draft: &Draft, drafts: &Drafts<'_>) -> Option<Mistake> {
     })
 }
 
-/// Finds cells that adopt one and the same result, such as a whole file whose name lacks an axis.
+/// Finds cells that adopt the same result, for example a whole file whose name lacks an axis.
 pub(super) fn adopted_twice(
     draft: &Draft,
     cells: &[Cell],
@@ -107,7 +107,7 @@ pub(super) fn adopted_twice(
     Some(Mistake::new(draft.settings.place(&steps), &route, message).hint(hint))
 }
 
-/// Tells whether a cell belongs to the A/A arm: it is the same as another one on purpose.
+/// Returns whether a cell belongs to the A/A arm, so that it equals another one on purpose.
 pub(super) fn is_arm(at: &[u16], over: &[AxisId], axes: &Axes) -> bool {
     let mut labels = over.iter().zip(at);
     labels.any(|(axis, label)| axes[*axis].arm.is_some_and(|arm| arm.label == *label))

@@ -1,4 +1,4 @@
-//! What is wrong with the sections of a file, before any stage is expanded.
+//! Checks the sections of a file before any stage is expanded.
 
 use super::check::Checker;
 use super::check_name;
@@ -10,7 +10,7 @@ use super::tree::{Node, Value};
 use crate::stage::{Json, Registry, Step};
 use crate::suggest::remedy;
 
-/// Checks the sections whose placeholders may only be parameters.
+/// Checks the sections in which placeholders may only be parameters.
 pub(super) fn check_root(
     root: &Node,
     schema: &Json,
@@ -54,7 +54,7 @@ pub(super) fn check_root(
     if let Some(properties) = rest["properties"].as_object_mut() {
         for (key, property) in properties.iter_mut() {
             if here(key) || ["parameters", "axes"].contains(&key.as_str()) {
-                // Checked elsewhere; only what the key means is still of use here.
+                // Checked elsewhere; only the key's description is needed here.
                 *property = serde_json::json!({ "description": property.get("description") });
             }
         }
@@ -82,7 +82,7 @@ pub(super) fn check_root(
     out.into_iter().for_each(|m| sink.add(m));
 }
 
-/// Checks the profiles that are not in force; the other is checked as it is used.
+/// Checks the profiles that are not in force; the one in force is checked when it is used.
 pub(super) fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &Sink) {
     let scope = Scope::of_parameters(values);
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
@@ -102,7 +102,7 @@ pub(super) fn check_profiles(root: &Node, in_force: Option<&str>, values: &Value
             };
             let has_placeholder = replacement.json().to_string().contains("${");
             if in_force != Some(key.text.as_str()) && !has_placeholder {
-                // What is wrong with the axis itself is reported where it is declared.
+                // A mistake in the axis itself is reported where it is declared.
                 let Ok(axis_node) = scope.resolve(axis_node, None) else {
                     continue;
                 };

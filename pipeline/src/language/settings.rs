@@ -6,10 +6,10 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A span of time as people write it: `500 ms`, `30 s`, `1.5 min`, `2 h`; whole milliseconds.
+/// A duration as people write it: `500 ms`, `30 s`, `1.5 min`, `2 h`; whole milliseconds.
 ///
-/// Serialized it is an integer number of milliseconds, so that one minute and 60 s are the same
-/// canonical parameter. Deserialized from either form.
+/// It is serialized as an integer number of milliseconds, so that one minute and 60 s are the same canonical parameter.
+/// It can be deserialized from either form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DurationText(pub Duration);
 
@@ -17,11 +17,11 @@ pub struct DurationText(pub Duration);
 const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)];
 
 impl DurationText {
-    /// Reads a span of time.
+    /// Reads a duration.
     ///
     /// # Errors
-    /// One sentence that says what is wrong, if it is not a number with a unit, not a whole
-    /// number of milliseconds, or longer than ten years.
+    /// One sentence with the problem, if the text is not a number with a unit, not a whole number of milliseconds, or
+    /// longer than ten years.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let wrong = || format!("`{text}` is not a duration");
@@ -59,7 +59,7 @@ impl DurationText {
 }
 
 impl fmt::Display for DurationText {
-    /// Writes the span with the largest unit that divides it: `2 min`, `90 s`, `1500 ms`.
+    /// Writes the duration with the largest unit that divides it: `2 min`, `90 s`, `1500 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = self.milliseconds();
         let fits = |(_, factor): &&(&str, u64)| ms.is_multiple_of(*factor);
@@ -123,7 +123,7 @@ impl JsonSchema for DurationText {
     }
 }
 
-/// A share as people write it: `3 %`, `0.5 %`. Serialized it is a fraction: 0.03.
+/// A share as people write it: `3 %`, `0.5 %`. It is serialized as a fraction: 0.03.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
 pub struct PercentText(pub f64);
 
@@ -131,7 +131,7 @@ impl PercentText {
     /// Reads a share above 0 % and at most 1000 %.
     ///
     /// # Errors
-    /// One sentence that says what is wrong.
+    /// One sentence with the problem.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("`{}` is not a percentage", text.trim());
         let number = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
@@ -139,7 +139,7 @@ impl PercentText {
         if !number.starts_with(|c: char| c.is_ascii_digit()) || !number.chars().all(plain) {
             return Err(wrong());
         }
-        // Divided by its power of ten as a whole number, 3 % is the double nearest to 0.03.
+        // Parsing with the exponent makes 3 % the double nearest to 0.03.
         let share = format!("{number}e-2").parse::<f64>().map_err(|_| wrong())?;
         if share <= 0.0 || share > 10.0 {
             return Err(format!(

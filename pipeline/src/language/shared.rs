@@ -1,5 +1,5 @@
-//! What stages are told of the study as a whole: that it looks at its figures after each block, and what their verdicts
-//! share with those of others.
+//! Passes information about the whole study to stages: that it checks its figures after each block, and what their
+//! verdicts share with those of other stages.
 
 use typed_index_collections::TiSlice;
 
@@ -10,7 +10,7 @@ use crate::experiment::Stage;
 use crate::ids::StageId;
 use crate::stage::{Class, Shared, StageKind};
 
-/// Lets pure stages know that the study looks at its figures after each block.
+/// Tells pure stages that the study checks its figures after each block.
 pub(super) fn look_repeatedly(
     stages: &mut TiSlice<StageId, Stage>,
     kinds: &TiSlice<StageId, &dyn StageKind>,
@@ -22,7 +22,7 @@ pub(super) fn look_repeatedly(
         for set in &mut stage.parameter_sets {
             match kind.looked_at_repeatedly(std::mem::take(set)) {
                 Ok(known) => *set = known,
-                // The others have the same mistakes.
+                // The other parameter sets have the same mistakes.
                 Err(problems) => {
                     for problem in problems {
                         sink.add(draft.mistake(draft.node, problem));
@@ -43,7 +43,7 @@ pub(super) fn arm(design: &crate::design::Design, axes: &Axes) -> Option<(String
     Some((axis.name.clone(), arm, stands_for))
 }
 
-/// Tells each pure stage with verdicts what they share with those of others.
+/// Tells each pure stage with verdicts what they share with those of other stages.
 pub(super) fn share(
     stages: &mut TiSlice<StageId, Stage>,
     kinds: &TiSlice<StageId, &dyn StageKind>,

@@ -1,7 +1,6 @@
 //! The canonical form of an experiment, for reports and for the keys of stages that see it.
 //!
-//! All objects have sorted keys; what has an order is a list. See the module `language` for the
-//! shape.
+//! All objects have sorted keys; ordered data is in lists. See the module `language` for the shape.
 
 use serde_json::{Map, json};
 use typed_index_collections::TiSlice;
@@ -17,7 +16,7 @@ use crate::experiment::Stage;
 use crate::ids::{AxisId, StageId};
 use crate::stage::Json;
 
-/// The parts of an experiment that the canonical form is made of.
+/// The parts of an experiment that go into the canonical form.
 pub(crate) struct Parts<'a> {
     pub(crate) root: &'a Node,
     pub(crate) name: &'a str,
@@ -84,14 +83,14 @@ pub(crate) fn spec(parts: &Parts) -> Json {
         "stages": stages,
         "overrides": overrides,
     });
-    // Absent unless it is said, so that the canonical form of other experiments is what it was.
+    // Absent unless it is declared, so that the canonical form of other experiments is unchanged.
     if parts.root.get("order").is_some() {
         spec["order"] = text("order");
     }
     if parts.root.get("reuse").is_some() {
         spec["reuse"] = text("reuse");
     }
-    // What the profile in force is for: readers of its report have to know it.
+    // The purpose of the profile in force, which readers of its report need to know.
     let help = parts
         .profile
         .and_then(|name| parts.root.get("profiles")?.get(name)?.get("help"));
@@ -181,7 +180,7 @@ fn stage(stage: &Stage, draft: &Draft, parts: &Parts) -> Json {
     })
 }
 
-/// Returns a value with parameters put in; placeholders of axes stay.
+/// Returns a value with parameters substituted; placeholders of axes stay.
 fn constant(node: &Node, scope: &Scope) -> Json {
     match scope.resolve(node, None) {
         Ok(node) => node.json(),

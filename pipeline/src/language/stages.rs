@@ -1,4 +1,4 @@
-//! Stages before they are expanded: shape, names, graph, and the rules that choose cells.
+//! Stages before expansion: shape, names, graph, and the rules that select cells.
 
 use std::collections::BTreeSet;
 
@@ -25,13 +25,13 @@ pub(crate) struct Draft<'a> {
     pub(crate) kind: Option<&'a dyn StageKind>,
     pub(crate) needs: Vec<DraftId>,
     pub(crate) over: Vec<AxisId>,
-    /// The design adds the axis of blocks to it.
+    /// Whether the design adds the axis of blocks to it.
     pub(crate) in_blocks: bool,
-    /// Its kind or its axes are wrong, so it is not expanded.
+    /// Whether its kind or its axes are wrong, so that it is not expanded.
     pub(crate) broken: bool,
 }
 
-/// The stages of an experiment, in the order declared.
+/// The stages of an experiment, in declaration order.
 pub(crate) type Drafts<'a> = TiSlice<DraftId, Draft<'a>>;
 
 impl Draft<'_> {
@@ -44,10 +44,8 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// Returns a problem that the kind found as a mistake in `tree`, the stage's settings or its whole
-    /// text.
-    /// Returns a mistake in what the stage says, with the place in its settings as overrides left
-    /// them, if it is there, and else in the stage.
+    /// Returns a problem that the kind found as a mistake. Its place is in the settings (after overrides) if its first
+    /// key is there, otherwise in the whole stage.
     pub(crate) fn mistake_in(&self, settings: &Node, problem: Problem) -> Mistake {
         let of_settings = match problem.route.first() {
             Some(Step::Key(key)) => settings.get(key).is_some(),
@@ -160,7 +158,8 @@ pub(crate) fn drafts<'a>(
         draft.needs = positions(&draft, "needs", "stage", &stage_names, &mut out);
         let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();
         draft.over = positions(&draft, "over", "axis", &axis_names, &mut out);
-        // Other mistakes hide nothing: without `needs`, say, the settings can still be checked.
+        // Other mistakes do not prevent further checks: without `needs`, for example, the settings can still be
+        // checked.
         let decides = |m: &Mistake| matches!(m.route.get(2), Some(Step::Key(k)) if k == "kind" || k == "over");
         draft.broken = draft.kind.is_none()
             || out.iter().any(decides)
@@ -171,7 +170,7 @@ pub(crate) fn drafts<'a>(
     drafts
 }
 
-/// Returns the stages in an order in which each follows those it needs, otherwise as declared.
+/// Returns the stages in an order in which each follows those it needs, otherwise in declaration order.
 pub(crate) fn order(drafts: &Drafts<'_>, sink: &Sink) -> Option<TiVec<StageId, DraftId>> {
     let mut order: TiVec<StageId, DraftId> = TiVec::new();
     let mut done = TiVec::from(vec![false; drafts.len()]);
@@ -219,13 +218,13 @@ fn cycle(drafts: &Drafts<'_>, done: &TiSlice<DraftId, bool>, sink: &Sink) {
     sink.add(Mistake::new(span, &draft.route(&["needs"]), message).hint(hint));
 }
 
-/// A choice of cells by labels: for each axis of `over` the labels it admits.
+/// A selection of cells by labels: the admitted labels of each axis in `over`.
 pub(crate) struct Choice {
     admitted: Vec<Option<BTreeSet<u16>>>,
 }
 
 impl Choice {
-    /// Tells whether a cell is chosen.
+    /// Returns whether a cell is selected.
     pub(crate) fn has(&self, at: &[u16]) -> bool {
         self.admitted
             .iter()
@@ -234,8 +233,8 @@ impl Choice {
     }
 }
 
-/// Reads a mapping from axes to labels; a list admits several of an axis. `None` if it is wrong,
-/// or names a parameter that is.
+/// Reads a mapping from axes to labels; a list admits several labels of an axis. `None` if it is wrong, or names a
+/// wrong parameter.
 pub(crate) fn choice(
     place: &Node,
     over: &[AxisId],
@@ -298,7 +297,7 @@ pub(crate) fn choice(
             match axis.index(&label) {
                 Some(at) => {
                     labels.insert(at);
-                    // What is said of a label is said of the A/A arm that stands for it.
+                    // A selected label also selects the A/A arm that stands for it.
                     let arm = axis.arm.filter(|arm| arm.stands_for == at);
                     labels.extend(arm.map(|arm| arm.label));
                 }
@@ -317,8 +316,8 @@ pub(crate) fn choice(
     (out.len() == before && !hidden).then_some(Choice { admitted })
 }
 
-/// Reads the coordinates of an included cell; a numeric axis may get a new number. `None` if they
-/// are wrong, or have a label that the profile or the command line dropped.
+/// Reads the coordinates of an included cell; a numeric axis may get a new number. `None` if they are wrong, or contain
+/// a label that the profile or the command line dropped.
 pub(crate) fn included(
     coordinates: &Node,
     over: &[AxisId],
@@ -359,7 +358,7 @@ pub(crate) fn included(
                         && axis.labels.len() < 60_000 =>
                 {
                     if is_dropped {
-                        // Without the cell there is no new number, but overrides may name it.
+                        // Without the cell, the axis gets no new number, but overrides may name it.
                         axis.dropped.push(label);
                         continue;
                     }
@@ -442,7 +441,7 @@ fn positions<Id: From<usize> + PartialEq>(
     found
 }
 
-/// Returns the coordinates that label indices stand for.
+/// Returns the coordinates for label indices.
 pub(crate) fn coordinates(at: &[u16], over: &[AxisId], axes: &Axes) -> Coordinates {
     let part = |(axis, label): (&AxisId, &u16)| {
         let axis = &axes[*axis];
@@ -451,7 +450,7 @@ pub(crate) fn coordinates(at: &[u16], over: &[AxisId], axes: &Axes) -> Coordinat
     Coordinates(over.iter().zip(at).map(part).collect())
 }
 
-/// Returns the remedy for settings that a path of an override cannot lead into.
+/// Returns the remedy for an override whose path does not exist in the settings.
 pub(crate) fn path_remedy(draft: &Draft) -> String {
     let keys = draft
         .settings

@@ -1,18 +1,18 @@
-//! The spanned tree: what a YAML text says, each value with its place.
+//! The spanned tree: the content of a YAML text, each value with its place.
 
 use artifacts::Scalar;
 
 use super::diagnostics::Span;
 use crate::stage::{Json, Step};
 
-/// A value with its place. The place of a mapping or list that is behind a key is the key.
+/// A value with its place. The place of a mapping or list under a key is the key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) span: Span,
     pub(crate) value: Value,
 }
 
-/// A value of the YAML 1.2 core schema; numbers are finite, keys are text and unique.
+/// A value of the YAML 1.2 core schema. Numbers are finite; keys are text and unique.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -32,17 +32,17 @@ pub(crate) struct Key {
 }
 
 impl Node {
-    /// Returns the value behind a key of a mapping.
+    /// Returns the value of a key in a mapping.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|(_, node)| node)
     }
 
-    /// Returns a key of a mapping and the value behind it.
+    /// Returns a key of a mapping and its value.
     pub(crate) fn entry(&self, key: &str) -> Option<&(Key, Node)> {
         self.entries().iter().find(|(k, _)| k.text == key)
     }
 
-    /// Returns the entries of a mapping; none for anything else.
+    /// Returns the entries of a mapping; empty for anything else.
     pub(crate) fn entries(&self) -> &[(Key, Node)] {
         match &self.value {
             Value::Map(entries) => entries,
@@ -50,7 +50,7 @@ impl Node {
         }
     }
 
-    /// Returns the items of a list; none for anything else.
+    /// Returns the items of a list; empty for anything else.
     pub(crate) fn items(&self) -> &[Node] {
         match &self.value {
             Value::List(items) => items,
@@ -66,7 +66,7 @@ impl Node {
         }
     }
 
-    /// Returns the place a route leads to, or as far as the tree follows it.
+    /// Returns the place that a route leads to, as far as the tree matches it.
     pub(crate) fn place(&self, route: &[Step]) -> Span {
         let mut node = self;
         for step in route {
@@ -82,7 +82,7 @@ impl Node {
         node.span
     }
 
-    /// Returns the place of the key that a route ends with, else that of what the route leads to.
+    /// Returns the place of the key at the end of a route, or the place the route leads to.
     pub(crate) fn place_of_key(&self, route: &[Step]) -> Span {
         let key = match route.split_last() {
             Some((Step::Key(key), before)) => self.at(before).and_then(|node| node.entry(key)),
@@ -116,7 +116,7 @@ impl Node {
         }
     }
 
-    /// Returns a tree for a value, every part of it at one place.
+    /// Returns a tree for a value, with one place for every part.
     pub(crate) fn from_json(value: &Json, span: Span) -> Node {
         let value = match value {
             Json::Null => Value::Null,
@@ -150,7 +150,7 @@ impl Node {
         Node { span, value }
     }
 
-    /// Returns a text, number or truth value as a scalar.
+    /// Returns a text, number or Boolean value as a scalar.
     pub(crate) fn scalar(&self) -> Option<Scalar> {
         match &self.value {
             Value::Bool(value) => Some(Scalar::Bool(*value)),

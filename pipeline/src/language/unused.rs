@@ -1,4 +1,5 @@
-//! Axes that no stage is expanded over. Who declares one means to vary something, and nothing would vary.
+//! Reports axes that no stage is expanded over. An author who declares such an axis means to vary something, but
+//! nothing would vary.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +14,10 @@ use crate::design::BLOCK;
 use crate::ids::{AxisId, DraftId};
 use crate::stage::Step;
 
-/// Reports every axis of the experiment's own file that no stage has in its `over`. A file that is extended may
-/// declare axes that the extending file does not need and cannot remove.
+/// Reports every axis of the experiment's own file that no stage has in its `over`. Skips axes of an extended file,
+/// because the extending file may not need them and cannot remove them.
 ///
-/// Reports nothing where another mistake says it: if an `over` is wrong, or if a stage uses the axis in a setting
+/// Reports nothing where another mistake covers it: if an `over` is wrong, or if a stage uses the axis in a setting
 /// without naming it in its `over`.
 pub(super) fn check(
     root: &Node,
@@ -41,7 +42,7 @@ pub(super) fn check(
         used.extend(scope.references(draft.node).into_iter().map(|at| every[at]));
     }
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
-    // An axis of the design's own name has its mistake already.
+    // An axis with the design's own name already has a mistake.
     let own = declared
         .iter()
         .filter(|(key, _)| key.span.source == root.span.source && key.text != BLOCK);
@@ -58,7 +59,7 @@ pub(super) fn check(
     }
 }
 
-/// Tells whether the axes of a stage are not known because its `over` has a mistake.
+/// Returns whether the axes of a stage are unknown because its `over` has a mistake.
 fn has_wrong_over(draft: &Draft) -> bool {
     draft.node.get("over").is_some_and(|over| {
         !matches!(over.value, Value::List(_)) || over.items().len() != draft.over.len()

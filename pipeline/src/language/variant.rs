@@ -15,14 +15,14 @@ use super::stages::{Draft, path_remedy};
 use super::tree::{Key, Node, Value};
 use crate::stage::{Json, Step};
 
-/// The settings of some cells: those written, or with overrides applied.
+/// The settings of some cells, as written or with overrides applied.
 pub(super) struct Variant {
     settings: Rc<Node>,
     timeout: Option<Node>,
     retries: Option<Node>,
-    /// The reasons of the overrides applied.
+    /// The reasons of the applied overrides.
     pub(super) note: Option<String>,
-    /// Positions in `over` that the settings refer to, and parameter sets by their labels.
+    /// Positions in `over` that the settings refer to, and parameter sets by the labels there.
     pub(super) refers: Vec<usize>,
     sets: HashMap<Vec<u16>, (u32, Option<u32>)>,
     /// The same for the limits.
@@ -30,7 +30,7 @@ pub(super) struct Variant {
     limits: HashMap<Vec<u16>, (Option<Duration>, u32)>,
 }
 
-/// Leaves out the settings whose placeholder is a field that the label does not have.
+/// Leaves out settings whose placeholder is a field that the label lacks.
 fn without_absent(written: &Node, resolved: Node) -> Node {
     let Value::Map(entries) = resolved.value else {
         return resolved;
@@ -48,11 +48,11 @@ fn without_absent(written: &Node, resolved: Node) -> Node {
     }
 }
 
-/// The distinct parameter sets of a stage, and the distinct placements.
+/// The distinct parameter sets and placements of a stage.
 #[derive(Default)]
 pub(super) struct Sets {
     pub(super) list: Vec<Json>,
-    /// For each of the list, the settings that it was first made of.
+    /// The settings that each parameter set was first made from.
     pub(super) written: Vec<Rc<Node>>,
     index: HashMap<String, u32>,
     pub(super) placements: Vec<Json>,
@@ -71,7 +71,7 @@ impl Sets {
 }
 
 impl Variant {
-    /// Applies overrides to a stage's settings and checks the outcome.
+    /// Applies overrides to a stage's settings and checks the result.
     pub(super) fn new(
         draft: &Draft,
         scope: &Scope,
@@ -223,7 +223,7 @@ impl Variant {
                 let placement = kind.placement(&settings, context.library);
                 Some((index, placement.map(|placement| sets.place(placement))))
             }
-            // A definition that is itself wrong has been reported where it is wrong.
+            // A wrong definition is already reported at its own place.
             Err(_) if context.library.take_broken() => None,
             Err(problems) => {
                 for problem in problems {
@@ -264,8 +264,7 @@ impl Variant {
     }
 }
 
-/// Makes a mapping that a placeholder stands for, or one that is merged, ready to have a key put into it:
-/// what is put merges over the rest.
+/// Turns a mapping that is a placeholder or a merge into one that accepts a new key; the new key merges over the rest.
 fn open(node: &mut Node, mapping: &dyn Fn(&str) -> bool) {
     let span = node.span;
     let empty = || Node {
@@ -299,8 +298,8 @@ fn open(node: &mut Node, mapping: &dyn Fn(&str) -> bool) {
     node.value = Value::Map(vec![(key, parts)]);
 }
 
-/// Puts a value at a dotted path of settings; false if a part on the way is not a mapping. `mapping` tells whether
-/// a placeholder stands for one.
+/// Sets a value at a dotted path of settings; returns false if a part of the path is not a mapping. `mapping` returns
+/// whether a placeholder stands for one.
 fn put(
     node: &mut Node,
     path: &[&str],
@@ -347,7 +346,7 @@ fn put(
         });
     match rest {
         [] => {
-            // The key's place, too: what is wrong with it is wrong in the override.
+            // Also the key's place: a mistake in it belongs to the override.
             entries[position].0.span = key.span;
             entries[position].1 = value.clone();
             true
@@ -356,7 +355,7 @@ fn put(
     }
 }
 
-/// Sorts the keys of all mappings but those of `ordered` settings, whose own entries are sorted within.
+/// Sorts the keys of all mappings except those of `ordered` settings; within those, the entries are sorted.
 fn sort(settings: &mut Json, ordered: &[&str]) {
     let Json::Object(map) = settings else {
         return settings.sort_all_objects();

@@ -92,7 +92,7 @@ fn a_place_that_takes_no_lock_is_known_without_writing_one() {
 fn a_truncated_or_foreign_file_is_an_error_not_a_panic() {
     let text = sample().to_text();
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
-        // Cut within the last stage's lines the trail may still fit; nothing may panic.
+        // If the text is cut within the last stage's lines, the trail may still match; nothing may panic.
         let _ = parse(&text[..end]);
     }
     assert!(parse("").is_err());

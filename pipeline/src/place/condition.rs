@@ -1,4 +1,4 @@
-//! Conditions: which rows of a table, or which cells, are asked for.
+//! Conditions: which rows of a table, or which cells, are requested.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,29 +8,29 @@ use artifacts::Scalar;
 use super::label::{push_label, push_name, same_label};
 use super::{Coordinates, PlaceError, Reader};
 
-/// Columns or axes, and the labels of which each must have one. Without any it asks for everything.
+/// Columns or axes, each with the labels of which one must match. An empty condition matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condition(pub Vec<(String, Vec<Scalar>)>);
 
 impl Condition {
-    /// Returns the labels asked for in a column; `None` if it does not speak of it.
+    /// Returns the labels that a column must have; `None` if the condition does not name the column.
     pub fn labels(&self, column: &str) -> Option<&[Scalar]> {
         let pair = self.0.iter().find(|(name, _)| name == column);
         pair.map(|(_, labels)| labels.as_slice())
     }
 
-    /// Returns the columns it speaks of.
+    /// Returns the columns that the condition names.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(column, _)| column.as_str())
     }
 
-    /// Whether a label is one of those asked for in a column, as far as the condition speaks of it.
+    /// Returns whether a label matches in a column; true if the condition does not name the column.
     pub fn allows(&self, column: &str, label: &Scalar) -> bool {
         self.labels(column)
             .is_none_or(|wanted| wanted.iter().any(|w| same_label(w, label)))
     }
 
-    /// Whether coordinates are among those asked for, as far as the condition speaks of their axes.
+    /// Returns whether coordinates match; axes that the condition does not name always do.
     pub fn agrees(&self, coordinates: &Coordinates) -> bool {
         coordinates
             .0
@@ -38,7 +38,7 @@ impl Condition {
             .all(|(axis, label)| self.allows(axis, label))
     }
 
-    /// Returns how many combinations of labels it asks for.
+    /// Returns the number of label combinations that match.
     pub fn combinations(&self) -> Option<usize> {
         self.0
             .iter()
@@ -87,8 +87,8 @@ impl FromStr for Condition {
     }
 }
 
-/// Returns a condition with a space after each comma between its parts, so that a long one can
-/// break across lines; text that is not a condition as it is.
+/// Returns a condition with a space after each comma between its parts, so that a long one can break across lines.
+/// Returns other text unchanged.
 pub fn spaced(text: &str) -> String {
     text.parse::<Condition>()
         .map_or_else(|_| text.to_owned(), |condition| format!("{condition:#}"))

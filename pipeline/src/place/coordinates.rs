@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::label::{push_label, push_name};
 use super::{PlaceError, Reader};
 
-/// The coordinates of a cell: axis name and label, in the order the axes are declared.
+/// The coordinates of a cell: axis names and labels, in the axes' declaration order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Coordinates(pub Vec<(String, Scalar)>);
 
@@ -20,7 +20,7 @@ impl Coordinates {
         pair.map(|(_, label)| label)
     }
 
-    /// Returns the coordinates on all axes but some.
+    /// Returns the coordinates without the selected axes.
     #[must_use]
     pub fn without(&self, left_out: impl Fn(&str) -> bool) -> Self {
         let rest = self.0.iter().filter(|(axis, _)| !left_out(axis));
@@ -59,12 +59,12 @@ impl FromStr for Coordinates {
 pub struct CellName {
     /// The stage.
     pub stage: String,
-    /// The coordinates, without any for a stage without axes.
+    /// The coordinates; empty for a stage without axes.
     pub coordinates: Coordinates,
 }
 
 impl CellName {
-    /// Returns the cell as documents write it.
+    /// Returns the cell in its written form.
     pub fn written(&self) -> WrittenCell {
         WrittenCell {
             stage: self.stage.clone(),
@@ -95,8 +95,8 @@ impl FromStr for CellName {
     }
 }
 
-/// A cell as documents write it: the stage, and the coordinates in their one spelling. Two are equal exactly if they
-/// are the same cell, so it is a key of maps.
+/// A cell in its written form: the stage, and the coordinates in their canonical spelling. Two are equal exactly if
+/// they are the same cell, so it can be a map key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct WrittenCell<T = String> {
     /// The stage's name.
@@ -116,7 +116,7 @@ impl<T: AsRef<str>> WrittenCell<T> {
 }
 
 impl WrittenCell<&str> {
-    /// Returns the cell with texts of its own.
+    /// Returns the cell with owned texts.
     pub fn to_owned(self) -> WrittenCell {
         WrittenCell {
             stage: self.stage.to_owned(),
@@ -131,7 +131,7 @@ impl<T: AsRef<str>> fmt::Display for WrittenCell<T> {
     }
 }
 
-/// Writes a cell: the stage, and the coordinates, which are written already, if it has any.
+/// Formats a cell: the stage, and its already formatted coordinates, if any.
 pub fn cell_text(stage: &str, coordinates: &str) -> String {
     let mut text = String::with_capacity(stage.len() + coordinates.len() + 2);
     push_name(&mut text, stage);

@@ -1,13 +1,13 @@
-//! Labels and names: their one spelling, and when two labels are the same.
+//! Labels and names: their canonical spelling, and when two labels are the same.
 
 use std::fmt::Write as _;
 
 use artifacts::Scalar;
 
-/// Words that are values, so that text of the same letters is quoted.
+/// Words that are values, so that text with the same letters is quoted.
 const VALUES: [&str; 5] = ["null", "true", "false", "inf", "NaN"];
 
-/// Appends a label in its one spelling.
+/// Appends a label in its canonical spelling.
 pub(crate) fn push_label(text: &mut String, label: &Scalar) {
     let written = match label {
         Scalar::Text(value) if is_word(value) => {
@@ -24,7 +24,7 @@ pub(crate) fn push_label(text: &mut String, label: &Scalar) {
     written.expect("writing to a string never fails");
 }
 
-/// Appends the name of an axis, a column or a stage in its one spelling.
+/// Appends the name of an axis, a column or a stage in its canonical spelling.
 pub(crate) fn push_name(text: &mut String, name: &str) {
     if !name.is_empty() && name.chars().all(in_name) {
         text.push_str(name);
@@ -33,12 +33,12 @@ pub(crate) fn push_name(text: &mut String, name: &str) {
     }
 }
 
-/// Whether a name may hold this character without quotes.
+/// Returns whether a name may contain this character without quotes.
 pub(super) fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '-'
 }
 
-/// Whether a label may hold this character without quotes.
+/// Returns whether a label may contain this character without quotes.
 pub(super) fn in_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_./:+@".contains(c)
 }
@@ -49,7 +49,7 @@ fn is_word(text: &str) -> bool {
         && !VALUES.contains(&text)
 }
 
-/// Reads what stands unquoted; `None` if it has to be quoted.
+/// Reads an unquoted label; `None` if it must be quoted.
 pub(super) fn unquoted(word: &str) -> Option<Scalar> {
     let is_number = word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
     let is_whole = is_number && word[1..].chars().all(|c| c.is_ascii_digit());
@@ -67,8 +67,8 @@ pub(super) fn unquoted(word: &str) -> Option<Scalar> {
     }
 }
 
-/// Appends text quoted as in JSON. Characters that a terminal or an editor does not show, and those
-/// that change how others are shown, are escaped.
+/// Appends text quoted as in JSON. Escapes characters that a terminal or an editor does not show, and those that change
+/// the display of others.
 fn push_string(text: &mut String, value: &str) {
     text.push('"');
     for c in value.chars() {
@@ -97,22 +97,22 @@ fn is_hidden(c: char) -> bool {
         || c >= '\u{e0000}'
 }
 
-/// A label as a key of maps: equal exactly if the labels are the same value. Integers and doubles
-/// compare as numbers; text never equals a number.
+/// A label as a map key: equal exactly if the labels are the same value. Integers and doubles compare as numbers; text
+/// never equals a number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LabelKey {
     /// Absent.
     Null,
     /// True or false.
     Bool(bool),
-    /// The bits of a double; zero has no sign.
+    /// The bits of a double; the sign of zero is dropped.
     Number(u64),
     /// Text.
     Text(String),
 }
 
 impl LabelKey {
-    /// Returns the key of a label; `None` for what equals nothing, not even itself.
+    /// Returns the key of a label; `None` for a value that does not equal itself.
     pub fn of(label: &Scalar) -> Option<Self> {
         match label {
             Scalar::Null => Some(Self::Null),
@@ -127,7 +127,7 @@ impl LabelKey {
     }
 }
 
-/// Whether two labels are the same value; integers and doubles compare as numbers.
+/// Returns whether two labels are the same value; integers and doubles compare as numbers.
 pub fn same_label(a: &Scalar, b: &Scalar) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a == b,

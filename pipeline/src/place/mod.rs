@@ -1,4 +1,4 @@
-//! Places: how coordinates, conditions and cells are written and read, the same everywhere.
+//! Places: the one syntax of coordinates, conditions and cells, for writing and reading.
 //!
 //! ```text
 //! coordinates  model=c,rep=1          one label for each axis, nothing for a stage without axes
@@ -11,9 +11,9 @@
 //! name      := [A-Za-z0-9_-]+ | string         word  := [A-Za-z][A-Za-z0-9_./:+@-]*
 //! ```
 //!
-//! A string is quoted as in JSON. The words `null`, `true`, `false`, `inf` and `NaN` are values; text
-//! that reads the same is quoted. So labels of different types never look alike, and what is written
-//! here reads back as the value it was.
+//! A string is quoted as in JSON. The words `null`, `true`, `false`, `inf` and `NaN` are values; text with the same
+//! letters is quoted. So labels of different types never look alike, and everything written here reads back as the same
+//! value.
 
 mod condition;
 mod coordinates;

@@ -1,4 +1,4 @@
-//! Cells as you name them on the command line.
+//! Patterns that name cells on the command line.
 
 use std::str::FromStr;
 
@@ -10,23 +10,23 @@ use super::{Coordinates, PlaceError, Reader, same_label};
 /// A pattern over cells, `ladder`, `ladder[clients=8,rep=1]`, `ladder[rep=1|2].requests`: a stage,
 /// labels of some of its axes, and possibly an output.
 ///
-/// A label needs no quotes unless it holds `,`, `|`, `]` or a quote. What reads as a number or a word
-/// with a meaning of its own stands for that value; if no cell has it, for the text of these letters.
+/// A label needs no quotes unless it contains `,`, `|`, `]` or a quote. A number or a word such as `true` stands for
+/// that value, or, if no cell has the value, for the text with these letters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellPattern {
     /// The stage.
     pub stage: String,
-    /// The axes named, each with the labels of which a cell must have one.
+    /// The named axes, each with the labels of which a cell must have one.
     axes: Vec<(String, Vec<Wanted>)>,
     /// The output's name.
     pub output: Option<String>,
 }
 
-/// A label as it was typed.
+/// A label as typed.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     label: Scalar,
-    /// The letters, unless they were quoted.
+    /// The letters as typed; `None` if they were quoted.
     letters: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Wanted {
 }
 
 impl CellPattern {
-    /// Returns the pattern of all cells of a stage.
+    /// Returns the pattern for all cells of a stage.
     pub fn of_stage(stage: &str) -> Self {
         Self {
             stage: stage.to_owned(),
@@ -47,16 +47,16 @@ impl CellPattern {
         }
     }
 
-    /// Returns the axes it names.
+    /// Returns the named axes.
     pub fn axes(&self) -> impl Iterator<Item = &str> {
         self.axes.iter().map(|(axis, _)| axis.as_str())
     }
 
-    /// Returns which of some cells it names, by position. Cells with the very labels come first: only
-    /// if there are none are labels compared as numbers and by their letters.
+    /// Returns the positions of the matching cells. Exact labels come first: only if no cell has them are labels
+    /// compared as numbers and by their letters.
     #[expect(
         clippy::needless_pass_by_value,
-        reason = "an iterator is given away, as everywhere"
+        reason = "iterators are passed by value, as everywhere"
     )]
     pub fn find<'a>(&self, cells: impl Iterator<Item = &'a Coordinates> + Clone) -> Vec<usize> {
         let exactly = |wanted: &Wanted, label: &Scalar| wanted.label == *label;

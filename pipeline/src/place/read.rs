@@ -1,4 +1,4 @@
-//! The one reader of what this module writes.
+//! The only reader of the syntax that this module writes.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use artifacts::Scalar;
 use super::label::{in_name, in_word, unquoted};
 use super::{Condition, Coordinates};
 
-/// Why text is not a place.
+/// The reason why a text is not a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceError {
-    /// Where in the text, in bytes from 0.
+    /// The offset in the text, in bytes from 0.
     pub at: usize,
-    /// What was expected, or what is wrong there.
+    /// What was expected, or what is wrong at the offset.
     pub message: String,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
         Self { text, at: 0 }
     }
 
-    /// Returns what has not been read.
+    /// Returns the unread text.
     pub(crate) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips one character if it comes next.
+    /// Skips a character if it is next.
     pub(super) fn takes(&mut self, c: char) -> bool {
         let comes = self.rest().starts_with(c);
         if comes {
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes characters while they are of a kind.
+    /// Takes characters while `of_kind` holds.
     pub(super) fn run(&mut self, of_kind: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !of_kind(c)).unwrap_or(rest.len());
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
     /// Reads the name of an axis, a column or a stage.
     ///
     /// # Errors
-    /// If there is none.
+    /// If no name is next.
     pub(super) fn name(&mut self, what: &str) -> Result<String, PlaceError> {
         if self.rest().starts_with('"') {
             return self.string();
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads `axis=label,axis=label`; the empty text is not coordinates.
+    /// Reads `axis=label,axis=label`; an empty text is not valid coordinates.
     ///
     /// # Errors
     /// If an axis has no label, or more than one.
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads `column=label|label,column=label`; nothing asks for everything.
+    /// Reads `column=label|label,column=label`; an empty text matches everything.
     ///
     /// # Errors
     /// If a column has no labels.

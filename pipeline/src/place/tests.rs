@@ -7,7 +7,7 @@ fn text(value: &str) -> Scalar {
     Scalar::Text(value.to_owned())
 }
 
-/// Text made of what could end, split or disguise a label.
+/// Text made of pieces that could end, split or disguise a label.
 fn hostile_text() -> impl Strategy<Value = String> {
     let pieces = prop_oneof![
         Just(","),

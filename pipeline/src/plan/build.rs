@@ -1,4 +1,4 @@
-//! From what is known of every cell to the plan document.
+//! Turns the state of every cell into the plan document.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,13 +19,13 @@ use crate::lock::LockClass;
 use crate::place::{CellName, WrittenCell};
 use crate::stage::{CellStatus, Class, Registry};
 
-/// Earlier executions of a stage that an estimate looks at.
+/// The number of earlier executions of a stage that an estimate uses.
 const HISTORY: usize = 4096;
 
 /// Plans an experiment without starting anything.
 ///
 /// # Errors
-/// If the store or the lock cannot be read, or an option names what does not exist.
+/// If the store or the lock cannot be read, or an option names something that does not exist.
 pub fn plan(
     experiment: &Experiment,
     registry: &Registry,
@@ -33,7 +33,7 @@ pub fn plan(
     options: &PlanOptions,
 ) -> Result<Plan, PipelineError> {
     if store.needs_rebuild()? {
-        // Without its index the store would seem empty.
+        // Without its index, the store would seem empty.
         store.rebuild(crate::record::view)?;
     }
     let mut session = Session::new(experiment, registry, store, options)?;
@@ -52,11 +52,11 @@ pub struct Wanted {
     pub key: ActionKey,
 }
 
-/// Returns the cells that would execute now because no result of theirs is known here, without those that are to be
-/// executed again in any case.
+/// Returns the cells that would execute now because no result is known here, without the cells that will be executed
+/// again in any case.
 ///
 /// # Errors
-/// If the store or the lock cannot be read, or an option names what does not exist.
+/// If the store or the lock cannot be read, or an option names something that does not exist.
 pub fn wanted(
     experiment: &Experiment,
     registry: &Registry,
@@ -79,7 +79,7 @@ pub fn wanted(
     Ok(session.graph.cells().filter_map(ready).collect())
 }
 
-/// Returns whether what a plan measures depends on what else this machine does meanwhile.
+/// Returns whether the measurements of a plan depend on this machine's other activity.
 pub fn measures_here(plan: &Plan, experiment: &Experiment, registry: &Registry) -> bool {
     if plan.is_idle() {
         return false;
@@ -107,10 +107,10 @@ pub fn measures_here(plan: &Plan, experiment: &Experiment, registry: &Registry) 
 }
 
 impl Session<'_> {
-    /// Looks whether the outputs that executing cells will read are in the store, and plans cells
-    /// again whose outputs are not. What a report or an executing cell reads of pure stages is hashed:
-    /// it can be made again from what it was made from. What was measured is hashed when it is read,
-    /// and what nobody is going to read is left to `fsck`.
+    /// Checks that the outputs that executing cells will read are in the store, and plans the cells of missing outputs
+    /// again. Hashes outputs of pure stages that a report or an executing cell reads, because they can be made again
+    /// from their inputs. Outputs of measurements are hashed when they are read. Outputs that no cell will read are
+    /// left to `fsck`.
     pub(crate) fn check_inputs(&mut self) -> Result<(), PipelineError> {
         let mut checked: TiVec<CellId, bool> = vec![false; self.graph.count].into();
         loop {
@@ -147,7 +147,7 @@ impl Session<'_> {
         }
     }
 
-    /// Moves damaged outputs aside, so that what makes them again can put them in their place.
+    /// Moves damaged outputs aside, so that cells that make them again can put them in place.
     pub(crate) fn set_damaged_aside(&self) -> Result<(), PipelineError> {
         let changed = self.damaged.values().flat_map(|damage| &damage.changed);
         for digest in changed {
@@ -157,7 +157,7 @@ impl Session<'_> {
     }
 }
 
-/// Writes down what is known of every cell.
+/// Writes the state of every cell into a document.
 pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
     let mut reasons = Reasons::new();
     let mut estimates = Estimates::default();
@@ -328,7 +328,7 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
     notes
 }
 
-/// Pairs the cells of the plan with their numbers, leaving out the excluded.
+/// Pairs the cells of the plan with their numbers, leaving out excluded ones.
 fn planned_cells<'p>(
     session: &Session<'_>,
     cells: &'p [PlannedCell],
@@ -339,13 +339,13 @@ fn planned_cells<'p>(
     session.graph.cells().zip(real)
 }
 
-/// Expected seconds of cells, from earlier executions.
+/// Expected durations of cells in seconds, from earlier executions.
 #[derive(Default)]
 struct Estimates {
     stages: HashMap<StageId, Known>,
 }
 
-/// Seconds of the newest ok execution of each cell of a stage, and the mean of all.
+/// The duration in seconds of the newest ok execution of each cell of a stage, and the mean of all.
 struct Known {
     cells: HashMap<String, f64>,
     mean: Option<f64>,
@@ -367,7 +367,7 @@ impl Estimates {
                 let lines: Vec<_> = lines.into_iter().filter(|l| l.cacheable).collect();
                 let sum: f64 = lines.iter().map(|l| l.seconds).sum();
                 let mean = (!lines.is_empty()).then(|| sum / lines.len() as f64);
-                // Newest first; collecting from the oldest on lets the newest win.
+                // The lines are newest first; collecting from the oldest on lets the newest win.
                 let cells = lines
                     .into_iter()
                     .rev()
@@ -381,13 +381,13 @@ impl Estimates {
 }
 
 impl Plan {
-    /// Returns whether nothing is to be executed.
+    /// Returns whether nothing will be executed.
     pub fn is_idle(&self) -> bool {
         let mut counts = self.stages.iter().map(|stage| &stage.counts);
         counts.all(|counts| counts.run + counts.after == 0)
     }
 
-    /// Returns the reason of a cell that runs.
+    /// Returns the reason why a cell runs.
     pub fn reason(&self, cell: WrittenCell<&str>) -> Option<&Reason> {
         let cell = self.cells.iter().find(|c| c.name.as_ref() == cell)?;
         match &cell.decision {

@@ -1,20 +1,20 @@
-//! Outputs that the store no longer has as they were made.
+//! Outputs in the store that are missing or changed.
 
 use artifacts::{Digest, Store, StoreError};
 
 use crate::record::parse_outputs;
 
-/// What is wrong with the outputs of a cached cell.
+/// The damage to the outputs of a cached cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Damage {
     /// The name of the first output that is missing or has other bytes.
     pub(crate) output: String,
-    /// The outputs that are there with other bytes.
+    /// The outputs that exist with other bytes.
     pub(crate) changed: Vec<Digest>,
 }
 
 impl Damage {
-    /// Looks at the bytes of all outputs that the index lists for a cell; `None`: they are as they were made.
+    /// Checks the bytes of all outputs that the index lists for a cell; `None` if they are unchanged.
     ///
     /// # Errors
     /// If the file system returns an error.
@@ -35,7 +35,7 @@ impl Damage {
         Ok(found)
     }
 
-    /// Looks only whether the outputs are there.
+    /// Checks only whether the outputs exist.
     pub(super) fn missing(store: &Store, outputs: &str) -> Option<Self> {
         let outputs = parse_outputs(outputs).unwrap_or_default();
         let mut gone = outputs

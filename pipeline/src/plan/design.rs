@@ -1,5 +1,5 @@
-//! The design as the plan tells it, before anything is measured: what will be launched, in which
-//! order, and the smallest effect it can find.
+//! The design in the plan, before anything is measured: what will be launched, in which order, and the smallest effect
+//! the study can find.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,81 +14,80 @@ use crate::ids::{AxisId, CellId, LocalCell, StageId};
 use crate::record::parse_outputs;
 use crate::stage::{Class, Coordinates, Registry};
 
-/// The level of the test whose smallest detectable effect is told.
+/// The level of the test behind the smallest detectable effect.
 const ALPHA: f64 = 0.05;
-/// The chance with which that effect is found.
+/// The power of that test.
 const POWER: f64 = 0.8;
-/// The noise that effects are told for where none is known.
+/// The noise levels that effects are given for if the noise is unknown.
 const USUAL_NOISE: [f64; 4] = [0.01, 0.02, 0.03, 0.05];
-/// The figure whose spread between launches is looked at.
+/// The figure whose spread between launches is used.
 const FIGURE: &str = "output_throughput";
 
-/// The design of an experiment as its plan tells it.
+/// The design of an experiment in its plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DesignPlan {
     /// The stage whose launch is the unit of replication.
     pub unit: String,
-    /// How many blocks there are; with `until` at most.
+    /// The number of blocks; with `until`, the maximum.
     pub blocks: usize,
-    /// The rule that ends blocks before.
+    /// The rule that may end blocks early.
     pub until: Option<Until>,
-    /// What a block launches.
+    /// The launches of a block.
     pub launches: Vec<String>,
-    /// The A/A arm: its coordinate, and what it stands for.
+    /// The A/A arm: its coordinate, and the label it stands for.
     pub control: Option<(String, String)>,
     /// How launches are ordered within a block.
     pub order: UnitOrder,
-    /// The launches of each block in their order.
+    /// The launches of each block in execution order.
     pub sequence: Vec<Vec<String>>,
-    /// Launches on which something has yet to be measured.
+    /// The number of launches on which something remains to be measured.
     pub to_launch: usize,
-    /// Launches of which a part was measured by an earlier run: the rest comes from another start.
+    /// Launches that an earlier run measured in part; the rest will come from another start.
     pub in_part: Vec<String>,
     /// The degrees of freedom of a comparison of two launches over the blocks.
     pub degrees_of_freedom: usize,
-    /// Where the noise comes from that effects are told for.
+    /// The source of the noise behind the effects.
     pub noise: NoiseSource,
-    /// The standard deviation of the logarithm of a launch's result; `None` if nothing is known of it.
+    /// The standard deviation of the logarithm of a launch's result; `None` if unknown.
     pub launch_noise: Option<f64>,
-    /// The smallest effect that a comparison of two launches finds in four of five studies, at
-    /// each noise; empty for a single block.
+    /// The smallest effect that a comparison of two launches finds in four out of five studies, at each noise level;
+    /// empty for a single block.
     pub smallest: Vec<Smallest>,
 }
 
-/// Where the noise of launches is known from.
+/// The source of the noise of launches.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "from")]
 pub enum NoiseSource {
-    /// From blocks measured before.
+    /// Blocks measured earlier.
     Measured {
         /// The figure.
         figure: &'static str,
-        /// How many blocks.
+        /// The number of blocks.
         blocks: usize,
     },
-    /// The experiment declares it.
+    /// The declaration in the experiment.
     Declared,
-    /// Nothing is known of it.
+    /// None: the noise is unknown.
     Unknown,
 }
 
-/// The smallest effect at one noise, both as shares: 0.03 is 3 %.
+/// The smallest effect at one noise level, both as shares: 0.03 is 3 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Smallest {
     /// The standard deviation of the logarithm of a launch's result.
     pub noise: f64,
-    /// The smallest ratio that is found, less 1.
+    /// The smallest detectable ratio minus 1.
     pub effect: f64,
 }
 
-/// Returns the smallest ratio, less 1, of two launches' results that a paired comparison over
-/// `blocks` finds with the usual chance at the usual level; `None` for fewer than three blocks, which
-/// license no verdict.
+/// Returns the smallest ratio, minus 1, of two launches' results that a paired comparison over `blocks` finds with the
+/// usual power at the usual level; `None` for fewer than three blocks, which allow no verdict.
 pub(crate) fn smallest_effect(noise: f64, blocks: usize) -> Option<f64> {
     smallest_at(noise, blocks, Looks::Once)
 }
 
-/// How often a study looks at what it found.
+/// How often a study checks its results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Looks {
     Once,
@@ -103,11 +102,11 @@ fn smallest_at(noise: f64, blocks: usize, looks: Looks) -> Option<f64> {
     let standardised = (blocks >= statistics::LEAST_UNITS)
         .then(|| statistics::smallest_detectable(blocks, level, POWER))
         .flatten()?;
-    // The difference of two logarithms varies √2 times as much as one.
+    // The difference of two logarithms has √2 times the standard deviation of one.
     Some((standardised * noise * std::f64::consts::SQRT_2).exp_m1())
 }
 
-/// Tells the design of the session's experiment, if it has one.
+/// Describes the design of the session's experiment, if it has one.
 pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
     let experiment = session.graph.experiment;
     let design = experiment.design.as_ref()?;
@@ -162,7 +161,7 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
     })
 }
 
-/// What is measured on one launch.
+/// The numbers of measured and open cells on one launch.
 #[derive(Default)]
 struct Open {
     done: usize,
@@ -172,11 +171,11 @@ struct Open {
 /// The cells of a stage, each with its block and its launch.
 pub(crate) type LaunchedCells = Vec<(Coordinates, Option<(usize, usize)>)>;
 
-/// Returns the planned cells of a stage, each with its launch: the block, from 0, and what tells the launch
-/// from others of the block. Without a design every cell is a launch of its own, and there is none.
+/// Returns the planned cells of a stage, each with its launch as positions: the block, from 0, and the launch within
+/// the design. `None` without a design, where every cell is its own launch.
 ///
 /// # Errors
-/// If the experiment has a stage kind that the registry does not.
+/// If the experiment has a stage kind that the registry lacks.
 pub fn launched_cells(
     experiment: &Experiment,
     registry: &Registry,
@@ -192,7 +191,7 @@ pub fn launched_cells(
     Ok(node.stage.cells.iter_enumerated().map(cell).collect())
 }
 
-/// What is measured on each launch, by (block, launch).
+/// The state of each launch, by (block, launch).
 struct Launched {
     open: BTreeMap<(usize, usize), Open>,
     /// The measured cells with their launch.
@@ -229,10 +228,9 @@ impl Launched {
         all
     }
 
-    /// Returns the standard deviation of the logarithm of a launch's result, from the blocks that
-    /// were measured, and how many those are. It is taken from the differences between launches
-    /// within a block, pooled over pairs of launches, so that what a block has in common does not
-    /// count; of the A/A arm alone if there is one.
+    /// Returns the standard deviation of the logarithm of a launch's result from the measured blocks, and their number.
+    /// It comes from the differences between launches within a block, pooled over pairs of launches, so that variation
+    /// shared by a block does not count. If the design has an A/A arm, only that pair is used.
     fn noise(&self, session: &Session<'_>, design: &Design) -> Option<(f64, usize)> {
         let mut logs: BTreeMap<usize, BTreeMap<(usize, String), f64>> = BTreeMap::new();
         for (cell, (block, launch)) in &self.measured {
@@ -265,7 +263,7 @@ impl Launched {
     }
 }
 
-/// Returns the A/A arm's launch and the one it stands for, of the unit's first such cells.
+/// Returns the launch of the A/A arm and the launch it stands for, from the first such cells of the unit.
 fn arm(session: &Session<'_>, design: &Design) -> Option<(usize, usize)> {
     let control = design.control?;
     let stage = &session.graph.experiment.stages[design.unit];
@@ -277,7 +275,7 @@ fn arm(session: &Session<'_>, design: &Design) -> Option<(usize, usize)> {
     Some((launch(control.label)?, launch(control.stands_for)?))
 }
 
-/// Returns the difference of two launches in each block, averaged over what both measured there.
+/// Returns the difference of two launches in each block, averaged over the cells that both measured there.
 fn differences(a: &BTreeMap<(usize, String), f64>, b: &BTreeMap<(usize, String), f64>) -> Vec<f64> {
     let mut blocks: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (key, log) in a {
@@ -285,7 +283,7 @@ fn differences(a: &BTreeMap<(usize, String), f64>, b: &BTreeMap<(usize, String),
             blocks.entry(key.0).or_default().push(log - other);
         }
     }
-    // A block that was measured in part has another mixture of cells: it is left out.
+    // A partly measured block has another mixture of cells, so it is left out.
     let most = blocks.values().map(Vec::len).max().unwrap_or(0);
     blocks
         .values()
@@ -294,7 +292,7 @@ fn differences(a: &BTreeMap<(usize, String), f64>, b: &BTreeMap<(usize, String),
         .collect()
 }
 
-/// Returns the coordinates of a measured cell that are neither its block nor its launch's.
+/// Returns the coordinates of a measured cell that belong neither to its block nor to its launch.
 fn what_else(session: &Session<'_>, design: &Design, cell: CellId) -> String {
     let (stage, i) = session.graph.place(cell);
     let experiment = session.graph.experiment;
@@ -318,7 +316,7 @@ fn what_else(session: &Session<'_>, design: &Design, cell: CellId) -> String {
     format!("{}[{}]", node.name, coordinates)
 }
 
-/// Returns a figure of a measured cell, if its kind knows it.
+/// Returns a figure of a measured cell, if its kind provides it.
 fn figure(session: &Session<'_>, cell: CellId) -> Option<f64> {
     let Some(Outcome::Ok { outputs, .. }) = session.settled(cell) else {
         return None;

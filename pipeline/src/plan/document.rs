@@ -1,4 +1,4 @@
-//! The plan as plain data, for people (rendered elsewhere) and for `--json`.
+//! The plan as plain data, for display (rendered elsewhere) and for `--json`.
 
 use artifacts::Digest;
 use serde::Serialize;
@@ -7,42 +7,41 @@ use super::{DesignPlan, Reason};
 use crate::place::WrittenCell;
 use crate::stage::{CellStatus, Class};
 
-/// What every cell of an experiment will do.
+/// The decisions for every cell of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// The experiment's name.
     pub experiment: String,
     /// The profile, if any.
     pub profile: Option<String>,
-    /// The cells in the order of the stages and axes, those left out by the experiment last in
-    /// their stage.
+    /// The cells in stage and axis order, with excluded cells last in their stage.
     pub cells: Vec<PlannedCell>,
     /// The design, if the experiment declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub design: Option<DesignPlan>,
-    /// The counts of each stage, in the order of the stages.
+    /// The counts of each stage, in stage order.
     pub stages: Vec<StageCounts>,
-    /// The counts over all stages, taken over the cells; they equal the sums over `stages`.
+    /// The counts over all cells, which equal the sums over `stages`.
     pub total: Counts,
-    /// How long the cells that run will take, in seconds, from earlier executions; `None` if
-    /// nothing is known of any of them. Cells decided later count as if they ran.
+    /// The expected total duration of the cells that run, in seconds, from earlier executions; `None` if no duration is
+    /// known. Cells decided later count as if they ran.
     pub estimate_s: Option<f64>,
-    /// How many cells that may run have no estimate.
+    /// The number of cells that may run and have no estimate.
     pub without_estimate: usize,
-    /// What the user should know: measurements to be replaced, several results under one key.
+    /// Notes for the user: measurements that will be replaced, several results under one key.
     pub notes: Vec<String>,
-    /// What this machine lacks of what cells need; they are blocked.
+    /// What cells need and this machine lacks; these cells are blocked.
     pub lacks: Vec<Lack>,
-    /// The trail digest, if everything it covers is known already.
+    /// The trail digest, if everything it covers is already known.
     pub trail: Option<Digest>,
 }
 
-/// Something that cells need and this machine does not have.
+/// Something that cells need and this machine lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Lack {
     /// What is missing.
     pub reason: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
 }
 
@@ -52,38 +51,38 @@ pub struct PlannedCell {
     /// The cell.
     #[serde(flatten)]
     pub name: WrittenCell,
-    /// What it will do.
+    /// The decision.
     pub decision: Decision,
-    /// How long it will take, in seconds, if it runs and anything is known.
+    /// The expected duration in seconds, if the cell runs and a duration is known.
     pub estimate_s: Option<f64>,
 }
 
-/// What a cell will do.
+/// A decision for a cell.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "decision")]
 pub enum Decision {
-    /// Nothing: its result is in the store.
+    /// The cell does nothing, because its result is in the store.
     Cached {
         /// The record.
         record: Digest,
     },
-    /// Execute.
+    /// The cell executes.
     Run {
         /// Why it is not cached.
         reason: Reason,
     },
-    /// Decided once the cells it reads have run; cached if their outputs are unchanged.
+    /// Decided after the cells it reads have run; cached if their outputs are unchanged.
     After {
         /// The first of these cells.
         cell: String,
-        /// How many there are; 0 for a cell that waits for the whole study.
+        /// The number of these cells; 0 for a cell that waits for the whole study.
         count: usize,
     },
-    /// It cannot run.
+    /// The cell cannot run.
     Blocked {
         /// The status it gets in the ledger.
         status: CellStatus,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The experiment leaves it out.
@@ -93,18 +92,18 @@ pub enum Decision {
     },
 }
 
-/// How many cells do what.
+/// The number of cells for each decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Cached.
+    /// Cached cells.
     pub cached: usize,
-    /// Will run.
+    /// Cells that will run.
     pub run: usize,
-    /// Decided later.
+    /// Cells decided later.
     pub after: usize,
-    /// Cannot run.
+    /// Cells that cannot run.
     pub blocked: usize,
-    /// Left out by the experiment.
+    /// Cells left out by the experiment.
     pub excluded: usize,
 }
 
@@ -132,8 +131,8 @@ pub struct StageCounts {
     pub stage: String,
     /// Its class.
     pub class: Class,
-    /// The product of the lengths of its axes: cells before any is left out or added.
+    /// The product of the lengths of its axes: the number of cells before exclusions and inclusions.
     pub product: usize,
-    /// What its cells do; the sum is every planned cell, those left out included.
+    /// The counts of its cells; their sum is the number of planned cells, including those left out.
     pub counts: Counts,
 }

@@ -1,8 +1,8 @@
-//! What a scheduler executes on other machines: which cells go together, and what came of them.
+//! Cells that a scheduler executes on other machines: how they are grouped, and their results.
 //!
-//! A *shard* is the cells that share a live server, with what that server needs. A machine that a scheduler chooses
-//! executes it with this program, and its records come back. Nobody knows its facets before, so the key of a placed
-//! cell is computed with those that its records tell.
+//! A *shard* is the cells that share a live server, with everything the server needs. A machine that a scheduler
+//! chooses executes the shard with this program, and its records come back. The machine's facets are unknown in
+//! advance, so the key of a placed cell is computed with the facets in its records.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,54 +24,54 @@ use crate::place::WrittenCell;
 use crate::record::{Record, outputs_text};
 use crate::stage::{CellStatus, Class, Json, Media, Registry};
 
-/// Executions of a stage that are asked for the facets of their machine.
+/// The number of executions of a stage that are searched for the facets of their machine.
 const ASKED: usize = 64;
 
-/// What other machines have executed for a run.
+/// The results of other machines for a run.
 #[derive(Clone, Debug, Default)]
 pub struct Elsewhere {
-    /// The records; the store has them.
+    /// The records, which are in the store.
     pub records: BTreeMap<WrittenCell, Digest>,
-    /// What ended without a record.
+    /// Cells that ended without a record.
     pub failures: BTreeMap<WrittenCell, AwayFailure>,
 }
 
 /// Why a placed cell has no record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AwayFailure {
-    /// What became of it.
+    /// Its status.
     pub status: CellStatus,
     /// What happened, in one sentence.
     pub reason: String,
-    /// What the user can do.
+    /// The remedy for the user.
     pub hint: Option<String>,
-    /// What is left as evidence: name, kind of bytes, bytes.
+    /// The evidence it left: name, media type, bytes.
     pub evidence: Vec<(String, Media, Vec<u8>)>,
 }
 
-/// What cells have in common that have the same facets: stage, parameter set, placement.
+/// What cells with the same facets share: stage, parameter set, placement.
 pub(super) type Alike = (StageId, u32, Placement);
 
-/// When a shard goes: the block, the place in it, the first cell.
+/// The sort key of a shard: the block, the place in it, the first cell.
 type Turn = (Option<usize>, usize, CellId);
 
 /// Cells that one machine executes together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shard {
-    /// The stage that asks for the placement.
+    /// The stage that declares the placement.
     pub stage: String,
-    /// What it asks for; shards that ask for the same share it.
+    /// The placement; shards with the same placement share the value.
     pub placement: Arc<Json>,
     /// The block of the design, from 1.
     pub block: Option<usize>,
-    /// Which replicate it is, from 1: the block, or without a design its number among the launches that differ only in
-    /// their labels. What is compared has the same numbers on each side.
+    /// The number of the replicate, from 1: the block, or, without a design, its number among the launches that differ
+    /// only in their labels. Compared launches have the same numbers on each side.
     pub turn: usize,
-    /// What has no result yet, in the order of the experiment.
+    /// The cells without a result, in experiment order.
     pub cells: Vec<ShardCell>,
     /// The sum of the cells' time limits, retries included, if all have one.
     pub timeout: Option<Duration>,
-    /// How often a shard that ended early may be tried again.
+    /// The number of times a shard that ended early may be tried again.
     pub retries: u32,
 }
 
@@ -83,14 +83,14 @@ pub struct ShardCell {
     pub name: WrittenCell,
     /// The stage's class.
     pub class: Class,
-    /// The record that the lock names: if its key turns out to be the same, it is not executed again.
+    /// The record in the lock. If its key turns out to be the same, the cell is not executed again.
     pub known: Option<Digest>,
 }
 
-/// Returns the shards of what would execute elsewhere, in the order of the design.
+/// Returns the shards of the cells that would execute elsewhere, in design order.
 ///
 /// # Errors
-/// If the store or the lock cannot be read, or placed cells need what cannot be brought to them.
+/// If the store or the lock cannot be read, or placed cells need something that cannot be sent to them.
 pub fn shards(
     experiment: &Experiment,
     registry: &Registry,
@@ -114,7 +114,7 @@ pub fn shards(
     let mut groups: BTreeMap<CellId, Vec<CellId>> = BTreeMap::new();
     let group_of = grouped(graph, &placed);
     for cell in placed.iter().copied().filter(|cell| open(*cell)) {
-        // A resource that several groups share comes along with each of them.
+        // A resource that several groups share goes with each of them.
         if let Some(group) = group_of.get(&cell) {
             groups.entry(*group).or_default().push(cell);
         }
@@ -129,7 +129,7 @@ pub fn shards(
     Ok(shards.into_iter().map(|(_, shard)| shard).collect())
 }
 
-/// Looks whether all that a placed cell needs is placed with it.
+/// Checks that everything a placed cell needs is placed with it.
 fn check_needs(graph: &Graph<'_>, cell: CellId) -> Result<(), PipelineError> {
     let own = graph.placement(cell);
     for input in graph.inputs(cell) {
@@ -151,7 +151,7 @@ fn check_needs(graph: &Graph<'_>, cell: CellId) -> Result<(), PipelineError> {
     Ok(())
 }
 
-/// Returns for each placed cell the group that it executes with: a measurement with the last resources of its chain.
+/// Returns the group of each placed cell: a measurement goes with the last resources of its chain.
 fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> BTreeMap<CellId, CellId> {
     let mut parent: HashMap<CellId, CellId> = HashMap::new();
     fn root(parent: &HashMap<CellId, CellId>, mut cell: CellId) -> CellId {
@@ -179,7 +179,7 @@ fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> BTreeMap<CellId, CellId> {
         }
         shared.extend(below);
     }
-    // Resources that nothing measured needs are shards of their own.
+    // Resources that no measurement needs are separate shards.
     for cell in placed {
         if !shared.contains(cell) {
             parent.entry(*cell).or_insert(*cell);
@@ -192,7 +192,8 @@ fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> BTreeMap<CellId, CellId> {
         .collect()
 }
 
-/// Returns for each group its number, from 1, among those whose cells have the same parameters, settled ones too.
+/// Returns the number of each group, from 1, among the groups whose cells have the same parameters, including settled
+/// ones.
 fn replicates(graph: &Graph<'_>, group_of: &BTreeMap<CellId, CellId>) -> HashMap<CellId, usize> {
     let mut groups: BTreeMap<CellId, Vec<CellId>> = BTreeMap::new();
     for (cell, group) in group_of {
@@ -214,7 +215,7 @@ fn replicates(graph: &Graph<'_>, group_of: &BTreeMap<CellId, CellId>) -> HashMap
     numbers
 }
 
-/// Describes the shard of some cells, with its place in the order.
+/// Describes the shard of these cells, with its place in the order.
 fn shard(
     session: &Session<'_>,
     cells: &[CellId],
@@ -271,7 +272,7 @@ fn shard(
     (at, shard)
 }
 
-/// Returns the record of the lock for a cell that waits for others, unless it is to be executed again in any case.
+/// Returns the lock's record of a cell that waits for others, unless the cell will be executed again in any case.
 fn known(session: &Session<'_>, cell: CellId) -> Option<Digest> {
     let line = session.lock_line(cell)?;
     let usable = session.forced[cell] == Forced::No && line.status == CellStatus::Ok;
@@ -279,7 +280,7 @@ fn known(session: &Session<'_>, cell: CellId) -> Option<Digest> {
 }
 
 impl Session<'_> {
-    /// Takes in what other machines have executed.
+    /// Takes in the results of other machines.
     pub(super) fn take_in(&mut self, elsewhere: &Elsewhere) -> Result<(), PipelineError> {
         for cell in self.graph.cells() {
             let Some(placement) = self.graph.placement(cell) else {
@@ -315,8 +316,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Returns the facets of the machine where the cells of a parameter set execute: those of this run's records, else
-    /// of the lock's, else of the newest. Before the first record nothing is known.
+    /// Returns the facets of the machine where the cells of a parameter set execute: from this run's records, the
+    /// lock's, or the newest, in this order. Before the first record, they are unknown.
     pub(super) fn facets_elsewhere(
         &mut self,
         stage: StageId,
@@ -378,7 +379,7 @@ impl Session<'_> {
     }
 }
 
-/// Returns the cells that a stage has of each parameter set at each place.
+/// Returns a stage's cells for each parameter set at each place.
 fn alike(graph: &Graph<'_>) -> HashMap<Alike, Vec<LocalCell>> {
     let mut alike: HashMap<Alike, Vec<LocalCell>> = HashMap::new();
     for cell in graph.cells() {
@@ -391,8 +392,8 @@ fn alike(graph: &Graph<'_>) -> HashMap<Alike, Vec<LocalCell>> {
     alike
 }
 
-/// Returns the facets that the cells of a shard, and what they need, have here, by stage, parameter set and placement:
-/// what must agree between the machines that execute one study.
+/// Returns the local facets of a shard's cells and their needs, by stage, parameter set and placement. They must agree
+/// between the machines that execute one study.
 ///
 /// # Errors
 /// If a kind is unknown.
@@ -420,7 +421,7 @@ pub fn placed_facets(
         if found.contains_key(&name) {
             continue;
         }
-        // Where facets cannot be read, the cell says so itself.
+        // If facets cannot be read, the cell reports it.
         if let Ok(facets) = node.kind.facets(&node.stage.parameter_sets[set as usize])
             && !facets.is_empty()
         {
@@ -431,7 +432,7 @@ pub fn placed_facets(
 }
 
 impl Experiment {
-    /// Has every cell execute where this process is.
+    /// Makes every cell execute in this process.
     pub fn forget_placements(&mut self) {
         for stage in &mut self.stages {
             stage.placements.clear();

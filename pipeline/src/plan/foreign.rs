@@ -1,4 +1,4 @@
-//! Measurements that somebody else made: which of them a plan may use, and what it says of them.
+//! Measurements made by others: which of them a plan may use, and the notes about them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::ids::CellId;
 use crate::reuse::{Reuse, this_host, told_makers};
 use crate::stage::Class;
 
-/// What others made, and what of it this plan leaves out.
+/// Results made by others, and those that this plan leaves out.
 pub(crate) struct Foreign {
     makers: BTreeMap<Digest, Maker>,
     policy: Reuse,
     here: Option<String>,
-    /// All that may be used, if not everything in the store.
+    /// All records that may be used, if not everything in the store.
     known: Option<Arc<BTreeSet<Digest>>>,
-    /// Cells that are executed although others have results, with one of these.
+    /// Cells that are executed although others have results, with one of these results.
     left_out: HashMap<CellId, Digest>,
 }
 
@@ -37,12 +37,12 @@ impl Foreign {
         })
     }
 
-    /// Returns whether all results may be used: nobody else made any.
+    /// Returns whether all results may be used because none was made by others.
     pub(super) fn is_empty(&self) -> bool {
         self.makers.is_empty() && self.known.is_none()
     }
 
-    /// Forgets what was left out.
+    /// Forgets which results were left out.
     pub(super) fn restart(&mut self) {
         self.left_out.clear();
     }
@@ -59,7 +59,7 @@ impl Foreign {
 }
 
 impl Session<'_> {
-    /// Returns those of the results of a cell that may be used. The lock's always may.
+    /// Returns the results of a cell that may be used; the lock's result always may.
     pub(super) fn permitted(&mut self, cell: CellId, found: Vec<Cached>) -> Vec<Cached> {
         if self.graph.class(cell) == Class::Pure {
             return found;
@@ -75,7 +75,7 @@ impl Session<'_> {
         kept
     }
 
-    /// Says which cells rest on what others made, and which could.
+    /// Returns notes on the cells that use results of others, and those that could.
     pub(super) fn foreign_notes(&self) -> Vec<String> {
         let foreign = &self.foreign;
         let mut used: BTreeMap<String, (usize, BTreeSet<Maker>)> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The plan: what each cell will do and why, known without starting anything.
+//! The plan: what each cell will do and why, determined without starting anything.
 
 mod build;
 mod damage;
@@ -29,21 +29,20 @@ use artifacts::Digest;
 /// What to plan, and how.
 #[derive(Clone, Debug, Default)]
 pub struct PlanOptions {
-    /// Selectors (`ladder`, `ladder[rep=1,workload=short-decode]`): execute only these cells
-    /// and what they need. Empty means all. Cached cells count as done either way.
+    /// Selectors (`ladder`, `ladder[rep=1,workload=short-decode]`): execute only these cells and those they need. Empty
+    /// means all. Cached cells count as done in either case.
     pub only: Vec<String>,
-    /// Execute again this stage and all that depend on it, except measurements (name those in
-    /// `fresh`).
+    /// Execute this stage and all that depend on it again, except measurements (name those in `fresh`).
     pub from: Option<String>,
-    /// Stages to execute again although cached; the earlier results are kept.
+    /// Stages to execute again although they are cached; their earlier results are kept.
     pub fresh: Vec<String>,
-    /// Take resources and measurements from the lock, whatever machine this is.
+    /// Take resources and measurements from the lock, regardless of the machine.
     pub locked: bool,
-    /// Which measurements of others may be used, instead of what the experiment says.
+    /// Which measurements of others may be used, overriding the experiment.
     pub reuse: Option<crate::reuse::Reuse>,
-    /// Launches and measurements in the store that may be used, if not all: a machine that works for several runs has
-    /// results of others.
+    /// Launches and measurements in the store that may be used, if not all: the store of a machine that works for
+    /// several runs also contains results of others.
     pub known: Option<Arc<BTreeSet<Digest>>>,
-    /// What a scheduler has executed for this run.
+    /// The results of a scheduler for this run.
     pub elsewhere: Option<Arc<Elsewhere>>,
 }

@@ -14,27 +14,27 @@ use crate::key::Difference;
 use crate::record::Record;
 use crate::stage::{CellStatus, Json};
 
-/// An artifact larger than this (bytes) is not looked into when a difference is explained.
+/// Artifacts larger than this (bytes) are not read to explain a difference.
 const LOOK_INSIDE: u64 = 1 << 20;
 
-/// For each stage, this many cells are explained field by field; the rest only say that they changed.
+/// The number of cells per stage that are explained field by field; the rest are only reported as changed.
 const EXPLAINED: usize = 64;
 
-/// Why a cell executes.
+/// The reason why a cell executes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "why")]
 pub enum Reason {
-    /// Nothing like it was ever executed.
+    /// No similar cell was ever executed.
     NeverRun,
     /// Its stage is named by `--fresh`.
     Fresh,
     /// Its stage is, or depends on, the one named by `--from`.
     From,
-    /// The same recipe was executed and did not become ok.
+    /// The same recipe was executed and did not end ok.
     Failed {
-        /// How it ended.
+        /// Its status.
         status: CellStatus,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// An output is no longer in the store.
@@ -42,7 +42,7 @@ pub enum Reason {
         /// The output's name.
         output: String,
     },
-    /// The bytes of an output were changed in the store.
+    /// The bytes of an output changed in the store.
     OutputDamaged {
         /// The output's name.
         output: String,
@@ -51,10 +51,10 @@ pub enum Reason {
     ResultGone,
     /// The recipe differs from that of the nearest earlier action.
     Changed {
-        /// The cell of that action, if it is another.
+        /// The cell of that action, if it is a different one.
         #[serde(skip_serializing_if = "Option::is_none")]
         than: Option<String>,
-        /// The fields.
+        /// The fields that differ.
         differences: Vec<Difference>,
     },
 }
@@ -99,7 +99,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Finds reasons; keeps what it has read.
+/// Finds reasons, and caches the values it reads.
 pub(super) struct Reasons {
     explained: HashMap<StageId, usize>,
     values: std::cell::RefCell<HashMap<Digest, Option<Json>>>,

@@ -1,4 +1,4 @@
-//! What one cell does, once everything it reads is settled.
+//! Decides what one cell does, once everything it reads is settled.
 
 use std::collections::BTreeMap;
 
@@ -67,9 +67,8 @@ impl Session<'_> {
         Ok(State::Ready(key))
     }
 
-    /// Returns whether a cached result can be used as it is. That of a stage that sees the study goes
-    /// to the user, and nothing that is executed would find out that a part of it is missing or
-    /// damaged.
+    /// Returns whether a cached result can be used as it is. The result of a stage that sees the study goes to the
+    /// user, and no executing cell would discover that a part of it is missing or damaged.
     fn is_whole(
         &mut self,
         cell: CellId,
@@ -88,10 +87,10 @@ impl Session<'_> {
         Ok(whole)
     }
 
-    /// Returns the result that somebody else has entered for a ready cell since it was planned.
+    /// Returns the result that another run has entered for a ready cell since it was planned.
     ///
     /// # Errors
-    /// If the store's index refuses.
+    /// If the store's index returns an error.
     pub(crate) fn ask_again(
         &mut self,
         cell: CellId,
@@ -112,7 +111,7 @@ impl Session<'_> {
         State::Settled(Outcome::skipped(reason))
     }
 
-    /// Returns the result to use for a key: the lock's, if it is one of several, else the newest.
+    /// Returns the result to use for a key: the lock's, if it is among them, otherwise the newest.
     fn cached(
         &mut self,
         cell: CellId,
@@ -174,7 +173,7 @@ impl Session<'_> {
             .into_iter()
             .find(|c| c.record == record);
         let complete = found.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
-        // Something that will be read was found missing: executing it anew is not allowed here.
+        // An input is missing, but executing its cell again is not allowed here.
         let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
             let reason = format!(
                 "record {} of `{name}` or one of its outputs is not in the store: copy the store \
@@ -190,8 +189,8 @@ impl Session<'_> {
         }))
     }
 
-    /// Returns why a cell cannot execute: a measurement or resource needs every input ok, a
-    /// pure cell at least one cell of every stage it needs.
+    /// Returns why a cell cannot execute: a measurement or resource needs every input ok, a pure cell at least one ok
+    /// cell of every stage it needs.
     fn unusable_inputs(&self, cell: CellId) -> Option<String> {
         let (stage, i) = self.graph.place(cell);
         let node = &self.graph.nodes[stage];
@@ -224,7 +223,7 @@ impl Session<'_> {
                 bad.get_or_insert_with(|| (text, status, Cause::read(reason)));
             }
             match bad {
-                // What tells of the whole study also tells that a part of it was blocked here.
+                // A report on the whole study also reports that a part of it was blocked here.
                 Some((_, CellStatus::Skipped, cause))
                     if fine == 0 && node.class == LockClass::Study && cause.is_blocked() => {}
                 Some((text, status, cause)) if count == 1 || node.stage.class != Class::Pure => {
@@ -340,7 +339,7 @@ impl Session<'_> {
         list.finish()
     }
 
-    /// The status and reason of a member without outputs.
+    /// Returns the status and reason of a member without outputs.
     pub(crate) fn missing<'s>(
         &'s self,
         stage: StageId,
@@ -357,9 +356,9 @@ impl Session<'_> {
         }
     }
 
-    /// The parameter set that a reader of this cell may see. Only those of measurements are
-    /// shown, since a reader's key must then hold them, and a pure stage whose parameters change but whose
-    /// bytes do not must stop there.
+    /// Returns the parameter set that a reader of this cell may see. Only those of measurements are visible, because a
+    /// reader's key must contain them. A change that affects only a pure stage's parameters, not its bytes, must stop
+    /// there.
     pub(crate) fn shown_parameters(&self, stage: StageId, member: Member) -> Option<usize> {
         let node = &self.graph.nodes[stage];
         match member {

@@ -1,4 +1,4 @@
-//! Which cells the options name.
+//! Determines which cells the options name.
 
 use typed_index_collections::{TiSlice, TiVec};
 
@@ -10,7 +10,7 @@ use crate::place::{CellPattern, Coordinates, PlaceError};
 use crate::stage::Class;
 use crate::suggest::{list, remedy};
 
-/// Why a cell executes although it may be cached.
+/// The reason why a cell executes although it may be cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forced {
     No,
@@ -54,7 +54,7 @@ pub(super) fn selected(
     for selector in &options.only {
         select(graph, selector, &mut selected)?;
     }
-    // Stages come after those they need, so going backwards reaches everything.
+    // Stages come after those they need, so one backward pass reaches everything.
     for cell in graph.cells().rev() {
         if selected[cell] {
             graph.inputs(cell).for_each(|input| selected[input] = true);

@@ -1,8 +1,8 @@
-//! What is known of every cell at a moment, while planning and while running.
+//! The current state of every cell, while planning and while running.
 //!
-//! A cell waits until all cells it reads are settled; then its key is computed and it is
-//! either settled at once (cached, blocked, skipped) or ready to execute. Settling a cell may
-//! complete a group of inputs, which may wake the readers of the group.
+//! A cell waits until all cells it reads are settled. Then its key is computed, and the cell is either settled at once
+//! (cached, blocked, skipped) or ready to execute. Settling a cell may complete a group of inputs, which may wake the
+//! group's readers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -23,17 +23,17 @@ use crate::key::value_digest;
 use crate::lock::{Earlier, Lock, LockCell, LockClass, LockStage, lock_path};
 use crate::stage::{CellStatus, Json, Registry};
 
-/// How a cell ended, or stands.
+/// The result of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// It has its outputs.
     Ok {
         key: ActionKey,
         record: Digest,
-        /// The summary of the outputs as the index keeps it.
+        /// The summary of the outputs, as stored in the index.
         outputs: Box<str>,
     },
-    /// It has none.
+    /// It has no outputs.
     Not {
         status: CellStatus,
         reason: Box<str>,
@@ -60,24 +60,24 @@ impl Outcome {
     }
 }
 
-/// What is known of a cell.
+/// The state of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
     /// A cell it reads is not settled.
     Waiting,
-    /// Its inputs are settled, nothing is cached under its key: it must execute.
+    /// Its inputs are settled and nothing is cached under its key, so it must execute.
     Ready(ActionKey),
-    /// Nothing more to do.
+    /// Nothing remains to be done.
     Settled(Outcome),
 }
 
 impl State {
-    /// Returns whether nothing more is to be done.
+    /// Returns whether nothing remains to be done.
     pub(crate) fn is_settled(&self) -> bool {
         matches!(self, Self::Settled(_))
     }
 
-    /// Returns the record of a cell that is ok.
+    /// Returns the record of an ok cell.
     pub(crate) fn record(&self) -> Option<Digest> {
         match self {
             Self::Settled(Outcome::Ok { record, .. }) => Some(*record),
@@ -86,57 +86,57 @@ impl State {
     }
 }
 
-/// Everything known while planning or running.
+/// The state of planning or running.
 pub(crate) struct Session<'a> {
     pub(crate) graph: Graph<'a>,
     pub(crate) store: &'a Store,
     pub(crate) lock: Option<Lock>,
     pub(crate) locked: bool,
     pub(crate) states: TiVec<CellId, State>,
-    /// Results of this run; they go before the lock's and the newest.
+    /// Results of this run; they take precedence over the lock's and the newest.
     pub(crate) results: HashMap<CellId, (ActionKey, Outcome)>,
-    /// Cells settled for good whatever their key: unreached, blocked by a dead resource.
+    /// Cells settled permanently, whatever their key: not reached, or blocked by a dead resource.
     pub(crate) fixed: HashMap<CellId, Outcome>,
     pub(crate) forced: TiVec<CellId, Forced>,
     pub(crate) selected: TiVec<CellId, bool>,
-    /// Cells whose cached outputs are no longer in the store as they were made.
+    /// Cells whose cached outputs are missing or changed in the store.
     pub(crate) damaged: HashMap<CellId, Damage>,
-    /// Cells settled by the plan, not by execution: blocked, in its words.
+    /// Cells settled by the plan, not by execution: the plan calls them blocked.
     pub(crate) blocked: HashSet<CellId>,
     /// Cells with several results under their key.
     pub(crate) several: HashMap<CellId, usize>,
-    /// What others made.
+    /// Results made by others.
     pub(super) foreign: Foreign,
-    /// Cells that became ready since this was last emptied.
+    /// Cells that became ready since this list was last emptied.
     pub(crate) newly_ready: Vec<CellId>,
-    /// Cells settled without executing since this was last emptied.
+    /// Cells settled without executing since this list was last emptied.
     pub(crate) newly_settled: Vec<CellId>,
     pub(super) spec: Digest,
-    /// For each cell the position of its line in the lock: (stage, cell).
+    /// The position of each cell's line in the lock: (stage, cell).
     pub(super) lock_lines: TiVec<CellId, Option<(u32, u32)>>,
-    /// For cells of measurements: the executions known when this session began.
+    /// The executions of measurements that were known when this session began.
     past: HashMap<CellId, Vec<Past>>,
     pub(super) facets: HashMap<(StageId, u32), Result<Digest, Lack>>,
-    /// The facets of the machines where placed cells execute, as far as records tell them.
+    /// The facets of the machines where placed cells execute, as far as records state them.
     pub(super) placed_facets: HashMap<Alike, BTreeMap<String, Json>>,
-    /// The placed cells with the same parameters; found out when they are first asked for.
+    /// The placed cells with the same parameters; computed on first use.
     pub(super) alike: Option<HashMap<Alike, Vec<LocalCell>>>,
-    /// What this machine lacks of what cells need, each thing once, with the remedy.
+    /// What cells need and this machine lacks, each once, with the remedy.
     pub(crate) lacks: BTreeSet<Lack>,
     progress: Progress,
     pub(super) rule: Rule,
 }
 
-/// The counters that tell when a cell's inputs are complete.
+/// The counters that show when a cell's inputs are complete.
 #[derive(Default)]
 struct Progress {
-    /// `[stage][need][group]`: members not settled.
+    /// `[stage][need][group]`: the number of unsettled members.
     open: TiVec<StageId, Vec<Vec<u32>>>,
     /// `[stage][need][group]`: the digest of the complete list.
     digests: TiVec<StageId, Vec<Vec<Option<Digest>>>>,
-    /// For each cell: needs whose group is not complete.
+    /// For each cell, the number of needs whose group is not complete.
     waiting: TiVec<CellId, u32>,
-    /// Unsettled cells of stages that do not see the study.
+    /// The number of unsettled cells in stages that do not see the study.
     before_study: usize,
     woken: VecDeque<CellId>,
     trail: Option<Digest>,
@@ -197,8 +197,7 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    /// Forgets what is known of every cell and finds it out again, from the index and the
-    /// results of this run.
+    /// Resets the state of every cell and determines it again, from the index and the results of this run.
     pub(crate) fn restart(&mut self) -> Result<(), PipelineError> {
         self.states = vec![State::Waiting; self.graph.count].into();
         self.blocked.clear();
@@ -245,7 +244,7 @@ impl<'a> Session<'a> {
         self.resolve_woken()
     }
 
-    /// Settles a cell and resolves what that wakes.
+    /// Settles a cell and resolves the cells that this wakes.
     pub(crate) fn settle(&mut self, cell: CellId, outcome: Outcome) -> Result<(), PipelineError> {
         self.note(cell, outcome);
         self.resolve_woken()
@@ -283,7 +282,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Writes the outcome down and wakes readers whose inputs are complete.
+    /// Stores the outcome and wakes readers whose inputs are complete.
     fn note(&mut self, cell: CellId, outcome: Outcome) {
         debug_assert!(
             !matches!(self.states[cell], State::Settled(_)),
@@ -364,7 +363,7 @@ impl<'a> Session<'a> {
         Some(&self.lock.as_ref()?.stages[stage as usize].cells[line as usize])
     }
 
-    /// Returns the lock as things stand; unsettled cells have no line.
+    /// Returns the lock for the current state; unsettled cells have no line.
     pub(crate) fn to_lock(&self) -> Lock {
         let experiment = self.graph.experiment;
         let mut lock = Lock {
@@ -406,8 +405,8 @@ impl<'a> Session<'a> {
         lock
     }
 
-    /// Returns the executions of a measurement beside the one in use: those the lock tells of, and
-    /// those of the same recipe that the store knows.
+    /// Returns the executions of a measurement other than the one in use: those in the lock, and those of the same
+    /// recipe in the store's history.
     fn earlier(&self, cell: CellId, line: &LockCell) -> Vec<Earlier> {
         let past = self.past.get(&cell).map(Vec::as_slice).unwrap_or_default();
         past.iter()
@@ -417,8 +416,8 @@ impl<'a> Session<'a> {
             .collect()
     }
 
-    /// Returns how often a settled measurement was executed under its recipe, and the records of
-    /// the ok results that are not in use.
+    /// Returns the number of executions of a settled measurement under its recipe, and the records of the ok results
+    /// that are not in use.
     pub(crate) fn executions(&self, cell: CellId) -> (usize, Vec<Digest>) {
         let Some(outcome) = self.settled(cell) else {
             return (0, Vec::new());
@@ -437,8 +436,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Sees to it that the index knows the records that the lock names, and those that an earlier run
-/// executed before it was killed: an index that lost a row must not make a cell execute again.
+/// Ensures that the index knows the records in the lock, and those that an earlier run executed before it was killed:
+/// an index that lost a row must not make a cell execute again.
 fn adopt(store: &Store, experiment: &Experiment, lock: Option<&Lock>) -> Result<(), PipelineError> {
     let cells = lock
         .iter()
@@ -454,7 +453,7 @@ fn adopt(store: &Store, experiment: &Experiment, lock: Option<&Lock>) -> Result<
             .map(|record| (*record, None)),
     );
     match store.adopt(&named, crate::record::view) {
-        // Where nothing can be written, nothing is executed either.
+        // If nothing can be written, nothing is executed either.
         Err(error) if error.is_read_only() => Ok(()),
         other => other.map(|_| ()).map_err(PipelineError::from),
     }
@@ -466,20 +465,19 @@ struct Past {
     known_by: KnownBy,
 }
 
-/// Who knows of an execution.
+/// The source of an execution.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KnownBy {
-    /// The lock: it belongs to this study.
+    /// The lock: the execution belongs to this study.
     Lock,
-    /// The store's history: it does if its recipe is that of the cell.
+    /// The store's history: the execution belongs to this study if its recipe is the cell's.
     Store,
 }
 
-/// The most executions of one stage that the store is asked for.
+/// The maximum number of a stage's executions read from the store.
 const MOST_PAST: usize = 1 << 20;
 
-/// Collects the executions of measurements: those of the lock, then those that only the store
-/// knows, oldest first.
+/// Collects the executions of measurements, oldest first: those in the lock, then those that only the store knows.
 fn past(
     graph: &Graph<'_>,
     lock: Option<&Lock>,

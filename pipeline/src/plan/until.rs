@@ -1,4 +1,4 @@
-//! Whether a study has measured enough: the rule of its design, over what is settled.
+//! Decides whether a study has enough measurements: applies the rule of its design to the settled cells.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::ids::CellId;
 use crate::record::parse_outputs;
 use crate::stage::{CellStatus, Class};
 
-/// The rule of a design while planning or running.
+/// The state of a design's rule while planning or running.
 #[derive(Default)]
 pub(super) struct Rule {
     /// Whether it has ended the study.
     held: bool,
-    /// Figures by the record that they come from.
+    /// Figures, by the record they come from.
     figures: BTreeMap<Digest, Option<f64>>,
 }
 
 impl Session<'_> {
-    /// Leaves out the blocks that the rule of the design does not need any more. Returns whether it did:
-    /// then everything has to be found out again ([`Session::restart`]).
+    /// Leaves out the blocks that the rule of the design no longer needs. Returns whether it did; the caller must then
+    /// restart the session ([`Session::restart`]).
     pub(crate) fn stop_when_known(&mut self) -> bool {
         let experiment = self.graph.experiment;
         let Some((design, until)) = experiment
@@ -58,7 +58,7 @@ impl Session<'_> {
         true
     }
 
-    /// Returns after how many blocks the rule held first, with the widest half-width there.
+    /// Returns the number of blocks after which the rule first held, with the widest half-width there.
     fn enough(&mut self, design: &Design, until: &Until) -> Option<(usize, f64)> {
         let measured = self.measured_in_blocks(design);
         for blocks in until.at_least..design.blocks {
@@ -72,7 +72,7 @@ impl Session<'_> {
                 launch.entry(*block).or_default().push(log);
             }
             let widths = launches.values().map(relative_half_width);
-            // A launch of which too little is known keeps the study going.
+            // A launch with too little data keeps the study going.
             let Some(widths) = widths.collect::<Option<Vec<f64>>>() else {
                 continue;
             };
@@ -94,7 +94,7 @@ impl Session<'_> {
         self.graph.cells().filter_map(of).collect()
     }
 
-    /// Returns a figure of a settled cell; `None` if it is not ok, or has no figure above 0.
+    /// Returns a figure of a settled cell; `None` if the cell is not ok or the figure is not above 0.
     fn figure_of(&mut self, cell: CellId, name: &str) -> Option<f64> {
         let State::Settled(Outcome::Ok {
             record, outputs, ..
@@ -119,9 +119,9 @@ impl Session<'_> {
     }
 }
 
-/// Returns the relative half-width of the mean over blocks, each the mean logarithm of its cells, at an
-/// interval that holds at every look; `None` with fewer than three blocks. A block with a cell that has no
-/// figure has another mixture of cells and does not count.
+/// Returns the relative half-width of the mean over blocks, at an interval that holds at every check. A block's value
+/// is the mean logarithm of its cells. `None` with fewer than three blocks. A block with a cell without a figure has
+/// another mixture of cells and does not count.
 pub fn relative_half_width(blocks: &BTreeMap<usize, Vec<Option<f64>>>) -> Option<f64> {
     let mean = |cells: &Vec<Option<f64>>| {
         let logs: Option<Vec<f64>> = cells.iter().copied().collect();
@@ -133,7 +133,7 @@ pub fn relative_half_width(blocks: &BTreeMap<usize, Vec<Option<f64>>>) -> Option
             let interval = anytime_interval(&effect, ANYTIME_SPREAD, UNTIL_ALPHA).ok()?;
             Some(((interval.high - interval.low) / 2.0).exp_m1())
         }
-        // The same value in every block is known.
+        // If every block has the same value, the value is known exactly.
         Err(Refusal::NoSpread { .. }) => Some(0.0),
         Err(_) => None,
     }
