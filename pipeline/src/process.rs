@@ -97,14 +97,14 @@ impl ProcessStat {
     }
 }
 
-/// Returns what the kernel says of a process, or `None` if there is none of this number.
+/// Returns the kernel's data on a process; `None` if no process has this number.
 ///
 /// # Errors
-/// If `/proc` is not readable or says something unexpected.
+/// If `/proc` is not readable or has unexpected content.
 pub fn stat(pid: u32) -> io::Result<Option<ProcessStat>> {
     let path = format!("/proc/{pid}/stat");
     match fs::read_to_string(&path) {
-        // Dead, and about to vanish: it has no group any more.
+        // The process is dead and about to vanish; it no longer has a group.
         Ok(text)
             if text
                 .rsplit_once(')')
@@ -115,7 +115,7 @@ pub fn stat(pid: u32) -> io::Result<Option<ProcessStat>> {
         Ok(text) => ProcessStat::parse(pid, &text)
             .map(Some)
             .ok_or_else(|| io::Error::other(format!("{path} has an unexpected form: {text:?}"))),
-        // A process that ends while its file is read gives ESRCH.
+        // Reading the file of a process that is ending gives ESRCH.
         Err(e) if e.kind() == io::ErrorKind::NotFound || is_esrch(&e) => Ok(None),
         Err(e) => Err(e),
     }
@@ -146,7 +146,7 @@ pub fn group_members(pgid: u32) -> io::Result<Vec<ProcessStat>> {
 }
 
 fn signal_group(pgid: u32, signal: Signal) -> io::Result<()> {
-    // Group 0 would be our own, group 1 everything.
+    // Group 0 would be our own, group 1 every process.
     let group = i32::try_from(pgid)
         .ok()
         .filter(|p| *p > 1)
@@ -163,8 +163,8 @@ fn signal_group(pgid: u32, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// Stops a whole process group: SIGTERM, then after `grace` SIGKILL, and returns when no
-/// member runs any more. Our own children must be reaped by their owner; see [`stop`].
+/// Stops a whole process group: sends SIGTERM, then SIGKILL after `grace`, and returns when no member is running. Our
+/// own children must be reaped by their owner; see [`stop`].
 ///
 /// # Errors
 /// If the group may not be signalled, or still runs 10 s after SIGKILL.
@@ -196,10 +196,10 @@ fn wait_until_empty(pgid: u32, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// Asks one process to end, as a key in its terminal would: SIGINT, without its group.
+/// Asks one process to end with SIGINT, as Ctrl-C in its terminal would, but without its group.
 ///
 /// # Errors
-/// If it may not be signalled. One that has ended is not an error.
+/// If it may not be signalled. A process that has ended is not an error.
 pub fn interrupt(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("no such process number"))?;
@@ -214,24 +214,24 @@ pub fn interrupt(pid: u32) -> io::Result<()> {
 /// # Errors
 /// Same as [`kill_group`].
 pub fn stop(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
-    // The child's number names the group even after the child itself was reaped, as long as
-    // another member is alive; without members there is nobody to hit.
+    // The child's number names the group even after the child was reaped, as long as another member is alive. Without
+    // members, the signal has no target.
     if child.try_wait()?.is_none() || !group_members(child.id())?.is_empty() {
         kill_group(child.id(), grace)?;
     }
     if child.try_wait()?.is_none() {
-        // It was stopped between fork and `setsid`: the group that was signalled was not there
-        // yet, and the child got nothing.
+        // The child was stopped between fork and `setsid`: the signalled group did not exist yet, and the child got no
+        // signal.
         child.kill()?;
     }
     child.wait()
 }
 
-/// Starts programs whose life is bound to ours.
+/// Starts programs that cannot outlive us.
 ///
-/// The kernel's parent-death signal fires when the *thread* that made a child ends, so all
-/// children are made by one thread that lives as long as the spawner: keep the spawner for as
-/// long as its children are wanted; dropping it kills them.
+/// The kernel's parent-death signal fires when the *thread* that created a child ends. So one thread, which lives as
+/// long as the spawner, creates all children. Keep the spawner as long as you need its children; dropping it kills
+/// them.
 pub struct Spawner {
     exe: PathBuf,
     requests: Option<Mutex<Sender<Request>>>,
@@ -256,7 +256,7 @@ impl Spawner {
             .name("spawner".to_owned())
             .spawn(move || {
                 for mut request in inbox {
-                    // A requester that went away leaves a child nobody owns; it is not kept.
+                    // If the requester is gone, nothing owns the child, so it is killed.
                     if let Err(unclaimed) = request.reply.send(request.command.spawn())
                         && let Ok(mut child) = unclaimed.0
                     {
@@ -271,9 +271,9 @@ impl Spawner {
         })
     }
 
-    /// Returns a command that will become `program`: add arguments, environment, directory
-    /// and standard streams, then hand it to [`Spawner::spawn`]. A program that cannot be
-    /// executed ends with code 127 and says why on its standard error.
+    /// Returns a command that will become `program`: add arguments, environment, directory and standard streams, then
+    /// pass it to [`Spawner::spawn`]. A program that cannot be executed ends with code 127 and prints the reason to its
+    /// standard error.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(&self.exe);
         command
@@ -288,7 +288,7 @@ impl Spawner {
     /// of its process group and session. Stop it with [`stop`].
     ///
     /// # Errors
-    /// If the process cannot be made.
+    /// If the process cannot be created.
     pub fn spawn(&self, command: Command) -> io::Result<Child> {
         let (reply, answer) = channel();
         let gone = || io::Error::other("the spawner thread has ended");
@@ -311,14 +311,14 @@ impl Drop for Spawner {
     }
 }
 
-/// The hidden subcommand could not become the program; exit with code 127.
+/// The hidden subcommand could not become the program; the process exits with code 127.
 #[derive(Debug)]
 pub enum ExecError {
     /// The arguments are not `OWNER -- program arguments…`.
     Usage,
-    /// The process that asked for this one is gone already.
+    /// The requesting process has already ended.
     Orphaned,
-    /// The kernel refused the session or the death signal.
+    /// The kernel rejected the session or the death signal.
     Setup(io::Error),
     /// The program cannot be executed.
     Exec(OsString, io::Error),
@@ -339,11 +339,11 @@ impl fmt::Display for ExecError {
 
 impl std::error::Error for ExecError {}
 
-/// Becomes the program named by the arguments that follow [`EXEC_COMMAND`], in its own
-/// session and process group, to be killed by the kernel when its owner dies.
+/// Becomes the program named by the arguments that follow [`EXEC_COMMAND`], in its own session and process group. The
+/// kernel kills it when its owner dies.
 ///
 /// # Errors
-/// Always, if it returns at all.
+/// Always, if the function returns at all.
 pub fn exec_child(arguments: impl IntoIterator<Item = OsString>) -> Result<Infallible, ExecError> {
     let mut arguments = arguments.into_iter();
     let owner: u32 = arguments
@@ -355,7 +355,7 @@ pub fn exec_child(arguments: impl IntoIterator<Item = OsString>) -> Result<Infal
     rustix::process::setsid().map_err(|e| ExecError::Setup(e.into()))?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| ExecError::Setup(e.into()))?;
-    // If the owner died before the line above, no signal will come.
+    // If the owner died before this point, no signal will come.
     let parent = rustix::process::getppid().map(|p| p.as_raw_pid());
     if parent.and_then(|p| u32::try_from(p).ok()) != Some(owner) {
         return Err(ExecError::Orphaned);

@@ -1,5 +1,5 @@
-//! What cells need of their surroundings when they start, looked for before anything starts: a
-//! study of hours should not reach what can be told in its first second.
+//! Checks before the start what cells need from their environment: a problem that can be found in the first second
+//! should not surface after hours of a study.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::plan::{Decision, Plan};
 use crate::sources::NamedFiles;
 use crate::stage::{Class, Problem, Registry, Step};
 
-/// Returns what keeps the cells that a plan executes, and the resources that they use, from
-/// starting; each thing once, in the order of the stages. Other cells need nothing.
+/// Returns what prevents the cells that a plan executes, and the resources they use, from starting: each problem once,
+/// in stage order. Other cells are not checked.
 ///
 /// # Errors
 /// If a kind is unknown.
@@ -32,7 +32,7 @@ pub fn unready(
     let files = NamedFiles::of(experiment, None);
     let mut found = Vec::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
-        // What a placed cell needs is on the machine that the scheduler chooses.
+        // The machine that the scheduler chooses provides what a placed cell needs.
         let here = |((i, cell), starts): ((LocalCell, &crate::experiment::Cell), bool)| {
             (starts && graph.placement(node.cell(i)).is_none()).then_some(cell.parameters)
         };
@@ -54,7 +54,7 @@ pub fn unready(
     Ok(found)
 }
 
-/// Returns the places of the stages whose cells a scheduler would execute, if a plan executes any of them: such a run
+/// Returns the places of the stages whose cells a scheduler would execute, if a plan executes any of them. Such a run
 /// needs a folder that all machines share.
 ///
 /// # Errors
@@ -93,8 +93,8 @@ pub fn wants_shared_store(
     Ok(told.collect())
 }
 
-/// Returns for each stage which of its cells start: those executed, and resources, cached or not,
-/// that are alive for them.
+/// Returns which cells of each stage start: the executed ones, and the resources, cached or not, that are alive for
+/// them.
 fn starting(graph: &Graph<'_>, plan: &Plan) -> TiVec<StageId, TiVec<LocalCell, bool>> {
     let executed: BTreeSet<WrittenCell<&str>> = plan
         .cells
@@ -110,7 +110,7 @@ fn starting(graph: &Graph<'_>, plan: &Plan) -> TiVec<StageId, TiVec<LocalCell, b
     };
     let mut starting: TiVec<StageId, TiVec<LocalCell, bool>> =
         graph.nodes.iter().map(starts).collect();
-    // A stage stands after those that it needs; pure stages read what is on disk.
+    // A stage comes after those it needs; pure stages read from disk.
     for (number, node) in graph
         .nodes
         .iter_enumerated()

@@ -1,7 +1,7 @@
 //! The record: the provenance document of one executed cell, itself an artifact (JSON).
 //!
-//! Also the one-line-per-output summary that the store's index keeps beside a key, so that a
-//! plan reads no records.
+//! Also defines the summary, with one line per output, that the store's index keeps with a key, so that a plan reads no
+//! records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,66 +30,66 @@ pub struct Record {
     pub coordinates: Coordinates,
     /// The action key.
     pub key: ActionKey,
-    /// What became of it.
+    /// Its status.
     pub status: CellStatus,
     /// Why it is not ok.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// The outputs by name; empty unless ok.
+    /// The outputs, by name; empty unless ok.
     pub outputs: BTreeMap<OutputName, Artifact>,
-    /// What a failure, or a stopped resource, left behind.
+    /// The evidence left by a failure or a stopped resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub evidence: BTreeMap<OutputName, Artifact>,
-    /// Every attempt, the last one included.
+    /// Every attempt, including the last one.
     pub attempts: Vec<Attempt>,
     /// When it started: wall clock, RFC 3339, UTC.
     pub started: String,
-    /// How long all attempts took together, in seconds.
+    /// The total duration of all attempts, in seconds.
     pub seconds: f64,
-    /// The place in the order of execution of its run, from 1.
+    /// Its place in the execution order of its run, from 1.
     pub order: u64,
-    /// Where the design of the experiment put it, if there is one.
+    /// Its place in the experiment's design, if it has one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub place: Option<Place>,
-    /// For a measurement: what else the machine did when its run began, if it was looked at.
+    /// For a measurement: the check of the machine when its run began, if there was one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub preflight: Option<Preflight>,
-    /// Facts of this execution, in no key.
+    /// Facts about this execution, in no key.
     pub observations: BTreeMap<String, Json>,
     /// Doubts about the result.
     pub warnings: Vec<String>,
-    /// The host that executed it, unless that is a pure cell: a name that tells hosts apart.
+    /// The host that executed it, by a name that distinguishes hosts; absent for a pure cell.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<String>,
-    /// Who executed it, if they chose to be named and it is not a pure cell.
+    /// The person who executed it, if they chose to be named; absent for a pure cell.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<String>,
     /// The program that executed it.
     pub build: Build,
-    /// The names of the environment variables of the process that executed it; values may be
-    /// secrets and are not kept. What an engine gets of them is in its definition.
+    /// The names of the environment variables of the process that executed it. Values may be secrets and are not kept.
+    /// An engine's definition states which of them it gets.
     pub environment: Vec<String>,
-    /// The digest of each claim that the experiment declared when the cell was executed.
+    /// The digest of each claim that the experiment declared when it executed the cell.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub claims: BTreeMap<String, Digest>,
-    /// The files that its settings name, by the name that they have there.
+    /// The files that its settings name, by the name used there.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub files: BTreeMap<String, Digest>,
-    /// Everything that decided the result.
+    /// Everything that determined the result.
     pub recipe: Recipe,
 }
 
 /// One attempt at a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// How it ended.
+    /// Its status.
     pub status: CellStatus,
     /// Why it is not ok.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// How long it took, in seconds.
+    /// Its duration in seconds.
     pub seconds: f64,
-    /// What it left as evidence.
+    /// The evidence it left.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub evidence: BTreeMap<OutputName, Artifact>,
 }
@@ -99,17 +99,17 @@ pub struct Attempt {
 pub struct Build {
     /// The version of benchtrail.
     pub version: String,
-    /// What `git describe` said when it was built.
+    /// The output of `git describe` at build time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub describe: Option<String>,
 }
 
-/// The bytes are not a record.
+/// The reason why bytes are not a record.
 #[derive(Debug)]
 pub enum RecordError {
-    /// Not the JSON of a record.
+    /// The bytes are not the JSON of a record.
     Json(serde_json::Error),
-    /// Written in a version this program does not know.
+    /// The record has a version that this program does not know.
     Format(u32),
 }
 
@@ -146,10 +146,10 @@ impl Record {
         serde_json::from_slice(bytes).map_err(RecordError::Json)
     }
 
-    /// Reads only the outputs of a record: that of a stage over many cells is mostly its inputs.
+    /// Reads only the outputs of a record, because the record of a stage over many cells consists mostly of inputs.
     ///
     /// # Errors
-    /// As [`Record::parse`], but what is not an output is not checked.
+    /// Same as [`Record::parse`], but only the outputs are checked.
     pub fn parse_outputs(bytes: &[u8]) -> Result<BTreeMap<OutputName, Artifact>, RecordError> {
         #[derive(Deserialize)]
         struct Part {
@@ -170,7 +170,7 @@ impl Record {
         bytes
     }
 
-    /// Returns every artifact the record names besides its inputs: outputs and evidence.
+    /// Returns every artifact that the record names in addition to its inputs: outputs and evidence.
     pub fn artifacts(&self) -> BTreeSet<Digest> {
         let attempts = self.attempts.iter().flat_map(|a| a.evidence.values());
         self.outputs
@@ -181,7 +181,7 @@ impl Record {
             .collect()
     }
 
-    /// Returns what the store's index keeps of the record.
+    /// Returns the record's entry in the store's index.
     pub fn commit(&self, record: Digest) -> Commit {
         let mut objects: Vec<Digest> = self.artifacts().into_iter().collect();
         objects.push(record);
@@ -200,8 +200,8 @@ impl Record {
     }
 }
 
-/// Returns the artifacts that a record names: outputs, evidence, and the inputs and files it was made
-/// from. For checking and collecting the store.
+/// Returns the artifacts that a record names: outputs, evidence, and the inputs and files it was made from. Used to
+/// check and collect the store.
 ///
 /// # Errors
 /// If the bytes are not a record.
@@ -214,7 +214,7 @@ pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
     Ok(found.into_iter().collect())
 }
 
-/// Reads a record as the store's checks, sweeps and rebuilds want it; `None` for other bytes.
+/// Returns the view of a record for the store's checks, sweeps and rebuilds; `None` for other bytes.
 pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
     let record = Record::parse(bytes).ok()?;
     let started: jiff::Timestamp = record.started.parse().ok()?;
@@ -232,8 +232,8 @@ pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
     })
 }
 
-/// Returns the summary of outputs that the index keeps: a line `NAME DIGEST MEDIA BYTES ROWS`
-/// for each, sorted by name, `-` for no rows.
+/// Returns the summary of outputs in the index: a line `NAME DIGEST MEDIA BYTES ROWS` for each, sorted by name, `-` for
+/// no rows.
 pub fn outputs_text(outputs: &BTreeMap<OutputName, Artifact>) -> String {
     use fmt::Write as _;
     let mut text = String::new();
@@ -254,7 +254,7 @@ pub fn outputs_text(outputs: &BTreeMap<OutputName, Artifact>) -> String {
 
 /// Reads a line of [`outputs_text`]: the name and the artifact.
 fn output_line(line: &str) -> Option<(&str, Artifact)> {
-    // From the right: a name may hold spaces, the other fields do not.
+    // From the right: a name may contain spaces, the other fields do not.
     let mut fields = line.rsplitn(5, ' ');
     let rows = match fields.next()? {
         "-" => None,
@@ -276,13 +276,12 @@ fn output_line(line: &str) -> Option<(&str, Artifact)> {
     ))
 }
 
-/// Reads [`outputs_text`] back; `None` if it is something else. Every name could be an
-/// [`OutputName`].
+/// Reads [`outputs_text`] back; `None` for other text. Every name is a valid [`OutputName`].
 pub fn parse_outputs(text: &str) -> Option<Vec<(&str, Artifact)>> {
     text.lines().map(output_line).collect()
 }
 
-/// Tells whether [`parse_outputs`] can read a text.
+/// Returns whether [`parse_outputs`] can read a text.
 pub(crate) fn are_outputs(text: &str) -> bool {
     text.lines().all(|line| output_line(line).is_some())
 }

@@ -1,4 +1,4 @@
-//! Whose measurements a study may use, and what this host is called in records.
+//! Whose measurements a study may use, and the name of this host in records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub enum Reuse {
 }
 
 impl Reuse {
-    /// Returns the word for it.
+    /// Returns the policy's word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -30,14 +30,14 @@ impl Reuse {
         }
     }
 
-    /// Reads the word of a policy.
+    /// Reads a policy from its word.
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Never, Self::SameHost, Self::SameFacets]
             .into_iter()
             .find(|reuse| reuse.word() == word)
     }
 
-    /// Returns the narrowest policy that permits all of these.
+    /// Returns the narrowest policy that permits all of these makers.
     pub fn narrowest<'m>(makers: impl IntoIterator<Item = &'m Maker>, here: Option<&str>) -> Self {
         let mut makers = makers.into_iter();
         match makers.all(|maker| Self::SameHost.permits(maker, here)) {
@@ -46,7 +46,7 @@ impl Reuse {
         }
     }
 
-    /// Returns whether a measurement of somebody else may be used on this host.
+    /// Returns whether a measurement made by others may be used on this host.
     pub fn permits(self, maker: &Maker, here: Option<&str>) -> bool {
         match self {
             Self::Never => false,
@@ -56,7 +56,7 @@ impl Reuse {
     }
 }
 
-/// Returns who made results, each with the host and the days.
+/// Describes who made results, each with the host and the days.
 pub fn told_makers(makers: impl IntoIterator<Item = Maker>) -> String {
     let mut people: BTreeMap<(Option<String>, Option<String>), BTreeSet<String>> = BTreeMap::new();
     for maker in makers {
@@ -86,14 +86,15 @@ pub fn told_makers(makers: impl IntoIterator<Item = Maker>) -> String {
         .join(" and ")
 }
 
-/// The variable that names this host.
+/// The variable with this host's name.
 const NAME: &str = "BENCHTRAIL_HOST";
 
-/// Returns what this host is called in records: what `BENCHTRAIL_HOST` says, else `host-` and 10 hexadecimal digits that
-/// follow from the machine's identity and its network name and betray neither. `None` if it has no identity.
+/// Returns the name of this host in records: the value of `BENCHTRAIL_HOST`, or `host-` and 10 hexadecimal digits. The
+/// digits are derived from the machine's identity and its network name but reveal neither. `None` if the machine has no
+/// identity.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a person may give the host a name that readers understand"
+    reason = "users may give the host a name that readers understand"
 )]
 pub fn this_host() -> Option<String> {
     if let Some(name) = std::env::var(NAME).ok().filter(|name| !name.is_empty()) {
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(permitted(Reuse::Never), [false, false, false]);
         assert_eq!(permitted(Reuse::SameHost), [true, false, false]);
         assert_eq!(permitted(Reuse::SameFacets), [true, true, true]);
-        // Two hosts without a name are not known to be one.
+        // Two hosts without a name may be different hosts.
         assert!(!Reuse::SameHost.permits(&of(None), None));
     }
 }

@@ -1,9 +1,9 @@
 //! Files that settings name: prompt packs, texts, tokenizers, result files, certificates.
 //!
-//! Their paths begin at the folder of the experiment, wherever one stands ([`Library::path`]).
-//! Parameters hold the digest of such a file and not its path, so that neither moving it nor
-//! standing elsewhere changes a key. The plan puts the file into the store ([`keep`]), and jobs read it
-//! from there by its digest ([`NamedFiles`]): what happens to the file meanwhile decides nothing.
+//! Their paths are relative to the experiment's folder, regardless of the working directory ([`Library::path`]).
+//! Parameters contain the digest of such a file and not its path, so that neither moving the file nor changing the
+//! working directory changes a key. The plan puts the file into the store ([`keep`]), and jobs read it from there by
+//! its digest ([`NamedFiles`]). So later changes to the file have no effect.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read as _};
@@ -20,34 +20,34 @@ use crate::stage::{Json, Library};
 /// A file that was read while planning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NamedFile {
-    /// Where it lies, from the working directory.
+    /// Its path, relative to the working directory.
     pub path: PathBuf,
-    /// The path as the settings name it; of a definition, `COLLECTION/NAME` as it is looked up.
+    /// The path in the settings; for a definition, `COLLECTION/NAME` as used to look it up.
     pub name: String,
     /// The digest of its bytes.
     pub digest: Digest,
-    /// What it is known by until it changes, if it is worth remembering.
+    /// The stamp that identifies it until it changes, if it is worth remembering.
     #[serde(skip)]
     pub stamp: Option<FileStamp>,
 }
 
-/// Why a file cannot be used, and what to do.
+/// Why a file cannot be used, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
-    /// What is wrong, with the path.
+    /// The problem, with the path.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: String,
 }
 
 /// The largest file that settings may name, in bytes.
 pub const MOST_BYTES: u64 = 1 << 30;
 
-/// Pins a file that settings name by its digest, and notes where it lies. One that has not changed since it was
-/// last kept in the store is not read.
+/// Pins a file that settings name by its digest, and notes its path. Does not read a file that has not changed since it
+/// was last kept in the store.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn pin(library: &dyn Library, name: &str) -> Result<NamedFile, Unusable> {
     let path = library.path(name);
     let FileDigest { digest, stamp } =
@@ -62,10 +62,10 @@ pub fn pin(library: &dyn Library, name: &str) -> Result<NamedFile, Unusable> {
     Ok(source)
 }
 
-/// Pins a file as [`pin`] does, and returns its bytes: for what is looked into while planning.
+/// Pins a file as [`pin`] does, and returns its bytes, for files that are needed while planning.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn read(library: &dyn Library, name: &str) -> Result<(NamedFile, Vec<u8>), Unusable> {
     let path = library.path(name);
     let bytes = regular(&path).map_err(|e| unread(name, &path, &e))?;
@@ -79,8 +79,7 @@ pub fn read(library: &dyn Library, name: &str) -> Result<(NamedFile, Vec<u8>), U
     Ok((source, bytes))
 }
 
-/// Reads a regular file of a size that is known beforehand: a FIFO would wait for ever, and a device
-/// has no end.
+/// Reads a regular file after checking its size: a FIFO could block for ever, and a device has no end.
 fn regular(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
@@ -100,8 +99,8 @@ fn regular(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts into the store every file whose digest the parameters of a cell hold, and remembers the digests of large ones.
-/// A store that cannot be written is left alone: [`NamedFiles`] then reads the files where they lie.
+/// Puts every file into the store whose digest is in a cell's parameters, and remembers the digests of large files.
+/// Leaves a store that cannot be written alone: [`NamedFiles`] then reads the original files.
 ///
 /// # Errors
 /// If a file has changed since it was read, or the store is damaged or full.
@@ -140,7 +139,7 @@ fn by_digest(sources: &[NamedFile]) -> BTreeMap<Digest, &NamedFile> {
     sources.iter().map(|s| (s.digest, s)).collect()
 }
 
-/// Returns the files whose digests a value holds.
+/// Returns the files whose digests a value contains.
 fn named_in<'a>(
     value: &Json,
     known: &BTreeMap<Digest, &'a NamedFile>,
@@ -167,7 +166,7 @@ fn named_in<'a>(
     out
 }
 
-/// The files that the settings of a study name, for those who know them by digest.
+/// The files that the settings of a study name, looked up by digest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NamedFiles(Arc<Known>);
 
@@ -175,12 +174,12 @@ pub struct NamedFiles(Arc<Known>);
 struct Known {
     sources: BTreeMap<Digest, NamedFile>,
     folder: PathBuf,
-    /// Where each file lies that is in the store.
+    /// The path of each file that is in the store.
     kept: BTreeMap<Digest, PathBuf>,
 }
 
 impl NamedFiles {
-    /// Makes the files of a study whose paths begin at `folder`; those in the store are read there.
+    /// Collects the files of a study whose paths are relative to `folder`; those in the store are read from there.
     pub fn new(
         sources: impl IntoIterator<Item = NamedFile>,
         folder: &Path,
@@ -199,19 +198,19 @@ impl NamedFiles {
         }))
     }
 
-    /// Makes the files of an experiment; those in the store are read there.
+    /// Collects the files of an experiment; those in the store are read from there.
     pub fn of(experiment: &Experiment, store: Option<&Store>) -> Self {
         let folder = experiment.file.parent().unwrap_or(Path::new(""));
         Self::new(experiment.sources.iter().cloned(), folder, store)
     }
 
-    /// Returns where a path leads that parameters hold as it is written, for what is too large to be kept and is
-    /// pinned otherwise.
+    /// Returns the location of a path that parameters contain literally, for files that are too large to keep and are
+    /// pinned in another way.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.folder.join(name)
     }
 
-    /// Returns the name of each file whose digest parameters hold, with that digest.
+    /// Returns the name and digest of each file whose digest is in the parameters.
     pub(crate) fn named_in(&self, parameters: &Json) -> BTreeMap<String, Digest> {
         let known = self.0.sources.iter().map(|(d, s)| (*d, s)).collect();
         let named = named_in(parameters, &known).into_values();
@@ -221,7 +220,7 @@ impl NamedFiles {
     /// Returns the file that had a digest while planning.
     ///
     /// # Errors
-    /// If none had it.
+    /// If no file had it.
     pub fn source(&self, digest: &str) -> Result<&NamedFile, Unusable> {
         let source = digest.parse().ok().and_then(|d| self.0.sources.get(&d));
         source.ok_or_else(|| Unusable {
@@ -230,7 +229,7 @@ impl NamedFiles {
         })
     }
 
-    /// Returns where the bytes of a digest lie: in the store, or where it cannot be written, the file itself.
+    /// Returns the path of the bytes with a digest: in the store, or, if the store cannot be written, the file itself.
     ///
     /// # Errors
     /// If no file had the digest while planning.
@@ -243,7 +242,7 @@ impl NamedFiles {
     /// Returns the file that had a digest while planning, and its bytes.
     ///
     /// # Errors
-    /// If they are damaged in the store, or the file is not in the store and has changed since.
+    /// If the bytes are damaged in the store, or the file is not in the store and has changed since.
     pub fn read(&self, digest: &str) -> Result<(NamedFile, Vec<u8>), Unusable> {
         let source = self.source(digest)?;
         let path = self.place(digest)?;
@@ -272,7 +271,7 @@ impl NamedFiles {
     }
 }
 
-/// Says why a file cannot be read, and where it was looked for.
+/// Returns why a file cannot be read, and where it was expected.
 pub fn unread(name: &str, path: &Path, error: &io::Error) -> Unusable {
     let written = Path::new(name);
     let hint = if error.kind() != ErrorKind::NotFound {

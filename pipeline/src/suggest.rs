@@ -1,11 +1,11 @@
-//! "Did you mean …?": the remedy for a name that nothing has.
+//! "Did you mean …?": the remedy for an unknown name.
 
-/// The most names that are listed.
+/// The largest number of listed names.
 const LISTED: usize = 20;
-/// The names offered where there are too many to list.
+/// The number of names offered if there are too many to list.
 const OFFERED: usize = 4;
 
-/// Returns the candidate a word was probably meant to be.
+/// Returns the candidate that a word was probably meant to be.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let mut parts: Vec<&str> = word.split(['-', '_']).collect();
     parts.sort_unstable();
@@ -25,21 +25,21 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     if turned.is_some() {
         return turned;
     }
-    // Any two names of one letter are a letter apart: that is not resemblance.
+    // Any two one-letter names differ by one letter, which is not resemblance.
     let short = word.chars().count() <= 2;
     let longer = word.chars().count().max(best.chars().count());
-    // A third of the letters, rounded: `fatal` is close to `fail`.
+    // A third of the letters, rounded, may differ: `fatal` is close to `fail`.
     (distance == 0 || !short && distance <= ((longer + 1) / 3).max(1)).then_some(best)
 }
 
-/// Returns how many letters differ, upper and lower case and `_`, ` ` and `-` alike.
+/// Returns the number of differing letters, ignoring case and treating `_`, ` ` and `-` alike.
 fn distance(word: &str, other: &str) -> usize {
     let fold = |text: &str| text.to_lowercase().replace(['_', ' '], "-");
     strsim::damerau_levenshtein(&fold(word), &fold(other))
 }
 
-/// Returns a remedy for an unknown name among `what` (a plural): the close one, else all there are,
-/// and of many those most like it.
+/// Returns a remedy for an unknown name among `what` (a plural): the closest name, otherwise all names, or the most
+/// similar ones if there are many.
 pub fn remedy<Names>(word: &str, what: &str, candidates: Names) -> String
 where
     Names: IntoIterator<Item: AsRef<str>>,
@@ -64,7 +64,7 @@ where
         0 => format!("there are no {what}"),
         1..=LISTED => format!("the {what} are {}", list(names)),
         count => {
-            // Who types a part of a name means one that has it.
+            // A typed part of a name probably means a name that contains it.
             let typed = word.to_lowercase();
             let has = |name: &str| {
                 let mut parts = name.split(['-', '_']);
@@ -79,7 +79,7 @@ where
     }
 }
 
-/// Writes names as a list: "`a`, `b`", at most twenty.
+/// Formats names as a list: "`a`, `b`", at most twenty.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     match names.len() {
@@ -88,8 +88,8 @@ pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
-/// Returns a duration in our spelling for one in another: `30sec`, `2 minuts`, `1:30`, `1h30m`, `PT5M`. `None` where
-/// none is recognized; a negative one is none.
+/// Returns a duration in our spelling for one in another: `30sec`, `2 minuts`, `1:30`, `1h30m`, `PT5M`. `None` if the
+/// text is not recognized or negative.
 pub fn duration(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
     let text = text
@@ -132,7 +132,7 @@ pub fn duration(text: &str) -> Option<String> {
     }
 }
 
-/// Returns our word for a unit of time, and its length in nanoseconds; `d` for days, for which we have none.
+/// Returns our word for a unit of time, and its length in nanoseconds; `d` for days, for which we have no word.
 fn unit_of_time(word: &str) -> Option<(&'static str, u64)> {
     const UNITS: [(&str, u64, &[&str]); 7] = [
         ("ns", 1, &["ns", "nsec", "nanosecond", "nanoseconds"]),
@@ -157,7 +157,7 @@ fn unit_of_time(word: &str) -> Option<(&'static str, u64)> {
     ];
     let all = UNITS.iter().flat_map(|(_, _, words)| words.iter().copied());
     let meant = all.clone().find(|w| *w == word);
-    // A slip of the pen in a long word; short ones are all alike.
+    // Corrects a typing error in a long word; short words are too similar.
     let meant = meant.or_else(|| closest(word, all.filter(|w| w.len() > 4)))?;
     let (unit, ns, _) = UNITS.iter().find(|(_, _, words)| words.contains(&meant))?;
     Some((unit, *ns))

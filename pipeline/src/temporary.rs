@@ -1,4 +1,4 @@
-//! Temporary folders that name their process, so that the next one removes what a killed one left.
+//! Temporary folders named after their process, so that a later process can remove what a killed one left.
 
 use std::fs;
 use std::io;
@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::process::ProcessId;
 
-/// Makes an empty folder `PREFIX-PID-START-…` in `parent`, which goes away when dropped, and
-/// removes those of processes that are gone.
+/// Makes an empty folder `PREFIX-PID-START-…` in `parent`, which is removed when dropped, and removes the folders of
+/// dead processes.
 ///
 /// # Errors
 /// If `parent` cannot be read or written.
@@ -19,7 +19,7 @@ pub fn folder(parent: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
         .tempdir_in(parent)
 }
 
-/// Removes the folders of processes that are gone.
+/// Removes the folders of dead processes.
 pub(crate) fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(parent)? {
         let entry = entry?;
@@ -28,7 +28,7 @@ pub(crate) fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
         let Some(owner) = rest.and_then(|r| owner(r.strip_prefix('-')?)) else {
             continue;
         };
-        // A link or another user's folder of such a name is left alone.
+        // Ignores a link or another user's folder with such a name.
         if entry.file_type()?.is_dir() && !owner.is_alive()? {
             let _not_ours = fs::remove_dir_all(entry.path());
         }

@@ -1,4 +1,4 @@
-//! Cancellation, the time limit and the progress of a cell.
+//! Cancellation, time limit and progress of a cell.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,38 +14,38 @@ use crate::effect::{Consent, Permit};
 pub struct Progress {
     /// Units done.
     pub done: u64,
-    /// Units in all, if known.
+    /// The total number of units, if known.
     pub total: Option<u64>,
-    /// What the units are, for instance `requests`; or what is going on.
+    /// The name of the units, for example `requests`, or the current activity.
     pub what: String,
-    /// Rolling figures, of a load that goes on.
+    /// Rolling figures of a load in progress.
     pub rates: Option<Rates>,
-    /// Lines that the engine wrote to its log since the last time, while it starts.
+    /// Lines that a starting engine wrote to its log since the last report.
     pub log: Vec<String>,
 }
 
-/// Rolling figures of a load that goes on, over the last seconds.
+/// Rolling figures of a load in progress, over the last seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// The time they are over, s.
+    /// The length of the window, s.
     pub window_s: f64,
-    /// Requests that ended in it.
+    /// The number of requests that ended in the window.
     pub ended: u64,
-    /// Of these, those whose answers were looked into: latencies and tokens are theirs.
+    /// The number of these requests whose answers were parsed; latencies and tokens come from them.
     pub looked_into: u64,
-    /// Requests ended a second × the mean output tokens of those looked into, tok/s.
+    /// Requests ended per second × the mean output tokens of the parsed ones, tok/s.
     pub output_throughput: Option<f64>,
-    /// The median time from sending to the first token, ms; the nearest rank.
+    /// The median time from sending to the first token, nearest rank, ms.
     pub ttft_ms_p50: Option<f64>,
-    /// The same at 95 %, ms.
+    /// The 95th percentile of the same time, ms.
     pub ttft_ms_p95: Option<f64>,
-    /// Requests that got no whole answer of success since the measurement began.
+    /// The number of requests without a complete successful answer since the measurement began.
     pub errors: u64,
-    /// Requests in flight now.
+    /// The number of requests currently in flight.
     pub in_flight: u64,
 }
 
-/// How a cell hears of the user and tells of itself.
+/// A cell's connection to the user: stop requests in, progress out.
 pub struct Control {
     cancelled: std::sync::Arc<AtomicBool>,
     deadline: Option<Instant>,
@@ -70,14 +70,14 @@ impl Control {
         }
     }
 
-    /// Sets what the cell uses and may lose.
+    /// Sets the watches over resources that the cell uses and may lose.
     #[must_use]
     pub(crate) fn watching(mut self, watches: Vec<Watch>) -> Self {
         self.watches = watches;
         self
     }
 
-    /// Returns a control that stops when this one does and tells nobody how far it has come.
+    /// Returns a control that stops when this one does and reports no progress.
     #[must_use]
     pub fn silent(&self) -> Self {
         Self {
@@ -89,25 +89,25 @@ impl Control {
         }
     }
 
-    /// Sets what may happen outside of this program; without a permit everything may.
+    /// Sets the effects allowed outside of this program; without a permit, all are allowed.
     #[must_use]
     pub(crate) fn permitting(mut self, permit: Option<std::sync::Arc<Permit>>) -> Self {
         self.permit = permit;
         self
     }
 
-    /// Looks whether something may happen outside of this program; a kind asks right before it
-    /// starts something, since a plan may be older than what is started.
+    /// Checks whether an effect outside of this program is allowed. A kind calls this immediately before it starts
+    /// something, because the definition may have changed since the plan.
     ///
     /// # Errors
-    /// If nobody consented to it.
+    /// If the user has not consented to it.
     pub fn permits(&self, consent: &Consent) -> Result<(), Failure> {
         self.permit
             .as_ref()
             .map_or(Ok(()), |permit| permit.check(consent))
     }
 
-    /// Makes a control for tests: never cancelled, no limit, nobody listens.
+    /// Makes a control for tests: never cancelled, no limit, no listener.
     pub fn quiet() -> Self {
         Self::new(
             std::sync::Arc::new(AtomicBool::new(false)),
@@ -116,22 +116,21 @@ impl Control {
         )
     }
 
-    /// Returns the moment by which the cell must have ended.
+    /// Returns the time by which the cell must have ended.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Returns the flag that is raised when the user asks to stop, for work that cannot call
-    /// [`check`](Self::check).
+    /// Returns the flag that is set when the user asks to stop, for work that cannot call [`check`](Self::check).
     pub fn stop_flag(&self) -> std::sync::Arc<AtomicBool> {
         std::sync::Arc::clone(&self.cancelled)
     }
 
-    /// Tells whether to go on; long work asks often.
+    /// Checks whether to continue; long work must call this often.
     ///
     /// # Errors
-    /// `Interrupted` if the user asked to stop, `Timeout` if the cell's time limit passed, or the failure
-    /// of a resource that ended while the cell used it.
+    /// `Interrupted` if the user asked to stop, `Timeout` if the cell exceeded its time limit, or the failure of a
+    /// resource that ended while the cell used it.
     pub fn check(&self) -> Result<(), Failure> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(Failure::new(CellStatus::Interrupted, "stopped by the user"));
@@ -145,7 +144,7 @@ impl Control {
         self.watches.iter().try_for_each(|watch| watch())
     }
 
-    /// Tells how far the cell has come.
+    /// Reports the cell's progress.
     pub fn progress(&self, done: u64, total: Option<u64>, what: impl Into<String>) {
         (self.progress)(Progress {
             done,
@@ -156,7 +155,7 @@ impl Control {
         });
     }
 
-    /// Tells how far a load has come, with its rolling figures.
+    /// Reports the progress of a load, with its rolling figures.
     pub fn rates(&self, done: u64, total: u64, rates: Rates) {
         (self.progress)(Progress {
             done,
@@ -167,7 +166,7 @@ impl Control {
         });
     }
 
-    /// Tells what an engine that starts wrote to its log.
+    /// Reports what a starting engine wrote to its log.
     pub fn log(&self, what: impl Into<String>, lines: Vec<String>) {
         (self.progress)(Progress {
             done: 1,

@@ -1,4 +1,4 @@
-//! What a cell reads: the cells of earlier stages, and of the whole study.
+//! A cell's inputs: the cells of earlier stages, and the whole study.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::design::Place;
 use crate::name::OutputName;
 use crate::place::Coordinates;
 
-/// One cell of an input stage, as the cell that reads it sees it.
+/// One cell of an input stage, as its reader sees it.
 #[derive(Clone, Debug)]
 pub struct InputCell {
     /// The cell's full coordinates.
@@ -23,11 +23,11 @@ pub struct InputCell {
     pub reason: Option<String>,
     /// The cell's canonical parameters.
     pub parameters: Json,
-    /// Its outputs by name.
+    /// Its outputs, by name.
     pub outputs: BTreeMap<String, Artifact>,
     /// The digest of its record.
     pub record: Option<Digest>,
-    /// For resources that are alive now: how to reach them.
+    /// For live resources: how to reach them.
     pub live: Option<Json>,
 }
 
@@ -38,7 +38,7 @@ pub struct Input {
     pub stage: String,
     /// The stage's kind.
     pub kind: String,
-    /// Every planned cell, in the order of its axes, including those left out or failed.
+    /// Every planned cell in axis order, including those left out or failed.
     pub cells: Vec<InputCell>,
 }
 
@@ -49,46 +49,46 @@ pub struct LedgerLine {
     pub stage: String,
     /// The cell's coordinates.
     pub coordinates: Coordinates,
-    /// What became of it.
+    /// Its status.
     pub status: CellStatus,
-    /// Why, unless ok.
+    /// The reason, unless ok.
     pub reason: Option<String>,
-    /// Digests of what is left as evidence.
+    /// The digests of its evidence.
     pub evidence: BTreeMap<OutputName, Artifact>,
-    /// For a measurement that was executed: how that went, as its record and the lock tell.
+    /// For an executed measurement: data on its execution, from its record and the lock.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub execution: Option<Execution>,
 }
 
-/// How a measurement came about.
+/// The execution of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Execution {
-    /// Its place in the order of execution of its run, from 1.
+    /// Its place in the execution order of its run, from 1.
     pub order: u64,
-    /// Where the design put it.
+    /// Its place in the design.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub place: Option<Place>,
-    /// How often it was executed under its recipe, failures included.
+    /// The number of executions under its recipe, including failures.
     pub executions: usize,
-    /// The records of ok results under its recipe that are not the one in use.
+    /// The records of ok results under its recipe that are not in use.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub discarded: Vec<Digest>,
     /// Why the machine was not quiet when its run began.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loud: Option<String>,
-    /// The host that measured it: a name that tells hosts apart.
+    /// The host that measured it, by a name that distinguishes hosts.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<String>,
-    /// Who measured it, if they chose to be named.
+    /// The person who measured it, if they chose to be named.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<String>,
-    /// When the measurement began: RFC 3339, UTC. Known where the host is.
+    /// When the measurement began: RFC 3339, UTC. Known if the host is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started: Option<String>,
 }
 
-/// A cell that should have contributed to a table and did not. The note `missing` of a table of
-/// `analyze` is a JSON list of them.
+/// A cell that should have contributed to a table and did not. The note `missing` of a table from `analyze` is a JSON
+/// list of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MissingCell {
     /// The cell's coordinates.
@@ -103,18 +103,18 @@ impl MissingCell {
         self.reason.split(": ").next().unwrap_or(&self.reason)
     }
 
-    /// Returns whether a text is how a report gives the reason: all of it, or the status or gate alone.
+    /// Returns whether a report gives the reason as this text: in full, or as the status or gate alone.
     pub fn is_given_as(&self, text: &str) -> bool {
         text == self.reason || text == self.cause()
     }
 }
 
-/// What a stage that writes about the whole study may see.
+/// The parts of the whole study that a stage writing about it may see.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// The experiment in canonical form: parameters, axes, stages, exclusions, seed.
     pub spec: Json,
-    /// The trail digest over every cell but those of stages that see the study.
+    /// The trail digest over every cell except those of stages that see the study.
     pub trail: Digest,
     /// The ledger over the same cells.
     pub ledger: Vec<LedgerLine>,

@@ -20,23 +20,22 @@ use crate::sources::NamedFiles;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Owns something alive; its descriptor is cached, the live thing starts only when a
-    /// cell that needs it runs.
+    /// Owns something alive. Its descriptor is cached, and the live thing starts only when a cell that needs it runs.
     Resource,
     /// Never reproducible: cached by key, replicated by an axis, re-measured on request.
     Measurement,
-    /// Same inputs give the same bytes on any machine at any thread count.
+    /// The same inputs give the same bytes on any machine with any number of threads.
     Pure,
 }
 
-/// The stage kinds and definitions a binary knows.
+/// The stage kinds and definitions that a binary knows.
 #[derive(Default)]
 pub struct Registry {
     /// The kinds, each under its own name.
     pub kinds: Vec<Box<dyn StageKind>>,
-    /// The definitions shipped.
+    /// The definitions that ship with the binary.
     pub shipped: Vec<Shipped>,
-    /// The schema of one definition of each collection an experiment may hold as a section.
+    /// The schema of one definition of each collection that an experiment may contain as a section.
     pub collections: Vec<(&'static str, schemars::Schema)>,
 }
 
@@ -55,24 +54,24 @@ pub struct Job<'a> {
     /// The coordinates that distinguish replicates of one measurement (axes that neither the
     /// parameters nor an input depend on, such as `rep`). They are in the key.
     pub replicate: &'a Coordinates,
-    /// The needed stages, in the order declared.
+    /// The needed stages, in declaration order.
     pub inputs: &'a [Input],
-    /// The store, for reading inputs. Outputs are returned, not put.
+    /// The store, for reading inputs. A kind returns its outputs and does not put them into the store.
     pub store: &'a Store,
-    /// The files that settings name, whose digests the parameters hold.
+    /// The files that settings name, whose digests are in the parameters.
     pub files: &'a NamedFiles,
-    /// A private directory, removed afterwards; that of a live resource stays until the run ends.
+    /// A private directory, removed afterwards; for a live resource, it stays until the run ends.
     pub scratch: &'a Path,
     /// Cancellation, time limit, progress.
     pub control: &'a Control,
-    /// Where a kind that starts a process registers it, so that no crash leaves it behind.
+    /// Where a kind registers a process that it starts, so that no crash leaves the process behind.
     pub leases: &'a Leases,
     /// The study, for kinds that [see it](StageKind::sees_study).
     pub study: Option<&'a Study>,
 }
 
 impl Job<'_> {
-    /// Returns the input of a kind; the first one if several stages of that kind are needed.
+    /// Returns the input from a stage of a kind; the first one if the cell needs several such stages.
     pub fn input_of_kind(&self, kind: &str) -> Option<&Input> {
         self.inputs.iter().find(|i| i.kind == kind)
     }
@@ -81,20 +80,20 @@ impl Job<'_> {
 /// What the verdicts of a pure cell share with the rest of the study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// The cells of the study that end in verdicts, this one among them: what one of them may get wrong by
-    /// chance, all of them may together.
+    /// The number of cells in the study that end in verdicts, including this one. All of them together share the error
+    /// probability allowed for one.
     pub cells: usize,
     /// The axis of the design's A/A arm, the arm's label and the label it stands for.
     pub control: Option<(String, String, String)>,
 }
 
-/// A stage kind. One value serves all stages of the kind, from any thread.
+/// A stage kind. One value serves all stages of the kind, on any thread.
 pub trait StageKind: Send + Sync {
     /// Returns the name used in the experiment as `kind:`.
     fn name(&self) -> &'static str;
 
-    /// Returns the version of the kind's meaning; part of every key. Raise it when the same
-    /// parameters and inputs would mean something else.
+    /// Returns the semantic version of the kind, which is part of every key. Raise it when the same parameters and
+    /// inputs would mean something different.
     fn semantic_version(&self) -> u32;
 
     /// Returns how results may be reused.
@@ -104,22 +103,21 @@ pub trait StageKind: Send + Sync {
     /// `over`, `needs`, `timeout`, … that the pipeline reads).
     fn schema(&self) -> schemars::Schema;
 
-    /// Returns the canonical parameters for settings whose interpolations are resolved:
-    /// defaults filled in, names of definitions replaced by what they stand for, nothing that
-    /// does not decide the result.
+    /// Returns the canonical parameters for settings with resolved placeholders: defaults filled in, names of
+    /// definitions replaced by their content, and nothing that does not affect the result.
     ///
     /// # Errors
     /// Every problem found, each with its route. The schema has been checked before.
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>>;
 
-    /// Returns where a scheduler is asked to execute a cell of these settings, which [`canonical`](Self::canonical)
-    /// has accepted; `None` if it executes on this machine. It is in no key, and whatever needs such a cell alive
-    /// executes where it does.
+    /// Returns where a scheduler should execute a cell with these settings, which [`canonical`](Self::canonical) has
+    /// accepted; `None` if the cell executes on this machine. The placement is in no key. A cell that needs such a cell
+    /// alive executes in the same place.
     fn placement(&self, _settings: &Json, _library: &dyn Library) -> Option<Json> {
         None
     }
 
-    /// Tells whether whoever executes a placement needs a store that it shares with this machine.
+    /// Returns whether executing a placement requires a store shared with this machine.
     fn shares_store(&self, _placement: &Json) -> bool {
         true
     }
@@ -129,14 +127,14 @@ pub trait StageKind: Send + Sync {
         Vec::new()
     }
 
-    /// Names the settings that are mappings in the order in which a reader shall see their entries: they reach
-    /// [`canonical`](Self::canonical) as written, and no other.
+    /// Returns the settings that are mappings whose entry order matters to a reader. Only these reach
+    /// [`canonical`](Self::canonical) in their written order.
     fn ordered(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns the identity facets of this machine that enter the key (for instance CPU model
-    /// and GPU SKU). Called while planning: quick, and without side effects.
+    /// Returns the identity facets of this machine that enter the key (for example CPU model and GPU SKU). Called while
+    /// planning: must be fast and without side effects.
     ///
     /// # Errors
     /// If a facet that must be known cannot be read.
@@ -144,19 +142,18 @@ pub trait StageKind: Send + Sync {
         Ok(BTreeMap::new())
     }
 
-    /// Looks whether what a cell takes from its surroundings when it starts is there, such as a
-    /// variable of the environment. Called before anything starts: quick, and without side effects.
+    /// Checks that what a cell takes from its environment when it starts exists, for example an environment variable.
+    /// Called before anything starts: must be fast and without side effects.
     ///
     /// # Errors
-    /// If something is missing that the cell would fail without.
+    /// If something is missing and the cell would fail without it.
     fn ready(&self, _parameters: &Json, _files: &NamedFiles) -> Result<(), Problem> {
         Ok(())
     }
 
-    /// Returns what executing a cell does outside of this program, in the order in which it
-    /// happens: programs it starts, files it fetches, servers it reaches. `inputs` are made up, as
-    /// [`rehearse`](Self::rehearse) leaves them. A kind that starts something also asks
-    /// [`Control::permits`] before it does.
+    /// Returns what executing a cell does outside of this program, in the order in which it happens: programs it
+    /// starts, files it fetches, servers it reaches. `inputs` are simulated, as left by [`rehearse`](Self::rehearse). A
+    /// kind that starts something must also call [`Control::permits`] first.
     ///
     /// # Errors
     /// If the cell would fail before it starts anything.
@@ -170,36 +167,34 @@ pub trait StageKind: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns what the launch stands on that rows of these parameters are drawn from, for a
-    /// measurement that needs no resource: cells of one block that agree in it share a launch.
-    /// `None` if every cell is a launch of its own.
+    /// For a measurement that needs no resource, returns what identifies the launch behind rows of these parameters:
+    /// cells of one block with the same value share a launch. `None` if every cell is its own launch.
     fn launch(&self, _parameters: &Json) -> Option<Json> {
         None
     }
 
-    /// Returns what cells of these parameters need of a machine, in words for people: programs, weights,
-    /// devices. For the page of a study that was not run.
+    /// Returns what cells of these parameters need from a machine, as text for people: programs, weights, devices. For
+    /// the page of a study that was not run.
     fn requires(&self, _parameters: &Json) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns whether what a measurement of these parameters finds depends on what else this
-    /// machine does meanwhile: not where rows are drawn from a model or read from a file.
+    /// Returns whether a measurement of these parameters depends on this machine's other activity. It does not if rows
+    /// are drawn from a model or read from a file.
     fn measures_here(&self, _parameters: &Json) -> bool {
         true
     }
 
-    /// Returns the kinds of which a stage of this kind can use one stage only, with what it would
-    /// do with it: needing a second one is a mistake of the experiment. `gives` tells whether the
-    /// stage gives a setting.
+    /// Returns the kinds of which a stage of this kind can use only one stage, each with what the stage does with it.
+    /// Needing a second one is a mistake of the experiment. `gives` returns whether the stage has a setting.
     fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// Holds the canonical parameters of a cell against those of the cells that it needs, and says what
-    /// would fail when it runs. A resource or a measurement is asked about the resources and measurements that
-    /// its cells need. A pure stage is asked once, about the stages that it needs and those that they need; their
-    /// parameters are null. Quick, and without side effects.
+    /// Compares the canonical parameters of a cell with those of the cells that it needs, and reports what would fail
+    /// at run time. For a resource or a measurement, these are the resources and measurements that its cells need. For
+    /// a pure stage, the function is called once, with the stages that it needs and those that they need; their
+    /// parameters are null. Must be fast and without side effects.
     ///
     /// # Errors
     /// Every problem found, each with its route from the stage's settings; `needs` is a key there.
@@ -212,15 +207,14 @@ pub trait StageKind: Send + Sync {
         Ok(())
     }
 
-    /// Returns the tables of these canonical parameters whose columns are known: beside them stand those
-    /// of the coordinates, so an axis cannot have the name of one.
+    /// Returns the tables of these canonical parameters whose columns are known. The tables also have columns for
+    /// coordinates, so an axis cannot have the name of a known column.
     fn planned_tables(&self, _parameters: &Json, _library: &dyn Library) -> Vec<PlannedTable> {
         Vec::new()
     }
 
-    /// Returns what a measurement of these parameters adopts instead of measuring, such as a part
-    /// of a file: two cells that adopt the same are one result under two labels. `None` if it
-    /// measures.
+    /// Returns what a measurement of these parameters adopts instead of measuring, for example a part of a file. Two
+    /// cells that adopt the same thing are one result under two labels. `None` if it measures.
     fn adopts(&self, _parameters: &Json) -> Option<Adopted> {
         None
     }
@@ -230,34 +224,34 @@ pub trait StageKind: Send + Sync {
         &[]
     }
 
-    /// Returns canonical parameters of a pure stage for a study that looks at its figures after each
-    /// block and may stop: its intervals must hold at every look.
+    /// Returns the canonical parameters of a pure stage for a study that checks its figures after each block and may
+    /// stop: its intervals must hold at every check.
     ///
     /// # Errors
-    /// What cannot hold at every look, each with its route from the stage's settings.
+    /// Everything that cannot hold at every check, each with its route from the stage's settings.
     fn looked_at_repeatedly(&self, parameters: Json) -> Result<Json, Vec<Problem>> {
         Ok(parameters)
     }
 
-    /// Returns canonical parameters of a pure stage with what definitions say that the stages behind it
-    /// name, and that decides nothing there. `behind` has all stages that it needs, directly or not, once
-    /// for each of their parameter sets.
+    /// Adds information from definitions to the canonical parameters of a pure stage: what they state about the names
+    /// used by the stages behind it, which does not affect those stages. `behind` contains all stages that it needs,
+    /// directly or indirectly, once for each of their parameter sets.
     fn informed(&self, parameters: Json, _behind: &[Needed<'_>], _library: &dyn Library) -> Json {
         parameters
     }
 
-    /// Returns whether a pure cell of these canonical parameters ends in verdicts that can be wrong by chance.
+    /// Returns whether a pure cell with these canonical parameters ends in verdicts that can be wrong by chance.
     fn decides(&self, _parameters: &Json) -> bool {
         false
     }
 
-    /// Tells the canonical parameters of a pure stage what its verdicts share with others of the study.
+    /// Adds to the canonical parameters of a pure stage what its verdicts share with others of the study.
     fn sharing(&self, parameters: Json, _shared: &Shared) -> Json {
         parameters
     }
 
-    /// Returns a figure of one measured cell by its column's name, such as `output_throughput`;
-    /// `None` if the kind or the cell has none.
+    /// Returns a figure of one measured cell by its column name, such as `output_throughput`; `None` if the kind or the
+    /// cell does not have it.
     fn figure(
         &self,
         _name: &str,
@@ -267,8 +261,8 @@ pub trait StageKind: Send + Sync {
         None
     }
 
-    /// Returns whether cells see the whole study: they then run last, and the spec and the
-    /// trail digest are in their keys.
+    /// Returns whether cells see the whole study. If so, they run last, and the spec and the trail digest are in their
+    /// keys.
     fn sees_study(&self) -> bool {
         false
     }
@@ -276,17 +270,16 @@ pub trait StageKind: Send + Sync {
     /// Executes one cell.
     ///
     /// # Errors
-    /// If the cell does not become `ok`: a ledger line, never a cache entry.
+    /// If the cell does not become `ok`. That makes a ledger line, never a cache entry.
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure>;
 
-    /// Makes up outputs of the shape that [`run`](Self::run) leaves, for a dry run: quickly,
-    /// starting nothing, fetching nothing, and with `slowdown` times the usual in whatever is
-    /// a time. No input is alive. A pure kind executes; one that leaves inputs out by what it
-    /// finds in them must not do so here, since what it finds is made up.
+    /// Simulates outputs of the shape that [`run`](Self::run) leaves, for a dry run: fast, without starting or fetching
+    /// anything, and with all times multiplied by `slowdown`. No input is alive. A pure kind executes. A pure kind that
+    /// leaves out inputs because of their values must not do so here, because the values are simulated.
     ///
     /// # Errors
-    /// For a pure kind, if the cell would not become `ok`. For others, if nothing can be made
-    /// up: what reads the cell then sees it skipped.
+    /// For a pure kind, if the cell would not become `ok`. For others, if outputs cannot be simulated: readers then see
+    /// the cell as skipped.
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
         if self.class() == Class::Pure {
             return self.run(job);

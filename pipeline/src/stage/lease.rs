@@ -1,4 +1,4 @@
-//! The live thing that a resource cell owns.
+//! The live thing owned by a resource cell.
 
 use super::output::Output;
 use super::settings::Json;
@@ -6,38 +6,37 @@ use super::status::Failure;
 
 /// The live thing a resource cell owns: a prepared environment, a running server.
 pub trait Lease: Send {
-    /// Returns what the cells that use it need to reach it: URL, paths, pid. Never keyed.
+    /// Returns what cells need to reach it: URL, paths, pid. Never in a key.
     fn live(&self) -> &Json;
-    /// Tells whether it is still alive.
+    /// Checks that it is still alive.
     ///
     /// # Errors
     /// If it died, with its last log lines as evidence.
     fn check(&mut self) -> Result<(), Failure>;
-    /// Tells whether it was alive to the end of a cell that used it.
+    /// Checks that it was alive until the end of a cell that used it.
     ///
     /// # Errors
     /// If it died, with its last log lines as evidence.
     fn check_after_use(&mut self) -> Result<(), Failure> {
         self.check()
     }
-    /// Returns a watch over what may end while a cell uses it, if there is something to watch.
-    /// Without one, the executor looks before and after each cell.
+    /// Returns a watch over what may end while a cell uses it, if anything can be watched. Without a watch, the
+    /// executor checks before and after each cell.
     fn watch(&self) -> Option<Watch> {
         None
     }
-    /// Stops it with everything it started, and returns what it leaves behind (logs).
+    /// Stops it with everything it started, and returns what it leaves behind (for example logs).
     fn release(self: Box<Self>) -> Vec<Output>;
 }
 
-/// Tells whether what a cell uses is still there, from any thread and at little cost: a cell under
-/// way asks often. The failure says why it is gone.
+/// Checks, from any thread and cheaply, that a resource of a cell is still alive: a running cell calls it often. The
+/// failure explains why the resource is gone.
 pub type Watch = std::sync::Arc<dyn Fn() -> Result<(), Failure> + Send + Sync>;
 
-/// The lease of something that does not run: it cannot die, and nothing stops it. A prepared
-/// environment, for instance.
+/// The lease of something that does not run, such as a prepared environment: it cannot die and need not be stopped.
 #[derive(Debug)]
 pub struct Inert {
-    /// What the cells that use it need to reach it. Never keyed.
+    /// What cells need to reach it. Never in a key.
     pub live: Json,
 }
 

@@ -1,9 +1,8 @@
 //! The contract between the pipeline and the stage kinds.
 //!
-//! A kind says how its settings look ([`StageKind::schema`]), what they mean in full
-//! ([`StageKind::canonical`]: that is what enters the action key) and how to execute one cell
-//! ([`StageKind::run`]). Everything a cell may see comes in through its [`Job`]; everything
-//! it leaves goes out through [`Done`] or [`Failure`].
+//! A kind defines the form of its settings ([`StageKind::schema`]), their full meaning ([`StageKind::canonical`], which
+//! enters the action key) and how to execute one cell ([`StageKind::run`]). Everything a cell may see comes in through
+//! its [`Job`]; everything it leaves goes out through [`Done`] or [`Failure`].
 
 mod control;
 mod input;

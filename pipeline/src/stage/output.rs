@@ -1,4 +1,4 @@
-//! What a cell leaves.
+//! The outputs of a cell.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use super::lease::Lease;
 use super::settings::Json;
 use super::status::Failure;
 
-/// A result that was there before, and is adopted by a cell.
+/// An existing result that a cell adopts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adopted {
-    /// The same for the same result.
+    /// An identity: equal for the same result.
     pub identity: String,
-    /// The settings that choose it, as paths from the stage's settings.
+    /// The settings that select it, as paths from the stage's settings.
     pub chosen_by: Vec<Vec<&'static str>>,
 }
 
-/// What kind of bytes an artifact holds.
+/// The media type of an artifact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Media {
@@ -27,7 +27,7 @@ pub enum Media {
     Parquet,
     /// A JSON document.
     Json,
-    /// Plain text, for instance a log.
+    /// Plain text, for example a log.
     Text,
     /// Markdown.
     Markdown,
@@ -39,16 +39,16 @@ pub enum Media {
     Binary,
 }
 
-/// An artifact of a cell as its record names it.
+/// An artifact of a cell, as named in its record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Artifact {
     /// The digest of the bytes.
     pub digest: Digest,
-    /// What the bytes are.
+    /// The media type.
     pub media: Media,
-    /// How many bytes.
+    /// The size in bytes.
     pub bytes: u64,
-    /// How many rows, for tables.
+    /// The number of rows, for tables.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rows: Option<u64>,
 }
@@ -65,13 +65,13 @@ pub enum Content {
 /// A named output of a cell.
 #[derive(Debug)]
 pub struct Output {
-    /// The name under which later stages find it, unique in the cell.
+    /// The name by which later stages find it, unique in the cell.
     pub name: String,
-    /// What the bytes are.
+    /// The media type.
     pub media: Media,
     /// The bytes.
     pub content: Content,
-    /// How many rows, for tables.
+    /// The number of rows, for tables.
     pub rows: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Output {
         }
     }
 
-    /// Makes a text output of the given kind.
+    /// Makes a text output with the given media type.
     pub fn text(name: impl Into<String>, media: Media, text: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -118,14 +118,14 @@ impl Output {
     }
 }
 
-/// What an executed cell leaves.
+/// The result of an executed cell.
 #[derive(Default)]
 pub struct Done {
     /// The outputs; names are unique.
     pub outputs: Vec<Output>,
     /// For resources: the live thing.
     pub lease: Option<Box<dyn Lease>>,
-    /// Facts of this execution for the record, not for any key.
+    /// Facts about this execution, for the record and never for a key.
     pub observations: BTreeMap<String, Json>,
     /// Doubts about the result, shown to the user and kept in the record.
     pub warnings: Vec<String>,

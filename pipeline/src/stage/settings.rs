@@ -1,4 +1,4 @@
-//! What a kind sees of the settings while planning, and how it says what is wrong with them.
+//! What a kind sees of the settings while planning, and how it reports problems with them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,24 @@ pub enum Step {
     Index(usize),
 }
 
-/// A mistake in the settings of a stage, or in a definition that they name: what is wrong, and the
-/// remedy. The pipeline adds file, line and column from the route.
+/// A mistake in the settings of a stage, or in a definition that they name: the problem and the remedy. The pipeline
+/// adds file, line and column from the route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Keys and indices from the stage's settings to the mistake; empty means the stage.
     pub route: Vec<Step>,
-    /// What is wrong, in one sentence without a final stop.
+    /// The problem, in one sentence without a final stop.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
-    /// The last key of the route is itself wrong, and not what stands behind it.
+    /// Whether the last key of the route is itself wrong, not its value.
     pub of_key: bool,
-    /// The collection and the name of the definition that is wrong: the route begins there.
+    /// The collection and name of the wrong definition; the route begins there.
     pub definition: Option<Box<(String, String)>>,
 }
 
 impl Problem {
-    /// Makes a problem at a place given as keys, for instance `["arrival", "clients"]`.
+    /// Makes a problem at a place given as keys, for example `["arrival", "clients"]`.
     pub fn at(keys: &[&str], message: impl Into<String>) -> Self {
         let route = keys.iter().map(|k| Step::Key((*k).to_owned())).collect();
         Self {
@@ -48,7 +48,7 @@ impl Problem {
         }
     }
 
-    /// Makes a problem with the last of the keys itself, such as a name that nothing has.
+    /// Makes a problem with the last of the keys itself, such as an unknown name.
     pub fn at_key(keys: &[&str], message: impl Into<String>) -> Self {
         Self {
             of_key: true,
@@ -56,7 +56,7 @@ impl Problem {
         }
     }
 
-    /// Says that the route begins at a definition, and not at the stage's settings.
+    /// Makes the route begin at a definition instead of the stage's settings.
     #[must_use]
     pub fn in_definition(mut self, collection: &str, name: &str) -> Self {
         self.definition = Some(Box::new((collection.to_owned(), name.to_owned())));
@@ -71,52 +71,51 @@ impl Problem {
     }
 }
 
-/// A cell that a cell needs, as far as it is known while planning.
+/// A cell that another cell needs, as known while planning.
 #[derive(Clone, Debug)]
 pub struct Needed<'a> {
     /// The name of its stage.
     pub stage: &'a str,
     /// The kind of its stage.
     pub kind: &'a str,
-    /// Its canonical parameters; null if they are wrong themselves, which is told already.
+    /// Its canonical parameters; null if they are wrong, which is already reported.
     pub parameters: &'a Json,
-    /// What it needs itself.
+    /// Its own needs.
     pub needs: Vec<Needed<'a>>,
 }
 
 impl<'a> Needed<'a> {
-    /// Returns the first cell of a kind among those needed.
+    /// Returns the first needed cell of a kind.
     pub fn of_kind<'n>(needs: &'n [Needed<'a>], kind: &str) -> Option<&'n Needed<'a>> {
         needs.iter().find(|needed| needed.kind == kind)
     }
 }
 
-/// A table that a stage is going to make of other stages' cells: known while planning, so that an axis
-/// with the name of a column is told then.
+/// A table that a stage will make from other stages' cells. It is known while planning, so that an axis with the name
+/// of a column can be reported then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedTable {
-    /// The table, as the setting `tables` names it.
+    /// The table's name in the setting `tables`.
     pub name: String,
-    /// What makes it, for people.
+    /// The operator that makes it, for messages.
     pub operator: String,
-    /// The kind of the stages whose coordinates it has columns for.
+    /// The kind of the stages whose coordinates become columns of the table.
     pub of_kind: &'static str,
-    /// Its columns, without those of coordinates.
+    /// Its columns, without those for coordinates.
     pub columns: Vec<String>,
 }
 
 /// Named definitions a kind may refer to: `engines`, `models`, `workloads`, `templates`, …
 ///
-/// Looked up in the experiment's own sections, then in folders of the same names beside the
-/// experiment file and in the user's configuration, then among those shipped.
+/// They are looked up in the experiment's own sections, then in folders of the same names next to the experiment file
+/// and in the user's configuration, then among those that ship with the program.
 pub trait Library {
-    /// Returns a definition, `extends` already merged. A template is a JSON string.
+    /// Returns a definition with `extends` merged. A template is a JSON string.
     fn find(&self, collection: &str, name: &str) -> Option<Json>;
     /// Returns the names in a collection, sorted.
     fn names(&self, collection: &str) -> Vec<String>;
-    /// Says what a definition that is used amounts to; returns the other name under which the
-    /// same content was used before in this experiment, if there is one. Where two names for
-    /// one thing would pass as two things, a kind makes a problem of it.
+    /// Registers the content of a used definition. Returns the other name under which this experiment used the same
+    /// content before, if any. If two names for one thing could pass as two things, the kind reports it as a problem.
     fn claim(&self, _collection: &str, _name: &str, _content: &Json) -> Option<String> {
         None
     }
@@ -124,24 +123,24 @@ pub trait Library {
     fn axes(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Returns the labels of an axis, each with its fields (null for a plain label); `None` if there is no such
-    /// axis. The A/A arm has the fields of the label that it stands for.
+    /// Returns the labels of an axis, each with its fields (null for a plain label); `None` if the axis does not exist.
+    /// The A/A arm has the fields of the label that it stands for.
     fn labels(&self, _axis: &str) -> Option<Vec<(Scalar, Json)>> {
         None
     }
-    /// Returns where a file lies that settings or definitions name: a relative path begins at the
-    /// experiment's folder. Without an experiment it begins at the working directory.
+    /// Returns the location of a file that settings or definitions name. A relative path begins at the experiment's
+    /// folder, or, without an experiment, at the working directory.
     fn path(&self, file: &str) -> PathBuf {
         PathBuf::from(file)
     }
     /// Returns the digest of a file that settings name.
     ///
     /// # Errors
-    /// If it cannot be read, or is no regular file that may be named.
+    /// If the file cannot be read, is not a regular file, or is too large.
     fn digest(&self, path: &Path) -> io::Result<FileDigest> {
         FileDigest::of(path, MOST_BYTES)
     }
-    /// Hears of a file that the plan read.
+    /// Records a file that the plan read.
     fn reads(&self, _source: &NamedFile) {}
     /// Returns the files that the plan has read so far.
     fn files(&self) -> NamedFiles {
@@ -149,13 +148,13 @@ pub trait Library {
     }
 }
 
-/// A definition shipped with the binary.
+/// A definition that ships with the binary.
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped {
-    /// The collection it belongs to.
+    /// Its collection.
     pub collection: &'static str,
     /// Its name: the file name without `.yaml` (templates keep their full name).
     pub name: &'static str,
-    /// The file's text: YAML, or a template as it is.
+    /// The file's text: YAML, or a template verbatim.
     pub text: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What became of a cell, and why it did not become ok.
+//! The status of a cell, and why it did not become ok.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::output::Output;
 use super::settings::{Json, Step};
 use crate::cause::Cause;
 
-/// What became of a planned cell.
+/// The status of a planned cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CellStatus {
@@ -19,11 +19,11 @@ pub enum CellStatus {
     Failed,
     /// No progress for the declared heartbeat.
     Hung,
-    /// Its time limit passed.
+    /// It exceeded its time limit.
     Timeout,
-    /// Not executed, for a reason beyond the experiment (an input failed, a capability lacks).
+    /// Not executed, for a reason outside the experiment (a failed input, a missing capability).
     Skipped,
-    /// Left out by the experiment, with the reason it declares.
+    /// Left out by the experiment, with the declared reason.
     Excluded,
     /// Stopped by the user before it ended.
     Interrupted,
@@ -43,7 +43,7 @@ impl CellStatus {
         }
     }
 
-    /// Returns the status that a word stands for.
+    /// Returns the status for a word.
     pub fn parse(word: &str) -> Option<Self> {
         use CellStatus::{Excluded, Failed, Hung, Interrupted, Ok, Skipped, Timeout};
         [Ok, Failed, Hung, Timeout, Skipped, Excluded, Interrupted]
@@ -59,41 +59,41 @@ pub struct Failure {
     pub status: CellStatus,
     /// What happened, in one sentence.
     pub reason: String,
-    /// What the user can do.
+    /// The remedy for the user.
     pub hint: Option<String>,
-    /// What is left as evidence: partial rows, the last log lines.
+    /// The evidence: partial rows, the last log lines.
     pub evidence: Vec<Output>,
-    /// Facts of this execution for the record; in a box, since results carry failures about and are to stay small.
+    /// Facts about this execution, for the record. Boxed, to keep results that contain failures small.
     pub observations: Box<BTreeMap<String, Json>>,
     /// Doubts, shown to the user and kept in the record.
     pub warnings: Box<[String]>,
-    /// What it is about, in a box for the same reason.
+    /// The subject of the failure, boxed for the same reason.
     pub subject: Box<Subject>,
 }
 
-/// What a failure is about.
+/// The subject of a failure.
 #[derive(Debug, Default)]
 pub struct Subject {
-    /// The part of the stage's settings; empty for the stage as a whole.
+    /// The part of the stage's settings; empty for the whole stage.
     pub settings: Vec<Step>,
-    /// If the failure lists several findings, what each is known by: its place and the rule it breaks, without the values
-    /// of one measurement. A dry run compares them between measurements.
+    /// If the failure lists several findings, an identity for each: its place and the rule it breaks, without the
+    /// values of one measurement. A dry run compares these between measurements.
     pub findings: Vec<String>,
 }
 
 impl Failure {
-    /// Makes a failure of status `Failed`.
+    /// Makes a failure with status `Failed`.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::new(CellStatus::Failed, reason)
     }
 
-    /// Makes a failure of a cell that cannot do its work on this machine, because a tool or a permission is
-    /// missing. It is skipped, and what sees the whole study is made without it.
+    /// Makes a failure for a cell that cannot work on this machine because a tool or a permission is missing. It is
+    /// skipped, and stages that see the whole study run without it.
     pub fn blocked(reason: impl Into<String>) -> Self {
         Self::new(CellStatus::Skipped, Cause::blocked(reason).to_string())
     }
 
-    /// Makes a failure of a given status.
+    /// Makes a failure with a given status.
     pub fn new(status: CellStatus, reason: impl Into<String>) -> Self {
         Self {
             status,
@@ -106,7 +106,7 @@ impl Failure {
         }
     }
 
-    /// Names the part of the stage's settings that it is about.
+    /// Names the part of the stage's settings that the failure concerns.
     #[must_use]
     pub fn about(mut self, keys: &[&str]) -> Self {
         let step = |key: &&str| Step::Key((*key).to_owned());
@@ -114,14 +114,14 @@ impl Failure {
         self
     }
 
-    /// Lists what the findings of the failure are known by.
+    /// Sets the identities of the failure's findings.
     #[must_use]
     pub fn findings(mut self, findings: Vec<String>) -> Self {
         self.subject.findings = findings;
         self
     }
 
-    /// Adds what the user can do.
+    /// Adds the remedy for the user.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -135,7 +135,7 @@ impl Failure {
         self
     }
 
-    /// Sets what was observed until then, and doubted.
+    /// Sets the observations and doubts collected until the failure.
     #[must_use]
     pub fn observed(mut self, observations: BTreeMap<String, Json>, warnings: Vec<String>) -> Self {
         self.observations = Box::new(observations);
