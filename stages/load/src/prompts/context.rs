@@ -1,4 +1,4 @@
-//! Whether prompts fit into the server's context, told before anything is sent.
+//! Checks whether prompts fit into the server's context before anything is sent.
 
 use pipeline::stage::{Failure, Job, Needed, Problem};
 
@@ -6,15 +6,15 @@ use super::set::Prompt;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::workload::{Length, OutputMode, PromptSource, Unit, Workload};
 
-/// Tells, before anything runs, that no prompt of a load fits into the context that the settings of its
-/// server promise. `None` if one may fit, or where either is not known.
+/// Reports, before anything runs, that no prompt of a load fits into the context in the settings of its server. Returns
+/// `None` if one may fit, or if either is unknown.
 pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Problem> {
     let Some(WorkloadChoice::Inline(workload)) = &settings.workload else {
         return None;
     };
     let least = least(workload)?;
     let environment = Needed::of_kind(&server.needs, "provision")?;
-    // Of several engines the first is the one that is asked for.
+    // If several engines are defined, the first one is used.
     let engine = &environment.parameters["engines"][0]["definition"];
     let limit = &engine["limits"]["context-per-slot"];
     let value = |key: &str| {
@@ -44,8 +44,8 @@ pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Probl
     })
 }
 
-/// Returns the fewest tokens that a prompt of a workload takes with its answer, where lengths are declared
-/// in tokens, or in words, of which each is a token at least.
+/// Returns the fewest tokens that a prompt of a workload takes with its answer, if lengths are in tokens, or in words,
+/// which have at least one token each.
 fn least(workload: &Workload) -> Option<u64> {
     let of = |length: &Length| match length.parts() {
         (Unit::Words | Unit::Tokens, count) => Some(u64::from(count.ends().0)),
@@ -53,7 +53,7 @@ fn least(workload: &Workload) -> Option<u64> {
     };
     let prompt = match &workload.prompts {
         PromptSource::Words(words) => of(&words.length)?,
-        // A share of the prompts may lack the prefix.
+        // Some of the prompts may lack the prefix.
         PromptSource::SharedPrefix(parts) if parts.fraction >= 1.0 => {
             of(&parts.prefix)? + of(&parts.suffix)?
         }
@@ -67,16 +67,16 @@ fn least(workload: &Workload) -> Option<u64> {
     Some(prompt + answer)
 }
 
-/// The context that prompts of a set take with their answers, in tokens, where something counted them. In
-/// sessions what was said before comes on top, and so may a chat template.
+/// The context in tokens that a set's prompts take with their answers, if their tokens were counted. In sessions,
+/// earlier turns are added, and a chat template may also add tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Context {
-    /// Of the prompt that takes least, its answer as short as it may be: as demanded, or one token where only
-    /// a cap is given.
+    /// For the shortest prompt, with the shortest possible answer: the demanded length, or one token if there is only a
+    /// cap.
     least: Option<u64>,
-    /// Of the prompt that takes most, likewise.
+    /// For the longest prompt, with the shortest possible answer.
     longest: u64,
-    /// Of the prompt that takes most, its answer as long as was asked for.
+    /// For the longest prompt with its answer at the requested length.
     most: u64,
 }
 
@@ -98,11 +98,11 @@ impl Context {
         }
     }
 
-    /// Holds them against the context that the server of a load cell says it gives a request.
-    /// Returns the doubt whether every request can be answered in full, if some cannot.
+    /// Compares the prompts with the context per request that the server of a load cell reports. Returns a doubt if
+    /// some requests cannot be answered in full.
     ///
     /// # Errors
-    /// If no prompt fits: nothing would be measured but refusals.
+    /// If no prompt fits, because only refusals would be measured.
     pub(crate) fn doubt(self, job: &Job<'_>) -> Result<Option<String>, Failure> {
         let live = job
             .input_of_kind("serve")

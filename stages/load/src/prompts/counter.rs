@@ -1,4 +1,4 @@
-//! What counts tokens: a `tokenizer.json`, or the server under load.
+//! Token counters: a `tokenizer.json`, or the server under load.
 
 use artifacts::Digest;
 use net::{ApiKey, Ask, Site};
@@ -12,16 +12,15 @@ use pipeline::sources::NamedFiles;
 
 /// Counts the tokens of texts.
 pub(crate) trait Counter {
-    /// Returns the number of tokens of a text, special tokens and chat template left out.
+    /// Returns the number of tokens of a text, without special tokens and chat template.
     ///
     /// # Errors
-    /// If it cannot be told.
+    /// If it cannot be determined.
     fn count(&self, text: &str) -> Result<u32, PromptError>;
-    /// Returns the length of a prompt with this text: the same, or with all that a chat template
-    /// puts around it.
+    /// Returns the length of a prompt with this text: the same number, or with everything that a chat template adds.
     ///
     /// # Errors
-    /// If it cannot be told.
+    /// If it cannot be determined.
     fn prompt_length(&self, text: &str) -> Result<u32, PromptError> {
         self.count(text)
     }
@@ -29,7 +28,7 @@ pub(crate) trait Counter {
     fn least(&self) -> u32 {
         0
     }
-    /// Returns which kind of tokenizer counts.
+    /// Returns the kind of tokenizer that counts.
     fn source(&self) -> LengthSource;
     /// Returns the digest of the tokenizer's file, or the fingerprint of the server's.
     fn identity(&self) -> &str;
@@ -42,7 +41,7 @@ pub(crate) struct FileCounter {
 }
 
 impl FileCounter {
-    /// Reads the file and checks its digest if one is given.
+    /// Reads the file, and checks its digest if given.
     pub(crate) fn open(
         file: &str,
         digest: Option<&str>,
@@ -53,7 +52,7 @@ impl FileCounter {
         let wrong = |message: String| PromptError(format!("tokenizer {file}: {message}"));
         let mut tokenizer =
             tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| wrong(e.to_string()))?;
-        // Files often carry the truncation they were trained with.
+        // Files often contain the truncation from their training.
         tokenizer
             .with_truncation(None)
             .map_err(|e| wrong(e.to_string()))?;
@@ -91,7 +90,7 @@ pub(crate) struct ServerCounter {
     address: String,
     model: String,
     fingerprint: String,
-    /// Where prompts go through the server's chat template.
+    /// The chat template, if prompts go through the server's.
     template: Option<Template>,
 }
 
@@ -103,14 +102,14 @@ struct Template {
     least: u32,
 }
 
-/// What becomes of special tokens: those a tokenizer adds, and those written out in a text.
+/// The treatment of special tokens: those that a tokenizer adds, and those spelled out in a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Special {
     LeftOut,
     Kept,
 }
 
-/// What the fingerprint is taken of: words, numbers, code, white space, several scripts.
+/// The text for the fingerprint: words, numbers, code, white space, several scripts.
 const PROBE: &str = "The 3 quick brown foxes paid $1,234.56 for naïve café jazz; then\n\tif (x != y) { return \
                      x << 2; }  // übermäßig 東京 Привет 🦀 antidisestablishmentarianism\r\n";
 
@@ -118,7 +117,7 @@ impl ServerCounter {
     /// Asks a server for the tokens of a fixed text.
     ///
     /// # Errors
-    /// If the server does not tokenize, or not as `expected`.
+    /// If the server does not tokenize, or differs from `expected`.
     pub(crate) fn open(
         peer: &Peer,
         model: &str,
@@ -145,7 +144,7 @@ impl ServerCounter {
         }
     }
 
-    /// Counts prompts as the server's chat template makes them of a text, if the server tells it.
+    /// Counts prompts after the server's chat template, if the server reports them.
     ///
     /// # Errors
     /// If the server is gone.
@@ -158,7 +157,7 @@ impl ServerCounter {
         Ok(self)
     }
 
-    /// Returns a prompt as the model gets it; `None` if the server does not tell.
+    /// Returns a prompt as the model gets it; `None` if the server does not report it.
     fn applied(&self, template: &Template, text: &str) -> Result<Option<String>, PromptError> {
         let system = template
             .system
@@ -178,7 +177,7 @@ impl ServerCounter {
 
     fn tokens(&self, text: &str, special: Special) -> Result<Vec<i64>, PromptError> {
         let kept = special == Special::Kept;
-        // One body for all: llama.cpp reads `content`, vLLM and SGLang `prompt`, TGI `inputs`.
+        // One body for all servers: llama.cpp reads `content`, vLLM and SGLang `prompt`, TGI `inputs`.
         let body = json!({
             "model": self.model, "content": text, "prompt": text, "inputs": text,
             "add_special": kept, "add_special_tokens": kept, "parse_special": kept,

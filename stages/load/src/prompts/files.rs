@@ -8,7 +8,7 @@ use crate::dataset::TALKS;
 use crate::named_file;
 use crate::workload::{Corpus, Dataset, Pack};
 
-/// One recorded conversation: what people said, with what was answered then.
+/// One recorded conversation: a person's messages with their recorded answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Conversation {
     pub(super) turns: Vec<Turn>,
@@ -21,7 +21,7 @@ pub(super) struct Turn {
     pub(super) answered: Option<String>,
 }
 
-/// Reads a text and checks its digest; returns its path, too.
+/// Reads a text and checks its digest; also returns its path.
 fn read(
     what: &str,
     file: &str,
@@ -35,7 +35,7 @@ fn read(
     }
 }
 
-/// Returns a pack's prompts in order, each with the output it asks for, if it says so.
+/// Returns a pack's prompts in order, each with its own number of output tokens, if given.
 pub(super) fn read_pack(
     pack: &Pack,
     files: &NamedFiles,
@@ -63,7 +63,7 @@ pub(super) fn read_pack(
                 None => wrong(format!("no `prompt`; there is {}", keys(&value))),
             })?;
         let output = &value["output_tokens"];
-        // A number of CSV is text.
+        // Numbers in CSV are text.
         let tokens = output
             .as_u64()
             .or_else(|| output.as_str()?.trim().parse().ok())
@@ -80,8 +80,8 @@ pub(super) fn read_pack(
     Ok(prompts)
 }
 
-/// Returns the records of a file of prompts or conversations, each with its place in words: JSON Lines, one JSON
-/// list, or CSV, whose rows become objects of text.
+/// Returns the records of a file of prompts or conversations, each with a description of its place: JSON Lines, one
+/// JSON list, or CSV, whose rows become objects of text.
 fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
@@ -97,7 +97,8 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
         (Some(line), None) => format!("line {line}: {}; {}", e.message, e.hint),
         _ => format!("{}; {}", e.message, e.hint),
     };
-    // Strings, a line each, are records too; a heading of CSV may be quoted, but no line of it is one string.
+    // Strings, one per line, are also records. The heading of a CSV file may be quoted, but no line of it is a single
+    // string.
     if text
         .lines()
         .find(|l| !l.trim().is_empty())
@@ -119,7 +120,7 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
         let object = sheet.names.iter().zip(&sheet.columns).filter_map(field);
         (sheet.places.words(row), Value::Object(object.collect()))
     };
-    // A line without a prompt asks for nothing.
+    // A line without a prompt is ignored.
     let prompts = sheet
         .names
         .iter()
@@ -129,7 +130,7 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
     Ok((0..sheet.rows()).filter(asks).map(row).collect())
 }
 
-/// Returns texts written as JSON strings, a line each.
+/// Returns texts written as JSON strings, one per line.
 fn strings(text: &str) -> Result<Vec<(String, Value)>, String> {
     let lines = text
         .lines()
@@ -162,7 +163,7 @@ pub(super) fn read_corpus(corpus: &Corpus, files: &NamedFiles) -> Result<Vec<Str
     Ok(words)
 }
 
-/// Returns the conversations of a dataset in which a person says something, in order.
+/// Returns the conversations of a dataset that have a person's message, in order.
 pub(super) fn read_dataset(
     dataset: &Dataset,
     files: &NamedFiles,
@@ -174,7 +175,7 @@ pub(super) fn read_dataset(
         let entries = TALKS.into_iter().find_map(|key| record[key].as_array());
         let turns = match (entries, record["prompt"].as_str()) {
             (Some(entries), _) => turns(entries).map_err(|e| wrong(format!("{place}: {e}")))?,
-            // A prompt that stands alone, with what was answered where it is there.
+            // A single prompt, with its recorded answer if present.
             (None, Some(prompt)) if !prompt.trim().is_empty() => {
                 let answers = ["completion", "response", "answer", "output"];
                 let answered = answers.into_iter().find_map(|key| record[key].as_str());
@@ -203,7 +204,7 @@ pub(super) fn read_dataset(
     Ok(conversations)
 }
 
-/// Names the keys of an entry, or what it is.
+/// Describes an entry by its keys or its type.
 fn keys(entry: &Value) -> String {
     match entry {
         Value::Object(object) if !object.is_empty() => {
@@ -217,7 +218,7 @@ fn keys(entry: &Value) -> String {
     }
 }
 
-/// Takes the human turns, each with the answer that follows it; several in a row are one.
+/// Returns the human turns, each with the answer that follows it. Several in a row become one.
 fn turns(entries: &[Value]) -> Result<Vec<Turn>, String> {
     let mut turns: Vec<Turn> = Vec::new();
     for entry in entries {
@@ -226,7 +227,7 @@ fn turns(entries: &[Value]) -> Result<Vec<Turn>, String> {
             continue;
         };
         let Some(said) = said else {
-            // Without it the conversation would be another one.
+            // Without this message, it would be a different conversation.
             if matches!(who, "human" | "user") && entry["content"].is_array() {
                 return Err("`content` is a list of parts, and only a text can be sent: write the text itself".to_owned());
             }

@@ -1,4 +1,4 @@
-//! A source with its files read, from which prompts are made.
+//! A source with its files loaded, which makes prompts.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::workload::{
     Count, Documents, Images, Length, Output, Part, PromptSource, Unit, WhenShort, Workload,
 };
 
-/// What is known of a prompt before its text is made.
+/// The facts about a prompt before its text is made.
 #[derive(Clone, Copy)]
 pub(super) struct Draft<'a> {
     pub(super) phase: Phase,
@@ -63,17 +63,17 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A source with its files read.
+/// A source with its files loaded.
 pub(super) struct Maker<'a> {
     kind: Kind<'a>,
     counter: Option<&'a dyn Counter>,
-    /// What lengths were counted with so far.
+    /// The units of the lengths so far.
     units: Cell<Units>,
-    /// Shared prefixes made so far: fitting one to its tokens takes a while.
+    /// The shared prefixes made so far, because fitting one to its tokens takes a while.
     prefixes: RefCell<BTreeMap<(Stream, u32), String>>,
 }
 
-/// Which units were used.
+/// The units that were used.
 #[derive(Clone, Copy, Debug, Default)]
 struct Units {
     tokens: bool,
@@ -109,14 +109,14 @@ enum Kind<'a> {
     Trace {
         rows: Vec<Recorded>,
         words_per_token: f64,
-        /// Tokens for each of the ids of a row; 0 if they are left alone.
+        /// The number of tokens for each id of a row; 0 if ids are ignored.
         per_id: u32,
     },
 }
 
 impl<'a> Maker<'a> {
-    /// Reads the files of a source from which `needed` prompts or sessions will be asked;
-    /// datasets are put into an order drawn from `order`; `files` has what is named by digest.
+    /// Reads the files of a source that will make `needed` prompts or sessions. Datasets are shuffled with draws from
+    /// `order`; `files` has the files named by digest.
     pub(super) fn new(
         source: &'a PromptSource,
         needed: u64,
@@ -185,7 +185,7 @@ impl<'a> Maker<'a> {
         })
     }
 
-    /// Returns what lengths were counted with.
+    /// Returns what counted the lengths.
     pub(super) fn length_source(&self) -> LengthSource {
         let units = self.all_units();
         match self.counter {
@@ -211,7 +211,7 @@ impl<'a> Maker<'a> {
             })
     }
 
-    /// Makes one prompt: from a draw of its stream and, for what is given, a place.
+    /// Makes one prompt from a draw of its stream. Recorded sources use the place.
     pub(super) fn make(
         &self,
         draft: Draft<'_>,
@@ -253,7 +253,7 @@ impl<'a> Maker<'a> {
         Ok(prompt)
     }
 
-    /// Returns how many turns the conversation at a place has; `None` if this is not a dataset.
+    /// Returns the number of turns of the conversation at a place; `None` if this is not a dataset.
     pub(super) fn conversation(&self, place: u64) -> Result<Option<u32>, PromptError> {
         let Kind::Dataset {
             conversations,
@@ -409,8 +409,7 @@ impl<'a> Maker<'a> {
         Ok(())
     }
 
-    /// Returns a shared prefix. Prefixes count down from the last stream, prompts up from the
-    /// second.
+    /// Returns a shared prefix. Prefixes use streams from the last one down, prompts from the second one up.
     fn shared(&self, which: u32, stream: &Stream, length: &Length) -> Result<String, PromptError> {
         let key = (*stream, which);
         if let Some(text) = self.prefixes.borrow().get(&key) {
@@ -426,8 +425,8 @@ impl<'a> Maker<'a> {
         Ok(text)
     }
 
-    /// Writes the blocks that the ids of a recorded prompt name, at most as much as it is long; returns what is
-    /// left of its length. The same id gives the same words, so prompts with the same first ids begin alike.
+    /// Writes the blocks that the ids of a recorded prompt name, up to its length; returns the remaining length. The
+    /// same id gives the same words, so prompts with the same first ids begin alike.
     fn blocks(
         &self,
         text: &mut String,
@@ -441,7 +440,7 @@ impl<'a> Maker<'a> {
             if part == 0 {
                 break;
             }
-            // Between the streams of prompts, which count up, and those of prefixes, which count down.
+            // Between the streams of prompts, which go up, and those of prefixes, which go down.
             let mut draws = stream.at((1 << 62) + (id & ((1 << 61) - 1)));
             self.write(text, &mut Random(&mut draws), (unit, part))?;
             left -= part;
@@ -491,15 +490,15 @@ fn draw_count(draws: &mut Draws, count: &Count) -> u32 {
     }
 }
 
-/// Puts items into an order drawn at random (Fisher and Yates, Durstenfeld's form).
+/// Shuffles items (Fisher and Yates, Durstenfeld's form).
 fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
     for i in (1..items.len()).rev() {
         items.swap(i, draws.below(i as u64 + 1) as usize);
     }
 }
 
-/// Checks that a pack of prompts can be read and holds as many as are needed; of other sources
-/// nothing is said before prompts are drawn.
+/// Checks that a pack of prompts can be read and has enough of them. Other sources are not checked until prompts are
+/// drawn.
 pub(crate) fn check_pack(
     source: &PromptSource,
     needed: u64,
@@ -533,7 +532,7 @@ fn enough(
     Ok(())
 }
 
-/// Returns the place among this many, counted round where repeats are allowed.
+/// Returns the place in a list of this length; it wraps around if repeats are allowed.
 fn wrapped(
     place: u64,
     there: usize,

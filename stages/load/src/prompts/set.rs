@@ -1,15 +1,14 @@
-//! The prompts of a cell, and the table made of them.
+//! The prompts of a cell, and the table made from them.
 //!
-//! Measured prompt `i` is a function of the experiment's seed, the workload's content, the
-//! replicate coordinates and `i`, and of nothing else; so a longer set begins with the shorter
-//! one, and cells that ask for equally many requests have identical `prompts` artifacts.
-//! Warm-up prompts come from a stream of their own and never equal a measured one. With
-//! sessions the same holds of session `s`: its user messages and think times are drawn here,
-//! the model's answers join them while the load runs.
+//! Measured prompt `i` depends only on the experiment's seed, the workload's content, the replicate coordinates and
+//! `i`. A longer set therefore begins with the shorter one, and cells with the same number of requests have identical
+//! `prompts` artifacts. Warm-up prompts come from a separate stream and never equal a measured one. For sessions, the
+//! same applies to session `s`: its user messages and think times are drawn here, and the model's answers are added
+//! while the load runs.
 //!
-//! A set is drawn once and lies in a file; who needs a prompt reads it there. In memory it takes
-//! eight bytes a prompt, 16 more a session, and while it is drawn 16 more a prompt if there are
-//! warm-up prompts, and whatever its source holds: a pack, corpus, dataset or trace as a whole.
+//! A set is drawn once and stored in a file, from which its prompts are read. In memory it takes eight bytes per
+//! prompt, and 16 more per session. While it is drawn, it takes 16 more per prompt if there are warm-up prompts, and
+//! the source's data: a complete pack, corpus, dataset or trace.
 
 use std::io;
 use std::ops::Range;
@@ -32,34 +31,34 @@ use crate::workload::{
     Images, OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload,
 };
 
-/// One prompt with what is asked of the engine.
+/// One prompt with its request to the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
     /// Warm-up or measured.
     pub phase: Phase,
-    /// Its place among the prompts of its phase.
+    /// Its index among the prompts of its phase.
     pub index: u64,
     /// The session it belongs to, if any.
     pub session: Option<u64>,
     /// Its turn within the session, from 1, if any.
     pub turn: Option<u32>,
-    /// How long its user thinks before sending it, after the answer to the turn before, ns.
+    /// How long its user thinks after the previous answer, ns.
     pub think_ns: u64,
-    /// The text; of a session's turn, what the user says in it.
+    /// The text; for a session's turn, the user's message.
     pub text: String,
-    /// Its length in tokens, where something counted them.
+    /// Its length in tokens, if counted.
     pub tokens: Option<u32>,
-    /// How many output tokens are asked for.
+    /// The number of requested output tokens.
     pub output_tokens: u32,
     /// Whether that is a cap or an exact demand.
     pub output_mode: OutputMode,
-    /// Which shared prefix it begins with, if any.
+    /// The number of its shared prefix, if any.
     pub prefix: Option<u32>,
-    /// The part of a mixture it comes from, if any.
+    /// The part of the mixture that it comes from, if any.
     pub part: Option<String>,
-    /// The model it asks for, if not the server's.
+    /// The requested model, if not the server's.
     pub model: Option<String>,
-    /// The images beside it, if any.
+    /// Its images, if any.
     pub images: Option<Images>,
 }
 
@@ -70,7 +69,7 @@ impl Prompt {
     }
 }
 
-/// Prompts cannot be made as asked; whose mistake it is is in the text.
+/// Why prompts cannot be made. The text says whose mistake it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptError(pub String);
 
@@ -82,41 +81,39 @@ impl std::fmt::Display for PromptError {
 
 impl std::error::Error for PromptError {}
 
-/// How much is measured.
+/// The amount to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Amount {
-    /// So many requests; of sessions the last may be cut short.
+    /// This many requests. The last session may be cut short.
     Requests(usize),
-    /// So many whole sessions.
+    /// This many complete sessions.
     Sessions(usize),
 }
 
-/// The prompts of one cell, in a file without a name that goes with the last clone of the set.
+/// The prompts of one cell, in an unnamed file that disappears with the last clone of the set.
 #[derive(Clone, Debug)]
 pub struct PromptSet {
-    /// Measured ones, then those of the warm-up.
+    /// Measured prompts, then those of the warm-up.
     spooled: Spooled,
     warmup: usize,
     /// The sessions as ranges of measured prompts.
     sessions: Option<Arc<[Range<usize>]>>,
     /// Whether any prompt demands an exact length of its answer.
     pub(crate) exact: bool,
-    /// How much context they take.
+    /// The context that they take.
     pub(crate) context: Context,
-    /// What their lengths were counted with.
+    /// What counted their lengths.
     pub length_source: LengthSource,
     /// The digest of the tokenizer that counted, or the fingerprint of the server's.
     pub tokenizer: Option<String>,
 }
 
 impl PromptSet {
-    /// Makes the prompts of a workload, `warmup` and `measured` many, and keeps them in the
-    /// system's folder for temporary files.
+    /// Makes `warmup` and `measured` prompts of a workload, and stores them in the system's temporary folder.
     ///
     /// # Errors
-    /// If a file cannot be read or holds too little, warm-up prompts that differ from the
-    /// measured ones cannot be found, the workload's tokenizer is the server's, or the disk
-    /// refuses.
+    /// If a file cannot be read or has too few prompts, warm-up prompts that differ from the measured ones cannot be
+    /// found, the workload's tokenizer is the server's, or the disk refuses.
     pub fn generate(
         workload: &Workload,
         origin: &Origin,
@@ -134,8 +131,8 @@ impl PromptSet {
         )
     }
 
-    /// Makes the prompts of a workload and keeps them in `folder`; `server` counts where its
-    /// tokenizer is to count, and `files` has what the workload names by digest.
+    /// Makes the prompts of a workload and stores them in `folder`. `server` counts if the workload's tokenizer is the
+    /// server's, and `files` has the files that the workload names by digest.
     ///
     /// # Errors
     /// As [`PromptSet::generate`].
@@ -222,7 +219,7 @@ impl PromptSet {
         })
     }
 
-    /// Returns how many prompts a phase has.
+    /// Returns the number of prompts in a phase.
     pub fn count(&self, phase: Phase) -> usize {
         match phase {
             Phase::Warmup => self.warmup,
@@ -230,7 +227,7 @@ impl PromptSet {
         }
     }
 
-    /// Reads the prompt of the request at a place of the plan: warm-up first, then the measured.
+    /// Reads the prompt of the request at a place of the plan: warm-up first, then measured.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -240,7 +237,7 @@ impl PromptSet {
             .get(place.checked_sub(self.warmup).unwrap_or(measured + place))
     }
 
-    /// Returns the prompts of a phase, in memory: for sets that are small.
+    /// Returns the prompts of a phase, in memory: for small sets.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -317,7 +314,7 @@ fn row(prompt: &Prompt) -> PromptRow {
     }
 }
 
-/// Returns what prompts depend on of a workload: not its description, not where its tokenizer lies.
+/// Returns the parts of a workload that prompts depend on: not its description, nor the path of its tokenizer.
 fn content_of(workload: &Workload) -> serde_json::Value {
     let mut content = workload.clone();
     content.description = None;
@@ -327,11 +324,11 @@ fn content_of(workload: &Workload) -> serde_json::Value {
     serde_json::to_value(&content).expect("a workload always serializes")
 }
 
-/// Prompts while they are drawn.
+/// A set of prompts while it is drawn.
 struct Drawn {
     spool: Spool,
     folder: PathBuf,
-    /// How many there will be; of sessions at least so many.
+    /// The planned number of prompts; with sessions, at least this many.
     planned: u64,
     /// The fingerprints of measured prompts, if warm-up prompts must differ from them.
     taken: Vec<u128>,
@@ -372,8 +369,8 @@ impl Drawn {
         }
     }
 
-    /// Looks whether all prompts will find room, from the size of the first: a disk that fills up takes
-    /// down more than this run.
+    /// Checks that there is room for all prompts, from the size of the first ones. A full disk harms more than this
+    /// run.
     fn check_room(&self) -> Result<(), PromptError> {
         let Ok(disk) = rustix::fs::statvfs(&self.folder) else {
             return Ok(());
@@ -398,14 +395,14 @@ impl Drawn {
     }
 }
 
-/// After so many prompts their size is known well enough.
+/// The number of prompts after which their size is known well enough.
 const SAMPLED: usize = 1000;
 
 fn unkept(error: &io::Error) -> PromptError {
     PromptError(format!("cannot store the prompts: {error}"))
 }
 
-/// Returns what tells a text from others: half of its digest.
+/// Returns the fingerprint of a text: half of its digest.
 fn fingerprint(prompt: &Prompt) -> u128 {
     let digest = prompt.digest();
     let (half, _) = digest
@@ -418,7 +415,7 @@ fn fingerprint(prompt: &Prompt) -> u128 {
 /// Makes sessions until there are enough; returns them as ranges of prompts.
 #[expect(
     clippy::too_many_arguments,
-    reason = "a part of the drawing, split off for its length"
+    reason = "a part of the drawing, separate because of its length"
 )]
 fn sessions(
     workload: &Workload,
@@ -472,7 +469,7 @@ fn sessions(
                 draft.think_ns = think(&settings.think_time, &mut draws);
                 follow_up.make_turn(draft, &mut draws, later, session)?
             };
-            // Of the last session, what is beyond the number of requests is not kept.
+            // Turns of the last session beyond the number of requests are dropped.
             if drawn.spool.len() < requests {
                 drawn.push(&prompt)?;
             }

@@ -15,7 +15,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Makes a file without a name in a folder; it goes with whoever reads it last.
+    /// Creates an unnamed file in a folder. It disappears with its last reader.
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
         let file = tempfile::tempfile_in(folder)?;
         Ok(Self {
@@ -33,17 +33,17 @@ impl Spool {
         Ok(())
     }
 
-    /// Returns how many there are.
+    /// Returns the number of prompts.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Returns how many bytes they take.
+    /// Returns their size in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Makes them readable.
+    /// Finishes the file for reading.
     pub(super) fn finish(self) -> io::Result<Spooled> {
         let file = self
             .file
@@ -64,7 +64,7 @@ pub(super) struct Spooled {
 }
 
 impl Spooled {
-    /// Returns how many there are.
+    /// Returns the number of prompts.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }

@@ -640,9 +640,9 @@ fn equal_hash_ids_of_a_trace_are_equal_text_and_what_follows_is_a_prompts_own() 
     let lengths: Vec<usize> = made_of_blocks.iter().map(Vec::len).collect();
     assert_eq!(lengths, [1300, 1300, 600, 1300]);
     let shared = |a: &[String], b: &[String]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    // Words repeat in the list, so the first of a prompt's own may be alike by chance.
+    // The list contains repeated words, so the first words after the blocks may be the same by chance.
     assert!((1024..1030).contains(&shared(&made_of_blocks[0], &made_of_blocks[1])));
-    // The last word of a block ends a sentence, in the middle of another block it does not.
+    // The last word of a block ends a sentence, but it does not in the middle of another block.
     assert!((599..=600).contains(&shared(&made_of_blocks[0], &made_of_blocks[2])));
     assert!(shared(&made_of_blocks[0], &made_of_blocks[3]) < 6);
     let apart = made(0);

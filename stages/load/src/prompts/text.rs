@@ -1,22 +1,22 @@
-//! Texts of a wanted length, from a source of words.
+//! Makes texts of a given length from a source of words.
 
 use super::counter::Counter;
 use super::set::PromptError;
 use crate::random::Draws;
 use crate::workload::Unit;
 
-/// The words prompts are made of, one a line.
+/// The words for prompts, one per line.
 const WORDS: &str = include_str!("../words.txt");
 
-/// The most words, characters or tokens that are put together at once: a prompt is made in memory.
+/// The most words, characters or tokens of one text, because a prompt is made in memory.
 const LONGEST: u32 = 1 << 24;
 
-/// Where the words of a text come from.
+/// A source of words for texts.
 pub(super) trait WordSource {
     /// Returns the next word.
     fn next(&mut self) -> &str;
-    /// Returns whether the words come without punctuation: a full stop is then put after every
-    /// twelfth, and after the last.
+    /// Returns whether the words have no punctuation. A full stop is then added after every twelfth word and after the
+    /// last.
     fn bare(&self) -> bool;
 }
 
@@ -36,7 +36,7 @@ impl WordSource for Random<'_> {
     }
 }
 
-/// The words of a text, from some place on and round.
+/// The words of a text from some position on. They wrap around at the end.
 pub(super) struct Running<'a> {
     words: &'a [String],
     at: usize,
@@ -60,10 +60,10 @@ impl WordSource for Running<'_> {
     }
 }
 
-/// Appends words to a text until it is longer by this many words, characters or tokens.
+/// Appends this many words, characters or tokens to a text.
 ///
 /// # Errors
-/// If it is to be longer than any prompt may be, or tokens are wanted and cannot be counted.
+/// If it would become longer than any prompt may be, or tokens are requested and cannot be counted.
 pub(super) fn write(
     text: &mut String,
     words: &mut dyn WordSource,
@@ -99,7 +99,7 @@ pub(super) fn write(
     }
 }
 
-/// Appends word `i` (from 1), with a space before and a full stop where one belongs.
+/// Appends word `i` (from 1), with a leading space, and with a full stop where one belongs.
 fn push(text: &mut String, words: &mut dyn WordSource, i: u32, last: bool) {
     if !text.is_empty() {
         text.push(' ');
@@ -124,24 +124,23 @@ fn write_characters(text: &mut String, words: &mut dyn WordSource, count: usize)
     if let Some((cut, _)) = text.char_indices().nth(before + count) {
         text.truncate(cut);
     }
-    // A text that ends with a space may be trimmed on its way.
+    // A trailing space may be trimmed on the way to the server.
     if text.ends_with(' ') {
         text.pop();
         text.push('.');
     }
 }
 
-/// Words tried to fill the last few tokens.
+/// The number of words to try for the last few tokens.
 const CANDIDATES: usize = 24;
 
-/// What is tried after the words: marks that nearly every tokenizer has as tokens.
+/// What to try after the words: marks that are tokens in nearly every tokenizer.
 const FILLERS: [&str; 12] = [".", ",", "!", "?", ";", ":", ".", ",", "!", "?", ";", ":"];
 
-/// Appends words until the whole text has as many tokens more as are wanted. Tokens of a text
-/// are not the sum of its words' tokens, so the number of words is found by search (a false
-/// position between a text too short and one too long), and the rest is filled with words that
-/// happen to fit, or with marks. Should none fit, the text stays shorter by a token or two; its
-/// real count is what the prompt set tells.
+/// Appends words until the text has the requested number of further tokens. The tokens of a text are not the sum of its
+/// words' tokens, so the number of words is found by search (false position between a text that is too short and one
+/// that is too long). The rest is filled with words that happen to fit, or with marks. If none fits, the text remains
+/// short by a token or two, and the prompt set states its real count.
 fn write_tokens(
     text: &mut String,
     words: &mut dyn WordSource,
@@ -162,7 +161,7 @@ fn write_tokens(
         counter.prompt_length(text)?
     };
     let target = before + wanted;
-    // Texts of ever more words, as places in one buffer.
+    // Texts of increasing length, as end positions in one buffer.
     let (mut buffer, mut ends) = (text.clone(), vec![text.len()]);
     let mut extend = |to: usize, words: &mut dyn WordSource, ends: &mut Vec<usize>| {
         while ends.len() <= to {
@@ -225,7 +224,7 @@ mod tests {
     use pipeline::stage::{Coordinates, Json};
     use proptest::prelude::*;
 
-    /// Counts this many characters, or less before a space, as a token.
+    /// Counts this many characters, or fewer before a space, as one token.
     struct Every(usize);
 
     impl Counter for Every {

@@ -1,4 +1,4 @@
-//! A source of samples beside the load, and the thread it lives on.
+//! A source of samples beside the load, and its thread.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub(crate) struct Absent {
     pub(crate) reason: String,
 }
 
-/// What a companion leaves.
+/// The output of a companion.
 #[derive(Debug, Default)]
 pub(crate) struct Sampled {
     pub(crate) tables: Vec<TableFile>,
@@ -25,7 +25,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// Completes a table that is all a companion leaves.
+    /// Completes a table that is a companion's only output.
     pub(crate) fn of<R: contract::Row>(sheet: Sheet<R>) -> Self {
         let mut left = Self::default();
         left.complete(sheet);
@@ -43,20 +43,20 @@ impl Sampled {
 
 /// A source of samples.
 pub(crate) trait Companion: Send {
-    /// What it samples, for warnings and for its thread.
+    /// Returns the name of what it samples, for warnings and for its thread.
     fn name(&self) -> &'static str;
 
     /// Takes a sample now, `at_ns` on the cell's clock.
     ///
     /// # Errors
-    /// What went wrong, one sentence; the next sample is tried all the same.
+    /// The problem in one sentence. The next sample is tried anyway.
     fn sample(&mut self, at_ns: i64) -> Result<(), String>;
 
     /// Completes its tables.
     fn finish(self: Box<Self>) -> Sampled;
 }
 
-/// A bell that ends all waiting at once.
+/// A bell that ends all waits at once.
 #[derive(Debug, Default)]
 pub(crate) struct Halt {
     rung: Mutex<bool>,
@@ -64,13 +64,13 @@ pub(crate) struct Halt {
 }
 
 impl Halt {
-    /// Ends all waiting, now and later.
+    /// Ends all waits, present and future.
     pub(crate) fn ring(&self) {
         *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.bell.notify_all();
     }
 
-    /// Waits until an instant or the bell; returns whether it rang.
+    /// Waits for an instant or the bell; returns whether the bell rang.
     pub(crate) fn wait_until(&self, at: Instant) -> bool {
         let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
         let left = at.saturating_duration_since(Instant::now());
@@ -82,19 +82,18 @@ impl Halt {
     }
 }
 
-/// The niceness of the threads that sample: they give way to whatever measures or serves.
+/// The niceness of sampling threads: they give way to threads that measure or serve.
 const NICENESS: i32 = 10;
 
-/// Samples at the interval until the bell, then once more; on the thread it is called on, whose
-/// priority it lowers. A sample that is late by whole intervals is left out, not caught up with.
+/// Samples at the interval until the bell rings, then once more. Lowers the priority of the calling thread. If a sample
+/// is late by whole intervals, the missed samples are skipped.
 pub(crate) fn watch(
     mut companion: Box<dyn Companion>,
     interval: Duration,
     epoch: Epoch,
     halt: &Halt,
 ) -> Sampled {
-    // On Linux the process "none" with this call is the calling thread. Where it is refused the
-    // samples are taken at the usual priority.
+    // On Linux, this call without a process affects the calling thread. If it is refused, the priority stays the same.
     let _usual_priority = rustix::process::setpriority_process(None, NICENESS);
     let (mut problems, mut failed) = (0_u64, None);
     let mut next = Instant::now() + interval;

@@ -1,5 +1,5 @@
-//! Another host that our own binary samples: the same readers, over a pipe, a line to ask and a
-//! line to answer. Samples have the time at which they were asked for, on the cell's clock.
+//! Another host, sampled by our own binary there: the same readers, over a pipe, with one line per question and one per
+//! answer. Samples have the time of their question, on the cell's clock.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ use super::process;
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// How often the clocks are compared; the exchange that took the least time counts.
+/// The number of exchanges that compare the clocks. The fastest one counts.
 const EXCHANGES: usize = 9;
 
 /// A host that answers questions about itself.
@@ -32,17 +32,17 @@ pub(crate) struct Sampler {
     answers: Receiver<String>,
 }
 
-/// How two clocks compare.
+/// The comparison of two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Clocks {
     /// How far the other clock is ahead of ours, ns.
     pub(crate) ahead_ns: i64,
-    /// The most that this may be wrong: half of the time that the exchange took, ns.
+    /// The largest error of that, ns: half of the duration of the exchange.
     pub(crate) bound_ns: i64,
 }
 
 impl Sampler {
-    /// Starts a command that answers.
+    /// Starts a command that answers questions.
     ///
     /// # Errors
     /// If it cannot be started.
@@ -59,7 +59,7 @@ impl Sampler {
             return Err("its pipes cannot be had".to_owned());
         };
         let (sender, answers) = channel();
-        // A thread reads: a link that was cut must not hold up the load.
+        // A separate thread reads, so that a cut link does not hold up the load.
         std::thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
@@ -75,7 +75,7 @@ impl Sampler {
     }
 
     fn ask<T: DeserializeOwned>(&mut self, question: &str) -> Result<T, String> {
-        // An answer that came too late is that of an earlier question.
+        // Answers that arrived too late belong to earlier questions.
         while self.answers.try_recv().is_ok() {}
         writeln!(self.questions, "{question}")
             .and_then(|()| self.questions.flush())
@@ -97,7 +97,7 @@ impl Sampler {
     /// If the host does not answer.
     #[expect(
         clippy::disallowed_methods,
-        reason = "two clocks of wall time are compared"
+        reason = "two clocks with wall time are compared"
     )]
     pub(crate) fn clocks(&mut self) -> Result<Clocks, String> {
         let mut best: Option<Clocks> = None;
@@ -119,7 +119,7 @@ impl Sampler {
 
 impl Drop for Sampler {
     fn drop(&mut self) {
-        // It ends when its pipe does; a client that hangs is not waited for.
+        // The program ends with its pipe. Do not wait for a client that hangs.
         let _ended = self.child.kill();
         let _reaped = self.child.wait();
     }
@@ -154,7 +154,7 @@ impl Machine for Elsewhere {
     }
 }
 
-/// The GPUs of hosts, numbered through.
+/// The GPUs of several hosts, numbered consecutively.
 pub(crate) struct GpusElsewhere(pub(crate) Vec<Shared>);
 
 impl GpuSampler for GpusElsewhere {
@@ -176,7 +176,7 @@ impl GpuSampler for GpusElsewhere {
     }
 }
 
-/// Returns samples of the engine's processes there.
+/// Returns samples of the engine's processes on the host.
 ///
 /// # Errors
 /// If the host does not answer.
@@ -184,8 +184,7 @@ pub(crate) fn processes(shared: &Shared, at_ns: i64) -> Result<Vec<ProcessSample
     ask(shared, &format!("processes {at_ns}"))
 }
 
-/// Answers questions about this host until they end; the engine's process group is named in a
-/// file.
+/// Answers questions about this host until they end. A file names the engine's process group.
 ///
 /// # Errors
 /// If answers cannot be written.
@@ -230,7 +229,7 @@ pub fn answer_questions(
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "two clocks of wall time are compared"
+    reason = "two clocks with wall time are compared"
 )]
 fn now() -> Value {
     json!(unix_ns(SystemTime::now()))

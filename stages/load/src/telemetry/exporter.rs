@@ -1,5 +1,5 @@
-//! Machines and GPUs elsewhere, read from the exporters that watch over them: Prometheus' node
-//! exporter and NVIDIA's DCGM exporter, mapped to the columns of our own samples.
+//! Machines and GPUs elsewhere, read from the exporters that monitor them: Prometheus' node exporter and NVIDIA's DCGM
+//! exporter, mapped to the columns of our own samples.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use crate::get::Endpoint;
 use crate::scrape::parse;
 use crate::sheet::Sheet;
 
-/// Bytes of a MiB, the unit of DCGM's figures of memory.
+/// Bytes of a MiB, the unit of DCGM's memory figures.
 const MIB: f64 = 1_048_576.0;
 
-/// Returns the addresses that tell something, by name.
+/// Returns the endpoints that provide the requested data, by name.
 ///
 /// # Errors
-/// If one cannot be asked; one sentence.
+/// If one cannot be queried; one sentence.
 pub(crate) fn endpoints(
     exporters: &BTreeMap<String, Exporter>,
     ca_file: Option<&Path>,
@@ -39,7 +39,7 @@ pub(crate) fn endpoints(
     wanted.map(endpoint).collect()
 }
 
-/// A machine that is not ours, one sample at a time.
+/// A machine other than this one, read one sample at a time.
 pub(crate) trait Machine: Send {
     /// Its name in the column `source`.
     fn name(&self) -> &str;
@@ -47,23 +47,23 @@ pub(crate) trait Machine: Send {
     /// Takes a sample, stamped `at_ns`.
     ///
     /// # Errors
-    /// What went wrong, one sentence.
+    /// The problem in one sentence.
     fn sample(&mut self, at_ns: i64) -> Result<HostSample, String>;
 }
 
 /// The machines of the server as a companion.
 pub(crate) struct ServerHosts {
     machines: Vec<Box<dyn Machine>>,
-    /// How their clocks compare with ours, for the record.
+    /// The offsets of their clocks from ours, for the record.
     clocks: Vec<String>,
     sheet: Sheet<ServerHostSample>,
 }
 
 impl ServerHosts {
-    /// Begins `server_host_telemetry`.
+    /// Starts `server_host_telemetry`.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub(crate) fn new(
         folder: &Path,
         machines: Vec<Box<dyn Machine>>,
@@ -85,7 +85,7 @@ impl Companion for ServerHosts {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
-        // One that does not answer keeps no other from being sampled.
+        // A machine that does not answer does not stop the others.
         let mut failed = Ok(());
         for machine in &mut self.machines {
             match machine.sample(at_ns) {
@@ -110,7 +110,7 @@ impl Companion for ServerHosts {
     }
 }
 
-/// A machine that a node exporter watches over.
+/// A machine that a node exporter monitors.
 pub(crate) struct Node {
     name: String,
     endpoint: Endpoint,
@@ -174,7 +174,7 @@ impl Series {
         self.named(name).next().map(|row| row.value)
     }
 
-    /// Sums the series whose `device` is wanted; `None` if there is none.
+    /// Sums the series with a wanted `device`; `None` if there is none.
     fn sum(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Option<f64> {
         let values = self
             .named(name)
@@ -183,8 +183,7 @@ impl Series {
         values.reduce(|a, b| a + b)
     }
 
-    /// `user` and the rest of the modes of `node_cpu_seconds_total`; guest time is within user time
-    /// and has a metric of its own.
+    /// Sums the modes of `node_cpu_seconds_total`. User time includes guest time, which has a separate metric.
     fn seconds(&self) -> Seconds {
         let mut seconds = Seconds::default();
         for row in self.named("node_cpu_seconds_total") {
@@ -259,14 +258,14 @@ impl Series {
     }
 }
 
-/// What is left out on our own machine is left out here: devices made of others.
+/// Devices made of others are left out, as on our own machine.
 fn is_whole_disk(device: &str) -> bool {
     !["loop", "ram", "zram", "dm-", "md", "sr"]
         .iter()
         .any(|prefix| device.starts_with(prefix))
 }
 
-/// Returns the value of a label; what is escaped in it is written out.
+/// Returns the value of a label, with escapes decoded.
 fn label(labels: &str, name: &str) -> Option<String> {
     let mut rest = labels;
     loop {
@@ -294,7 +293,7 @@ fn label(labels: &str, name: &str) -> Option<String> {
     }
 }
 
-/// The GPUs that DCGM exporters watch over, numbered through in the order of the exporters' names.
+/// The GPUs that DCGM exporters monitor, numbered in the order of the exporters' names.
 pub(crate) struct Dcgm(pub(crate) Vec<(String, Endpoint)>);
 
 impl GpuSampler for Dcgm {
@@ -323,7 +322,7 @@ impl GpuSampler for Dcgm {
     }
 }
 
-/// Reads the GPUs of one answer; the first has the number `from`.
+/// Parses the GPUs of one answer; the first one gets the number `from`.
 fn gpus(text: &str, at_ns: i64, from: usize) -> Vec<GpuSample> {
     let mut by_gpu: BTreeMap<(u32, String), GpuSample> = BTreeMap::new();
     for row in parse(text, at_ns) {
@@ -333,7 +332,7 @@ fn gpus(text: &str, at_ns: i64, from: usize) -> Vec<GpuSample> {
         let Some(number) = label(&row.labels, "gpu").and_then(|gpu| gpu.parse().ok()) else {
             continue;
         };
-        // The part of a GPU that is divided (MIG) is none of its own here.
+        // A part of a divided GPU (MIG) does not count as a GPU here.
         if label(&row.labels, "GPU_I_ID").is_some_and(|id| !id.is_empty()) {
             continue;
         }
@@ -357,7 +356,7 @@ fn gpus(text: &str, at_ns: i64, from: usize) -> Vec<GpuSample> {
         .collect()
 }
 
-/// Puts one figure of DCGM, in its unit, into the sample, in ours.
+/// Writes one DCGM figure into the sample, converted to our unit.
 fn take(sample: &mut GpuSample, metric: &str, value: f64) {
     let memory = (value * MIB) as i64;
     let add = |to: &mut Option<i64>| *to = Some(to.unwrap_or_default() + memory);
@@ -374,7 +373,7 @@ fn take(sample: &mut GpuSample, metric: &str, value: f64) {
             add(&mut sample.memory_total_bytes);
         }
         "FB_FREE" | "FB_RESERVED" => add(&mut sample.memory_total_bytes),
-        // Older releases call it the former.
+        // Older releases use the first name.
         "CLOCK_THROTTLE_REASONS" | "CLOCKS_EVENT_REASONS" => {
             sample.throttle_reasons = Some(reasons(value as u64));
         }
@@ -386,7 +385,7 @@ fn take(sample: &mut GpuSample, metric: &str, value: f64) {
 mod tests {
     use super::*;
 
-    /// Lines as node_exporter 1.8 writes them, of a machine with two processors.
+    /// Lines in the format of node_exporter 1.8, from a machine with two processors.
     const NODE: &str = r#"# TYPE node_cpu_seconds_total counter
 node_cpu_seconds_total{cpu="0",mode="idle"} 70
 node_cpu_seconds_total{cpu="0",mode="iowait"} 5
@@ -443,7 +442,7 @@ node_cpu_core_throttles_total{core="0",package="0"} 2
         assert_eq!((seconds.wait, seconds.steal), (5.0, 5.0));
     }
 
-    /// Lines as dcgm-exporter 3.3 writes them.
+    /// Lines in the format of dcgm-exporter 3.3.
     const DCGM: &str = r#"DCGM_FI_DEV_SM_CLOCK{gpu="1",UUID="GPU-b",pci_bus_id="0",device="nvidia1",modelName="NVIDIA H100",Hostname="n"} 1980
 DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-a",device="nvidia0",modelName="NVIDIA \"H100\"",Hostname="n"} 1755
 DCGM_FI_DEV_MEM_CLOCK{gpu="0",UUID="GPU-a",modelName="x"} 2619

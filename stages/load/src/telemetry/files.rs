@@ -1,9 +1,9 @@
-//! Reading the small files of /proc and /sys, counted.
+//! Reads the small files of /proc and /sys, and counts the reads.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
-/// A root to read below: `/`, or a folder that stands for it in tests.
+/// A root to read below: `/`, or a folder that replaces it in tests.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,
@@ -51,7 +51,7 @@ impl Files {
         self.text(path)?.trim().parse().ok()
     }
 
-    /// Returns how many files and folders were read so far.
+    /// Returns the number of files and folders read so far.
     #[cfg(test)]
     pub(crate) fn reads(&self) -> u64 {
         self.reads.get()

@@ -26,7 +26,7 @@ const REASONS: [(u64, &str); 9] = [
     (0x100, "display-clocks"),
 ];
 
-/// Returns the words of a bit mask; bits not known here as a hexadecimal number.
+/// Returns the words of a bit mask; unknown bits become a hexadecimal number.
 pub(super) fn reasons(mask: u64) -> String {
     let known = REASONS.iter().filter(|(bit, _)| mask & bit != 0);
     let rest = mask & !REASONS.iter().map(|(bit, _)| bit).sum::<u64>();
@@ -39,11 +39,10 @@ pub(super) fn reasons(mask: u64) -> String {
 
 /// A way to read GPUs.
 pub(crate) trait GpuSampler: Send {
-    /// Says where the rows come from: `nvml`, `nvidia-smi` or `dcgm-exporter`.
+    /// Returns the source of the rows: `nvml`, `nvidia-smi` or `dcgm-exporter`.
     fn word(&self) -> &'static str;
 
-    /// Returns the rows since the last call, taken at `at_ns` unless they were stamped when
-    /// they came.
+    /// Returns the rows since the last call, stamped `at_ns` unless they were stamped on arrival.
     fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuSample>, String>;
 
     /// Returns facts for the record.
@@ -51,7 +50,7 @@ pub(crate) trait GpuSampler: Send {
         Vec::new()
     }
 
-    /// Returns how it ended before the run did.
+    /// Returns why it ended before the run did, if so.
     fn ended(&self) -> Option<String> {
         None
     }
@@ -64,7 +63,7 @@ pub(crate) struct Gpus {
     power: Arc<Power>,
 }
 
-/// Returns where a program is on a search path.
+/// Returns the path of a program on a search path.
 pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?)
         .map(|folder| folder.join(name))
@@ -72,7 +71,7 @@ pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> 
 }
 
 impl Gpus {
-    /// Finds a way to read GPUs and begins `gpu_telemetry`. `smi` is where `nvidia-smi` is.
+    /// Finds a way to read GPUs and starts `gpu_telemetry`. `smi` is the path of `nvidia-smi`.
     ///
     /// # Errors
     /// If there is no GPU, or no way to read it.
@@ -104,10 +103,10 @@ impl Gpus {
         Self::read_from(source.map_err(absent)?, folder, interval_ms, power)
     }
 
-    /// Begins `gpu_telemetry` with a way to read GPUs.
+    /// Starts `gpu_telemetry` with a way to read GPUs.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub(crate) fn read_from(
         source: Box<dyn GpuSampler>,
         folder: &Path,

@@ -9,7 +9,7 @@ use super::companion::{Companion, Sampled};
 use super::files::Files;
 use crate::sheet::Sheet;
 
-/// Processors asked for their frequency at most: each is a read.
+/// The most processors whose frequency is read; each needs one read.
 const PROCESSORS: usize = 64;
 
 /// Times of all processors since boot, in ticks.
@@ -21,7 +21,7 @@ pub(super) struct Ticks {
     pub(super) steal: u64,
 }
 
-/// Reads the host, remembering the previous sample.
+/// Reads the host, and remembers the previous sample.
 pub(super) struct Reader {
     files: Files,
     before: Option<Ticks>,
@@ -32,7 +32,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Looks once which disks, processors and thermal zones there are.
+    /// Finds the disks, processors and thermal zones once.
     pub(super) fn new(files: Files) -> Self {
         let disks = files.names("sys/block");
         let disks = disks.into_iter().filter(|name| {
@@ -142,7 +142,7 @@ impl Reader {
                     row.loopback_bytes = Some(*to);
                 } else {
                     (received, sent) = (received + from, sent + to);
-                    // Errors and drops: the third and fourth number of each direction.
+                    // Errors and drops are the third and fourth number of each direction.
                     let lost = [2, 3, 10, 11].into_iter().filter_map(|i| numbers.get(i));
                     errors += lost.sum::<i64>();
                 }
@@ -159,7 +159,7 @@ impl Reader {
                     .get(2)
                     .is_some_and(|name| self.disks.iter().any(|disk| disk == name))
                 {
-                    // Sectors are of 512 bytes here, whatever the disk's own are.
+                    // Sectors have 512 bytes here, whatever the disk uses.
                     read += at(5).unwrap_or_default() * 512;
                     written += at(9).unwrap_or_default() * 512;
                 }
@@ -194,8 +194,7 @@ impl Reader {
     }
 }
 
-/// Reads the line `cpu` of /proc/stat: user nice system idle iowait irq softirq steal (guest time
-/// is within user time).
+/// Parses the line `cpu` of /proc/stat: user nice system idle iowait irq softirq steal (user time includes guest time).
 pub(super) fn ticks(stat: &str) -> Option<Ticks> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let t: Vec<u64> = line
@@ -219,10 +218,10 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Begins `host_telemetry`.
+    /// Starts `host_telemetry`.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub(crate) fn new(folder: &Path, interval_ms: &str) -> Result<Self, TableError> {
         let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
         Ok(Self {

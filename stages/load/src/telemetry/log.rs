@@ -1,4 +1,4 @@
-//! Lines of the server's log, read while it grows and taken apart by the engine's patterns.
+//! Lines of the server's log, read while it grows and parsed with the engine's patterns.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use regex_lite::{Captures, Regex};
 use super::companion::{Companion, Sampled};
 use crate::sheet::Sheet;
 
-/// A pattern ready for use.
+/// A compiled pattern.
 struct Pattern {
     event: String,
     line: Regex,
@@ -24,7 +24,7 @@ struct Pattern {
 /// Compiles patterns.
 ///
 /// # Errors
-/// If an expression is none; names the pattern.
+/// If an expression is invalid; names the pattern.
 fn compile(patterns: &[(String, EventPattern)]) -> Result<Vec<Pattern>, String> {
     let all = patterns.iter().map(|(event, pattern)| {
         let regex = |text: &String| Regex::new(text).map_err(|e| format!("pattern `{event}`: {e}"));
@@ -38,10 +38,10 @@ fn compile(patterns: &[(String, EventPattern)]) -> Result<Vec<Pattern>, String> 
     all.collect()
 }
 
-/// Turns the times of lines into stamps.
+/// Converts the times of lines to stamps.
 ///
-/// A log writes local time, often without zone and year. The zone follows from the first line: the
-/// quarter of an hour by which its time and ours, when it was read, differ.
+/// A log has local times, often without zone and year. The zone follows from the first line: the difference between its
+/// time and our time when it was read, rounded to a quarter of an hour.
 struct Clock {
     started_unix_ns: i128,
     zone_ns: Option<i128>,
@@ -59,7 +59,7 @@ impl Clock {
     }
 }
 
-/// Reads a time as if it were of UTC, ns since 1970; a missing year is the nearest to `near`.
+/// Parses a time as if it were in UTC, ns since 1970; a missing year becomes the nearest one to `near`.
 fn local_time(format: &str, text: &str, near: i128) -> Option<i128> {
     let unix = |time: DateTime| {
         Some(
@@ -83,7 +83,7 @@ fn local_time(format: &str, text: &str, near: i128) -> Option<i128> {
     candidates.min_by_key(|time| (time - near).abs())
 }
 
-/// The longest line looked at, bytes; and the most read at once.
+/// The longest line that is parsed, and the most that is read at once, bytes.
 const LONGEST: usize = 64 * 1024;
 const READ_AT_ONCE: u64 = 4 * 1024 * 1024;
 
@@ -105,22 +105,22 @@ struct Log {
     api_key: Option<ApiKey>,
 }
 
-/// Where a log is and from where on it is read.
+/// The path of a log, and the position where reading starts.
 pub(crate) struct LogFrom<'a> {
     /// The member of a group of servers that writes it.
     pub(crate) member: Option<String>,
     pub(crate) path: &'a Path,
     pub(crate) position: u64,
-    /// How far the clock of whoever writes it is ahead of ours, ns.
+    /// How far the clock of the log's writer is ahead of ours, ns.
     pub(crate) ahead_ns: i64,
     pub(crate) patterns: &'a [(String, EventPattern)],
 }
 
 impl LogEvents {
-    /// Begins `engine_events`; `started` is when the cell did.
+    /// Starts `engine_events`; `started` is when the cell started.
     ///
     /// # Errors
-    /// If a pattern is not a regular expression, or its file cannot be made.
+    /// If a pattern is not a regular expression, or its file cannot be created.
     pub(crate) fn new(
         folder: &Path,
         logs: &[LogFrom<'_>],
@@ -158,10 +158,10 @@ impl Log {
         })
     }
 
-    /// Reads what is new in the log.
+    /// Reads the new part of the log.
     #[expect(
         clippy::disallowed_methods,
-        reason = "lines of a server's log carry wall time"
+        reason = "lines of a server's log have wall time"
     )]
     fn read(&mut self, at_ns: i64) -> Result<Vec<EngineEvent>, String> {
         let wrong = |e: std::io::Error| format!("the server's log {}: {e}", self.path.display());
@@ -255,7 +255,7 @@ fn named(regex: &Regex, found: &Captures<'_>) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Reads a number as logs write it: thousands separated, `True` and `False`.
+/// Parses a number in the form of logs: thousands separated, `True` and `False`.
 fn number(text: &str) -> Option<f64> {
     match text {
         "True" | "true" => Some(1.0),
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn local_times_become_stamps_whatever_the_zone() {
-        // 10:38:08 in a zone two hours behind, read a second later.
+        // 10:38:08 in a zone two hours behind, read one second later.
         let seen = NOON + 2_289 * 1_000_000_000;
         for (zone, text) in [
             (0, "2025-12-10 12:38:08"),
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     #[expect(
         clippy::disallowed_methods,
-        reason = "lines of a server's log carry wall time"
+        reason = "lines of a server's log have wall time"
     )]
     fn lines_are_read_as_they_grow_and_halves_wait() {
         let folder = tempfile::tempdir().unwrap();

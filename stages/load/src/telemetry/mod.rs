@@ -1,9 +1,9 @@
-//! What runs beside the load: host, processes, GPUs, the server's own probes and its log.
+//! The sampling beside the load: host, processes, GPUs, the server's own probes and its log.
 //!
-//! Each source is a [`companion::Companion`] on a thread of its own and of low priority: it is sampled once
-//! before anything is sent (what fails then is absent, with its reason), then at the declared
-//! interval, and once more after the last request. Stamps are of the cell's clock. Rows go
-//! straight to Parquet, so that memory does not grow with the run.
+//! Each source is a [`companion::Companion`] on a separate thread of low priority. It is sampled once before anything
+//! is sent; a source that fails then is absent, with its reason. It is then sampled at the declared interval, and once
+//! more after the last request. Stamps are on the cell's clock. Rows go directly to Parquet, so memory does not grow
+//! with the run.
 
 mod companion;
 mod elsewhere;

@@ -6,7 +6,7 @@ use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
 use super::gpu::{GpuSampler, reasons};
 
-/// The library, and the GPUs it tells of.
+/// The library, and the number of its GPUs.
 pub(super) struct Library {
     nvml: Nvml,
     gpus: u32,
@@ -16,9 +16,9 @@ impl Library {
     /// Loads the library.
     ///
     /// # Errors
-    /// If it is not there, or tells of no GPU.
+    /// If it is missing, or reports no GPU.
     pub(super) fn open() -> Result<Self, String> {
-        // The plain name is only there where development files are installed.
+        // The plain name exists only with development files.
         let nvml = Nvml::builder()
             .lib_path("libnvidia-ml.so.1".as_ref())
             .init()
@@ -32,7 +32,7 @@ impl Library {
         }
     }
 
-    /// Returns how many processes compute on the GPUs; `None` if no GPU tells.
+    /// Returns the number of processes that compute on the GPUs; `None` if no GPU reports it.
     pub(super) fn processes(&self) -> Option<u32> {
         let count = |gpu: u32| {
             let device = self.nvml.device_by_index(gpu).ok()?;
@@ -56,7 +56,7 @@ impl GpuSampler for Library {
                 .nvml
                 .device_by_index(gpu)
                 .map_err(|e| format!("NVML, GPU {gpu}: {e}"))?;
-            // What one GPU does not support is null; the others are read all the same.
+            // Figures that a GPU does not support are null; the others are still read.
             let busy = device.utilization_rates().ok();
             let memory = device.memory_info().ok();
             let share = |percent: u32| f64::from(percent) / 100.0;

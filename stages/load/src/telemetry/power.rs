@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-/// Samples kept for each GPU at most.
+/// The most samples kept for each GPU.
 const KEPT: usize = 8192;
 
-/// The power of each GPU over the recent past: written by the sampler, read by the watchdog.
+/// The recent power of each GPU: written by the sampler, read by the watchdog.
 #[derive(Debug, Default)]
 pub(crate) struct Power(Mutex<BTreeMap<i64, VecDeque<(i64, f64)>>>);
 
 impl Power {
-    /// Notes a GPU's power, W.
+    /// Records a GPU's power, W.
     pub(crate) fn note(&self, gpu: i64, at_ns: i64, watts: f64) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of = all.entry(gpu).or_default();

@@ -11,17 +11,16 @@ use super::elsewhere::{self, Shared};
 use super::files::Files;
 use crate::sheet::Sheet;
 
-/// All processes are looked through for new members of the group once in so many samples.
+/// The number of samples between two searches of all processes for new members of the group.
 const LOOK_EVERY: u64 = 10;
 
-/// Reads the processes, remembering their previous samples.
+/// Reads the processes, and remembers their previous samples.
 pub(super) struct Reader {
     files: Files,
     own: i64,
-    /// The leaders of the server's process groups, each with the member of a group of servers
-    /// that it is.
+    /// The leaders of the server's process groups, each with its member of a group of servers.
     servers: Vec<(Option<String>, i64)>,
-    /// Their processes, each with the place of its leader in `servers`.
+    /// Their processes, each with the index of its leader in `servers`.
     members: Vec<(usize, i64)>,
     samples: u64,
     before: BTreeMap<i64, (i64, i64)>,
@@ -117,7 +116,7 @@ impl Reader {
     }
 }
 
-/// What /proc/PID/stat says.
+/// The content of /proc/PID/stat.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     name: String,
@@ -127,8 +126,8 @@ struct Stat {
     pages: i64,
 }
 
-/// Reads `pid (name) state ppid pgrp …`; the name may hold spaces and parentheses. A process that
-/// has ended and waits to be buried is none.
+/// Parses `pid (name) state ppid pgrp …`; the name may contain spaces and parentheses. Returns `None` for a process
+/// that has ended and is not reaped yet.
 fn parse(text: &str) -> Option<Stat> {
     let (open, close) = (text.find('(')?, text.rfind(')')?);
     let words: Vec<&str> = text.get(close + 1..)?.split_whitespace().collect();
@@ -154,11 +153,11 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Begins `process_telemetry`; `servers` are the leaders of the server's process groups on
-    /// this machine, each with the member of a group of servers that it is.
+    /// Starts `process_telemetry`. `servers` are the leaders of the server's process groups on this machine, each with
+    /// its member of a group of servers.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub(crate) fn new(
         folder: &Path,
         servers: Vec<(Option<String>, i64)>,
@@ -326,7 +325,7 @@ mod tests {
         let mut reader = reader(root.path());
         reader.read(0);
         let looked = reader.files.reads();
-        // The list, 52 processes, and two files of each of the two sampled.
+        // The list, 52 processes, and two files for each of the two sampled.
         assert_eq!(looked, 1 + 52 + 4);
         for i in 1..10 {
             reader.read(i);

@@ -57,7 +57,7 @@ impl Default for Telemetry {
 }
 
 impl Telemetry {
-    /// Samples nothing.
+    /// Returns settings that sample nothing.
     pub fn none() -> Self {
         Self {
             host: false,
@@ -68,7 +68,7 @@ impl Telemetry {
         }
     }
 
-    /// Returns what is wrong beyond the schema: the keys that lead there and the message.
+    /// Returns the problem that the schema does not find: the keys that lead there, and a message.
     pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
         if self.interval < TimeSpan::milliseconds(10) {
             return Some((

@@ -1,4 +1,4 @@
-//! What a server tells of its state in JSON: llama.cpp's slots, SGLang's server info.
+//! A server's state in JSON: llama.cpp's slots, SGLang's server info.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::companion::{Companion, Sampled};
 use crate::get::Endpoint;
 use crate::sheet::Sheet;
 
-/// Reads the answer of `/slots`.
+/// Parses the answer of `/slots`.
 fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotSample>, String> {
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
     let list = document
@@ -43,10 +43,10 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Begins `slots`.
+    /// Starts `slots`.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub(crate) fn new(
         folder: &Path,
         endpoint: Endpoint,
@@ -74,7 +74,7 @@ impl Companion for Slots {
     }
 }
 
-/// The largest number of numbers followed in one document.
+/// The most numbers that are followed in one document.
 const FOLLOWED: usize = 4096;
 
 fn numbers(value: &Value, at: &mut String, found: &mut BTreeMap<String, f64>) {
@@ -114,10 +114,10 @@ pub(crate) struct ServerInfo {
 }
 
 impl ServerInfo {
-    /// Begins `server_info`.
+    /// Starts `server_info`.
     ///
     /// # Errors
-    /// If its file cannot be made.
+    /// If its file cannot be created.
     pub(crate) fn new(
         folder: &Path,
         endpoint: Endpoint,
@@ -132,7 +132,7 @@ impl ServerInfo {
     }
 }
 
-/// Returns what is new or changed in a document, and remembers it.
+/// Returns the new and changed numbers of a document, and remembers them.
 fn changes(
     body: &str,
     at_ns: i64,

@@ -1,4 +1,4 @@
-//! GPUs through the program `nvidia-smi`, asked once to print a line a GPU at every interval.
+//! GPUs through the program `nvidia-smi`, started once to print a line per GPU at every interval.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,7 +12,7 @@ use contract::GpuSample;
 use super::gpu::{GpuSampler, reasons};
 use crate::measure::Epoch;
 
-/// What is asked for. A field that the program does not know is left out and asked for no more.
+/// The requested fields. A field that the program does not know is left out and not requested again.
 const FIELDS: [&str; 13] = [
     "index",
     "uuid",
@@ -26,21 +26,21 @@ const FIELDS: [&str; 13] = [
     "memory.used",
     "memory.total",
     "clocks_event_reasons.active",
-    // The name of the same before driver 535; taken where the new one is not known.
+    // The name of the field above before driver 535, used if the new name is unknown.
     "clocks_throttle_reasons.active",
 ];
 
 /// How long the first line may take.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// A line with the moment it came.
+/// A line with the time of its arrival.
 type Line = (i64, String);
 
 /// A running `nvidia-smi`.
 pub(super) struct Smi {
     child: Child,
     lines: Receiver<Line>,
-    /// What came while the program was started.
+    /// Lines that arrived during the start.
     waiting: Vec<Line>,
     reader: Option<JoinHandle<()>>,
     fields: Vec<&'static str>,
@@ -48,14 +48,14 @@ pub(super) struct Smi {
     ended: Option<String>,
 }
 
-/// Why a start came to nothing.
+/// Why a start failed.
 enum Refused {
     Field(&'static str),
     Other(String),
 }
 
 impl Smi {
-    /// Starts the program, waits for its first line, and goes without the fields it does not know.
+    /// Starts the program, waits for its first line, and leaves out the fields that it does not know.
     ///
     /// # Errors
     /// If it does not start, ends, or is silent for ten seconds.
@@ -109,7 +109,7 @@ impl Smi {
         let reader = std::thread::Builder::new()
             .name("nvidia-smi".to_owned())
             .spawn(move || {
-                // A line is some hundred bytes; what never ends one is cut.
+                // A line has a few hundred bytes; an endless one is cut.
                 let mut output = BufReader::new(output);
                 loop {
                     let mut bytes = Vec::new();
@@ -174,13 +174,13 @@ impl Smi {
         }
     }
 
-    /// Reads one line; `None` if it is none of a GPU.
+    /// Parses one line; `None` if it does not describe a GPU.
     fn row(&self, at_ns: i64, line: &str) -> Option<GpuSample> {
         let values: Vec<&str> = line.split(',').map(str::trim).collect();
         if values.len() != self.fields.len() {
             return None;
         }
-        // `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `N/A` and the like are not values.
+        // `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `N/A` and similar texts are not values.
         let text = |field: &str| {
             let value = values[self.fields.iter().position(|f| *f == field)?];
             let nothing = value.is_empty() || value.starts_with('[') || value == "N/A";
@@ -253,11 +253,11 @@ impl GpuSampler for Smi {
 }
 
 impl Drop for Smi {
-    /// Ends the program: nothing of it stays behind.
+    /// Ends the program and leaves nothing of it behind.
     fn drop(&mut self) {
         let _ended_already = self.child.kill();
         let _status = self.child.wait();
-        // A child of its own may hold the pipe open: the reader ends with it, not awaited.
+        // A child of the program may hold the pipe open. The reader ends with it, so do not wait.
         drop(self.reader.take());
     }
 }
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// Writes a program named `nvidia-smi` that is a shell script.
+    /// Writes a shell script named `nvidia-smi`.
     fn fake(script: &str) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("nvidia-smi");
@@ -278,7 +278,7 @@ mod tests {
 
     fn start(script: &str) -> Result<Smi, String> {
         let (_folder, program) = fake(script);
-        // A script just written may be held open by another test's fork for a moment.
+        // A new script may be held open by another test's fork for a moment.
         loop {
             match Smi::start(&program, 100, Epoch::start()) {
                 Err(e) if e.contains("Text file busy") => std::thread::yield_now(),
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Takes rows until there are this many.
+    /// Collects rows until there are this many.
     fn rows(smi: &mut Smi, wanted: usize) -> Vec<GpuSample> {
         let mut all = Vec::new();
         while all.len() < wanted {

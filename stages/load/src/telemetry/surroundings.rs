@@ -1,4 +1,4 @@
-//! What else this machine does at the moment: load, steal, other users of processor and GPUs.
+//! The activity of this machine at the moment: load, steal, other users of processor and GPUs.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::files::Files;
 use super::host::{Ticks, ticks};
 use super::nvml::Library;
 
-/// How many of the busiest processes are named.
+/// The number of busiest processes that are named.
 const USERS: usize = 3;
 
-/// The share of a core below which a process is not worth a name.
+/// The share of a core below which a process is not named.
 const WORTH_NAMING: f64 = 0.1;
 
-/// Looks at this machine for `while_looking`; what it does not tell is left out. The time that
-/// this process itself used is not counted as others'.
+/// Observes this machine for `while_looking`. Data that it does not provide is left out. The time that this process
+/// used does not count as the others'.
 pub fn surroundings(while_looking: Duration) -> Surroundings {
     let files = Files::of_this_machine();
     let before = Glance::at(&files);
@@ -30,12 +30,12 @@ pub fn surroundings(while_looking: Duration) -> Surroundings {
     seen
 }
 
-/// The counters of one moment.
+/// The counters at one moment.
 #[derive(Default)]
 struct Glance {
     cores: u32,
     all: Option<Ticks>,
-    /// For each process its name and its ticks.
+    /// The name and the ticks of each process.
     processes: HashMap<u32, (String, u64)>,
 }
 
@@ -59,8 +59,8 @@ impl Glance {
     }
 }
 
-/// Reads `/proc/PID/stat`: the name, and the ticks in user and kernel mode. A name may hold
-/// spaces and brackets; the last bracket ends it.
+/// Parses `/proc/PID/stat`: the name, and the ticks in user and kernel mode. A name may contain spaces and brackets;
+/// the last bracket ends it.
 fn process(stat: &str) -> Option<(String, u64)> {
     let (open, close) = (stat.find('(')?, stat.rfind(')')?);
     let name = stat.get(open + 1..close)?.to_owned();
@@ -70,7 +70,7 @@ fn process(stat: &str) -> Option<(String, u64)> {
     Some((name, user + kernel))
 }
 
-/// Tells what others than `own` did between two moments.
+/// Returns the activity of processes other than `own` between two moments.
 fn between(before: &Glance, after: &Glance, own: u32) -> Surroundings {
     let mut seen = Surroundings {
         cores: after.cores,

@@ -1,24 +1,24 @@
-//! What is wrong with a workload beyond its schema.
+//! Checks a workload for mistakes that its schema does not find.
 
 use super::definition::{Output, OutputMode, PromptSource, Workload};
 use super::length::{Count, Length, Range, Unit};
 use super::sessions::{Think, ThinkDrawn, Turns, TurnsDrawn};
 
-/// A mistake: the keys that lead to it, and what is wrong.
+/// Mistakes: the keys that lead to each, and its description.
 pub(crate) type Problems = Vec<(Vec<String>, String)>;
 
-/// More turns than this are a mistake rather than a session.
+/// More turns than this are a mistake, not a session.
 const MAX_TURNS: u32 = 10_000;
 
 impl Workload {
-    /// Returns what is wrong with the definition beyond its schema: keys that lead there, message.
+    /// Returns the mistakes that the schema does not find: the keys that lead there, and a message.
     pub(crate) fn problems(&self) -> Problems {
         let mut check = Check {
             tokenizer: self.tokenizer.is_some(),
             problems: Vec::new(),
         };
         check.source(&self.prompts, &mut vec!["prompts".to_owned()]);
-        // Whether none is a mistake, the API decides.
+        // The API decides whether an output of none is a mistake.
         if !self.output.is_none() {
             check.output(&self.output, &["output".to_owned()]);
         }
@@ -83,7 +83,7 @@ impl Workload {
 }
 
 struct Check {
-    /// Whether the workload has something to count tokens with.
+    /// Whether the workload has a tokenizer.
     tokenizer: bool,
     problems: Problems,
 }
@@ -166,7 +166,7 @@ impl Check {
             }
             PromptSource::Pack(pack) => {
                 route.push("pack".to_owned());
-                // A pinned pack has the digest of its file alone.
+                // A pinned pack has only the digest of its file.
                 if (pack.file.is_some() || pack.digest.is_some()) != pack.texts.is_empty() {
                     self.say(route, "a pack takes either `file` or `texts`".to_owned());
                 }
@@ -264,7 +264,7 @@ impl Check {
 
 const GIVEN: &str = "the turns after the first are drawn from `words`, `shared-prefix`, `corpus` or a mixture of them";
 
-/// Whether as many prompts as one likes can be drawn from a source.
+/// Returns whether a source can make any number of prompts.
 fn is_drawn(source: &PromptSource) -> bool {
     match source {
         PromptSource::Words(_) | PromptSource::SharedPrefix(_) | PromptSource::Corpus(_) => true,

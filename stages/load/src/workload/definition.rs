@@ -109,7 +109,7 @@ fn all() -> f64 {
 
 #[expect(
     clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
+    reason = "serde passes a reference"
 )]
 fn is_all(fraction: &f64) -> bool {
     *fraction == 1.0
@@ -220,13 +220,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// Asks for nothing.
+    /// Requests nothing.
     pub const NONE: Self = Self {
         tokens: Count::Fixed(0),
         mode: OutputMode::Cap,
     };
 
-    /// Returns whether nothing is asked for.
+    /// Returns whether nothing is requested.
     pub fn is_none(&self) -> bool {
         *self == Self::NONE
     }

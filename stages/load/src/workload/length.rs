@@ -54,7 +54,7 @@ pub enum Measure {
     Characters(Count),
 }
 
-/// What a length counts.
+/// The unit that a length counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Words,

@@ -1,4 +1,4 @@
-//! Puts the digest of each file in the place of its name: the content decides, not where it lies.
+//! Replaces the name of each file by its digest, because the content matters and not the path.
 
 use pipeline::sources::{self, Unusable, read};
 use pipeline::stage::Library;
@@ -7,10 +7,10 @@ use super::definition::{PromptSource, Workload};
 use super::tokenizer::Tokenizer;
 use crate::trace::{PER_HASH_ID, Recorded, read_trace, rows_of};
 
-/// Pins every file of a workload; a file that holds a schema is read into the definition.
+/// Pins every file of a workload. A file with a schema is read into the definition.
 ///
 /// # Errors
-/// If a file cannot be read or is not the one declared.
+/// If a file cannot be read or does not match its declared digest.
 pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), Unusable> {
     pin_source(&mut workload.prompts, library)?;
     if let Some(source) = workload
@@ -42,10 +42,10 @@ pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), 
     Ok(())
 }
 
-/// Puts the digest of a file in the place of its name.
+/// Replaces the name of a file by its digest.
 ///
 /// # Errors
-/// If it cannot be read or is not the one declared.
+/// If it cannot be read or does not match its declared digest.
 fn pin_file(
     what: &str,
     file: &mut String,
@@ -53,7 +53,7 @@ fn pin_file(
     library: &dyn Library,
 ) -> Result<(), Unusable> {
     if file.is_empty() && digest.is_some() {
-        // Pinned before.
+        // Already pinned.
         return Ok(());
     }
     let source = sources::pin(library, file).map_err(|e| of(what, e))?;
@@ -62,7 +62,7 @@ fn pin_file(
     Ok(())
 }
 
-/// Sets a digest to that of a file, unless another is declared.
+/// Sets a digest to that of a file, unless a different one is declared.
 fn declared(
     what: &str,
     source: &sources::NamedFile,
@@ -82,10 +82,10 @@ fn declared(
     Ok(())
 }
 
-/// Puts the digest of a trace in the place of its name, and returns its rows.
+/// Replaces the name of a trace by its digest, and returns its rows.
 ///
 /// # Errors
-/// If it cannot be read, is not the one declared, or is no trace.
+/// If it cannot be read, does not match its declared digest, or is not a trace.
 pub(crate) fn pin_trace(
     file: &mut String,
     digest: &mut Option<String>,
@@ -96,7 +96,7 @@ pub(crate) fn pin_trace(
         hint: "correct the trace".to_owned(),
     };
     if file.is_empty() && digest.is_some() {
-        // Pinned before.
+        // Already pinned.
         let read = read_trace(file, digest.as_deref(), &library.files());
         return Ok(read.map_err(wrong)?.0);
     }
@@ -122,9 +122,9 @@ fn pin_source(source: &mut PromptSource, library: &dyn Library) -> Result<(), Un
             .iter_mut()
             .try_for_each(|part| pin_source(&mut part.prompts, library)),
         PromptSource::Trace(trace) => {
-            // What is wrong with its rows is reported while planning, too.
+            // This also reports problems with its rows while planning.
             let rows = pin_trace(&mut trace.file, &mut trace.digest, library)?;
-            // In the key only where there are ids: other traces keep theirs.
+            // In the key only if there are ids, so that the keys of other traces stay the same.
             if rows.iter().all(|row| row.hash_ids.is_empty()) {
                 trace.tokens_per_hash_id = None;
             } else {

@@ -1,4 +1,4 @@
-//! Which tokenizer counts, where lengths are in tokens.
+//! The tokenizer that counts if lengths are in tokens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
