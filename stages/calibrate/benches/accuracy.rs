@@ -1,13 +1,14 @@
-//! How far the load generator's figures are from what a reference server really sent.
+//! How far the load generator's figures differ from what a reference server really sent.
 //!
-//! `cargo bench -p calibrate --bench accuracy [-- --quick] [-- --only PART]`, parts `streams`,
-//! `tls`, `ceiling`, `arrivals`, `search`, `self-proof`. The server is a process of its own on the same machine; it
-//! logs when each request was read and each token handed to the kernel. Printed per number of
-//! streams: errors of single requests (bias, median and 99th percentile of |reported − true|), the
-//! difference of the medians, the client's CPU time per token, when the first request was sent
-//! and this process's peak memory; with no waiting at all the ceiling in requests and chunks a
-//! second; arrivals as sent; the rates that searches find at servers of known capacity; and for many runs, throttled to a fifth and not, the client's
-//! verdict on itself and whether its stated bound covers the true error.
+//! `cargo bench -p calibrate --bench accuracy [-- --quick] [-- --only PART]`, with the parts `streams`, `tls`,
+//! `ceiling`, `arrivals`, `search`, `self-proof`. The server is its own process on the same machine. It logs when it
+//! read each request and when it handed each token to the kernel.
+//!
+//! The bench prints for each number of streams the errors of single requests (bias, median and 99th percentile of
+//! |reported − true|), the difference of the medians, the client's CPU time per token, the time of the first request
+//! and this process's peak memory. It also prints the ceiling in requests and chunks per second without any waiting,
+//! the arrivals as sent, and the rates that searches find at servers of known capacity. For many runs, throttled to a
+//! fifth and unthrottled, it prints the client's verdict on itself and whether its stated bound covers the true error.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -121,7 +122,7 @@ fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same streams plain and within TLS, in turn.
+/// The same streams in plain text and within TLS, alternating.
 fn with_and_without_tls(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     heading(out)?;
     for clients in [1_u64, 16, 64, 256] {
@@ -166,8 +167,7 @@ fn heading(out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts this program again as a client: its memory and its threads are then its own, and it
-/// can be throttled.
+/// Starts this program again as a client, so that it has its own memory and threads and can be throttled.
 fn own(arguments: &[&str]) -> Result<std::process::Child, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     Ok(command
@@ -178,7 +178,7 @@ fn own(arguments: &[&str]) -> Result<std::process::Child, Failure> {
         .spawn()?)
 }
 
-/// Waits for a process of this bench to end well; returns what it said.
+/// Waits until a process of this bench succeeds, and returns its output.
 fn said(child: std::process::Child) -> Result<Vec<u8>, Failure> {
     let output = child.wait_with_output()?;
     if output.status.success() {
@@ -188,7 +188,7 @@ fn said(child: std::process::Child) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// What a client process does: one point, one line.
+/// The work of a client process: one point, one line.
 fn client(arguments: &[String]) -> Result<(), Failure> {
     let [what, clients, requests] = arguments else {
         return Err("client WHAT CLIENTS REQUESTS".into());
@@ -233,7 +233,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         ttft.bias,
         ttft.absolute.p50,
         ttft.absolute.p99,
-        // From `sent` to when the server had read the request.
+        // From `sent` until the server had read the request.
         read.absolute.p50,
         icl.absolute.p50,
         stamp.absolute.p50,
@@ -246,7 +246,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a run takes that writes its tables while it goes, as `benchtrail load` and a load stage do.
+/// The memory of a run that writes its tables as it goes, like `benchtrail load` and a load stage.
 fn memory(out: &mut impl Write, clients: u32, requests: usize) -> Result<(), Failure> {
     let server = start(&["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"])?;
     let spec = spec(&closed(clients), requests, 64)?;
@@ -272,7 +272,7 @@ fn memory(out: &mut impl Write, clients: u32, requests: usize) -> Result<(), Fai
     Ok(())
 }
 
-/// From the start of a run to its first request, ms: connections are opened in between.
+/// Returns the time from the start of a run to its first request, ms. The connections are opened in this time.
 fn first_request_ms(found: &Measured) -> Result<f64, Failure> {
     Ok(found.first_sent_ms.ok_or("nothing was sent")?)
 }
@@ -334,7 +334,7 @@ fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Searches for the highest rate of servers whose highest is known: slots by the time of an answer.
+/// Searches for the highest rate of servers with a known capacity: slots divided by the time of an answer.
 fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     writeln!(
         out,
@@ -362,7 +362,7 @@ fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
                 "prompts": {"words": {"length": 20}},
                 "output": {"tokens": 11, "mode": "exact"},
             },
-            // No doubling of it is the capacity.
+            // A start whose doublings never hit the capacity exactly.
             "arrival": {word: {"rate": capacity / 3.5}},
             "requests": 400,
             "search": {"up-to": capacity * 4.0, "bounds": {"ttft-ms": 200}},
@@ -395,14 +395,14 @@ fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a client process said of itself.
+/// The report of a client process about itself.
 struct Said {
     bound: bool,
     stated_ms: f64,
     true_ms: f64,
 }
 
-/// Runs clients as processes, free ones and ones that may run for 20 of every 100 ms.
+/// Runs clients as processes, some unthrottled and some limited to 20 of every 100 ms.
 fn self_proof(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     writeln!(
         out,
@@ -443,7 +443,7 @@ fn one_client(clients: &str, throttled: bool) -> Result<Said, Failure> {
     let mut child = own(&["verdict", clients, &requests])?;
     let pid = rustix::process::Pid::from_child(&child);
     while throttled && child.try_wait()?.is_none() {
-        // It may end at any moment; it is not reaped before `try_wait` says so.
+        // It may end at any moment, but it is not reaped before `try_wait` reports it.
         let _ended = rustix::process::kill_process(pid, rustix::process::Signal::STOP);
         std::thread::sleep(Duration::from_millis(80));
         let _ended = rustix::process::kill_process(pid, rustix::process::Signal::CONT);

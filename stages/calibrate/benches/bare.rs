@@ -1,9 +1,10 @@
-//! The load generator beside a bare client, on the same server, in turn.
+//! The load generator and a bare client, alternating on the same server.
 //!
-//! `cargo bench -p calibrate --bench bare [-- --quick]`. The bare client is hyper alone: a connection for each stream, one thread,
-//! two stamps a request; it parses no event, counts no token and writes nothing. The load generator parses every event and
-//! writes its tables into a folder. Each run is a process of its own, so its CPU time is that of the whole process. Printed for
-//! each number of streams: the medians over the rounds, and the median of the differences of the pairs.
+//! `cargo bench -p calibrate --bench bare [-- --quick]`. The bare client is only hyper: one connection per stream, one
+//! thread, two stamps per request. It parses no events, counts no tokens and writes nothing. The load generator parses
+//! every event and writes its tables into a folder. Each run is its own process, so its CPU time is that of the whole
+//! process. The bench prints for each number of streams the medians over the rounds, and the median of the differences
+//! of the pairs.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -23,9 +24,10 @@ use serde_json::json;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Tokens of each answer; the first comes 50 ms after the server has read the request, the others 10 ms apart.
+/// Tokens of each answer. The first comes 50 ms after the server has read the request, and the others follow every 10
+/// ms.
 const TOKENS: u32 = 64;
-/// Requests of each stream: the first is warm-up.
+/// Requests of each stream. The first is warm-up.
 const REQUESTS: usize = 4;
 
 fn main() -> Result<(), Failure> {
@@ -54,14 +56,14 @@ fn main() -> Result<(), Failure> {
     compare(&mut std::io::stdout(), rounds)
 }
 
-/// What a client saw.
+/// The measurements of one client.
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     /// Median time from before the request is written until the first bytes of its first event are read, ms.
     ttft_ms: f64,
-    /// The 99th percentile of that, ms.
+    /// The 99th percentile of that time, ms.
     ttft_p99_ms: f64,
-    /// CPU time of the whole process for each token received, µs.
+    /// CPU time of the whole process per received token, µs.
     cpu_us: f64,
     /// Requests without a complete answer.
     lost: usize,
@@ -143,7 +145,7 @@ fn compare(out: &mut impl Write, rounds: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs one client against a server of its own.
+/// Runs one client against its own server.
 fn one(what: &str, streams: &str) -> Result<Seen, Failure> {
     let arguments = ["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"].map(str::to_owned);
     let launcher = Launcher {
@@ -163,7 +165,7 @@ fn one(what: &str, streams: &str) -> Result<Seen, Failure> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The load generator, as `benchtrail load` runs it: tables are written while it goes.
+/// The load generator as in `benchtrail load`, which writes tables as it goes.
 fn ours(url: &str, streams: u32) -> Result<Seen, Failure> {
     let warmup = streams as usize;
     let settings: Settings = serde_json::from_value(json!({
@@ -207,7 +209,7 @@ fn ours(url: &str, streams: u32) -> Result<Seen, Failure> {
     Seen::of(ttft, tokens, lost)
 }
 
-/// hyper alone.
+/// Only hyper.
 fn bare(url: &str, streams: u32) -> Result<Seen, Failure> {
     let address = url.trim_start_matches("http://").to_owned();
     let body = json!({
@@ -249,7 +251,7 @@ fn bare(url: &str, streams: u32) -> Result<Seen, Failure> {
     Seen::of(measured.collect(), tokens, lost)
 }
 
-/// Sends the requests of one stream, each when the last was answered; the time to the first data of each.
+/// Sends the requests of one stream, each after the previous answer. Returns the time to the first data of each.
 async fn stream(
     mut sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
     host: String,

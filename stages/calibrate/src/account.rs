@@ -1,9 +1,8 @@
-//! A real server's own account of its work beside what this client measured: the table
-//! `server_account`.
+//! Compares a real server's own account of its work with what this client measured: the table `server_account`.
 //!
-//! Some servers tell with each answer how long they worked on it (llama.cpp's `timings`). What the
-//! client measured and the server does not account for is the server's queue, its HTTP layer, the
-//! connection and this client; alone on a server that does not queue, a check of the client.
+//! Some servers report with each answer how long they worked on it (llama.cpp's `timings`). The part of the client's
+//! measurement that the server does not account for is the server's queue, its HTTP layer, the connection and this
+//! client. If no other client uses the server and it does not queue, this is a check of the client.
 
 use artifacts::{Table, TableError};
 use contract::{Api, Phase, Request, RequestStatus, Row as _, ServerAccountRow};
@@ -52,7 +51,7 @@ impl Default for Account {
 }
 
 impl Account {
-    /// Returns the numbers of clients at a server with so many slots.
+    /// Returns the numbers of clients for a server with this many slots.
     pub fn levels(&self, slots: Option<u32>) -> Vec<u32> {
         if !self.concurrency.is_empty() {
             return self.concurrency.clone();
@@ -62,7 +61,7 @@ impl Account {
             .collect()
     }
 
-    /// Says what is wrong: the setting and why.
+    /// Returns the problems: the setting and the reason.
     pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
         let mut at_least = |setting, value: u64, least: u64| {
@@ -82,8 +81,8 @@ impl Account {
         problems
     }
 
-    /// Returns the settings of a load by so many clients. Where the API can, answers go on to their
-    /// last token: the step in which one ends by itself is in the server's account and gives no token.
+    /// Returns the settings of a load by this many clients. If the API allows it, answers run to their last token: a
+    /// step in which an answer stops by itself is in the server's account but yields no token.
     pub(super) fn load(&self, clients: u32, api: Api) -> Result<Settings, LoadError> {
         serde_json::from_value(json!({
             "workload": {
@@ -98,22 +97,22 @@ impl Account {
     }
 }
 
-/// What came of one closed loop.
+/// The result of one closed loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accounted {
-    /// Its clients.
+    /// The number of clients.
     pub concurrency: u32,
     /// Measured requests.
     pub requests: u64,
-    /// Those answered.
+    /// Answered requests.
     pub answered: u64,
-    /// Answers whose output tokens are as many by usage as by the server's timings.
+    /// Answers with equally many output tokens by usage and by the server's timings.
     pub tokens_agree: u64,
-    /// Answers whose are not; of the rest not both are told.
+    /// Answers with different counts. The remaining answers lack one of the two.
     pub tokens_disagree: u64,
-    /// TTFT − the server's time for the prompt, ms; `None` if it tells none.
+    /// TTFT − the server's time for the prompt, ms; `None` if the server does not report it.
     pub ttft: Option<Distribution>,
-    /// E2E latency − the server's time for prompt and generation, ms; likewise.
+    /// E2E latency − the server's time for prompt and generation, ms; `None` if the server does not report it.
     pub e2e: Option<Distribution>,
 }
 
@@ -139,7 +138,7 @@ impl Accounted {
         }
     }
 
-    /// Returns metric and distribution, those there are.
+    /// Returns the distributions that exist, with their metrics.
     pub fn distributions(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         let both = [
             ("ttft_beyond_server", &self.ttft),
@@ -150,10 +149,10 @@ impl Accounted {
     }
 }
 
-/// Loads a server with one closed loop after the other and compares.
+/// Loads a server with one closed loop after another and compares.
 ///
 /// # Errors
-/// If the server cannot be reached, answers nothing or falls silent, or the run is stopped.
+/// If the server cannot be reached, does not answer or falls silent, or the run is stopped.
 pub fn account(
     account: &Account,
     slots: Option<u32>,
@@ -184,14 +183,14 @@ pub fn account(
     Ok(loops)
 }
 
-/// Why there is no table of a server's account.
+/// The reason why there is no table of a server's account.
 pub(crate) const NO_TIMINGS: &str = "absent: the server's answers report no timings";
 
-/// Makes the table `server_account`, a row for each closed loop and metric; `None` if the server
-/// tells no timings.
+/// Returns the table `server_account`, with a row for each closed loop and metric; `None` if the server reports no
+/// timings.
 ///
 /// # Errors
-/// Never for values made here.
+/// Never for the values used here.
 pub fn account_table(loops: &[Accounted]) -> Result<Option<Table>, TableError> {
     let rows: Vec<ServerAccountRow> = loops
         .iter()

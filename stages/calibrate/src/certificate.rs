@@ -1,25 +1,25 @@
-//! A certificate for the reference server, made for one calibration.
+//! A certificate for the reference server, created for one calibration.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A certificate of 127.0.0.1 and its key, as files that are gone when this is dropped.
+/// A certificate of 127.0.0.1 and its key, as files that are removed on drop.
 #[derive(Debug)]
 pub struct Certificate {
     folder: tempfile::TempDir,
 }
 
 impl Certificate {
-    /// Makes one that nobody has signed but itself.
+    /// Creates a self-signed certificate.
     ///
     /// # Errors
-    /// If no key can be made, or the files cannot be written.
+    /// If the key cannot be created or the files cannot be written.
     pub fn throw_away() -> io::Result<Self> {
         let key = rcgen::KeyPair::generate().map_err(io::Error::other)?;
         let made = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])
             .and_then(|parameters| parameters.self_signed(&key))
             .map_err(io::Error::other)?;
-        // The folder is open to its owner alone.
+        // Only the owner can open the folder.
         let certificate = Self {
             folder: tempfile::tempdir()?,
         };
@@ -28,12 +28,12 @@ impl Certificate {
         Ok(certificate)
     }
 
-    /// Returns where the certificate is, PEM.
+    /// Returns the path of the certificate, PEM.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("certificate.pem")
     }
 
-    /// Returns where its key is, PEM.
+    /// Returns the path of its key, PEM.
     pub fn key_file(&self) -> PathBuf {
         self.folder.path().join("key.pem")
     }

@@ -1,4 +1,4 @@
-//! The settings: which loads the generator is calibrated under, and what a real server gets.
+//! The settings: the loads under which the generator is calibrated, and the load for a real server.
 
 use load::TimeSpan;
 use schemars::JsonSchema;
@@ -67,20 +67,20 @@ impl Default for Grid {
     }
 }
 
-/// One point of the grid: either this many clients or such a rate.
+/// One point of the grid: a number of clients or a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Clients of a closed loop.
     pub concurrency: Option<u32>,
     /// Requests per second of an open loop.
     pub rate: Option<f64>,
-    /// Between tokens.
+    /// The time between tokens.
     pub gap: TimeSpan,
-    /// How many requests are measured.
+    /// The number of measured requests.
     pub requests: u64,
 }
 
-/// The most requests a point may have.
+/// The largest number of requests at a point.
 const MOST: f64 = 1e6;
 
 impl Grid {
@@ -101,7 +101,7 @@ impl Grid {
         let answers = |gap: TimeSpan| {
             let answer = self.ttft.nanoseconds() as f64
                 + gap.nanoseconds() as f64 * f64::from(self.tokens.saturating_sub(1));
-            // Without any waiting an answer takes as long as it takes: about a millisecond.
+            // Without any waiting, an answer takes about a millisecond.
             (self.duration.nanoseconds() as f64 / answer.max(1e6))
                 .ceil()
                 .max(1.0)
@@ -133,7 +133,7 @@ impl Grid {
         points
     }
 
-    /// Says what is wrong: the setting and why.
+    /// Returns the problems: the setting and the reason.
     pub(crate) fn problems(&self) -> Vec<(&'static str, String)> {
         let mut problems = Vec::new();
         if self.concurrency.is_empty() && self.rate.is_empty() {
@@ -189,7 +189,7 @@ mod tests {
                 .iter()
                 .all(|p| p.concurrency.is_some() != p.rate.is_some())
         );
-        // 50 ms and 63 gaps of 10 ms: 0.68 s, five times in three seconds for each client.
+        // 50 ms and 63 gaps of 10 ms take 0.68 s: five times in three seconds for each client.
         assert_eq!(
             (points[0].requests, points[2].requests, points[4].requests),
             (8, 20, 60)

@@ -14,10 +14,11 @@ use crate::grid::Grid;
 use crate::rehearse;
 use crate::result::{Calibration, Host, calibrate};
 
-/// The `calibrate` kind: brings a server of its own, and asks one among its needs for its account.
+/// The `calibrate` kind. It starts its own server, and queries the server among its needs for its
+/// account.
 #[derive(Clone, Debug, Default)]
 pub struct Calibrate {
-    /// How the reference server is started; this program itself if `None`.
+    /// How to start the reference server; this program itself if `None`.
     pub launcher: Option<Launcher>,
 }
 
@@ -73,7 +74,7 @@ impl StageKind for Calibrate {
                 Launcher::own().map_err(|e| Failure::failed(format!("this program's file: {e}")))?
             }
         };
-        // A run stopped by the user or the time limit is reported as what it is.
+        // If the user or the time limit stopped the run, report that.
         let failed = |e: LoadError| {
             job.control
                 .check()
@@ -84,7 +85,7 @@ impl StageKind for Calibrate {
         let mut done = outputs(&calibration)?;
         if let Some(serve) = job.input_of_kind("serve") {
             let (target, _) = target(job, grid.account.api, None, Telemetry::none())?;
-            // Nobody reads what would be sampled beside.
+            // Nothing reads the tables that telemetry would add.
             let target = Target {
                 metrics: None,
                 log: None,
@@ -99,7 +100,7 @@ impl StageKind for Calibrate {
         Ok(done)
     }
 
-    /// Makes up errors, and the account of a server that tells its timings.
+    /// Makes synthetic errors, and the account of a server that reports its timings.
     fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
         let grid = grid_of(job)?;
         let mut done = outputs(&rehearse::calibration(&grid, slowdown))?;
@@ -136,7 +137,7 @@ fn outputs(calibration: &Calibration) -> Result<Done, Failure> {
     Ok(done)
 }
 
-/// Adds a server's account, or why there is none.
+/// Adds a server's account, or the reason why it is missing.
 fn tell(done: &mut Done, loops: &[Accounted]) -> Result<(), Failure> {
     match account_table(loops).map_err(|e| Failure::failed(e.to_string()))? {
         Some(table) => done.outputs.push(Output::table("server_account", &table)?),
@@ -148,7 +149,7 @@ fn tell(done: &mut Done, loops: &[Accounted]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns how many requests the server takes on at once, if its limits tell.
+/// Returns the number of requests that the server processes at once, if its limits state it.
 fn slots(job: &Job<'_>, serve: &Input) -> Result<Option<u32>, Failure> {
     let Some(document) = serve
         .cells

@@ -1,11 +1,10 @@
-//! The calibrate stage: the load generator against a server whose times are known.
+//! The calibrate stage: runs the load generator against a server whose times are known.
 //!
-//! For every point of a grid the generator, exactly as a load stage runs it, loads a reference
-//! server: a process of its own, pinned to a core of its own where there are two or more. The
-//! server logs when each request was read and each token handed to the kernel, on the
-//! kernel's monotonic clock, which both processes share. Rows are joined with that log request by
-//! request through the digest of the prompt, so errors are errors of single requests and
-//! chunks and not differences between distributions:
+//! At every point of a grid, the generator loads a reference server exactly as in a load stage. The server is its own
+//! process, pinned to its own core if the machine has two or more. It logs when it read each request and when it handed
+//! each token to the kernel, on the kernel's monotonic clock, which both processes share. Rows are joined with that log
+//! request by request through the digest of the prompt. So errors are those of single requests and chunks, not
+//! differences between distributions:
 //!
 //! | metric | reported | true | unit |
 //! |---|---|---|---|
@@ -15,11 +14,11 @@
 //! | `stamp` | `at_ns` of a chunk | when it was handed over, on the shared clock | a chunk |
 //! | `send_lag` | `sent_ns − scheduled_ns` | request read − `scheduled_ns`, on the shared clock | a request |
 //!
-//! The server's log is late itself where the server was slow to read a request: that is in the
-//! errors of `ttft`, `e2e` and `send_lag` and overstates them; `stamp` has none of it.
+//! The server's log is itself late if the server was slow to read a request. That overstates the errors of `ttft`,
+//! `e2e` and `send_lag`; `stamp` is not affected.
 //!
-//! A real server's times are not known, but some tell their own account of each answer, with which
-//! `account` compares what the generator measured.
+//! A real server's times are not known, but some servers report their own account of each answer. `account` compares it
+//! with what the generator measured.
 
 mod account;
 mod certificate;

@@ -13,37 +13,38 @@ use serde_json::json;
 
 use crate::grid::{Grid, Point};
 
-/// What was found at a point.
+/// The results at a point.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The point.
     pub point: Point,
     /// Measured requests answered and found in the server's log.
     pub joined: u64,
-    /// Measured requests that were not.
+    /// Measured requests that were not answered or not found.
     pub lost: u64,
     /// Errors by metric, in the order of the documentation.
     pub errors: Vec<(&'static str, Errors)>,
-    /// From the run's start to its first request, ms: connections are opened in between.
+    /// The time from the run's start to its first request, ms. The connections are opened in this
+    /// time.
     pub first_sent_ms: Option<f64>,
     /// CPU time of the measuring thread for each chunk, µs.
     pub cpu_per_chunk_us: Option<f64>,
-    /// Share of the chunks stamped late by at most the run's own stated bound.
+    /// The share of chunks whose stamp is late by at most the run's own stated bound.
     pub bound_covers: Option<f64>,
-    /// How the client fared.
+    /// The health of the client.
     pub health: Option<ClientHealth>,
 }
 
-/// Reported values beside true ones, ms.
+/// Errors of reported values against true ones, ms.
 #[derive(Clone, Copy, Debug)]
 pub struct Errors {
     /// The mean of reported − true.
     pub bias: f64,
     /// |reported − true|.
     pub absolute: Distribution,
-    /// What was reported.
+    /// The reported values.
     pub reported: Distribution,
-    /// What was true.
+    /// The true values.
     pub truth: Distribution,
 }
 
@@ -82,7 +83,7 @@ pub fn measure_point(
     };
     let settings: Settings = serde_json::from_value(json!({
         "workload": {
-            // Twenty of hundreds of words: no two prompts are alike, which joins rows and log.
+            // Twenty of hundreds of words: all prompts differ, so they can join rows with the log.
             "prompts": {"words": {"length": 20}},
             "output": {"tokens": grid.tokens, "mode": "exact"},
         },
@@ -104,7 +105,7 @@ pub fn measure_point(
     Ok(judge(point, &result, &truth))
 }
 
-/// Returns the arguments of a server of this timing.
+/// Returns the server arguments for this timing.
 fn options(ttft: TimeSpan, gap: TimeSpan, tokens: u32, core: Option<usize>) -> Vec<String> {
     let ms = |span: TimeSpan| (span.nanoseconds() as f64 / 1e6).to_string();
     let mut options = vec![
@@ -120,7 +121,7 @@ fn options(ttft: TimeSpan, gap: TimeSpan, tokens: u32, core: Option<usize>) -> V
     options
 }
 
-/// Makes an error of whatever kept a run from its end.
+/// Returns an error if a run did not end regularly.
 pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError> {
     match ending {
         Ending::Complete => Ok(()),
@@ -130,7 +131,7 @@ pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError>
     }
 }
 
-/// Joins rows and log.
+/// Joins rows with the log and computes the errors.
 fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
     let log: BTreeMap<&str, &Truth> = truth
         .iter()
@@ -199,11 +200,11 @@ struct Pairs {
 }
 
 impl Pairs {
-    /// Adds a request; `start` is the client's start on the clock of the log.
+    /// Adds a request. `start` is the client's start on the clock of the log.
     fn add(&mut self, row: &Request, chunks: &[&Chunk], truth: &Truth, start: i64) -> Option<()> {
         let ms = |ns: i64| ns as f64 / 1e6;
         let sent = row.sent_ns?;
-        // The log on the client's clock.
+        // Converts the log's times to the client's clock.
         let here = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX) - start;
         let read = here(truth.arrived_ns);
         let (first, last) = (here(*truth.sent_ns.first()?), here(*truth.sent_ns.last()?));

@@ -1,4 +1,4 @@
-//! A calibration made up for a dry run.
+//! A synthetic calibration for a dry run.
 
 use load::{ClientHealth, Distribution};
 
@@ -7,7 +7,7 @@ use crate::grid::Grid;
 use crate::point::{Errors, Measured};
 use crate::result::{Calibration, Host};
 
-/// Makes up errors of a tenth of a millisecond, `slowdown` times as long, at every point.
+/// Makes synthetic errors of a tenth of a millisecond, `slowdown` times as long, at every point.
 pub(super) fn calibration(grid: &Grid, slowdown: f64) -> Calibration {
     let truth = grid.ttft.nanoseconds() as f64 / 1e6 * slowdown;
     let values = |from: f64| {
@@ -52,7 +52,7 @@ pub(super) fn calibration(grid: &Grid, slowdown: f64) -> Calibration {
     }
 }
 
-/// Makes up the account of a server that tells its timings.
+/// Makes the synthetic account of a server that reports its timings.
 pub(super) fn account(account: &Account, slots: Option<u32>, slowdown: f64) -> Vec<Accounted> {
     let beyond =
         |longer: f64| Distribution::of((1..=8).map(|i| longer * slowdown * f64::from(i)).collect());

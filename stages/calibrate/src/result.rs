@@ -1,4 +1,4 @@
-//! What a calibration leaves: the table `calibration` and the document `instrument`.
+//! The results of a calibration: the table `calibration` and the document `instrument`.
 
 use artifacts::{Table, TableError};
 use contract::{CalibrationRow, Row as _};
@@ -11,17 +11,17 @@ use crate::certificate::Certificate;
 use crate::grid::{Bound, Grid};
 use crate::point::{Errors, Measured, measure_point};
 
-/// The machine a calibration holds for.
+/// The machine that a calibration is valid for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// The processor's model, as the kernel names it.
+    /// The processor's model, by the kernel's name.
     pub cpu_model: Option<String>,
-    /// Cores this process may use.
+    /// The number of cores that this process may use.
     pub cpu_count: Option<i64>,
 }
 
 impl Host {
-    /// Asks this machine.
+    /// Returns the facts of this machine.
     pub fn this() -> Self {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = info
@@ -40,17 +40,17 @@ impl Host {
 pub struct Calibration {
     /// Every point of the grid, in its order.
     pub points: Vec<Measured>,
-    /// The bound that decides what is covered.
+    /// The bound that decides which load is covered.
     pub bound: Bound,
     /// The machine.
     pub host: Host,
-    /// The core the server was pinned to.
+    /// The core that the server was pinned to.
     pub server_core: Option<usize>,
-    /// Whether it spoke TLS.
+    /// Whether the server spoke TLS.
     pub tls: bool,
 }
 
-/// Returns the last core this process may run on, if there are at least two.
+/// Returns the last core that this process may run on, if there are at least two.
 fn spare_core() -> Option<usize> {
     let allowed = rustix::thread::sched_getaffinity(None).ok()?;
     let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
@@ -63,10 +63,10 @@ fn spare_core() -> Option<usize> {
     }
 }
 
-/// Calibrates: one run a point, one after the other.
+/// Calibrates with one run per point, one after the other.
 ///
 /// # Errors
-/// If the server cannot be started, no certificate can be made, or the run is stopped.
+/// If the server cannot be started, the certificate cannot be created, or the run is stopped.
 pub fn calibrate(
     grid: &Grid,
     launcher: &Launcher,
@@ -74,7 +74,7 @@ pub fn calibrate(
     control: &Control,
 ) -> Result<Calibration, LoadError> {
     let server_core = spare_core();
-    // Gone when the last server is.
+    // Removed together with the last server.
     let certificate = match grid.tls {
         true => {
             Some(Certificate::throw_away().map_err(|e| LoadError(format!("a certificate: {e}")))?)
@@ -93,7 +93,7 @@ pub fn calibrate(
             .check()
             .map_err(|failure| LoadError(failure.reason))?;
         control.progress(done, Some(total), "grid points");
-        // The run tells its requests; a calibration tells its points.
+        // A run reports its requests; a calibration reports its points instead.
         let inner = control.silent();
         measured.push(measure_point(
             grid,
@@ -151,15 +151,15 @@ impl Measured {
 /// The highest load up to which every point keeps the bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Covered {
-    /// Chunks a second.
+    /// Chunks per second.
     pub chunk_rate: f64,
     /// Requests in flight.
     pub concurrency: i64,
 }
 
 impl Calibration {
-    /// Returns the highest load at which the bound held: in the order of their chunk rates, the
-    /// points before the first that broke it. `None` if the slowest point did.
+    /// Returns the highest load at which the bound held: the last point, by chunk rate, before the
+    /// first one that broke it. `None` if the slowest point broke it.
     pub fn covered(&self) -> Option<Covered> {
         let mut points: Vec<&Measured> = self.points.iter().collect();
         points.sort_by(|a, b| a.chunk_rate().total_cmp(&b.chunk_rate()));
@@ -187,10 +187,10 @@ impl Calibration {
         })
     }
 
-    /// Makes the table `calibration`: one row for each point and metric.
+    /// Returns the table `calibration`, with one row for each point and metric.
     ///
     /// # Errors
-    /// Never for values made here.
+    /// Never for the values used here.
     pub fn table(&self) -> Result<Table, TableError> {
         let rows = self.points.iter().flat_map(|point| {
             let metrics = point.errors.iter();

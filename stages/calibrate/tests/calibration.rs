@@ -72,10 +72,10 @@ fn every_request_is_found_in_the_servers_log_and_compared_one_by_one() {
             (requests, requests, requests)
         );
         assert_eq!((n("stamp"), n("icl")), (requests * 8, requests * 7));
-        // What the server did is known: it waits at least so long, whatever the machine does.
+        // The server's behaviour is known: on any machine, it waits at least this long.
         assert!(point.errors_of("ttft").unwrap().truth.min >= 5.0);
-        // A chunk cannot be there before it was sent; the two readings of the shared clock that
-        // tie the processes' clocks to it may be off by some microseconds.
+        // A chunk cannot arrive before it is sent. The two readings of the shared clock that connect the processes'
+        // clocks may be off by some microseconds.
         let stamp = point.errors_of("stamp").unwrap();
         assert!(stamp.bias > -0.05, "{stamp:?}");
     }
@@ -160,7 +160,7 @@ fn a_calibrate_stage_checks_its_grid_and_fills_in_what_is_not_said() {
     );
 }
 
-/// A calibration of a moment, with the account of a server over an API.
+/// A calibration that takes a moment, with the account of a server over an API.
 fn parameters(api: &str) -> Json {
     let settings = json!({
         "concurrency": [1], "gap": ["1 ms"], "ttft": "1 ms", "tokens": 2, "duration": "20 ms",
@@ -169,7 +169,7 @@ fn parameters(api: &str) -> Json {
     Calibrate::default().canonical(&settings, &NoShelf).unwrap()
 }
 
-/// Runs the stage, or its rehearsal, with a server that takes 20 ms to its first token among the needs.
+/// Runs or rehearses the stage with a server among its needs that takes 20 ms to its first token.
 fn with_a_server(api: &str, rehearsed: bool) -> Done {
     let ttft = std::time::Duration::from_millis(20);
     let server = ReferenceServer::start(Behaviour {
@@ -239,7 +239,7 @@ fn what_a_server_does_not_account_for_is_told_by_clients_and_metric() {
     for column in ["n", "requests", "answered"] {
         assert_eq!(account.int(column).unwrap(), [Some(6); 4], "{column}");
     }
-    // The server says that the prompt took it 1.5 ms and the rest 2.5, and takes 20 ms.
+    // The server reports 1.5 ms for the prompt and 2.5 ms for the rest, and takes 20 ms.
     let least = account.float("min").unwrap();
     assert!(
         least[0].unwrap() >= 18.5 && least[1].unwrap() >= 16.0,

@@ -1,4 +1,4 @@
-//! `aiperf profile`: records a line (`profile_export.jsonl`), or aggregates
+//! `aiperf profile`: one record per line (`profile_export.jsonl`), or aggregates
 //! (`profile_export_aiperf.json`).
 
 use contract::{RequestStatus, TokenSource};
@@ -9,7 +9,7 @@ use crate::rows::{Imported, Row, Statistic};
 
 const MILLISECONDS: i64 = 1_000_000;
 
-/// What AIPerf means by its main metrics; the others are kept under their names alone.
+/// AIPerf's definitions of its main metrics. The others are stored under their names only.
 const MEANINGS: [(&str, &str); 7] = [
     (
         "time_to_first_token",
@@ -220,7 +220,7 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
     Ok(row)
 }
 
-/// AIPerf writes these times in ms, and says so.
+/// Checks that these times are in ms, which AIPerf writes and states.
 fn check_unit(metric: &At<'_>) -> Result<(), ImportError> {
     let unit = metric.need("unit")?;
     match unit.text()? {

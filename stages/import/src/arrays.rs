@@ -1,4 +1,4 @@
-//! Per-request data as vLLM and SGLang write it: one list a quantity, a request a place.
+//! Per-request data as vLLM and SGLang write it: one list per quantity, with one item per request.
 
 use artifacts::Digest;
 use contract::RequestStatus;
@@ -8,8 +8,8 @@ use crate::rows::{Clock, Imported, Row};
 
 const SECONDS: i64 = 1_000_000_000;
 
-/// Reads the lists into rows. `start_times` may be absent: then each row counts from its own
-/// sending. Returns no rows where the lists are absent.
+/// Reads the lists into rows. `start_times` may be absent; then each row counts from its own
+/// sending. Returns no rows if the lists are absent.
 pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
     let (Some(ttfts), Some(itls)) = (result.get("ttfts"), result.get("itls")) else {
         return Ok(());
@@ -140,8 +140,8 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
     Ok(())
 }
 
-/// Both tools put the whole latency into `ttfts` where answers are not streamed, and there are
-/// then no gaps at all: no first token was seen.
+/// If answers are not streamed, both tools put the whole latency into `ttfts` and write no gaps. No
+/// first token was observed then.
 fn not_streamed(imported: &mut Imported) {
     let ok = || {
         imported

@@ -1,4 +1,4 @@
-//! Tables of requests with a column map: CSV and Parquet.
+//! Tables of requests with a column map, in CSV and Parquet.
 
 use contract::{Phase, RequestStatus, Word};
 use pipeline::stage::Problem;
@@ -8,7 +8,7 @@ use crate::json::ImportError;
 use crate::rows::{Clock, Imported, Row};
 use crate::settings::{ColumnSource, Import, Unit, Wanted};
 
-/// Returns whether a field has a value: numbers as numbers, whatever text they are written in.
+/// Returns whether a field has a value. Numbers are compared as numbers, however they are written.
 fn has(field: &Field, wanted: &Wanted) -> bool {
     let number = match field {
         Field::Int(value) => Some(*value as f64),
@@ -26,13 +26,13 @@ fn has(field: &Field, wanted: &Wanted) -> bool {
     }
 }
 
-/// So many values of a column are named where none fits.
+/// The number of a column's values that a message lists if none fits.
 const NAMED: usize = 8;
 
-/// Returns the rows that have the values asked for, in order.
+/// Returns the rows with the requested values, in order.
 ///
 /// # Errors
-/// If there is no such column, or no such row.
+/// If there is no such column or no such row.
 fn wanted_rows(import: &Import, sheet: &Sheet) -> Result<Vec<usize>, ImportError> {
     let mut kept = vec![true; sheet.rows()];
     for (name, wanted) in &import.only {
@@ -88,7 +88,7 @@ impl Wanted {
     }
 }
 
-/// Moments on one clock of the file.
+/// Points in time on the file's clock.
 const MOMENTS: [&str; 6] = [
     "scheduled",
     "sent",
@@ -97,7 +97,7 @@ const MOMENTS: [&str; 6] = [
     "last_token",
     "done",
 ];
-/// Spans since the request was sent, and the moment that each gives.
+/// Times since the request was sent, and the point in time that each one gives.
 const SPANS: [(&str, &str); 3] = [
     ("ttft", "first_token"),
     ("e2e_latency", "last_token"),
@@ -126,7 +126,7 @@ fn is_time(name: &str) -> bool {
     MOMENTS.contains(&name) || SPANS.iter().any(|(span, _)| *span == name)
 }
 
-/// Returns the mistakes of a column map that show without the file.
+/// Returns the mistakes in a column map that are visible without the file.
 pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     if !import.tool.is_table() {
         if !import.only.is_empty() {
@@ -233,7 +233,7 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     all
 }
 
-/// Reads a table, and of its rows those that the import asks for, through the column map.
+/// Reads the requested rows of a table through the column map.
 pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Imported, ImportError> {
     let sheet = tabular::read(format, bytes, None).map_err(unreadable)?;
     let rows = wanted_rows(import, &sheet)?;
@@ -301,7 +301,7 @@ impl<'a> Map<'a> {
         Ok(Self { import, sheet })
     }
 
-    /// Returns a value and where it is.
+    /// Returns a value and its place.
     fn field(&self, name: &str, row: usize) -> (Field, String) {
         let Some(source) = self.import.columns.get(name) else {
             return (Field::Null, String::new());
@@ -318,7 +318,7 @@ impl<'a> Map<'a> {
         )
     }
 
-    /// Returns a time in ns, as the file's own clock has it.
+    /// Returns a time in ns, on the file's own clock.
     fn time(&self, name: &str, row: usize) -> Result<Option<i128>, ImportError> {
         let unit = self.import.columns.get(name).and_then(|source| source.unit);
         let Some(unit) = unit.map(Unit::nanoseconds) else {
@@ -449,7 +449,7 @@ impl<'a> Map<'a> {
         Ok(out)
     }
 
-    /// Returns one of a few words, if the column is mapped and the value there.
+    /// Returns a word from a list, if the column is mapped and has a value.
     fn word<W: Word>(&self, name: &str, row: usize) -> Result<Option<W>, ImportError> {
         let word = self.text(name, row).map(|word| W::parse(&word)).transpose();
         word.map_err(|unknown| {
@@ -458,7 +458,8 @@ impl<'a> Map<'a> {
         })
     }
 
-    /// Returns status and error: `status` decides if it is mapped, else whether there is an error.
+    /// Returns status and error. If `status` is mapped, it decides; otherwise, the presence of an
+    /// error does.
     fn status(&self, row: usize) -> (RequestStatus, Option<String>) {
         let error = self.text("error", row);
         let Some(source) = self.import.columns.get("status") else {
@@ -474,7 +475,7 @@ impl<'a> Map<'a> {
         if source.ok.contains(&word) {
             return (RequestStatus::Ok, error);
         }
-        // With a list of words for success, every other word is a failure of that name.
+        // If there is a list of words for success, every other word is a failure with that name.
         match RequestStatus::parse(&word) {
             Ok(status) if status != RequestStatus::Ok || source.ok.is_empty() => (status, error),
             _ => (RequestStatus::Failed, error.or(Some(word))),
@@ -482,7 +483,8 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The unit in the map must not contradict the file: a stated unit, or the end of a name.
+/// The unit in the map must not contradict the file: neither a stated unit nor the ending of a
+/// name.
 fn check_unit(
     name: &str,
     source: &ColumnSource,
@@ -524,7 +526,8 @@ fn float_ns(value: f64, unit: i64) -> Option<i128> {
     (ns.is_finite() && ns.abs() < 1e30).then_some(ns as i128)
 }
 
-/// Reads a decimal number as ns without the rounding of doubles: wall clocks need more digits.
+/// Reads a decimal number as ns without the rounding of doubles, because wall clocks need more
+/// digits.
 fn decimal_ns(text: &str, unit: i64) -> Option<i128> {
     let plain = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));

@@ -1,4 +1,4 @@
-//! Finding a result file and its digest.
+//! Finds a result file and its digest.
 
 use std::path::{Path, PathBuf};
 
@@ -6,13 +6,13 @@ use artifacts::FileDigest;
 use pipeline::sources::{NamedFile, Unusable, unread};
 use pipeline::stage::Library;
 
-/// The largest file read. A file is parsed in memory, which costs several times its size.
+/// The largest file that is read. Files are parsed in memory, which takes several times their size.
 pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// Finds a file and returns its path and digest.
 ///
 /// # Errors
-/// If no file fits, several do, it is too large, or it cannot be read.
+/// If no file matches, several match, it is too large, or it cannot be read.
 pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, String), Unusable> {
     let path = resolve(pattern, library)?;
     check(pattern, &path)?;
@@ -41,7 +41,7 @@ fn unusable(message: String, hint: &str) -> Unusable {
     }
 }
 
-/// Looks whether a file can be imported, before anything of it is read.
+/// Checks whether a file can be imported, before reading its content.
 fn check(pattern: &str, path: &Path) -> Result<(), Unusable> {
     let wrong = |e: std::io::Error| unread(pattern, path, &e);
     let metadata = std::fs::metadata(path).map_err(wrong)?;
@@ -66,7 +66,7 @@ fn check(pattern: &str, path: &Path) -> Result<(), Unusable> {
     Ok(())
 }
 
-/// Returns the one file a pattern names: `*` in the last part stands for any text.
+/// Returns the one file that matches a pattern: `*` in the last part matches any text.
 fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
     let path = library.path(pattern);
     if !pattern.contains('*') {
@@ -123,7 +123,7 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
     }
 }
 
-/// Tells whether a name fits a pattern in which `*` stands for any text.
+/// Returns whether a name matches a pattern in which `*` matches any text.
 fn fits(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();

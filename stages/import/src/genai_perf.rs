@@ -1,9 +1,9 @@
-//! GenAI-Perf: `profile_export.json`, which its Perf Analyzer writes, with every request and every
-//! response as they came.
+//! GenAI-Perf: `profile_export.json`, written by its Perf Analyzer, with every raw request and
+//! response.
 //!
-//! The layout is that of `src/profile_data_exporter.cc` of the repository
-//! `triton-inference-server/perf_analyzer` (GenAI-Perf 0.0.16); what a response holds is read as
-//! `genai_perf/profile_data_parser/llm_profile_data_parser.py` there reads it.
+//! The layout follows `src/profile_data_exporter.cc` of the repository
+//! `triton-inference-server/perf_analyzer` (GenAI-Perf 0.0.16). Responses are read like
+//! `genai_perf/profile_data_parser/llm_profile_data_parser.py` reads them.
 
 use std::collections::BTreeMap;
 
@@ -25,16 +25,16 @@ pub(crate) fn aggregates() -> ImportError {
     )
 }
 
-/// Who answered, which decides how a response is read.
+/// The answering service, which decides how a response is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Service {
     /// Server-sent events, or one document, of the OpenAI API.
     Openai,
-    /// A text a response.
+    /// One text per response.
     Triton,
 }
 
-/// Reads a file; `entry` says which of several load levels.
+/// Reads a file; `entry` selects one of several load levels.
 pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, ImportError> {
     if file.get("experiments").is_none() {
         return Err(aggregates());
@@ -64,7 +64,7 @@ pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, Import
             facts.arrival = Some("closed-loop".to_owned());
             facts.clients = Some(mode.need("value")?.count()?);
         }
-        // Sessions are written as a rate of 0.
+        // Sessions are written with a rate of 0.
         _ => facts.rate = Some(mode.need("value")?.number()?).filter(|rate| *rate > 0.0),
     }
     facts.tool_version = file
@@ -139,7 +139,7 @@ fn service(kind: &At<'_>, endpoint: &str) -> Result<Service, ImportError> {
     }
 }
 
-/// The request's body, where the file holds it.
+/// Returns the request's body, if the file holds it.
 fn payload(request: &At<'_>) -> Option<Value> {
     serde_json::from_str(request.value["request_inputs"]["payload"].as_str()?).ok()
 }
@@ -196,7 +196,7 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
             told.responses(&texts, &moments);
         }
     }
-    // Without streaming the one answer tells nothing of its first token.
+    // Without streaming, the single answer does not show its first token.
     let streamed = service == Service::Triton || told.events;
     row.last_token_ns = told.chunks.last().copied();
     if streamed {
@@ -227,7 +227,7 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
     Ok(row)
 }
 
-/// The prompt's text, where the request has one alone.
+/// Returns the prompt's text, if the request has exactly one.
 fn prompt(request: &At<'_>, asked: &Value) -> Option<String> {
     let one = |value: &Value| match value {
         Value::Array(items) if items.len() == 1 => items[0].as_str().map(str::to_owned),
@@ -242,13 +242,13 @@ fn prompt(request: &At<'_>, asked: &Value) -> Option<String> {
         .or_else(|| one(&request.value["request_inputs"]["text_input"]))
 }
 
-/// What the responses of one request tell.
+/// What the responses of one request show.
 #[derive(Debug, Default)]
 struct Told {
-    /// When each event with text was complete.
+    /// The time at which each event with text was complete.
     chunks: Vec<i64>,
     all: String,
-    /// Whether the answer came as events.
+    /// Whether the answer arrived as events.
     events: bool,
     output_tokens: Option<i64>,
     prompt_tokens: Option<i64>,
@@ -265,12 +265,14 @@ impl Told {
         }
     }
 
-    /// Reads responses as pieces of one body: the tool keeps what each read of the socket gave, so
-    /// an event may lie in two responses, and several in one.
+    /// Reads responses as pieces of one body. The tool stores what each read of the socket
+    /// returned, so an event may be split over two responses, and one response may hold several
+    /// events.
     fn responses(&mut self, texts: &[&str], moments: &[i64]) {
         let (mut body, mut ends) = (String::new(), Vec::new());
         for text in texts {
-            // An event begins its line; where the one before lacks its end, it was cut away.
+            // An event starts on its own line. If the end of the previous event is missing, it was
+            // cut off.
             if text.starts_with("data:") && !body.is_empty() && !body.ends_with('\n') {
                 body.push_str("\n\n");
                 ends.pop();
@@ -319,7 +321,7 @@ impl Told {
     }
 }
 
-/// Numbers sessions and their turns in the order in which they were sent.
+/// Numbers sessions and their turns in sending order.
 fn sessions(requests: &[At<'_>], imported: &mut Imported) -> Result<(), ImportError> {
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|i| imported.requests[*i].sent_ns);

@@ -12,7 +12,7 @@ use crate::stage::index;
 
 const SECONDS: i64 = 1_000_000_000;
 
-/// GuideLLM's metrics of requests, their units, and what it means by them.
+/// GuideLLM's request metrics: their names, their units and GuideLLM's definitions.
 const METRICS: [(&str, &str, &str); 12] = [
     (
         "requests_per_second",
@@ -145,7 +145,8 @@ fn rows(benchmark: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> 
         .flatten()
         .copied()
         .fold(f64::INFINITY, f64::min);
-    // In the order sent, which the groups have torn apart; what was never sent comes last.
+    // Restores the sending order, which the groups do not keep. Requests that were never sent come
+    // last.
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|a, b| {
         starts[*a]
@@ -215,7 +216,7 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
     let ok = group == "successful";
     let sent = relative(&["request_start"])?;
     let target = relative(&["targeted_start"])?;
-    // Until 0.4 every iteration was taken for one with a token.
+    // Up to version 0.4, every iteration counted as one with a token.
     let first = relative(&["first_token_iteration", "first_iteration"])?;
     let last = relative(&["last_token_iteration", "last_iteration"])?;
     let done = relative(&["request_end"])?;
@@ -298,7 +299,7 @@ fn summary(metrics: &At<'_>) -> Result<Vec<Statistic>, ImportError> {
         };
         let n = of.need("count")?.count()?;
         if n == 0 {
-            // GuideLLM writes zeros where there are no values.
+            // GuideLLM writes zeros if there are no values.
             continue;
         }
         let mut add = |statistic: &str, at: &At<'_>| -> Result<(), ImportError> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-/// Why a file cannot be imported.
+/// The reason why a file cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ImportError {
     /// The place in the file: `line 3, column 7`, a JSON path, `row 4, column ttft`; empty for
@@ -37,9 +37,9 @@ impl fmt::Display for ImportError {
     }
 }
 
-/// Reads every JSON value of a file: one document, or one a line. `NaN` and `Infinity`, which
-/// Python writes although JSON has no such numbers, become texts: they are not a mistake where
-/// nothing is read (SGLang's `request_rate`), and one with a path where a number is.
+/// Reads every JSON value of a file: one document, or one per line. `NaN` and `Infinity`, which
+/// Python writes although JSON has no such numbers, become texts. They are harmless where nothing
+/// is read (SGLang's `request_rate`), and an error with a path where a number is expected.
 pub(crate) fn documents(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let all = match parse(bytes) {
@@ -66,7 +66,7 @@ fn parse(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
         .collect()
 }
 
-/// Says what is wrong where the parser stopped.
+/// Describes the problem at the place where the parser stopped.
 fn syntax(error: &serde_json::Error) -> ImportError {
     let place = format!("line {}, column {}", error.line(), error.column());
     if error.is_eof() {
@@ -83,10 +83,11 @@ fn syntax(error: &serde_json::Error) -> ImportError {
     )
 }
 
-/// Python's words for numbers that are none.
+/// Python's words for values that are not JSON numbers.
 const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 
-/// Puts quotes around Python's words for numbers that are none; `None` if there are none.
+/// Puts quotes around Python's words for values that are not JSON numbers; `None` if there are
+/// none.
 fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len() + 64);
     let (mut in_text, mut at, mut found) = (false, 0, false);
@@ -116,7 +117,7 @@ fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
     found.then_some(out)
 }
 
-/// A value and where it is.
+/// A value with its path.
 #[derive(Clone, Debug)]
 pub(crate) struct At<'a> {
     pub(crate) value: &'a Value,
@@ -124,7 +125,7 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    /// Starts at a document; `path` is `$`, or says which of several.
+    /// Starts at a document; `path` is `$`, or selects one of several.
     pub(crate) fn root(value: &'a Value, path: impl Into<String>) -> Self {
         Self {
             value,
@@ -140,7 +141,7 @@ impl<'a> At<'a> {
         )
     }
 
-    /// Returns the member of a name unless it is absent or null.
+    /// Returns a member by name, unless it is absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|v| !v.is_null())?;
         Some(Self {
@@ -149,7 +150,7 @@ impl<'a> At<'a> {
         })
     }
 
-    /// Returns the member of a name.
+    /// Returns a member by name.
     pub(crate) fn need(&self, key: &str) -> Result<Self, ImportError> {
         self.get(key)
             .ok_or_else(|| self.wrong(format!("there is no `{key}`")))
@@ -196,9 +197,9 @@ impl<'a> At<'a> {
         })
     }
 
-    /// Returns a count: a whole number, not negative.
+    /// Returns a count: a non-negative whole number.
     pub(crate) fn count(&self) -> Result<i64, ImportError> {
-        // Nanoseconds since 1970 have more digits than a double.
+        // Nanoseconds since 1970 have more digits than a double holds.
         if let Some(count) = self.value.as_i64().filter(|n| *n >= 0) {
             return Ok(count);
         }
@@ -209,7 +210,7 @@ impl<'a> At<'a> {
         Ok(number as i64)
     }
 
-    /// Returns a span of time in ns from one given in a unit of this many ns.
+    /// Returns a time span in ns; the value's unit has this many ns.
     pub(crate) fn span(&self, unit_ns: i64) -> Result<i64, ImportError> {
         self.not_negative(self.number()? * unit_ns as f64)
     }
@@ -234,7 +235,7 @@ impl<'a> At<'a> {
                 "a clock that ran backwards spoils every latency of the run; measure again",
             ));
         }
-        // Above a century a time is surely in another unit than said.
+        // A time above a century is certainly in another unit than stated.
         if ns > 4e18 {
             return Err(self.wrong(format!("the time {} is out of range", self.value)));
         }

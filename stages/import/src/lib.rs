@@ -1,10 +1,10 @@
 //! Results of other tools as rows: `import:` in a load stage.
 //!
-//! While planning, a file is found and digested (`stage`); the digest, not the path, is in the
-//! key. When the cell executes, the file is read as its tool writes it (`vllm`, `sglang`,
-//! `guidellm`, `aiperf`, `genai_perf`; tables through the column map of `columns`) into `rows::Imported`, and that
-//! becomes the tables a measured cell has, with the original file beside them. What a file does
-//! not hold is null. What `benchtrail load --out` wrote are such tables already (`own`).
+//! During planning, a file is found and digested (`stage`); the key contains the digest, not the path. When the cell
+//! executes, the file is read in its tool's format (`vllm`, `sglang`, `guidellm`, `aiperf`, `genai_perf`; tables
+//! through the column map of `columns`) into `rows::Imported`. That becomes the tables of a measured cell, with the
+//! original file beside them. What a file does not hold is null. The output of `benchtrail load --out` already consists
+//! of such tables (`own`).
 
 mod aiperf;
 mod arrays;
@@ -29,10 +29,10 @@ mod vllm;
 pub use settings::{ColumnSource, Import, Tool, Unit};
 pub use stage::{canonical, run};
 
-/// Reads the text of a result file into the rows that an import of it has.
+/// Reads the text of a result file into the rows of its import.
 ///
 /// # Errors
-/// One sentence, if the tool is unknown or the text cannot be read as its file.
+/// One sentence, if the tool is unknown or the text is not in its format.
 pub fn read_text(tool: &str, text: &str) -> Result<Vec<contract::Request>, String> {
     use contract::Row as _;
     let settings = serde_json::json!({ "tool": tool, "file": "result" });

@@ -1,4 +1,4 @@
-//! What `benchtrail load --out` wrote: the tables of a measured cell, taken as they are.
+//! The output of `benchtrail load --out`: the tables of a measured cell, imported unchanged.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::file;
 use crate::settings::Import;
 
-/// The table that `file:` names, and by which the folder is known.
+/// The table that `file:` names and that identifies the folder.
 const ROWS: &str = "requests";
 
 /// Finds the tables beside the file of requests and returns their digests by name.
@@ -45,7 +45,7 @@ pub(super) fn beside(
     Ok(tables)
 }
 
-/// Whether a load cell may have an output of this name. Somebody may keep other tables in the folder.
+/// Returns whether a load cell may have an output of this name. The folder may also hold unrelated tables.
 fn is_a_table_of_a_cell(name: &str) -> bool {
     LOAD_TABLES.iter().any(|table| table.name == name)
 }

@@ -3,9 +3,8 @@
 pub(crate) use contract::ImportClock as Clock;
 use contract::{RequestStatus, TokenSource};
 
-/// One request of a result file. Times are nanoseconds, since the first request was sent or, if
-/// the file has no start times, since this one was ([`Clock`]). Every field but the status is
-/// `None` where the file does not hold it.
+/// One request of a result file. Times are nanoseconds since the first request was sent, or since this one was sent if
+/// the file has no start times ([`Clock`]). Every field except the status is `None` if the file does not hold it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) warmup: bool,
@@ -19,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) first_token_ns: Option<i64>,
     pub(crate) last_token_ns: Option<i64>,
     pub(crate) done_ns: Option<i64>,
-    /// How late it was sent, where the file tells that without telling the schedule's moments.
+    /// How late it was sent, if the file states that without the scheduled moments.
     pub(crate) send_lag_ns: Option<i64>,
     pub(crate) prompt_tokens: Option<i64>,
     pub(crate) cached_prompt_tokens: Option<i64>,
@@ -32,12 +31,12 @@ pub(crate) struct Row {
     pub(crate) error: Option<String>,
     pub(crate) output_characters: Option<i64>,
     pub(crate) output_digest: Option<String>,
-    /// When each chunk with text arrived, if the file tells.
+    /// The arrival of each chunk with text, if the file records it.
     pub(crate) chunks_ns: Option<Vec<i64>>,
 }
 
 impl Row {
-    /// Returns a measured request that ended so, of which nothing else is known.
+    /// Returns a measured request with this status and no other facts.
     pub(crate) fn new(status: RequestStatus) -> Self {
         Self {
             warmup: false,
@@ -68,22 +67,22 @@ impl Row {
     }
 }
 
-/// One aggregate as the tool computed it.
+/// One aggregate, as the tool computed it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Statistic {
-    /// The tool's name of the metric.
+    /// The tool's name for the metric.
     pub(crate) metric: String,
     /// `mean`, `median`, `p99`, …, or `value` for a figure that is not a statistic of a distribution.
     pub(crate) statistic: String,
     pub(crate) unit: Option<String>,
     pub(crate) value: f64,
-    /// Over how many values, if the file says.
+    /// The number of values behind it, if the file states it.
     pub(crate) n: Option<i64>,
-    /// What the tool means by the metric.
+    /// The tool's definition of the metric.
     pub(crate) definition: String,
 }
 
-/// Facts of the run as a whole; `None` where the file does not hold them.
+/// Facts about the whole run; `None` if the file does not hold them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
     pub(crate) tool_version: Option<String>,
@@ -98,16 +97,16 @@ pub(crate) struct Facts {
     pub(crate) clock: Clock,
 }
 
-/// Everything a result file holds.
+/// The contents of a result file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Imported {
-    /// In the file's order; empty where it holds aggregates alone.
+    /// The requests in the file's order; empty if the file holds only aggregates.
     pub(crate) requests: Vec<Row>,
     pub(crate) summary: Vec<Statistic>,
     pub(crate) facts: Facts,
-    /// Our column, and what it was made from.
+    /// The columns, and what each was made from.
     pub(crate) mapping: Vec<(String, String)>,
-    /// Doubts about the file.
+    /// Warnings about the file.
     pub(crate) warnings: Vec<String>,
 }
 

@@ -146,7 +146,7 @@ impl Unit {
         }
     }
 
-    /// Returns the unit of a word, as files and columns' metadata spell it.
+    /// Returns the unit for a word, as files and column metadata spell it.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
         match word {
             "s" | "sec" | "seconds" => Some(Self::S),
@@ -157,7 +157,7 @@ impl Unit {
         }
     }
 
-    /// Returns how many nanoseconds one is.
+    /// Returns its length in nanoseconds.
     pub(crate) fn nanoseconds(self) -> i64 {
         match self {
             Self::S => 1_000_000_000,

@@ -1,4 +1,4 @@
-//! `sglang.bench_serving [--output-details]`: `sglang/benchmark/serving.py`, a result a line.
+//! `sglang.bench_serving [--output-details]`: `sglang/benchmark/serving.py`, one result per line.
 
 use crate::arrays;
 use crate::json::{At, ImportError};
@@ -115,7 +115,7 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
         .map(|v| v.count())
         .transpose()?;
     match result.get("request_rate") {
-        // `Infinity` is not JSON; Python's writer leaves it to the reader, which refuses it.
+        // Python writes `Infinity`, which is not JSON and was read as a text.
         Some(rate) if rate.value.is_number() => facts.rate = Some(rate.number()?),
         _ => facts.clients = limit,
     }

@@ -1,4 +1,4 @@
-//! The stage's side of an import: settings to canonical parameters, a file to outputs.
+//! The stage side of an import: settings to canonical parameters, a file to outputs.
 
 use pipeline::sources::Unusable;
 use pipeline::stage::{Content, Done, Failure, Job, Json, Library, Media, Output, Problem};
@@ -10,7 +10,7 @@ use crate::rows::Imported;
 use crate::settings::{Import, Tool};
 use crate::{aiperf, columns, file, genai_perf, guidellm, own, sglang, tables, vllm};
 
-/// Returns the canonical parameters: what the file holds, by its digest, and how it is read.
+/// Returns the canonical parameters: the file's contents, as its digest, and how to read it.
 pub fn canonical(
     mut import: Import,
     given: &Json,
@@ -111,7 +111,7 @@ pub fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     Ok(done)
 }
 
-/// Reads a file as its tool writes it.
+/// Reads a file in its tool's format.
 pub(crate) fn read(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     check_version(import, rows_of(import, bytes)?)
 }
@@ -162,7 +162,7 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     }
 }
 
-/// Picks the result asked for of a file to which a tool appended several.
+/// Returns the requested result from a file to which a tool appended several.
 fn choose(documents: &[Json], entry: Option<u32>) -> Result<At<'_>, ImportError> {
     let path = |i: usize| {
         if documents.len() == 1 {
@@ -175,7 +175,7 @@ fn choose(documents: &[Json], entry: Option<u32>) -> Result<At<'_>, ImportError>
     Ok(At::root(&documents[index], path(index)))
 }
 
-/// Returns the index of the entry asked for.
+/// Returns the index of the requested entry.
 pub(crate) fn index(held: usize, entry: Option<u32>) -> Result<usize, ImportError> {
     match entry.map(|e| e as usize) {
         Some(entry) if entry >= 1 && entry <= held => Ok(entry - 1),
@@ -193,7 +193,7 @@ pub(crate) fn index(held: usize, entry: Option<u32>) -> Result<usize, ImportErro
     }
 }
 
-/// Tells the tool by keys that it alone writes.
+/// Identifies the tool by keys that no other tool writes.
 fn recognise(document: &Json) -> Option<Tool> {
     let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
     if has(&["endpoint_type", "num_prompts"]) || has(&["model_id", "tokenizer_id", "num_prompts"]) {
@@ -211,7 +211,7 @@ fn recognise(document: &Json) -> Option<Tool> {
     }
 }
 
-/// The version told by the user and that of the file must agree.
+/// Checks that the user's version and that of the file agree.
 fn check_version(import: &Import, mut imported: Imported) -> Result<Imported, ImportError> {
     match (&import.version, &imported.facts.tool_version) {
         (Some(told), Some(found)) if told != found => Err(ImportError::at(

@@ -3,11 +3,11 @@
 use crate::json::{At, ImportError};
 use crate::rows::Statistic;
 
-/// A metric of a tool: its name, its unit, what the tool means by it.
+/// A metric of a tool: its name, its unit and the tool's definition.
 pub(crate) type Definition = (&'static str, &'static str, &'static str);
 
-/// Reads figures written as `STATISTIC_METRIC_ms`, and figures by their own name, of one object.
-/// `n` is the number of values of a distribution, where that is reported.
+/// Reads the figures of one object that are named `STATISTIC_METRIC_ms`, and those with names of
+/// their own. `n` is the number of values of a distribution, if it is reported.
 pub(crate) fn flat(
     result: &At<'_>,
     distributions: &[Definition],

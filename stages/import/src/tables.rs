@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::rows::{Clock, Imported, Row, Statistic};
 use crate::settings::Import;
 
-/// Returns the tables under their names: `requests`, `chunks` where the file tells when chunks
-/// arrived, `cell`, and `summary` where it holds aggregates.
+/// Returns the tables by name: `requests`, `cell`, `chunks` if the file records when chunks
+/// arrived, and `summary` if it holds aggregates.
 pub(crate) fn tables(
     import: &Import,
     imported: &Imported,
@@ -26,7 +26,7 @@ pub(crate) fn tables(
     Ok(all)
 }
 
-/// Returns the document `import`: what was read, and what each column was made from.
+/// Returns the document `import`: what was read, and the source of each column.
 pub(crate) fn description(import: &Import, imported: &Imported, digest: &str) -> Json {
     let mapping: serde_json::Map<String, Json> = imported
         .mapping
@@ -46,12 +46,12 @@ pub(crate) fn description(import: &Import, imported: &Imported, digest: &str) ->
     })
 }
 
-/// Without rows there is no clock.
+/// Returns the clock; none without rows.
 fn clock(imported: &Imported) -> Option<Clock> {
     (!imported.requests.is_empty()).then_some(imported.facts.clock)
 }
 
-/// Makes a row of `requests`; what files do not hold is null.
+/// Makes a row of `requests`. Values that the file lacks are null.
 fn request(request_id: i64, row: &Row) -> Request {
     Request {
         request_id,

@@ -1,4 +1,4 @@
-//! Every reader against a file its tool wrote, and against files that are broken.
+//! Every reader, against a file that its tool wrote and against broken files.
 
 use artifacts::Table;
 use contract::{RequestStatus, TokenSource};
@@ -38,7 +38,7 @@ pub(super) fn refused(tool: Tool, text: &str) -> ImportError {
     read(&import(tool), text.as_bytes()).expect_err("the file is broken")
 }
 
-/// Each tool was told to send eight requests of eight tokens, and one of them was answered 500.
+/// Each tool sent eight requests of eight tokens, and one of them received a 500.
 fn with_rows() -> [(Tool, &'static str); 4] {
     [
         (Tool::Vllm, VLLM),

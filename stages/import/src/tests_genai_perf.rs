@@ -1,4 +1,4 @@
-//! GenAI-Perf's own file: what it becomes, and what is refused.
+//! GenAI-Perf's own file: its import, and what is refused.
 
 use contract::{RequestStatus, TokenSource};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::tests::{mean, near, of, refused};
 
 pub(super) const GENAI_PERF: &str = include_str!("../tests/files/genai-perf.json");
 
-/// A file with one request at the endpoint, its responses at 3 ns, 5 ns, …; it was sent at 1 ns.
+/// A file with one request to the endpoint, sent at 1 ns, with responses at 3 ns, 5 ns, ….
 fn genai_perf(endpoint: &str, payload: &serde_json::Value, responses: &[&str]) -> String {
     let outputs: Vec<_> = responses
         .iter()
@@ -56,7 +56,7 @@ fn genai_perf_responses_become_rows_with_chunks_and_the_servers_usage() {
         (facts.model.as_deref(), facts.api.as_deref()),
         (Some("reference"), Some("v1/chat/completions"))
     );
-    // As the script that sent the requests reckoned it while it sent them.
+    // The value that the sending script computed during the run.
     let ttft = mean(
         imported
             .requests
@@ -73,7 +73,7 @@ fn genai_perf_responses_become_rows_with_chunks_and_the_servers_usage() {
     );
 }
 
-/// The requests and the expected times are those of the tool's own tests
+/// The requests and the expected times are from the tool's own tests
 /// (`tests/test_data_parser/test_llm_profile_data_parser.py`, `openai_profile_data` and
 /// `triton_profile_data`).
 #[test]

@@ -135,7 +135,7 @@ fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
         .map(|v| v.count())
         .transpose()?;
     match result.get("request_rate") {
-        // Without a rate, a limit on concurrency makes a closed loop.
+        // Without a rate, a limit on concurrency means a closed loop.
         Some(rate) if rate.value == "inf" => {
             facts.arrival = Some(
                 if limit.is_some() {
@@ -153,8 +153,8 @@ fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Without the server's usage and without a tokenizer vLLM writes 1 as the number of output
-/// tokens; a stream of several chunks shows that nobody counted.
+/// Without the server's usage and without a tokenizer, vLLM writes 1 as the number of output
+/// tokens. A stream of several chunks shows that nothing counted them.
 fn uncounted(result: &At<'_>, imported: &mut Imported) {
     if result.get("tokenizer_id").is_some() {
         return;
@@ -162,7 +162,7 @@ fn uncounted(result: &At<'_>, imported: &mut Imported) {
     let mut forgotten = 0;
     for row in &mut imported.requests {
         let chunks = row.chunks_ns.as_ref().map_or(0, Vec::len);
-        // The last chunk may be empty, so two chunks may well be one token.
+        // The last chunk may be empty, so two chunks may be one token.
         if row.output_tokens == Some(1) && chunks > 2 {
             row.output_tokens = None;
             forgotten += 1;

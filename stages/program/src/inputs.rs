@@ -1,4 +1,4 @@
-//! The outputs of needed stages as files, for programs that read them.
+//! Writes the outputs of needed stages to files, for programs that read them.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::path::Path;
 use pipeline::{Failure, Input, Json, Media};
 use serde_json::json;
 
-/// Lays out the outputs of needed stages below a folder, with an index `inputs.json`: a list of cells
-/// with `stage`, `kind`, `coordinates`, `status`, `reason` and the paths of their `outputs` by name.
+/// Writes the outputs of needed stages below a folder, with an index `inputs.json`: a list of cells with `stage`,
+/// `kind`, `coordinates`, `status`, `reason` and the paths of their `outputs` by name.
 ///
 /// # Errors
 /// If an artifact is missing or damaged, or the folder cannot be written.

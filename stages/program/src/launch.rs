@@ -1,5 +1,5 @@
-//! One execution of the program: started so that it cannot outlive us, watched, and stopped with all
-//! that it started.
+//! One execution of the program: started so that it cannot outlive this process, watched, and stopped together with
+//! everything that it started.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,19 +14,19 @@ use pipeline::enclosure::Enclosure;
 use pipeline::process::{Spawner, stop};
 use pipeline::{Failure, Job};
 
-/// How often it is looked at.
+/// The interval at which the process is polled.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How often the size of what it wrote is looked at.
+/// The interval at which the size of its files is checked.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long it may take to end after SIGTERM.
+/// The time in which it must end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How many of the last lines of its log an error quotes.
+/// The number of last lines of its log that an error quotes.
 const QUOTED_LINES: usize = 3;
 
-/// What is executed, and where.
+/// What to execute, and where.
 pub(crate) struct Launch<'a> {
     /// The program and all its arguments.
     pub(crate) line: Vec<String>,
@@ -38,14 +38,14 @@ pub(crate) struct Launch<'a> {
     pub(crate) folder: &'a Path,
     /// The file that its output goes to.
     pub(crate) log: &'a Path,
-    /// The folder whose size is bounded, and the bound in bytes.
+    /// The folder whose size is limited, and the limit in bytes.
     pub(crate) budget: Option<(&'a Path, u64)>,
 }
 
-/// Runs it to its end.
+/// Runs it until it ends.
 ///
 /// # Errors
-/// If it cannot be started, must stop, or writes more than it may.
+/// If it cannot be started, is stopped, or writes more than the limit.
 pub(crate) fn run(launch: &Launch<'_>, job: &Job<'_>) -> Result<ExitStatus, Failure> {
     let trouble = |what: &str, e: io::Error| Failure::failed(format!("the program: {what}: {e}"));
     let exe = std::env::current_exe().map_err(|e| trouble("this program's file", e))?;
@@ -103,10 +103,10 @@ pub(crate) fn run(launch: &Launch<'_>, job: &Job<'_>) -> Result<ExitStatus, Fail
     Ok(status)
 }
 
-/// Gives a command the variables that it may see, and no others.
+/// Gives a command only the variables that it may see.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a program inherits the variables that the study names"
+    reason = "a program inherits the variables in the study"
 )]
 fn surround(command: &mut Command, launch: &Launch<'_>) -> io::Result<()> {
     command.env_clear();
@@ -126,10 +126,10 @@ fn surround(command: &mut Command, launch: &Launch<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns where a program is that the study names.
+/// Returns the path of a program that the study names.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a program is looked for on the search path"
+    reason = "the search path locates the program"
 )]
 pub(crate) fn find(name: &str, venv: Option<&Path>) -> Option<PathBuf> {
     if name.contains('/') {
@@ -143,8 +143,8 @@ pub(crate) fn find(name: &str, venv: Option<&Path>) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Returns the digest of a variable's value; null if it is not set. Records are published, so the value
-/// itself is not told.
+/// Returns the digest of a variable's value; null if it is not set. Records are published, so they do not contain the
+/// value itself.
 #[expect(
     clippy::disallowed_methods,
     reason = "these values reach the program, so they are part of what was measured"
@@ -174,7 +174,7 @@ fn size_of(folder: &Path) -> io::Result<u64> {
     let (mut size, mut open) = (0, vec![folder.to_owned()]);
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(next)? {
-            // A file may go while it is looked at.
+            // A file may disappear during the walk.
             let Ok(entry) = entry else { continue };
             let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
                 continue;
@@ -189,7 +189,7 @@ fn size_of(folder: &Path) -> io::Result<u64> {
     Ok(size)
 }
 
-/// What a log says last, to follow a sentence.
+/// Returns the last lines of a log, to follow a sentence.
 pub(crate) fn last_words(log: &str) -> String {
     let lines: Vec<&str> = log
         .lines()

@@ -1,7 +1,7 @@
 //! The run stage: a program or script of the study, pinned by its digest, whose outputs are declared.
 //!
-//! What it leaves in its folder becomes tables and blobs of the cell. With a server among the needs it
-//! can ask that server: for answers to compare, or for a profile of a window.
+//! The files that it leaves in its folder become tables and blobs of the cell. If it needs a server, it can query that
+//! server, for answers to compare or for a profile of a window.
 
 mod inputs;
 mod launch;

@@ -1,4 +1,4 @@
-//! What a run stage says, and what is wrong with it.
+//! The settings of a run stage, and their checks.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub struct Settings {
     pub budget_mib: u64,
 }
 
-/// A text. A number or a boolean, as labels of axes often are, is written as YAML writes it.
+/// A text. Numbers and booleans, which labels of axes often are, are spelled as in YAML.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Word(pub String);
@@ -146,7 +146,7 @@ pub(crate) const PLACEHOLDERS: [&str; 7] =
 /// The names that the stage gives its own outputs.
 const OWN: [&str; 2] = ["log", "run"];
 
-/// Returns the words that stand in braces in a text, if they are made of lower-case letters.
+/// Returns the words in braces in a text that consist of lower-case letters.
 pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(|rest| {
         let (name, _) = rest.split_once('}')?;
@@ -155,7 +155,7 @@ pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Settings {
-    /// Returns whether a placeholder is used anywhere.
+    /// Returns whether any text uses a placeholder.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         let words = self.arguments.iter().chain(self.environment.values());
         let texts = words.map(|word| &word.0).chain(&self.check);
@@ -164,10 +164,10 @@ impl Settings {
             .any(|used| used == name)
     }
 
-    /// Names files by their digests.
+    /// Replaces files by their digests.
     ///
     /// # Errors
-    /// Everything that is wrong with the settings.
+    /// All problems with the settings.
     pub(crate) fn pin(mut self, library: &dyn Library) -> Result<Self, Vec<Problem>> {
         let mut problems = self.problems();
         if let Program::Script(file) = &mut self.program {
@@ -300,7 +300,7 @@ impl TableSettings {
     }
 }
 
-/// Returns whether a path stays below the folder that it begins at.
+/// Returns whether a path stays below its starting folder.
 fn is_inside(path: &str) -> bool {
     !path.is_empty() && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

@@ -1,4 +1,4 @@
-//! The kind itself: what enters the key, what is asked before, and one execution.
+//! The stage kind: the parts of the key, the check before the run, and one execution.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,17 +19,17 @@ use crate::launch::{self, Launch, last_words};
 use crate::settings::{Program, Settings, placeholders};
 use crate::tables;
 
-/// The file by which a program tells why it has no result.
+/// The file in which a program states why it has no result.
 const TOLD: &str = "status.json";
 
-/// How many bytes of its log are kept: the end.
+/// The number of bytes kept from the end of its log.
 const LOG: usize = 1 << 20;
 
-/// The run kind.
+/// The stage kind `run`.
 #[derive(Debug, Default)]
 pub struct Run;
 
-/// What a program tells of itself.
+/// What a program reports about itself.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Told {
@@ -40,9 +40,9 @@ struct Told {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ToldStatus {
-    /// Something that it needs is missing or locked here.
+    /// Something that it needs is missing or locked on this machine.
     Blocked,
-    /// It ran, but what it left cannot be made a table.
+    /// It ran, but its files cannot be turned into a table.
     Unconvertible,
 }
 
@@ -76,7 +76,8 @@ impl StageKind for Run {
         Ok(json!(settings.pin(library)?))
     }
 
-    /// What decides a result beside the study: the processor, and the bytes of what is executed.
+    /// Returns what decides a result in addition to the study: the processor, and the bytes of what
+    /// is executed.
     fn facets(&self, parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
         let settings = read(parameters)?;
         let mut facets = BTreeMap::from([
@@ -260,7 +261,7 @@ fn digest_of(path: &Path) -> std::io::Result<Digest> {
 }
 
 impl Settings {
-    /// Returns the program that this machine executes.
+    /// Returns the program to execute.
     fn executed(&self) -> &str {
         match &self.program {
             Program::Script(_) => self.interpreter.first().map_or("", String::as_str),
@@ -285,7 +286,7 @@ impl Settings {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// What a user consents to: everything that decides what is executed.
+    /// Returns what you consent to: everything that decides what is executed.
     fn consent(&self) -> Consent {
         Consent {
             definition: json!({
@@ -298,7 +299,7 @@ impl Settings {
     }
 }
 
-/// The folders of one execution, and what stands for the placeholders.
+/// The folders of one execution, and the values of the placeholders.
 struct Prepared {
     work: PathBuf,
     out: PathBuf,
@@ -309,7 +310,7 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Makes the folders and lays out what the program reads.
+    /// Creates the folders and writes the program's inputs.
     fn of(settings: &Settings, job: &Job<'_>) -> Result<Self, Failure> {
         let at = |name: &str| job.scratch.join(name);
         let (work, out) = (at("work"), at("out"));
@@ -373,7 +374,7 @@ impl Prepared {
         filled
     }
 
-    /// Returns a program where it is: in the venv, or on the search path.
+    /// Returns the path of a program, in the venv or on the search path.
     fn found(&self, name: &str) -> String {
         let found = launch::find(name, self.venv.as_deref());
         found.map_or_else(|| name.to_owned(), |path| path.display().to_string())
@@ -421,7 +422,7 @@ impl Prepared {
         }
     }
 
-    /// Asks the check whether the program can do its work here.
+    /// Runs the check command, which decides whether the program can work on this machine.
     fn check(&self, settings: &Settings, job: &Job<'_>) -> Result<(), Failure> {
         let mut line: Vec<String> = settings.check.iter().map(|text| self.fill(text)).collect();
         if let Some(first) = line.first_mut() {
@@ -458,7 +459,7 @@ impl Prepared {
     /// Returns the declared outputs.
     ///
     /// # Errors
-    /// If one is missing, or not as declared.
+    /// If an output is missing or does not match its declaration.
     fn outputs(&self, settings: &Settings) -> Result<Vec<Output>, Failure> {
         let mut outputs = Vec::new();
         for (name, declared) in &settings.tables {
@@ -477,7 +478,7 @@ impl Prepared {
 
     fn blob(&self, name: &str, file: &str) -> Option<Output> {
         let path = self.out.join(file);
-        // A link could lead anywhere.
+        // A link could point anywhere.
         let plain = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
         plain.then(|| Output {
             name: name.to_owned(),
@@ -487,7 +488,7 @@ impl Prepared {
         })
     }
 
-    /// Adds to a failure the blobs that there are.
+    /// Adds the existing blobs to a failure.
     fn leave(&self, settings: &Settings, failure: Failure) -> Failure {
         let left = settings
             .blobs
@@ -501,25 +502,25 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
 }
 
-/// Puts a file of the study where the program finds it.
+/// Writes a file of the study to the path where the program expects it.
 fn place(files: &NamedFiles, digest: &str, to: &Path) -> Result<(), Failure> {
     let read = files.read(digest);
     let (_, bytes) = read.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
     fs::write(to, bytes).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
 }
 
-/// What to write instead of `{url}`.
+/// The replacement for `{url}`.
 const ALL_OF_THEM: &str =
     "write `{urls}` for all of them with commas between, or put a balancer before them";
 
-/// Says that `{url}` is one address of several.
+/// Returns a message if `{url}` is only one of several addresses.
 fn one_of_several(servers: usize) -> Option<String> {
     let message =
         || format!("the stage has {servers} servers, and `{{url}}` is the address of one");
     (servers > 1).then(message)
 }
 
-/// Returns how many servers a load would go to, as far as planning knows.
+/// Returns the number of servers that receive the load, as far as planning knows.
 fn servers(serve: &Needed<'_>) -> usize {
     let parameters = serve.parameters;
     let count = if let Some(roles) = parameters["roles"].as_object() {
@@ -535,7 +536,7 @@ fn servers(serve: &Needed<'_>) -> usize {
     count.and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
 }
 
-/// Returns the addresses that a load would go to.
+/// Returns the addresses that receive the load.
 fn urls(server: &LiveServer) -> Vec<String> {
     let loaded = server.members.iter().filter(|member| member.loaded);
     let urls: Vec<String> = loaded.map(|member| member.base_url.clone()).collect();
@@ -546,7 +547,7 @@ fn urls(server: &LiveServer) -> Vec<String> {
     }
 }
 
-/// Reads how the one live cell of a kind is reached.
+/// Reads the live document of the one cell of a kind.
 fn live<T: serde::de::DeserializeOwned>(job: &Job<'_>, kind: &str) -> Result<Option<T>, Failure> {
     let Some(input) = job.input_of_kind(kind) else {
         return Ok(None);

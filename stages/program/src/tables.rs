@@ -1,4 +1,4 @@
-//! Tables that a program wrote, checked against what the study declares of them.
+//! Reads tables that a program wrote and checks them against the study's declarations.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::settings::{ColumnSettings, ColumnType, TableSettings};
 /// Reads a table that the program left in its folder.
 ///
 /// # Errors
-/// If there is none, it cannot be read, or it is not as declared: the file, the line and the reason.
+/// If the table is missing, unreadable, or not as declared: the file, the line and the reason.
 pub(crate) fn read(folder: &Path, declared: &TableSettings) -> Result<Table, String> {
     let path = folder.join(&declared.file);
     let bytes = fs::read(&path).map_err(|e| format!("`{}`: {e}", declared.file))?;
@@ -23,7 +23,7 @@ pub(crate) fn read(folder: &Path, declared: &TableSettings) -> Result<Table, Str
     table(declared, &rows)
 }
 
-/// Makes up a table of the same shape.
+/// Makes a synthetic table of the same shape.
 pub(crate) fn made_up(declared: &TableSettings, slowdown: f64) -> Result<Table, String> {
     let row = |number: i32| {
         let value = |column: &ColumnSettings| match column.kind {
@@ -40,7 +40,7 @@ pub(crate) fn made_up(declared: &TableSettings, slowdown: f64) -> Result<Table, 
 /// A row: a value for each declared column.
 type Row = Vec<Scalar>;
 
-/// What is wrong, and in which line.
+/// A line and the problem in it.
 type Wrong = (usize, String);
 
 fn table(declared: &TableSettings, rows: &[Row]) -> Result<Table, String> {
@@ -86,7 +86,7 @@ fn table(declared: &TableSettings, rows: &[Row]) -> Result<Table, String> {
     Table::with_metadata(columns, notes).map_err(|e| e.to_string())
 }
 
-/// Returns keys that two rows share.
+/// Returns the keys that two rows share.
 fn repeated(declared: &TableSettings, rows: &[Row]) -> Option<String> {
     if declared.keys.is_empty() {
         return None;

@@ -1,5 +1,5 @@
-//! The reference server as a process of its own; arguments as `load::reference::serve_process`
-//! takes them.
+//! The reference server as its own process. It takes the arguments of
+//! `load::reference::serve_process`.
 
 use std::io::Write;
 use std::process::ExitCode;
