@@ -3,7 +3,7 @@
 #![allow(
     dead_code,
     unused_imports,
-    reason = "several test binaries share this module, each uses a part"
+    reason = "several test binaries share this module, and each uses a part"
 )]
 
 use std::collections::BTreeMap;
@@ -24,44 +24,44 @@ use pipeline::{
 };
 use serde_json::json;
 
-/// What the kinds of a test share: what to do, and what was done.
+/// The state that a test's kinds share: what to do, and what was done.
 #[derive(Default)]
 pub(crate) struct World {
-    /// Executions by cell.
+    /// The number of executions of each cell.
     pub(crate) runs: Mutex<BTreeMap<String, usize>>,
     /// The order of executions.
     pub(crate) order: Mutex<Vec<String>>,
-    /// Cells that fail this many more times, and how.
+    /// Cells that will fail this many more times, and how.
     pub(crate) fail: Mutex<BTreeMap<String, (usize, CellStatus)>>,
     /// Cells that panic.
     pub(crate) panic: Mutex<Vec<String>>,
     /// The machine's facets.
     pub(crate) facets: Mutex<BTreeMap<String, Json>>,
-    /// Resources alive now and their starts.
+    /// The number of live resources.
     pub(crate) alive: Arc<AtomicUsize>,
-    /// The most resources of one kind alive at once.
+    /// The most resources of one kind that were alive at once.
     pub(crate) most_alive: AtomicUsize,
-    /// Added to what servers describe.
+    /// Added to the servers' descriptors.
     pub(crate) drift: Mutex<BTreeMap<String, Json>>,
     /// The semantic version of the pure kind.
     pub(crate) version: AtomicU32,
-    /// Makes measurements unlike each other.
+    /// Makes measurements differ.
     pub(crate) noise: AtomicUsize,
-    /// How long a measurement takes, in milliseconds.
+    /// The duration of a measurement, in milliseconds.
     pub(crate) slow_ms: AtomicUsize,
-    /// Whether measurements give the same bytes each time, so that runs can be compared.
+    /// Whether measurements give the same bytes each time, to make runs comparable.
     pub(crate) quiet: AtomicBool,
-    /// If set, servers start a real process through it.
+    /// If set, servers start a real process with it.
     pub(crate) spawner: Mutex<Option<Spawner>>,
     /// Set when a measurement of this cell starts.
     pub(crate) stop_at: Mutex<Option<(String, Arc<AtomicBool>)>>,
-    /// The measurement beside which the server dies, once.
+    /// The measurement during which the server dies, once.
     pub(crate) dies_beside: Mutex<Option<String>>,
-    /// Whether the server died since it was started.
+    /// Whether the server has died since it started.
     pub(crate) died: Arc<AtomicBool>,
-    /// The cell that takes the server's machine away and then waits until it has to stop.
+    /// The cell that takes the server's machine away and then waits until it must stop.
     pub(crate) waits_without_machine: Mutex<Option<String>>,
-    /// Whether the server's machine was taken away.
+    /// Whether the server's machine has been taken away.
     pub(crate) taken: Arc<AtomicBool>,
 }
 
@@ -100,7 +100,7 @@ impl World {
             .is_some();
         if waits {
             self.taken.store(true, Ordering::Relaxed);
-            // Long enough for any machine; nobody who watches lets it end.
+            // Long enough for any machine; a watch ends it earlier.
             for _ in 0..6000 {
                 job.control.check()?;
                 std::thread::sleep(Duration::from_millis(10));
@@ -117,7 +117,7 @@ impl World {
         job.control.check()
     }
 
-    /// Returns what ran since the last call, sorted, and forgets it.
+    /// Returns the sorted executions since the last call, and resets them.
     pub(crate) fn take(&self) -> Vec<String> {
         self.order.lock().unwrap().clear();
         std::mem::take(&mut *self.runs.lock().unwrap())
@@ -203,7 +203,7 @@ impl StageKind for Kind {
             &[]
         }
     }
-    /// Of block n 100 and a little, the same for all cells of the block.
+    /// A little over 100 for block n, the same for all cells of the block.
     fn figure(
         &self,
         name: &str,
@@ -346,7 +346,7 @@ fn tell(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
     })
 }
 
-/// Returns the kinds over a world.
+/// Returns the kinds for a world.
 pub(crate) fn registry(world: &Arc<World>) -> Registry {
     let kind = |name, class, run| -> Box<dyn StageKind> {
         Box::new(Kind {
@@ -509,7 +509,7 @@ pub(crate) fn experiment(
     built
 }
 
-/// Returns a cell as plans write it.
+/// Returns a cell in its written form.
 pub(crate) fn written<'a>(stage: &'a str, coordinates: &'a str) -> WrittenCell<&'a str> {
     WrittenCell { stage, coordinates }
 }
@@ -527,7 +527,7 @@ pub(crate) fn ints(to: i64) -> Vec<Scalar> {
     (1..=to).map(Scalar::Int).collect()
 }
 
-/// The stages of a small study like the quickstart.
+/// The stages of a small study, similar to the quickstart.
 pub(crate) fn study_stages() -> Vec<StageSpec> {
     let server = StageSpec {
         parameters: Box::new(
@@ -618,7 +618,7 @@ impl Bench {
         experiment(&self.file(), &study_axes(), &study_stages())
     }
 
-    /// Runs, and returns the summary and which cells executed.
+    /// Runs, and returns the summary and the executed cells.
     pub(crate) fn run_with(
         &self,
         experiment: &Experiment,

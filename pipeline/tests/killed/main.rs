@@ -1,9 +1,9 @@
-//! Tests that kill processes. The binary is its own child: called with a role it plays the
-//! owner of an engine, an engine, or a run; called without it runs the tests.
+//! Tests that kill processes. The binary is its own child: with a role, it plays the owner of an engine, an engine, or
+//! a run; without one, it runs the tests.
 
 #![expect(
     clippy::print_stdout,
-    reason = "a test runner of its own reports on standard output"
+    reason = "a custom test runner reports on standard output"
 )]
 
 #[path = "../common/mod.rs"]
@@ -13,7 +13,7 @@ mod resume;
 
 use std::process::ExitCode;
 
-/// A test: a sentence and what checks it.
+/// A test: a sentence and the function that checks it.
 type Test = (&'static str, fn());
 
 fn main() -> ExitCode {

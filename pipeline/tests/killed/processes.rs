@@ -1,4 +1,4 @@
-//! Children end with their owner, and what escapes that is reaped by the next run.
+//! Children end with their owner, and the next run reaps those that escape.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read};
@@ -49,8 +49,8 @@ pub(crate) const TESTS: &[crate::Test] = &[
     ),
 ];
 
-/// Plays a run that owns an engine: starts a shell with a grandchild, registers it, tells the
-/// pid and waits to be killed.
+/// Plays a run that owns an engine: starts a shell with a grandchild, registers it, prints its pid and waits to be
+/// killed.
 pub(crate) fn owner(mut arguments: impl Iterator<Item = OsString>) {
     let store = PathBuf::from(arguments.next().expect("a store"));
     let spawner = spawner();
@@ -70,7 +70,7 @@ fn spawner() -> Spawner {
     Spawner::new(std::env::current_exe().expect("our own path")).expect("a thread")
 }
 
-/// A shell and a child of its own, both deaf to SIGTERM.
+/// Starts a shell with a child; both ignore SIGTERM.
 fn engine(spawner: &Spawner) -> Child {
     let mut command = spawner.command("/bin/sh");
     command
@@ -89,7 +89,7 @@ fn start_owner(store: &Path) -> (Child, u32) {
     start_owner_of(store, &[])
 }
 
-/// Starts an owner; with a script, its engine runs that.
+/// Starts an owner; with a script, its engine runs the script.
 fn start_owner_of(store: &Path, script: &[&str]) -> (Child, u32) {
     let mut owner = Command::new(std::env::current_exe().expect("our own path"))
         .arg("owner")
@@ -105,7 +105,7 @@ fn start_owner_of(store: &Path, script: &[&str]) -> (Child, u32) {
     (owner, line.trim().parse().expect("the engine's pid"))
 }
 
-/// Waits for what must come; the limit only bounds a test that fails.
+/// Waits for a condition; the limit only bounds a failing test.
 fn eventually(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !condition() {
@@ -188,7 +188,7 @@ fn a_grandchild_is_reaped() {
     );
 }
 
-/// Starts a shell that runs `script` and then says `ready`.
+/// Starts a shell that runs `script` and then prints `ready`.
 fn started(spawner: &Spawner, script: &str) -> Child {
     let mut command = spawner.command("/bin/sh");
     command
@@ -203,7 +203,7 @@ fn started(spawner: &Spawner, script: &str) -> Child {
     child
 }
 
-/// Returns the processes whose command line is this.
+/// Returns the processes with this command line.
 fn with_command(line: &str) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
@@ -229,7 +229,7 @@ fn a_runaway_is_reaped() {
     assert_eq!(runaway(), Vec::<u32>::new());
 }
 
-/// Where this process may make control groups, nothing escapes; elsewhere there is nothing to test.
+/// Where this process may create control groups, nothing escapes; elsewhere there is nothing to test.
 fn a_disguised_runaway_is_reaped() {
     let store = tempfile::tempdir().unwrap();
     let script = "(env -i /usr/bin/setsid /bin/sleep 87.625 &); sleep 60 &";
@@ -254,7 +254,7 @@ fn a_disguised_runaway_is_reaped() {
     assert!(!with_name(&group), "{group} is removed with what was in it");
 }
 
-/// Returns the name of the control group that was made for a process or its parents.
+/// Returns the name of the control group created for a process or its parents.
 fn group_of(pid: u32) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let own = text.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -262,7 +262,7 @@ fn group_of(pid: u32) -> Option<String> {
     name.starts_with("benchtrail-").then(|| name.to_owned())
 }
 
-/// Returns whether a control group of this name is there.
+/// Returns whether a control group with this name exists.
 fn with_name(name: &str) -> bool {
     let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounts = text.lines().filter(|line| line.contains(" - cgroup2 "));
@@ -277,7 +277,7 @@ fn with_name(name: &str) -> bool {
 
 fn an_enclosure_is_emptied() {
     let spawner = spawner();
-    // Each leaves its group and session; the second also its environment and its parent.
+    // Each process leaves its group and session; the second also leaves its environment and its parent.
     let script = "setsid sleep 87.25 & (env -i /usr/bin/setsid /bin/sleep 87.375 &);";
     let mut child = started(&spawner, script);
     let enclosure = Enclosure::of(child.id()).unwrap();

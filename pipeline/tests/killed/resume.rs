@@ -1,4 +1,4 @@
-//! A run killed at any instant is completed by the next one, and nothing that finished runs again.
+//! The next run completes a run killed at any instant, and nothing that finished runs again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ pub(crate) const TESTS: &[crate::Test] = &[(
     killed_and_resumed,
 )];
 
-/// How many runs are killed.
+/// The number of runs that are killed.
 const KILLS: u32 = 50;
 
 /// The stages whose cells are alive while others run.
@@ -59,7 +59,7 @@ fn start(folder: &Path) -> std::process::Child {
         .expect("spawned")
 }
 
-/// The digests of the output summaries of every stage that does not hold the trail.
+/// Returns the digests of the output summaries of every stage that does not contain the trail.
 fn results(folder: &Path) -> BTreeMap<String, Vec<Option<Digest>>> {
     let lock = Lock::read(&lock_path(&study(folder))).unwrap().unwrap();
     let stages = lock.stages.into_iter().filter(|s| s.name != "report");
@@ -71,7 +71,7 @@ fn results(folder: &Path) -> BTreeMap<String, Vec<Option<Digest>>> {
 fn check(folder: &Path, expected: &BTreeMap<String, Vec<Option<Digest>>>) {
     assert_eq!(results(folder), *expected);
     let store = Store::open(&folder.join("store")).unwrap();
-    // What is alive starts again for what is left to do, and each start has a record with its log.
+    // Resources start again for the remaining work, and each start has a record with its log.
     let finished = expected
         .keys()
         .filter(|stage| !RESOURCES.contains(&stage.as_str()));
@@ -114,7 +114,7 @@ fn killed_and_resumed() {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             std::thread::sleep(Duration::from_micros((random >> 33) % 120_000));
-            // Even a run that was just about to end leaves a state that the next accepts.
+            // Even a run that was about to end leaves a state that the next run accepts.
             child.kill().unwrap();
             if child.wait().unwrap().success() {
                 break;

@@ -1,4 +1,4 @@
-//! What a declared design makes of stages, axes and cells.
+//! How a declared design changes stages, axes and cells.
 
 use pipeline::{Experiment, Options};
 use serde_json::json;
@@ -85,7 +85,7 @@ fn what_is_said_of_a_label_is_said_of_the_arm_that_stands_for_it() {
     let cells = names(&experiment, "ladder");
     let of = |label: &str| cells.iter().filter(|c| c.contains(label)).count();
     assert_eq!(of("configuration=serial"), of("configuration=again"));
-    // The included cell is in every block and has no arm.
+    // The included cell is in every block but not in the arm.
     assert_eq!(of("concurrency=16"), 2);
 }
 

@@ -1,4 +1,4 @@
-//! What mistakes read like: `errors/NAME.yaml` against `errors/NAME.txt`.
+//! The texts of mistakes: `errors/NAME.yaml` against `errors/NAME.txt`.
 //!
 //! `BLESS=1` writes the texts again; read them before committing.
 

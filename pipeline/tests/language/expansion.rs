@@ -1,4 +1,4 @@
-//! What texts become.
+//! What texts expand to.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -179,7 +179,7 @@ fn the_command_line_beats_the_profile_and_the_profile_the_default() {
     let experiment = load(VALID, &smoke).unwrap();
     assert_eq!(experiment.spec["parameters"]["requests"], 8);
     assert_eq!(experiment.profile.as_deref(), Some("smoke"));
-    // one configuration, two workloads, two concurrencies, one rep.
+    // One configuration, two workloads, two concurrencies, one rep.
     assert_eq!(stage(&experiment, "ladder").cells.len(), 4);
     let both = Options {
         set: vec![("requests".into(), "9".into())],
@@ -231,9 +231,9 @@ fn a_rule_for_labels_that_a_profile_dropped_matches_nothing() {
             4,
             0,
         ),
-        // Dropped by way of a parameter.
+        // Dropped through a parameter.
         ("{rep: 3}", lost, "stage: ladder, rep: 2", 4, 0),
-        // What is left of the override's cells is left out.
+        // The remaining cells of the override are excluded.
         (
             "{workload: long, concurrency: [1, 2]}",
             lost,
@@ -464,7 +464,7 @@ fn the_canonical_form_has_parameters_put_in_and_axes_left() {
     assert_eq!(spec["seed"], 164);
 }
 
-/// Files that lie in memory, by path.
+/// Files in memory, by path.
 struct InMemory(&'static [(&'static str, &'static str)]);
 
 impl Files for InMemory {
@@ -518,14 +518,14 @@ fn an_experiment_that_extends_another_changes_what_it_says_and_overrides_it_furt
 fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
     let base = "experiment: base\nseed: 1\naxes:\n  workload: [short, long]\n  level: [1, 2]\nstages:\n  \
         ladder: {kind: measure, over: [workload, level], workload: \"${workload}\", requests: 4}\n";
-    // The one that is extended uses it; the one that extends has no use for it, and cannot remove it.
+    // The extended file uses the axis; the extending file does not need it and cannot remove it.
     let files: &'static [(&str, &str)] = Vec::leak(vec![("base.yaml", &*base.to_owned().leak())]);
     let fewer = "experiment: fewer\nextends: base.yaml\nstages: {ladder: {over: [workload]}}\n";
     assert_eq!(
         extending(fewer, files).unwrap().stages.raw[0].cells.len(),
         2
     );
-    // Its own axes it must use.
+    // It must use its own axes.
     let own = format!("{fewer}axes:\n  spare: [1]\n  level: [3]\n");
     let wrong = extending(&own, files).unwrap_err();
     for axis in ["spare", "level"] {
@@ -536,7 +536,7 @@ fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
         wrong.contains("demo.yaml:5:3") && wrong.contains("demo.yaml:6:3"),
         "{wrong}"
     );
-    // Whoever meant it and forgot `over` is told once, and so is whoever wrote its name wrongly.
+    // An author who forgot `over` gets one message, and so does one who misspelled the name.
     for (over, told) in [
         ("[workload]", "has no value here"),
         ("[workload, lvel]", "did you mean `level`?"),
@@ -588,7 +588,7 @@ fn what_a_needed_stage_leaves_out_is_left_out_of_those_that_need_it() {
         .excluded
         .iter()
         .filter(|cell| cell.reason == "it does not start");
-    // Of 2 x 2 x 4 x 3 cells half belong to `serial`, of which 2 x 3 are left out for another reason.
+    // Half of the 2 x 2 x 4 x 3 cells belong to `serial`; 2 x 3 of them are left out for another reason.
     assert_eq!(left_out.count(), 24 - 6);
     assert_eq!(ladder.cells.len(), 24 - 6 + 1);
     assert_eq!(ladder.excluded.len(), 24 + 6);

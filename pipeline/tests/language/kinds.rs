@@ -1,4 +1,4 @@
-//! Stage kinds and definitions for tests: they have settings of every shape and do nothing.
+//! Stage kinds and definitions for tests, with settings of every shape and no effect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -140,7 +140,7 @@ impl StageKind for Kind {
         }
     }
 
-    /// A measurement may not have more requests than what it needs says.
+    /// A measurement may not have more requests than the stage it needs allows.
     fn fits(
         &self,
         parameters: &Json,

@@ -1,4 +1,4 @@
-//! The experiment language from outside: what a text becomes, and what its mistakes read like.
+//! The experiment language from outside: what a text expands to, and the texts of its mistakes.
 
 mod design;
 mod errors;

@@ -1,5 +1,5 @@
-//! Texts that somebody else wrote: an error or a value, never a panic and never memory without
-//! bound. `PROPTEST_CASES=20000 cargo test -p pipeline --test language mutations` tries more.
+//! Texts from other parties give an error or a value, never a panic and never memory without bound.
+//! `PROPTEST_CASES=20000 cargo test -p pipeline --test language mutations` tries more.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::expansion::{VALID, load};
 
-/// The address space that this process may have, in bytes.
+/// The address space limit of this process, in bytes.
 const MEMORY: u64 = 4 << 30;
 
 fn bound_memory() {
@@ -24,7 +24,7 @@ fn bound_memory() {
     setrlimit(Resource::As, limit).expect("a lower limit can always be set");
 }
 
-/// What a careless or hostile hand puts into a text.
+/// Pieces that a careless or hostile author puts into a text.
 fn scrap() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<char>().prop_map(|c| c.to_string()),

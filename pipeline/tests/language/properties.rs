@@ -1,4 +1,4 @@
-//! What holds for any text.
+//! Properties that hold for any text.
 
 use pipeline::Options;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn shuffled(value: &Value, seed: &mut u64) -> Value {
     }
 }
 
-/// Writes a value as block YAML down to a depth and as flow below it, a comment on each line.
+/// Writes a value as block YAML down to a depth and as flow YAML below it, with a comment on each line.
 fn write(value: &Value, depth: usize, indent: usize, out: &mut String) {
     match value {
         Value::Object(map) if depth > 0 && !map.is_empty() => {

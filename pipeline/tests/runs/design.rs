@@ -46,7 +46,7 @@ fn with(keys: &str) -> String {
     STUDY.replace("  blocks: 3\n", keys)
 }
 
-/// Runs, and returns launches and measurements in the order of their execution.
+/// Runs, and returns launches and measurements in execution order.
 fn order(bench: &Bench, text: &str) -> Vec<String> {
     bench.world.order.lock().unwrap().clear();
     let experiment = study(bench, text);
@@ -67,7 +67,7 @@ fn measured(order: &[String]) -> usize {
         .count()
 }
 
-/// The launches named by servers: `block=1,configuration=serial`.
+/// Returns the launches named by servers: `block=1,configuration=serial`.
 fn launches(order: &[String]) -> Vec<&str> {
     let servers = order.iter().filter_map(|cell| cell.strip_prefix("server["));
     servers.map(|rest| rest.trim_end_matches(']')).collect()
@@ -249,7 +249,7 @@ fn a_change_of_one_configuration_measures_its_launches_again_in_every_block() {
     );
 }
 
-/// A rule that ends blocks: at least 3, at most 8.
+/// Returns a study with a rule that ends blocks: at least 3, at most 8.
 fn until(half_width: &str) -> String {
     let rule = format!("{{relative-half-width: {half_width}, of: speed, at-most: 8 blocks}}");
     with(&format!("  blocks: 3\n  until: {rule}\n"))
@@ -258,15 +258,15 @@ fn until(half_width: &str) -> String {
 #[test]
 fn blocks_go_on_until_the_figure_is_known_and_the_rest_is_not_needed() {
     let bench = Bench::new();
-    // Of the logarithms of 100.2, 100.4, 100.1 and 100.3 the sd is 0.00129: ± 0.42 % after four blocks, by the
-    // anytime t of 6.54, and ± 1.2 % after three.
+    // The logarithms of 100.2, 100.4, 100.1 and 100.3 have a standard deviation of 0.00129: ± 0.42 % after four blocks,
+    // by the anytime t of 6.54, and ± 1.2 % after three.
     let done = order(&bench, &until("0.5 %"));
     assert_eq!((launches(&done).len(), measured(&done)), (8, 16));
     assert!(
         done.iter().all(|cell| !cell.contains("block=5")),
         "{done:?}"
     );
-    // What was decided stays decided.
+    // A decided study stays decided.
     assert_eq!(order(&bench, &until("0.5 %")), Vec::<String>::new());
     let experiment = study(&bench, &until("0.5 %"));
     let registry = registry(&bench.world);
@@ -280,14 +280,14 @@ fn blocks_go_on_until_the_figure_is_known_and_the_rest_is_not_needed() {
         left_out.unwrap(),
         "not needed: after 4 blocks `speed` of every launch is known to ± 0.4 %, within 0.5 %"
     );
-    // A closer rule measures the blocks that it needs more, and nothing twice.
+    // A stricter rule measures only the additional blocks it needs.
     let more = order(&bench, &until("0.3 %"));
     assert_eq!((launches(&more).len(), measured(&more)), (4, 8));
     assert!(
         more.iter()
             .all(|cell| cell.contains("block=5") || cell.contains("block=6"))
     );
-    // One that is never met ends with the last block.
+    // A rule that is never met ends with the last block.
     let rest = order(&bench, &until("0.01 %"));
     assert_eq!((launches(&rest).len(), measured(&rest)), (4, 8));
 }

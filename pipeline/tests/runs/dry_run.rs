@@ -1,4 +1,4 @@
-//! The dry run: pure stages execute over what other kinds make up, and nothing else does.
+//! The dry run executes pure stages over the simulated outputs of other kinds, and executes nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::common::{Bench, experiment, registry, stage, study_axes, study_stages};
 
-/// A kind of the test's registry that makes up its outputs.
+/// A kind of the test's registry that simulates its outputs.
 struct MadeUp(Box<dyn StageKind>);
 
 impl StageKind for MadeUp {
@@ -51,7 +51,7 @@ impl StageKind for MadeUp {
             .collect();
         match text {
             "always" => Err(Failure::failed("unknown column `x`")),
-            // As a table that is named, so that its place can be told.
+            // Names a table, so that the finding has its place.
             "unless-slow" if rows.iter().all(|r| *r <= 1000) => Err(Failure::failed(format!(
                 "table `t`: no row is slow, of {}",
                 rows.len()
@@ -72,7 +72,7 @@ impl StageKind for MadeUp {
     }
 }
 
-/// What a made-up cell says of how slow it was, in thousandths; 0 for a pure one.
+/// Returns how slow a simulated cell was, in thousandths; 0 for a pure one.
 fn slowness(store: &Store, cell: &pipeline::InputCell) -> u64 {
     let Some(artifact) = cell.outputs.get("rows") else {
         return 0;
@@ -103,7 +103,7 @@ fn tried(bench: &Bench, experiment: &Experiment) -> DryRun {
     .unwrap()
 }
 
-/// The small study, its stage `results` failing as the word says.
+/// The small study, with its stage `results` failing as `word` selects.
 fn failing(bench: &Bench, word: &str) -> Experiment {
     let mut stages = study_stages();
     let at = stages.iter().position(|s| s.name == "results").unwrap();
@@ -182,7 +182,7 @@ fn a_kind_that_panics_is_told_as_a_bug() {
 #[test]
 fn kinds_that_make_nothing_up_are_skipped_inputs() {
     let bench = Bench::new();
-    // The plain kinds rehearse nothing but pure stages.
+    // The plain kinds rehearse only pure stages.
     let found = dry_run(
         &bench.study(),
         &registry(&bench.world),

@@ -1,4 +1,4 @@
-//! Failures, retries, interrupts, and what is alive meanwhile.
+//! Failures, retries, interrupts, and the resources alive meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,7 +142,7 @@ fn cells_of_a_failed_server_are_skipped_with_its_reason() {
     let (summary, _) = bench.run_with(&study, &going());
     let expected = "`server[configuration=serial]` is failed: as the test asked".to_owned();
     assert_eq!(line(&summary, CELL), (CellStatus::Skipped, expected));
-    // Its checks join one server, which failed; the results see that the other half is missing.
+    // These checks join one server, which failed; the results see that half is missing.
     assert_eq!(
         line(&summary, "checks[configuration=serial]").0,
         CellStatus::Skipped
@@ -385,7 +385,7 @@ fn a_server_that_comes_up_differently_has_its_dependants_planned_again() {
     );
     let (summary, ran) = bench.run_with(&study, &going());
     assert!(summary.is_complete(), "{:?}", summary.ledger);
-    // The one missing cell needed the server; now all four of that server are measured anew.
+    // The one missing cell needed the server; now all four cells of that server are measured again.
     assert_eq!(
         ran.iter().filter(|c| c.starts_with("ladder")).count(),
         4,
@@ -489,14 +489,14 @@ fn a_run_in_which_nothing_is_ok_leaves_an_earlier_lock_as_it_was() {
     bench.run(&study);
     let lock = bench.file().with_extension("lock");
     let before = std::fs::read(&lock).unwrap();
-    // Another machine: its facts are not cached, and they cannot be found out.
+    // Another machine: its facts are not cached and cannot be determined.
     study.stages.raw[0].parameter_sets[0]["engine"] = json!("another");
     fail(&bench, "machine", 1, CellStatus::Failed);
     let (summary, _) = bench.run(&study);
     assert!(!summary.counts.contains_key("ok"), "{:?}", summary.counts);
     assert!(!summary.lock_written);
     assert_eq!(std::fs::read(&lock).unwrap(), before);
-    // Once something is ok, the lock says what is.
+    // Once any cell is ok, the lock is written.
     let (summary, _) = bench.run(&study);
     assert!(summary.lock_written && summary.counts["ok"] > 0);
 }

@@ -1,4 +1,4 @@
-//! Pure cells executed again from their records.
+//! Executes pure cells again from their records.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -71,8 +71,8 @@ fn every_pure_cell_and_no_other_is_executed_again_with_what_it_saw_then() {
     }
 }
 
-/// Puts a record of another kind in the place of the report's, as somebody would who publishes a
-/// bundle that is to do something: every key and digest fits.
+/// Replaces the report's record by one of another kind, as the publisher of a malicious bundle would: every key and
+/// digest fits.
 fn with_another_kind(bench: &Bench, lock: &mut Lock, kind: &str) {
     let stage = lock.stages.iter_mut().find(|s| s.name == "report").unwrap();
     let cell = &mut stage.cells[0];
@@ -96,7 +96,7 @@ fn only_kinds_that_the_registry_calls_pure_are_executed_from_records() {
     for kind in registry.kinds.iter().map(|k| k.name()) {
         let mut lock = Lock::read(&lock_path(&study)).unwrap().unwrap();
         with_another_kind(&bench, &mut lock, kind);
-        // The study may be forged like the lock.
+        // The study may be forged just like the lock.
         let mut document = honest.clone();
         document.kinds.insert("report".to_owned(), kind.to_owned());
         let options = pipeline::ReproduceOptions {
@@ -149,7 +149,7 @@ fn outputs_with_other_bytes_are_named_with_both_digests() {
     let study = bench.study();
     bench.run(&study);
     let mut document = document(&bench, &study).unwrap();
-    // The report tells the ledger: one that was changed gives another report.
+    // The report contains the ledger, so a changed ledger gives a different report.
     document.ledger[0].reason = Some("another story".to_owned());
     document.ledger.pop();
     let cells = reproduce(&bench, &study, &document, 2);

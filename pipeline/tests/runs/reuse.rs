@@ -1,4 +1,4 @@
-//! What executes again after what change, and why.
+//! What executes again after each change, and why.
 
 use std::sync::atomic::Ordering;
 
@@ -131,7 +131,7 @@ fn a_change_of_one_cell_leaves_its_neighbours_alone() {
     let bench = Bench::new();
     bench.run(&bench.study());
     let mut study = bench.study();
-    // The first parameter set is that of one client, in both configurations and both reps.
+    // The first parameter set is the one of a single client, in both configurations and both reps.
     let fourth = study.stages.raw[2].parameter_sets.len();
     let mut parameters = study.stages.raw[2].parameter_sets[0].clone();
     parameters["override"] = json!(true);
@@ -241,7 +241,7 @@ fn the_plan_names_the_field_inside_an_input_that_changed() {
     bench.run(&bench.study());
     let mut study = bench.study();
     study.stages.raw[1].parameter_sets[0]["engine"]["version"] = json!(2);
-    // The server executes; the measurements below it are explained once it has its new descriptor.
+    // The server executes; the measurements that need it are explained once it has its new descriptor.
     let only = PlanOptions {
         only: vec!["server".into()],
         ..PlanOptions::default()
@@ -325,7 +325,7 @@ fn a_fresh_measurement_keeps_the_earlier_result_and_the_lock_names_the_new_one()
     assert_eq!(bench.run(&study).1, Vec::<String>::new());
 }
 
-/// Measures the ladder again, and returns how often each of its cells was executed by the lock.
+/// Measures the ladder again, and returns the execution counts of its cells from the lock.
 fn again(bench: &Bench, study: &Experiment) -> Vec<(usize, usize)> {
     let plan = PlanOptions {
         fresh: vec!["ladder".into()],
@@ -693,7 +693,7 @@ fn a_run_that_goes_on_with_its_plan_says_what_a_run_that_plans_says() {
     let (_, prepared) =
         pipeline::plan_to_run(&study, &registry, &bench.store, &options.plan).unwrap();
     assert!(prepared.is_some(), "nothing is left to execute");
-    // A second plan would not find the reports, and execute them.
+    // A second plan would not find the reports, and would execute them.
     assert!(!planned.results.is_empty());
     for result in &planned.results {
         bench.store.retire(&result.record).unwrap();
