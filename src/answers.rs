@@ -1,4 +1,4 @@
-//! What a report answers, for the terminal: the claims with what the data license.
+//! A report's answers, for the terminal: its claims, and what the data allow them to state.
 
 use artifacts::{Store, Table};
 use pipeline::StudyResult;
@@ -11,9 +11,9 @@ pub(crate) struct Answer {
     pub(crate) claim: String,
     /// `licensed`, `refused` or `undecided`.
     pub(crate) verdict: String,
-    /// The sentence that the data license: the claim itself or a narrower form of it.
+    /// The sentence that the data allow: the claim itself or a narrower form of it.
     pub(crate) may_say: Option<String>,
-    /// What decided it.
+    /// The reason for the verdict.
     pub(crate) reason: Option<String>,
 }
 
@@ -35,7 +35,7 @@ impl Answer {
     }
 }
 
-/// Reads the claims of a report from its table `claims`; none if it declares none.
+/// Reads the claims of a report from its table `claims`; empty if it declares none.
 ///
 /// # Errors
 /// If the table cannot be read from the store.

@@ -1,4 +1,4 @@
-//! Cells as the user names them: `ladder`, `ladder[concurrency=8,rep=1]`, and with an output
+//! Cells named by the user: `ladder`, `ladder[concurrency=8,rep=1]`, and with an output
 //! `ladder[concurrency=8,rep=1].requests`, looked up in a lock.
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::project::shown;
 /// Reads a pattern over cells.
 ///
 /// # Errors
-/// If the text is none.
+/// If the text is not a pattern.
 pub(crate) fn parse_pattern(text: &str) -> Result<CellPattern, Stop> {
     text.parse().map_err(|e: PlaceError| {
         Stop::usage(format!("`{text}` does not name any cells: {e}"))
@@ -27,7 +27,7 @@ pub(crate) fn parse_pattern(text: &str) -> Result<CellPattern, Stop> {
 /// Returns the stage of a pattern and its matching cells.
 ///
 /// # Errors
-/// If there is no such stage or no cell matches.
+/// If the stage does not exist or no cell matches.
 pub(crate) fn find_cells<'lock>(
     pattern: &CellPattern,
     lock: &'lock Lock,
@@ -62,7 +62,7 @@ pub(crate) fn find_cells<'lock>(
     Ok((stage, cells))
 }
 
-/// Returns where the lock of an experiment lies: `NAME.lock`, with a profile `NAME.PROFILE.lock`.
+/// Returns the path of an experiment's lock: `NAME.lock`, or `NAME.PROFILE.lock` with a profile.
 pub(crate) fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
     match profile {
         Some(profile) => experiment.with_extension(format!("{profile}.lock")),
@@ -73,7 +73,7 @@ pub(crate) fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
 /// Reads the lock of an experiment.
 ///
 /// # Errors
-/// If there is none yet, or it cannot be read.
+/// If the lock does not exist yet, or cannot be read.
 pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock, Stop> {
     if !experiment.exists() {
         return Err(
@@ -96,7 +96,7 @@ pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock
 /// Returns the record of an executed cell.
 ///
 /// # Errors
-/// If the cell was not executed, or its record is not in the store or damaged.
+/// If the cell was not executed, or its record is missing from the store or damaged.
 pub(crate) fn read_record(store: &Store, stage: &str, cell: &LockCell) -> Result<Record, Stop> {
     let name = cell_text(stage, &cell.coordinates);
     let Some(digest) = cell.record else {

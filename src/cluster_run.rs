@@ -1,4 +1,4 @@
-//! What a run and a plan have to do with launches that other machines execute.
+//! The part of a run and a plan that concerns launches on other machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,30 +16,30 @@ use crate::session::Session;
 use crate::shared::{Shared, chosen_name};
 use crate::terminal::complain;
 
-/// Options that may differ between the jobs of one study are listed up to here.
+/// The largest number of listed options that differ between the jobs of one study.
 const LISTED: usize = 4;
 
-/// Hosts of a pool are listed up to here.
+/// The largest number of listed hosts of a pool.
 const LISTED_HOSTS: usize = 16;
 
-/// How a run goes on.
+/// How a run continues.
 #[derive(Clone, Copy)]
 pub(crate) struct How<'a> {
-    /// With other shards when one fails.
+    /// Whether to continue with other shards when one fails.
     pub(crate) keep_going: bool,
-    /// Raised to stop.
+    /// The flag that stops the run when it is set.
     pub(crate) cancelled: &'a AtomicBool,
-    /// Whether to say nothing of jobs.
+    /// Whether to print nothing about jobs.
     pub(crate) quiet: bool,
 }
 
-/// Has other machines execute what is placed there; `None` if nothing is.
+/// Executes the placed cells on other machines; `None` if no cell is placed.
 ///
 /// # Errors
-/// If the study cannot be planned, or a store or Slurm refuses.
+/// If the study cannot be planned, or a store or Slurm returns an error.
 #[expect(
     clippy::disallowed_methods,
-    reason = "programs are looked up on the search path"
+    reason = "programs are searched on the search path"
 )]
 pub(crate) fn execute(
     session: &Session,
@@ -55,7 +55,7 @@ pub(crate) fn execute(
     let shared = match shared {
         Some(shared) => shared,
         None if !is_placed => return Ok(None),
-        // Hosts of a pool need none: what they put and read lies beside the jobs, until all is taken in.
+        // Hosts of a pool need no shared store: their files stay next to the jobs until all results are taken in.
         None => {
             let folder = ::cluster::own_store(store.root(), &lock_path(&session.experiment));
             own = Shared::new(Remote::open_or_create(&folder.to_string_lossy())?);
@@ -89,7 +89,7 @@ pub(crate) fn execute(
     }
 }
 
-/// A shard, and what its job asks of Slurm.
+/// A shard, and its job's request to Slurm.
 struct OfSlurm<'a> {
     shard: &'a Shard,
     at_once: u32,
@@ -97,7 +97,7 @@ struct OfSlurm<'a> {
     options: Vec<String>,
 }
 
-/// What a plan has executed elsewhere.
+/// The shards of a plan that execute elsewhere.
 #[derive(Default)]
 struct Planned<'a> {
     slurm: Vec<OfSlurm<'a>>,
@@ -142,7 +142,7 @@ fn planned(shards: &[Shard]) -> Planned<'_> {
     planned
 }
 
-/// Tells whether what a plan has executed elsewhere needs a shared store.
+/// Returns whether the shards that execute elsewhere need a shared store.
 pub(crate) fn needs_store(shards: &[Shard]) -> bool {
     !planned(shards).slurm.is_empty()
 }
@@ -159,7 +159,7 @@ fn one(count: usize, what: &str) -> String {
     }
 }
 
-/// Returns what a plan has executed elsewhere, as lines for people.
+/// Describes the shards that execute elsewhere, as lines for the terminal.
 pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
     let planned = planned(shards);
     let mut lines = lines_of_slurm(&planned.slurm);
@@ -211,7 +211,7 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
     lines
 }
 
-/// What a host of the pool is to execute.
+/// The work of one host of the pool.
 #[derive(Default)]
 struct Share {
     launches: usize,
@@ -289,7 +289,7 @@ fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
     lines
 }
 
-/// Returns what a plan has executed elsewhere, as a document for each kind of place.
+/// Describes the shards that execute elsewhere, as one JSON document per kind of place.
 pub(crate) fn json_of(shards: &[Shard]) -> BTreeMap<&'static str, Value> {
     let planned = planned(shards);
     let cells = |shard: &Shard| -> Vec<String> {

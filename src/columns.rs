@@ -1,25 +1,25 @@
-//! Text in columns, laid out for the width there is.
+//! Text in columns, laid out for the available width.
 
 use crate::terminal;
 
-/// Between two columns.
+/// The number of spaces between two columns.
 const GAP: usize = 2;
 
-/// Before the columns that are below the first.
+/// The indent of columns below the first.
 const INDENT: usize = 4;
 
-/// The least width into which a column of prose is wrapped.
+/// The minimum width to which a column of prose is wrapped.
 const NARROWEST_PROSE: usize = 20;
 
-/// Returns `rows` in aligned columns under a heading: one row per line; the columns named in `right`
-/// are aligned to the right. What is wider than the terminal is laid out again, nothing left out:
-/// prose at the end of rows is wrapped, or the columns that do not fit follow below.
+/// Returns `rows` in aligned columns under a heading, one row per line, with the columns in `right` aligned to the
+/// right. If they are wider than the terminal, they are laid out differently, with nothing left out: prose at the end
+/// of rows is wrapped, or columns that do not fit follow below.
 pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
     let heading: Vec<String> = heading.iter().map(ToString::to_string).collect();
     Columns::new(heading, rows.to_vec(), right).laid_out(terminal::width())
 }
 
-/// A heading and the rows under it, as many cells in each.
+/// A heading and the rows under it, all with the same number of cells.
 #[derive(Clone)]
 pub(crate) struct Columns {
     heading: Vec<String>,
@@ -28,7 +28,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Makes columns, of which those named in `right` are aligned to the right.
+    /// Makes columns; those in `right` are aligned to the right.
     pub(crate) fn new(heading: Vec<String>, rows: Vec<Vec<String>>, right: &[usize]) -> Self {
         let right = (0..heading.len()).map(|i| right.contains(&i)).collect();
         Self {
@@ -38,8 +38,8 @@ impl Columns {
         }
     }
 
-    /// Returns the first column with the others that fit beside it in a width, and which are left
-    /// out. At least one is beside the first, however wide it is.
+    /// Returns the first column with the others that fit in a width, and the positions of the columns left out. At
+    /// least one column is kept next to the first, however wide it is.
     pub(crate) fn fitting(&self, width: usize) -> (Self, Vec<usize>) {
         let (mut kept, mut left_out) = (vec![0], Vec::new());
         let widths = self.widths();
@@ -55,7 +55,7 @@ impl Columns {
         (self.only(&kept), left_out)
     }
 
-    /// Returns the text, within a width if there is one.
+    /// Returns the text, within the width if one is given.
     pub(crate) fn laid_out(&self, width: Option<usize>) -> String {
         let widths = self.widths();
         let Some(width) = width.filter(|width| total(&widths) > *width) else {
@@ -98,8 +98,7 @@ impl Columns {
         }
     }
 
-    /// Returns one table below the other, each with the first column and as many of the others
-    /// as fit.
+    /// Returns several tables, one below the other. Each has the first column and as many of the others as fit.
     fn in_blocks(&self, width: usize) -> Vec<String> {
         let widths = self.widths();
         let mut blocks: Vec<Vec<usize>> = Vec::new();
@@ -120,7 +119,7 @@ impl Columns {
             .collect()
     }
 
-    /// Returns the lines with the first column on a line of its own, above the others of its row.
+    /// Returns the lines with the first column on a separate line above the others of its row.
     fn first_above(&self) -> Vec<String> {
         let others: Vec<usize> = (1..self.heading.len()).collect();
         let firsts = std::iter::once(&self.heading)
@@ -186,7 +185,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
 }
 
-/// Breaks a text between words into lines of a width; a longer word stands alone.
+/// Breaks a text between words into lines of a width; a longer word gets its own line.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -307,10 +307,10 @@ Of a shared store, it removes what no pushed lock names. See docs/sharing.md.")]
 
 /// Reads the command line.
 ///
-/// A negative number is a value wherever an option takes one, so that the option can say what it takes instead.
+/// A negative number is always parsed as an option's value, so that the option can report which values it accepts.
 ///
 /// # Errors
-/// If it is not one of ours.
+/// If it is not a valid command line.
 pub(crate) fn parse(
     words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<Cli, clap::Error> {

@@ -1,4 +1,4 @@
-//! What several commands share: the store, the experiment and its form, the choice of cells.
+//! Arguments shared by several commands: the store, the experiment and its form, the selection of cells.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub(crate) struct ExperimentArgs {
 }
 
 impl ExperimentArgs {
-    /// Returns the profile asked for, by either option.
+    /// Returns the requested profile, from either option.
     pub(crate) fn profile(&self) -> Option<String> {
         if self.smoke {
             Some("smoke".to_owned())

@@ -277,7 +277,7 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Returns the URLs of the servers, however they were given; at least one.
+    /// Returns the URLs of the servers from either form of argument; at least one.
     pub(crate) fn servers(&self) -> &[String] {
         if self.addresses.is_empty() {
             &self.url

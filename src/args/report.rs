@@ -89,7 +89,7 @@ pub(crate) struct ExploreArgs {
     pub(crate) no_chunks: bool,
 }
 
-/// Reads an address and a port; of names only `localhost`, which needs no look-up.
+/// Reads an address and a port. The only accepted name is `localhost`, which needs no lookup.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let numbers = match text.strip_prefix("localhost:") {
         Some(port) => format!("127.0.0.1:{port}"),

@@ -70,7 +70,7 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Returns whether the user consents beforehand to what would start.
+    /// Returns whether the user consents in advance to what would start.
     pub(crate) fn answer(&self) -> Answer {
         match self.trust {
             true => Answer::Given,

@@ -24,12 +24,12 @@ pub(super) fn parse_tool() -> PossibleValuesParser {
     PossibleValuesParser::new(contract::compat::Tool::ALL.map(contract::compat::Tool::word))
 }
 
-/// Reads the name of a tool in whose layout a result can be written.
+/// Reads the name of a tool in whose format a result can be written.
 pub(super) fn parse_layout() -> PossibleValuesParser {
     PossibleValuesParser::new(load::LAYOUTS.map(contract::compat::Tool::word))
 }
 
-/// Reads a whole number from 1.
+/// Reads a positive whole number.
 pub(super) fn parse_positive<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     let value = text.trim().replace('_', "").parse::<u64>().ok();
     let fitting = value.filter(|n| *n > 0).and_then(|n| N::try_from(n).ok());
@@ -40,7 +40,7 @@ pub(super) fn parse_positive<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     })
 }
 
-/// Reads one of several levels, which commas separate.
+/// Reads one of several comma-separated levels.
 pub(super) fn parse_clients(text: &str) -> Result<u32, String> {
     let apart = ["..", "-", ":", ";", " ", "/"];
     let several = apart.iter().any(|s| {
@@ -84,7 +84,7 @@ pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "expected a number of requests per second greater than 0".to_owned())
 }
 
-/// Reads a number of requests per second; `inf` is all at once.
+/// Reads a number of requests per second; `inf` means all at once.
 pub(super) fn parse_level(text: &str) -> Result<f64, String> {
     match text.trim() {
         "inf" | "infinity" => Ok(f64::INFINITY),
@@ -92,12 +92,12 @@ pub(super) fn parse_level(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a span of time, kept as it was written.
+/// Reads a duration and keeps its spelling.
 pub(super) fn parse_span(text: &str) -> Result<String, String> {
     load::TimeSpan::parse(text).map(|_| text.to_owned())
 }
 
-/// Reads how long what is condemned stays: a span of time, or days.
+/// Reads the grace of condemned objects: a duration, or days.
 pub(super) fn parse_grace(text: &str) -> Result<std::time::Duration, String> {
     const DAY: f64 = 24.0 * 60.0 * 60.0;
     const YEARS: f64 = 100.0 * 365.0;
@@ -114,7 +114,7 @@ pub(super) fn parse_grace(text: &str) -> Result<std::time::Duration, String> {
     }
 }
 
-/// Reads how long a run takes: a span of time, or a number of seconds as other tools take it.
+/// Reads the duration of a run: a duration with a unit, or a number of seconds, as other tools accept.
 pub(super) fn parse_duration(text: &str) -> Result<String, String> {
     match text.trim().parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(format!("{seconds} s")),
@@ -123,7 +123,7 @@ pub(super) fn parse_duration(text: &str) -> Result<String, String> {
     }
 }
 
-/// Reads two spans of time, separated by a comma.
+/// Reads two durations, separated by a comma.
 pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
     let (first, second) = text
         .split_once(',')

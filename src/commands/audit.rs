@@ -1,5 +1,5 @@
-//! `audit`: every number of a report read again from its artifacts, every digest checked; or foreign reports checked
-//! against themselves and traced to data.
+//! `audit`: reads every number of a report again from its artifacts and checks every digest, or checks foreign reports
+//! against themselves and traces them to data.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::exit::Stop;
 use crate::project::shown;
 use crate::terminal::say;
 
-/// Returns what judges rules as the report does, its tables read once.
+/// Returns a function that judges rules as the report does and reads the report's tables only once.
 pub(super) fn judge() -> impl Fn(&str, why::Read<'_>) -> Result<why::Judged, String> {
     let tables = report::Judge::default();
     move |rule, read| {

@@ -1,4 +1,4 @@
-//! `calibrate`: the load generator against a server of known timing, on this machine.
+//! `calibrate`: runs the load generator against a server of known timing, on this machine.
 
 use std::fs;
 use std::path::Path;
@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
     }
 }
 
-/// Returns the server whose own account is asked for, if one is.
+/// Returns the server whose reported times are compared, if any.
 fn target(arguments: &CalibrateArgs) -> Result<Option<Target>, Stop> {
     let Some(url) = arguments.url.as_deref() else {
         return Ok(None);
@@ -112,7 +112,7 @@ fn target(arguments: &CalibrateArgs) -> Result<Option<Target>, Stop> {
     server.target().map(Some)
 }
 
-/// Returns the grid asked for, checked as a stage's settings are.
+/// Returns the requested grid, checked in the same way as a stage's settings.
 fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
     struct NoLibrary;
     impl Library for NoLibrary {
@@ -128,7 +128,7 @@ fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
     } else {
         Grid::default()
     };
-    // Whoever names one kind of load gets that and no other.
+    // If the user names one kind of load, only that kind is used.
     if !(arguments.concurrency.is_empty() && arguments.rate.is_empty()) {
         grid.concurrency.clone_from(&arguments.concurrency);
         grid.rate.clone_from(&arguments.rate);
@@ -172,7 +172,7 @@ fn bar(points: u64, quiet: bool) -> ProgressBar {
         .with_style(ProgressStyle::with_template(template).expect("the template is right"))
 }
 
-/// Makes the folder before anything is measured; an earlier calibration is not replaced.
+/// Creates the folder before anything is measured; does not replace an earlier calibration.
 fn make_folder(folder: &Path) -> Result<(), Stop> {
     let there = folder.join("calibration.parquet");
     if there.exists() {
@@ -284,7 +284,7 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
     text
 }
 
-/// The account of a real server as text.
+/// Formats the times reported by a real server.
 fn account_of(loops: &[Accounted]) -> String {
     let named = |metric| {
         if metric == "ttft_beyond_server" {

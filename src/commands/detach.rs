@@ -24,13 +24,13 @@ use crate::trust;
 
 use super::run::{events_file, listen_for_signals};
 
-/// From one look at a run to the next.
+/// The interval between two checks of a run.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Lines of the log that are shown of a run that failed.
+/// The number of log lines shown for a failed run.
 const LAST_LINES: usize = 20;
 
-/// Starts the run without a terminal. It reports mistakes and asks its questions first, while there is a terminal.
+/// Starts the run without a terminal. It first reports mistakes and asks its questions, while a terminal exists.
 pub(super) fn detach(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     session.project.must_not_be_published("run")?;
@@ -72,7 +72,7 @@ pub(super) fn detach(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns how to name this experiment and profile again.
+/// Returns the arguments that name this experiment and profile again.
 fn same_experiment(arguments: &ExperimentArgs) -> String {
     let file = shown(&arguments.experiment);
     match arguments.profile() {
@@ -113,7 +113,7 @@ fn elsewhere(run: &Detached, what: &str) -> Stop {
     .hint(format!("`benchtrail {what}` there"))
 }
 
-/// Shows a detached run until it ends, or until the user leaves.
+/// Shows a detached run until it ends, or until the user detaches.
 pub(super) fn attach(arguments: &AttachArgs, global: &Global) -> Result<(), Stop> {
     let run = run_of(&arguments.experiment, global)?;
     if run.course()? == Course::Elsewhere {
@@ -134,13 +134,13 @@ pub(super) fn attach(arguments: &AttachArgs, global: &Global) -> Result<(), Stop
         match run.events() {
             Some(file) => {
                 for line in events.lines(file)? {
-                    // What a newer program writes is not for us.
+                    // Ignore events that only a newer program knows.
                     if let Ok(event) = serde_json::from_str::<Event>(&line) {
                         progress.hear(&event);
                     }
                 }
             }
-            // Before the first event: what it prepares, and jobs that it waits for.
+            // Before the first event, show its preparations and the jobs it waits for.
             None if !global.json => log.lines(&run.log())?.iter().for_each(|l| complain(l)),
             None => {}
         }
@@ -160,7 +160,7 @@ pub(super) fn attach(arguments: &AttachArgs, global: &Global) -> Result<(), Stop
     }
 }
 
-/// Shows what a run printed, and ends as it did.
+/// Shows the output of a run, and ends with the same result.
 fn told_end(run: &Detached, course: Course, global: &Global) -> Result<(), Stop> {
     let output = fs::read_to_string(run.output()).unwrap_or_default();
     if !output.trim().is_empty() {
@@ -188,7 +188,7 @@ fn told_end(run: &Detached, course: Course, global: &Global) -> Result<(), Stop>
     }
 }
 
-/// Ends a detached run as Ctrl-C would, and waits until it has ended.
+/// Ends a detached run as Ctrl-C would, and waits for its end.
 pub(super) fn stop(arguments: &StopArgs, global: &Global) -> Result<(), Stop> {
     let run = run_of(&arguments.experiment, global)?;
     match run.course()? {
@@ -224,7 +224,7 @@ fn code(course: Course) -> Option<u8> {
     }
 }
 
-/// Returns what `status` says of a detached run.
+/// Returns the line of a detached run for `status`.
 pub(super) fn status_line(run: &Detached) -> Result<String, Stop> {
     let began = &run.began;
     let pid = run.pid().unwrap_or_default();
@@ -240,7 +240,7 @@ pub(super) fn status_line(run: &Detached) -> Result<String, Stop> {
     })
 }
 
-/// Returns the same as JSON.
+/// Returns the status of a detached run as JSON.
 pub(super) fn status_json(run: &Detached) -> Result<serde_json::Value, Stop> {
     let course = run.course()?;
     let state = match course {
@@ -255,7 +255,7 @@ pub(super) fn status_json(run: &Detached) -> Result<serde_json::Value, Stop> {
     }))
 }
 
-/// A file that grows, read line by line.
+/// A growing file, read line by line.
 #[derive(Default)]
 struct Tail {
     read: u64,
@@ -263,7 +263,7 @@ struct Tail {
 }
 
 impl Tail {
-    /// Returns the lines that were completed since the last time.
+    /// Returns the lines completed since the last call.
     fn lines(&mut self, path: &Path) -> Result<Vec<String>, Stop> {
         if self.file.as_deref() != Some(path) {
             *self = Self {

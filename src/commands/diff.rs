@@ -1,4 +1,4 @@
-//! `diff`: two studies side by side.
+//! `diff`: compares two studies.
 
 use compare::{Outcome, Rule, Side, Test, compare};
 use serde_json::json;
@@ -93,7 +93,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     }
 }
 
-/// With one study: what changed in the experiment since its lock.
+/// With one study: shows what changed in the experiment since its lock.
 fn since_its_lock(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     if arguments.gate {
         return Err(Stop::usage("--gate compares results: name a second study"));

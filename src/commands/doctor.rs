@@ -1,4 +1,4 @@
-//! `doctor`: what this machine has and lacks, in general and for an experiment.
+//! `doctor`: shows what this machine has and lacks, in general and for an experiment.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ use crate::terminal::{bytes, say};
 /// Free space below which the default engine and weights may not fit.
 const LITTLE_SPACE: u64 = 1 << 30;
 
-/// One thing looked at.
+/// One checked item.
 struct Diagnosis {
     what: String,
     state: State,
@@ -28,9 +28,9 @@ struct Diagnosis {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Good,
-    /// Missing, and something needed rests on it.
+    /// Missing, and something required depends on it.
     Lacking,
-    /// Missing, and nothing needed rests on it.
+    /// Missing, and nothing required depends on it.
     Absent,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
     }
 }
 
-/// Hashes what was unpacked into the store: one finding a folder.
+/// Hashes the packages unpacked into the store; returns one finding per folder.
 fn unpacked(project: &Project) -> Result<Vec<Diagnosis>, Stop> {
     let looked = provision::check_unpacked(&project.store)
         .map_err(|e| Stop::machine(format!("{}: {e}", project.store.display())))?;
@@ -224,7 +224,7 @@ fn space(project: &Project) -> Diagnosis {
     }
 }
 
-/// Looks at the engines that an experiment's cells name, and at those they fall back to.
+/// Checks the engines that an experiment's cells name, and their fallbacks.
 fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec<Diagnosis>, Stop> {
     let arguments = ExperimentArgs {
         experiment: file.to_owned(),
@@ -242,7 +242,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
     {
         for parameters in &stage.parameter_sets {
             let brought = Brought::by(parameters);
-            // The engine first, then those that stand in for it, in this order.
+            // The engine first, then its fallbacks, in this order.
             let engines = parameters
                 .get("engines")
                 .and_then(Value::as_array)
@@ -270,7 +270,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
     Ok(findings)
 }
 
-/// Says whether an engine can run here; if another can stand in for it, nothing is lacking yet.
+/// Reports whether an engine can run here. If a fallback exists, nothing is lacking yet.
 fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool) -> Diagnosis {
     let what = format!("engine {name} (stage `{stage}`)");
     if missing.is_empty() {

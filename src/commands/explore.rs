@@ -1,4 +1,4 @@
-//! `explore`: studies in a browser, or one study as a file.
+//! `explore`: shows studies in a browser, or writes one study as a file.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use crate::small;
 use crate::study::{Kept, Study, is_bundle};
 use crate::terminal::{bytes, complain, is_watched, say};
 
-/// A site, and what must live as long as it does.
+/// A site, and everything that must live as long as it does.
 struct Opened {
     site: Site,
-    /// The study asked for, if it was one.
+    /// The requested study, if a study was requested.
     study: Option<PathBuf>,
     _kept: Option<Kept>,
     _project: Option<Project>,
@@ -33,7 +33,7 @@ pub(super) fn explore(arguments: &ExploreArgs, global: &Global) -> Result<(), St
     }
 }
 
-/// Opens what is to be looked at.
+/// Opens what the user wants to explore.
 fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
     let profile = match arguments.smoke {
         true => Some("smoke"),
@@ -85,7 +85,7 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
     })
 }
 
-/// Returns the archive of a published study that lies in a folder, if there is one alone.
+/// Returns the archive of a published study in a folder, if it is the only one.
 fn archive_in(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let mut archives = entries
@@ -105,7 +105,7 @@ fn serve(opened: Opened, address: SocketAddr, global: &Global) -> Result<(), Sto
         format!("#/study/{}", opened.site.id_of(lock))
     });
     if let Some(token) = &token {
-        // After the `#`: a browser does not send it, and the page takes it out of the address.
+        // In the fragment after `#`: a browser does not send it, and the page removes it from the address.
         start = format!("#token={token}{}", start.trim_start_matches('#'));
     }
     let Opened {
@@ -123,7 +123,7 @@ fn serve(opened: Opened, address: SocketAddr, global: &Global) -> Result<(), Sto
     match server.run()? {}
 }
 
-/// Writes one study as a file.
+/// Writes one study to a file.
 fn export(
     opened: &Opened,
     file: &Path,

@@ -1,4 +1,4 @@
-//! `fsck`: every object and unpacked file re-hashed, every reference followed.
+//! `fsck`: hashes every object and unpacked file again, and follows every reference.
 
 use artifacts::{FsckMode, FsckOptions, Subset};
 use provision::Unpacked;
@@ -22,7 +22,7 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
     }
     let store = project.open_existing()?;
     let report = store.fsck(&FsckOptions { mode, subset }, pipeline::record::view)?;
-    // A part of the objects is asked for where all of them take long.
+    // A subset of the objects is requested where checking everything takes long.
     let unpacked = match subset {
         Some(_) => Vec::new(),
         None => unpacked(&project, arguments.repair)?,
@@ -89,10 +89,10 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
     }
 }
 
-/// Files of one folder shown before the rest is counted.
+/// The number of a folder's files shown before the rest is only counted.
 const FILES_SHOWN: usize = 5;
 
-/// A folder of unpacked packages that was looked at.
+/// A checked folder of unpacked packages.
 struct Looked {
     found: Unpacked,
     removed: bool,
@@ -128,7 +128,7 @@ impl Looked {
     }
 }
 
-/// Hashes what was unpacked into the store.
+/// Hashes the packages unpacked into the store.
 fn unpacked(project: &Project, repair: bool) -> Result<Vec<Looked>, Stop> {
     let trouble = |e: std::io::Error| Stop::machine(format!("{}: {e}", project.store.display()));
     let mut looked = Vec::new();

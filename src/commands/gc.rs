@@ -1,4 +1,4 @@
-//! `gc`: mark from everything that rests on the store, sweep the rest.
+//! `gc`: marks everything that the store's users need, and sweeps the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::project::{Project, shown};
 use crate::registry::registry;
 use crate::terminal::{bytes, say};
 
-/// Cells of one stage that are named when their measurements are removed.
+/// The number of cells per stage that are named when their measurements are removed.
 const CELLS_SHOWN: usize = 3;
 
 pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
@@ -30,7 +30,7 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     }
     let store = project.open_existing()?;
     if store.needs_rebuild()? {
-        // Records without a row would not be seen.
+        // Records without an index row would not be found.
         store.rebuild(pipeline::record::view)?;
     }
     forget(&store, arguments)?;
@@ -52,7 +52,7 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
         .filter_map(|record| measurements.get(record))
         .collect();
     if !global.json {
-        // What cannot be computed again is named before anything is removed.
+        // Name what cannot be computed again before anything is removed.
         say_lost(&lost, arguments);
     }
     let report = if arguments.dry_run {
@@ -77,7 +77,7 @@ fn collect(store: &Store, roots: &Roots, mode: GcMode) -> Result<GcReport, Stop>
     Ok(store.gc(&records, &options, pipeline::record::view)?)
 }
 
-/// Forgets the locks that are gone for good.
+/// Forgets locks that were deleted permanently.
 fn forget(store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
     for lock in &arguments.forget {
         if lock.exists() {
@@ -105,12 +105,12 @@ fn forget(store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
 struct Roots {
     records: BTreeSet<Digest>,
     locks: Vec<PathBuf>,
-    /// Locks whose runs have executed more than the lock says, and how many cells.
+    /// Locks whose runs have executed cells beyond the lock, with the number of cells.
     runs: Vec<(PathBuf, usize)>,
 }
 
 impl Roots {
-    /// Takes in the locks below folders.
+    /// Adds the locks below folders.
     fn of_folders<'f>(
         &mut self,
         folders: impl Iterator<Item = &'f PathBuf>,
@@ -126,7 +126,7 @@ impl Roots {
         Ok(())
     }
 
-    /// Takes in the locks that runs wrote, wherever they lie, and what runs executed since.
+    /// Adds the locks that runs wrote, wherever they are, and what runs have executed since.
     fn of_runs(&mut self, store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
         let mut gone = Vec::new();
         for root in store.roots()? {
@@ -140,7 +140,7 @@ impl Roots {
                 continue;
             }
             let noted = root.journals.iter().flat_map(|j| &j.records);
-            // A run that died in a power loss may have noted more than it kept.
+            // A run that ended in a power loss may have noted more than it stored.
             let noted: Vec<Digest> = noted.copied().filter(|r| store.contains(r)).collect();
             if !noted.is_empty() && !forgotten {
                 self.runs.push((root.file, noted.len()));
@@ -163,12 +163,12 @@ impl Roots {
         )))
     }
 
-    /// Takes in a lock; returns false if it is not there.
+    /// Adds a lock; returns false if it does not exist.
     fn of_lock(&mut self, path: &Path, store: &Store) -> Result<bool, Stop> {
         if self.locks.iter().any(|known| is_same(known, path)) {
             return Ok(true);
         }
-        // A lock that cannot be read may name what must stay: nothing is removed then.
+        // A lock that cannot be read may name objects that must stay, so nothing is removed.
         let Some(lock) = Lock::read(path).map_err(Stop::failed)? else {
             return Ok(false);
         };
@@ -180,7 +180,7 @@ impl Roots {
     }
 }
 
-/// Returns whether two paths lead to the same place, as far as it is there.
+/// Returns whether two paths lead to the same place, as far as the path exists.
 fn is_same(one: &Path, other: &Path) -> bool {
     let real = |path: &Path| {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -195,15 +195,14 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one) == real(other)
 }
 
-/// A measurement that was executed.
+/// An executed measurement.
 struct Measured {
     experiment: String,
     cell: String,
     started: String,
 }
 
-/// Returns the measurements that the store knows, by record. A kind that this program does not
-/// know may measure.
+/// Returns the measurements in the store, by record. A kind that this program does not know counts as a measurement.
 fn measurements(store: &Store) -> Result<BTreeMap<Digest, Measured>, Stop> {
     let registry = registry();
     let mut found = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `gc --remote`: what nobody's lock names in a shared store.
+//! `gc --remote`: removes what no lock names in a shared store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::terminal::{bytes, say};
 /// How long a removal holds its lease without renewing it.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
-/// The shortest grace. A push must complete 64 cells in it, and a list must show what was put before it.
+/// The shortest grace. A push must complete 64 cells within it, and a list must show every object put that long ago.
 const SHORTEST: Duration = Duration::from_secs(60 * 60);
 
-/// Cells of one stage that are named.
+/// The number of named cells per stage.
 const CELLS_SHOWN: usize = 3;
 
-/// Digits of a root's name that are shown: enough to tell it from the others.
+/// The number of digits shown of a root's name: enough to distinguish it from others.
 const DIGITS: usize = 12;
 
 pub(super) fn gc_shared(url: &str, arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
@@ -55,7 +55,7 @@ pub(super) fn gc_shared(url: &str, arguments: &GcArgs, global: &Global) -> Resul
             .unwrap_or_default(),
     };
     let registry = registry();
-    // What a kind made that this program does not know may be a measurement.
+    // The result of a kind that this program does not know may be a measurement.
     let is_measurement = |bytes: &[u8]| {
         let record = Record::parse(bytes).ok();
         let kinds = &registry.kinds;

@@ -1,4 +1,4 @@
-//! `history`: a figure over the commits of a lock, with change points.
+//! `history`: shows a figure over the commits of a lock, with change points.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,9 +31,9 @@ struct Commit {
 struct Point {
     commit: usize,
     value: f64,
-    /// Rows that the value is the median of.
+    /// The number of rows behind the median.
     rows: usize,
-    /// Whether a new level begins here, and by what factor it differs from the one before.
+    /// If a new level begins here, the factor by which it differs from the previous one.
     change: Option<f64>,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
                     });
                 }
             }
-            // The same reason is given once, with the first commit that has it.
+            // Each reason is printed once, with the first commit that has it.
             Err(why) if told.contains(&why) => {}
             Err(why) => {
                 complain(&format!("note: {} has no value: {why}", commit.id));
@@ -122,7 +122,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
     tell(arguments, global, &series, &commits, unit.as_deref())
 }
 
-/// Runs git in the folder of the lock; on failure returns what it said.
+/// Runs git in the folder of the lock; on failure, returns its error output.
 fn git(lock: &Path, arguments: &[&str]) -> Result<String, String> {
     let folder = lock.parent().filter(|p| !p.as_os_str().is_empty());
     let output = Command::new("git")
@@ -137,7 +137,7 @@ fn git(lock: &Path, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-/// Returns the commits that changed the lock, the oldest first.
+/// Returns the commits that changed the lock, oldest first.
 fn commits(lock: &Path, most: u32) -> Result<Vec<Commit>, Stop> {
     let name = lock.file_name().unwrap_or_default().to_string_lossy();
     let most = format!("-n{most}");
@@ -173,7 +173,7 @@ fn commits(lock: &Path, most: u32) -> Result<Vec<Commit>, Stop> {
 /// The values of each series at a commit, and their unit.
 type Values = (BTreeMap<String, Vec<f64>>, Option<String>);
 
-/// Reads the figure as the lock of a commit names it.
+/// Reads the figure from the results that the lock of a commit names.
 fn at(
     file: &Path,
     commit: &Commit,
@@ -218,8 +218,7 @@ fn at(
     Ok((values, answer.unit(column)))
 }
 
-/// Returns the columns that tell series apart: texts that name a metric, and axes other than those
-/// that repeat.
+/// Returns the columns that distinguish series: texts that name a metric, and axes other than replicates.
 fn labels_of(lock: &Lock, table: &Table, column: &str) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for cell in lock.stages.iter().flat_map(|stage| &stage.cells) {
@@ -244,7 +243,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Marks where a new level begins; of positive values, levels of their logarithms.
+/// Marks where a new level begins; if all values are positive, uses levels of their logarithms.
 fn mark(points: &mut [Point]) {
     let positive = points.iter().all(|p| p.value > 0.0);
     let values: Vec<f64> = points

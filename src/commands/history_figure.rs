@@ -1,4 +1,4 @@
-//! The figure of `history`: a line for each series over the commits, new levels marked.
+//! The figure of `history`: a line over the commits for each series, with new levels marked.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 70.0;
 
-/// Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
+/// Colours that people with any type of colour vision can distinguish (Okabe and Ito, 2008).
 const COLOURS: [&str; 7] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444",
 ];
@@ -17,13 +17,13 @@ const COLOURS: [&str; 7] = [
 /// A series.
 pub(super) struct Line<'a> {
     pub(super) name: &'a str,
-    /// The commit's place and the value.
+    /// The position of each commit and the value.
     pub(super) points: Vec<(usize, f64)>,
-    /// The places at which a new level begins.
+    /// The positions at which a new level begins.
     pub(super) breaks: Vec<usize>,
 }
 
-/// Returns the figure as SVG. The axis of values begins at 0 if no value is below it.
+/// Returns the figure as SVG. The value axis begins at 0 if no value is below 0.
 pub(super) fn drawn(label: &str, ticks: &[&str], lines: &[Line<'_>]) -> String {
     let values = || {
         lines
@@ -43,7 +43,7 @@ pub(super) fn drawn(label: &str, ticks: &[&str], lines: &[Line<'_>]) -> String {
         escaped(label)
     );
     let mut add = |line: String| {
-        // Writing into a text never fails.
+        // Writing to a string never fails.
         let _written = writeln!(svg, "{line}");
     };
     for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
@@ -58,7 +58,7 @@ pub(super) fn drawn(label: &str, ticks: &[&str], lines: &[Line<'_>]) -> String {
             rounded(value)
         ));
     }
-    // So many names of commits fit side by side.
+    // Ten commit names fit next to each other.
     let every = ticks.len().div_ceil(10).max(1);
     for (i, tick) in ticks.iter().enumerate().step_by(every) {
         add(format!(

@@ -1,4 +1,4 @@
-//! `init`: a short study that runs, as a file to change.
+//! `init`: writes a short study that runs, as a file to edit.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -14,23 +14,23 @@ use crate::args::{Global, InitArgs};
 use crate::exit::Stop;
 use crate::terminal::{complain, say};
 
-/// A study as it is asked for.
+/// The requested study.
 struct Wish {
     name: String,
     server: Server,
     workloads: Vec<String>,
     levels: Levels,
-    /// The line that says how many requests, or for how long.
+    /// The line with the number of requests, or the duration.
     extent: String,
     repetitions: u32,
 }
 
-/// What is loaded.
+/// The server under load.
 enum Server {
-    /// An engine that the study starts, and the model it serves: a definition's name, or what the
-    /// engine itself loads by id or path.
+    /// An engine that the study starts, and the model it serves: the name of a definition, or an id or path that the
+    /// engine itself loads.
     Started { engine: String, model: Model },
-    /// A server that runs already.
+    /// A server that is already running.
     Running {
         urls: Vec<String>,
         api: String,
@@ -48,7 +48,7 @@ enum Model {
 enum Levels {
     Clients(Vec<u32>),
     Rates(Vec<f64>),
-    /// The arrivals of a run of `load`, as they were.
+    /// The arrivals of an earlier `load` run.
     As(Value),
 }
 
@@ -126,7 +126,7 @@ fn wish(arguments: &InitArgs, asks: bool) -> Result<Wish, Stop> {
     })
 }
 
-/// Measured requests of a cell, if nothing else says how many.
+/// The number of measured requests per cell, if nothing else sets it.
 const REQUESTS: u64 = 16;
 
 fn most_clients(levels: &Levels) -> u64 {
@@ -136,7 +136,7 @@ fn most_clients(levels: &Levels) -> u64 {
     }
 }
 
-/// Returns the line that says how many requests, so that every client of the largest level has some to send.
+/// Returns the line with the number of requests: enough for every client of the largest level.
 fn extent(arguments: &InitArgs, levels: &Levels) -> Result<String, Stop> {
     let most = most_clients(levels);
     match arguments.requests {
@@ -150,7 +150,7 @@ fn extent(arguments: &InitArgs, levels: &Levels) -> Result<String, Stop> {
     }
 }
 
-/// Takes server, requests and arrivals from what a run of `load` wrote down.
+/// Takes server, requests and arrivals from the output of an earlier `load` run.
 fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, Stop> {
     let study = LoadStudy::read(folder)?;
     let stage = &study.stage;
@@ -224,7 +224,7 @@ fn started(
         true => Model::Defined(model),
         false => Model::Named(model),
     };
-    // An id of a hub has a `/`, one of Ollama a `:`; other ids may be a slip.
+    // An id on a hub has a `/`, an id of Ollama a `:`; other ids may be typing errors.
     if let Model::Named(name) = &model
         && !name.contains(['/', ':'])
         && !Path::new(name).exists()
@@ -239,7 +239,7 @@ fn started(
     Ok(Server::Started { engine, model })
 }
 
-/// Looks at a server that runs: it must be there, and its first model is taken unless one is named.
+/// Checks that a running server is reachable, and takes its first model unless one is named.
 fn running(arguments: &InitArgs, url: &str) -> Result<Server, Stop> {
     let api = arguments
         .api
@@ -305,7 +305,7 @@ fn ask(question: &str, default: &str) -> Result<String, Stop> {
     Ok(if answer.is_empty() { default } else { answer }.to_owned())
 }
 
-/// The rules that an experiment's name keeps.
+/// Checks the rules for an experiment's name.
 fn check_name(name: &str) -> Result<(), Stop> {
     let fits = name
         .chars()
@@ -322,7 +322,7 @@ fn check_name(name: &str) -> Result<(), Stop> {
     }
 }
 
-/// Returns the study as a file.
+/// Returns the text of the study's file.
 fn text(wish: &Wish) -> String {
     let mut text = format!(
         "# {}: what runs, over which axes. Every key: docs/experiments.md\nexperiment: {}\nseed: 7\n",
@@ -384,7 +384,7 @@ fn text(wish: &Wish) -> String {
     text
 }
 
-/// Writes the definitions that the server needs.
+/// Writes the definitions for the server.
 fn definitions(server: &Server, add: &mut dyn FnMut(&str)) {
     let mut served = |id: &str| {
         add("models:");
@@ -460,10 +460,10 @@ fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
     over
 }
 
-/// Writes a text as YAML reads it within braces.
+/// Quotes a text for YAML within braces.
 fn quoted(text: &str) -> String {
     let mut quoted = String::new();
-    // A text in JSON is a text in YAML.
+    // JSON text is valid YAML text.
     let _never_fails = write!(quoted, "{}", Value::from(text));
     quoted
 }

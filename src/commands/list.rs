@@ -1,4 +1,4 @@
-//! `list`: what an experiment can name, and each of them in full.
+//! `list`: lists what an experiment can name, or shows one of them in full.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use crate::registry::registry;
 use crate::session::user_folders;
 use crate::terminal::say;
 
-/// One thing that can be named.
+/// An item that can be named.
 struct Entry {
-    /// One line about it.
+    /// A one-line summary.
     summary: String,
-    /// Where it comes from: `shipped`, or a file.
+    /// Its origin: `shipped`, or a file.
     origin: String,
-    /// All there is to know.
+    /// The full description.
     full: String,
 }
 
@@ -122,8 +122,8 @@ fn all(what: Listed, entries: &BTreeMap<String, Entry>, global: &Global) -> Resu
     Ok(())
 }
 
-/// Returns the definitions of a collection: shipped ones, those of the user, and those of this folder,
-/// of which the nearest counts, as for an experiment in this folder.
+/// Returns the definitions of a collection: shipped ones, the user's, and those in this folder. For each name, the
+/// nearest definition counts, as for an experiment in this folder.
 fn definitions(collection: &'static str) -> BTreeMap<String, Entry> {
     let shipped = registry().shipped;
     let mut entries: BTreeMap<String, Entry> = shipped
@@ -160,8 +160,7 @@ fn entry(collection: &str, text: &str, origin: &str) -> Entry {
     }
 }
 
-/// Returns the line that says what a definition is: its description, its title with its version, or
-/// the comment that begins it.
+/// Returns a one-line summary of a definition: its description, its title with version, or its leading comment.
 fn summary(collection: &str, text: &str) -> String {
     let key = |key: &str| {
         let start = format!("{key}:");
@@ -277,7 +276,7 @@ fn first_sentence(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// Returns whether there is a definition of this name, shipped or in this folder.
+/// Checks that a definition with this name exists, shipped or in this folder.
 pub(super) fn is_defined(collection: &'static str, name: &str) -> Result<(), Stop> {
     let known = definitions(collection);
     if known.contains_key(name) {

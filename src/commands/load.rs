@@ -32,7 +32,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     }
     let settings = checked_settings(arguments, &levels[0].arrival)?;
     load_save::check(arguments, several)?;
-    // Without a folder nothing would be left of the samples.
+    // Without a folder, the samples would be lost.
     let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
     let telemetry = if wanted {
         settings.telemetry.clone()
@@ -49,7 +49,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         model: arguments.model.as_deref(),
         api: &arguments.api,
         api_key_env: arguments.api_key_env.as_deref(),
-        // Without a folder nothing would be left of them.
+        // Without a folder, the metrics would be lost.
         metrics: arguments.out.is_some().then_some(&arguments.metrics),
         headers: &arguments.headers,
     };
@@ -148,7 +148,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     run.stop().map_or(Ok(()), Err)
 }
 
-/// Makes the folder for the tables before anything is measured; earlier rows are not replaced.
+/// Creates the folder for the tables before anything is measured; does not replace earlier rows.
 fn make_folder(folder: &Path) -> Result<(), Stop> {
     let rows = folder.join("requests.parquet");
     if rows.exists() {

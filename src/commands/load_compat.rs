@@ -1,4 +1,4 @@
-//! `load --compat`: what another tool's formulas make of the rows of a run.
+//! `load --compat`: applies another tool's formulas to the rows of a run.
 
 use artifacts::{Digest, Table};
 use contract::CellRows;
@@ -10,7 +10,7 @@ use crate::args::LoadArgs;
 use crate::columns::columns;
 use crate::exit::Stop;
 
-/// Returns the figures of the tool that was asked for. The rows are read into memory whole.
+/// Returns the figures of the requested tool. Reads all rows into memory.
 pub(super) fn compat(
     arguments: &LoadArgs,
     result: &LoadFiles,
@@ -25,7 +25,7 @@ pub(super) fn compat(
     Ok(Some((tool, figures)))
 }
 
-/// Returns the bounds as the tools' formulas take them.
+/// Returns the bounds in the form that the tools' formulas use.
 pub(super) fn bounds_of(slo: &Slo) -> Bounds {
     Bounds {
         ttft_ms: slo.ttft_ms,
@@ -34,7 +34,7 @@ pub(super) fn bounds_of(slo: &Slo) -> Bounds {
     }
 }
 
-/// Reads the rows of a run again, all of them.
+/// Reads all rows of a run again.
 pub(super) fn rows_of(result: &LoadFiles) -> Result<CellRows, Stop> {
     let table = |name: &str| -> Result<(Digest, Table), Stop> {
         let file = result.tables.iter().find(|t| t.name == name);
@@ -75,7 +75,7 @@ pub(super) fn compat_table(tool: Tool, figures: &[Figure]) -> String {
     columns(&[&heading, "", ""], &rows, &[1])
 }
 
-/// Returns the figures as JSON; what is undefined is null.
+/// Returns the figures as JSON; undefined figures are null.
 pub(super) fn compat_json(tool: Tool, figures: &[Figure]) -> Value {
     let values: Map<String, Value> = figures
         .iter()

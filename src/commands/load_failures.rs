@@ -1,4 +1,4 @@
-//! Why requests of a `load` were not answered, in the words of the server or of the connection.
+//! The reasons why requests of a `load` were not answered, in the words of the server or of the connection.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use contract::{Request, RequestStatus};
 
 use crate::exit::Stop;
 
-/// Different reasons that are kept; of a server that words each refusal anew, the first ones.
+/// The number of distinct reasons kept: the first ones, if a server words each error differently.
 const KEPT: usize = 8;
 
-/// Reasons, with how many requests each failed.
+/// Reasons, with the number of requests that failed for each.
 #[derive(Debug, Default)]
 pub(super) struct Failures(BTreeMap<String, u64>);
 
 impl Failures {
-    /// Takes note of a request.
+    /// Counts a request.
     pub(super) fn add(&mut self, row: &Request) {
         if row.status == RequestStatus::Ok {
             return;
@@ -29,7 +29,7 @@ impl Failures {
         }
     }
 
-    /// Says that no request was answered, and why.
+    /// Returns the error that no request was answered, with the reason.
     pub(super) fn none_answered(&self) -> Stop {
         let Some((reason, _)) = self.0.iter().max_by_key(|(_, n)| **n) else {
             return Stop::failed("no request was answered")

@@ -1,4 +1,4 @@
-//! One level of `load`: measured, with its progress on the terminal, and summed up.
+//! One level of `load`: measures it, shows progress on the terminal, and returns a summary.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -32,16 +32,16 @@ pub(super) struct Level<'a> {
     pub(super) global: &'a Global,
     pub(super) arrival: &'a DirectArrival,
     pub(super) folder: &'a Path,
-    /// Others come before or after it.
+    /// Whether other levels come before or after it.
     pub(super) several: bool,
 }
 
-/// What a level came to.
+/// The result of a level.
 pub(super) struct Run {
     pub(super) summary: Summary,
     pub(super) ok: u64,
     pub(super) model: String,
-    /// What `--json` prints.
+    /// The document that `--json` prints.
     pub(super) document: Value,
     pub(super) table: String,
     ending: Ending,
@@ -130,7 +130,7 @@ impl Level<'_> {
         })
     }
 
-    /// Returns what stops the level and hears of its progress, and the bar on the terminal.
+    /// Returns the control that stops the level and receives its progress, and the bar on the terminal.
     fn control(
         &self,
         spec: &LoadSpec,
@@ -177,7 +177,7 @@ impl Level<'_> {
 }
 
 impl Run {
-    /// Returns why the command does not end with success, if it does not.
+    /// Returns why the command fails, if it does.
     pub(super) fn stop(&self) -> Option<Stop> {
         match &self.ending {
             Ending::Stopped(_, reason) => {
@@ -209,7 +209,7 @@ impl Run {
     }
 }
 
-/// Returns a bar over so many requests; over none where time ends the run.
+/// Returns a bar over a number of requests; without a number if time ends the run.
 fn bar(requests: Option<u64>, quiet: bool) -> ProgressBar {
     if quiet || !is_watched() {
         return ProgressBar::hidden();
