@@ -1,5 +1,5 @@
-//! What a study is about, in a line of a list: its question, what its claims came to, when and on what it was
-//! measured.
+//! Summarizes a study in one line of a list: its question, the verdicts on its claims, when it was measured, and on
+//! what.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
 
-/// Resources of a stage that are looked at: the others are seldom of another engine or machine.
+/// The maximum number of resources read per stage; the others seldom have a different engine or machine.
 const LOOKED_AT: usize = 24;
 
-/// What of a record tells when it was made.
+/// The fields of a record that show when it was made.
 #[derive(Deserialize)]
 struct Made {
     started: String,
 }
 
-/// Returns what a list says of a study. What cannot be read is left out: a list must not fail for one study.
+/// Returns the list entry of a study. Unreadable parts are left out: a list must not fail because of one study.
 pub(crate) fn about(lock: &Lock, file: &Path, store: &Store) -> Value {
     let mut engines = BTreeSet::new();
     let mut hosts = BTreeSet::new();
@@ -58,7 +58,7 @@ fn started(cell: &LockCell, store: &Store) -> Option<String> {
     Some(made.started)
 }
 
-/// Adds engine and host of one resource.
+/// Adds the engine and host of one resource.
 fn described(
     stage: &str,
     cell: &LockCell,
@@ -95,7 +95,7 @@ fn described(
     }
 }
 
-/// Returns how many claims have each verdict, from the reports.
+/// Returns the number of claims with each verdict, from the reports.
 fn claims(lock: &Lock, store: &Store) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for stage in lock.stages.iter().filter(|s| s.class == LockClass::Study) {
@@ -122,7 +122,7 @@ fn claims(lock: &Lock, store: &Store) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Returns question and title as the experiment beside the lock says them.
+/// Returns question and title from the experiment beside the lock.
 fn words(lock: &Lock, file: &Path) -> (Option<String>, Option<String>) {
     let profile = lock.profile.as_deref();
     let plain = file.with_extension("");

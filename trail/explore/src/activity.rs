@@ -1,5 +1,5 @@
-//! What a cell's requests did over time, in as many moments as a page has pixels: for cells of more
-//! requests than a page can draw, and for the requests running and waiting.
+//! The activity of a cell's requests over time, at as many moments as a page has pixels: for cells with more requests
+//! than a page can draw, and for the numbers of requests running and waiting.
 
 use artifacts::{ColumnReader, Digest, Store};
 use contract::{Metric, Phase, RequestStatus, Word, metric};
@@ -15,28 +15,28 @@ use crate::rows::{States, tells_first_chunks};
 use crate::sketch::{Sketch, WIDTH};
 use crate::study::Study;
 
-/// Moments at which levels are told, if the question does not say.
+/// The default number of moments at which levels are given.
 const MOMENTS: usize = 600;
 
-/// The most moments.
+/// The maximum number of moments.
 const MOST_MOMENTS: usize = 4_000;
 
-/// The most requests that are told one by one.
+/// The maximum number of requests that are listed individually.
 const ONE_BY_ONE: usize = 5_000;
 
-/// Bins of the time to the first token, a fixed number in each decade.
+/// The number of bins per decade for the time to the first token.
 const PER_DECADE: f64 = 8.0;
 
-/// Columns of bins over time.
+/// The number of columns of bins over time.
 const WIDE: usize = 120;
 
-/// The latencies of a span's requests.
+/// The latencies of the requests in a span.
 const LATENCIES: [&str; 3] = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
 
-/// The most values of a latency that are kept each.
+/// The maximum number of values of a latency that are kept individually.
 const VALUES: usize = 200_000;
 
-/// The columns read, all of them whole numbers, which are told of single requests.
+/// The columns to read, all of them integers, which are also listed for individual requests.
 const COLUMNS: [&str; 10] = [
     "scheduled_ns",
     "sent_ns",
@@ -56,20 +56,20 @@ type Times = [Option<i64>; COLUMNS.len()];
 /// The latencies of one request, in the order of [`LATENCIES`].
 type Latencies = [Option<f64>; LATENCIES.len()];
 
-/// One attempt: its row, its times and what became of it.
+/// One attempt: its row, its times and its status.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     row: usize,
     times: Times,
     phase: Option<Phase>,
     status: Option<RequestStatus>,
-    /// Whether it is a measured request that no later attempt took the place of.
+    /// Whether it is a measured request that no later attempt superseded.
     measured: bool,
     latencies: Latencies,
 }
 
 impl Attempt {
-    /// Returns whether its latencies enter the figures of a span.
+    /// Returns whether its latencies count in the figures of a span.
     fn counts(&self) -> bool {
         self.measured && self.status == Some(RequestStatus::Ok)
     }
@@ -81,8 +81,8 @@ const FIRST: usize = 3;
 const DONE: usize = 5;
 const TOKENS: usize = 9;
 
-/// Answers with the levels of a cell's requests over a span of time, and with the requests of that span
-/// one by one if they are few.
+/// Answers with the levels of a cell's requests over a span of time, and lists the requests of that span individually
+/// if they are few.
 pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let number = |name: &str| -> Result<Option<i64>, Failure> {
         let wrong = |text: &str| Failure::question(format!("`{name}={text}` is not a number"), "");
@@ -115,7 +115,7 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     }
     let moments = number("moments")?.and_then(|n| usize::try_from(n).ok());
     let moments = moments.unwrap_or(MOMENTS).clamp(2, MOST_MOMENTS);
-    // Tokens of a first chunk that only the chunks tell would cost more than the rest.
+    // If only the chunks contain the tokens of a first chunk, reading them would cost more than the rest.
     let chunks = record.is_some_and(|record| record.outputs.contains_key("chunks"));
     let known = !chunks || tells_first_chunks(&digest, store)?;
     let metrics = LATENCIES.map(|name| metric(name).filter(|_| known || name != "tpot_ms"));
@@ -124,7 +124,7 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     Ok(Reply::json(&span.told(&whole), Freshness::Tagged))
 }
 
-/// The extent of all requests of a cell.
+/// The time range of all requests of a cell.
 struct Whole {
     rows: usize,
     from: i64,
@@ -150,7 +150,7 @@ fn whole(digest: &Digest, store: &Store) -> Result<Whole, Failure> {
     Ok(Whole { rows, from, to })
 }
 
-/// Hears every attempt of a cell.
+/// Calls `hear` with every attempt of a cell.
 fn each(
     digest: &Digest,
     store: &Store,
@@ -188,29 +188,29 @@ fn each(
     Ok(())
 }
 
-/// What is told of a span of time.
+/// The activity in a span of time.
 struct WindowActivity {
     from: i64,
     to: i64,
-    /// Changes of the level between moments: in flight, waiting for the first token, due and not yet sent.
+    /// Changes of the levels between moments: in flight, waiting for the first token, due but not yet sent.
     levels: [Vec<i64>; 3],
-    /// Requests that ended between two moments: all, and those that failed.
+    /// Requests that ended between two moments: all, and the failed ones.
     ended: [Vec<u32>; 2],
-    /// Requests by when they were sent and how long their first token took, on a logarithmic scale.
+    /// Requests by the time they were sent and the time to their first token, on a logarithmic scale.
     cloud: std::collections::BTreeMap<(usize, i32), u32>,
     inside: usize,
     single: Vec<Attempt>,
     figures: Figures,
 }
 
-/// The figures of a span: of the measured requests that were sent in it, and of those that ended in it.
+/// The figures of a span, over the measured requests sent in it and those that ended in it.
 struct Figures {
-    /// Measured requests sent in the span, and those of them that failed.
+    /// The number of measured requests sent in the span.
     sent: usize,
     failed: usize,
-    /// Output tokens of the measured requests of status `ok` that ended in the span.
+    /// The output tokens of the measured `ok` requests that ended in the span.
     output_tokens: i64,
-    /// Latencies of the measured requests of status `ok` that were sent in the span.
+    /// The latencies of the measured `ok` requests that were sent in the span.
     latencies: [(Option<&'static Metric>, Sketch); LATENCIES.len()],
 }
 
@@ -395,7 +395,7 @@ impl WindowActivity {
     }
 }
 
-/// Returns requests one by one, by column.
+/// Returns individual requests, by column.
 fn singles(list: &[Attempt]) -> Value {
     let mut value = json!({
         "row": list.iter().map(|a| a.row).collect::<Vec<_>>(),
@@ -416,7 +416,7 @@ fn singles(list: &[Attempt]) -> Value {
 mod tests {
     use super::*;
 
-    /// A measured request that was sent, had its first token and was done at these times, with 10 output tokens.
+    /// A measured request with these times of sending, first token and end, and with 10 output tokens.
     fn request(row: usize, [sent, first, done]: [i64; 3]) -> Attempt {
         let mut times = [None; COLUMNS.len()];
         (times[SENT], times[FIRST], times[DONE]) = (Some(sent), Some(first), Some(done));
@@ -445,7 +445,7 @@ mod tests {
             ..request(1, [5, 9, 20])
         });
         span.add(&request(2, [-100, -50, 1]));
-        // It ends after the span, and one lies after it altogether.
+        // It ends after the span. The next one lies entirely after it.
         span.add(&request(3, [30, 90, 99]));
         span.add(&request(4, [41, 90, 99]));
         let whole = Whole {
@@ -462,8 +462,8 @@ mod tests {
         assert_eq!(told["ended"], json!([0, 1, 1, 0, 1]));
         assert_eq!(told["failed"], json!([0, 0, 1, 0, 0]));
         assert_eq!(told["single"]["row"], json!([0, 1, 2, 3]));
-        // Sent in the span: the first, the second, which failed, and the fourth. Ended in it and answered: the
-        // first and the third.
+        // Sent in the span: the first, the second, which failed, and the fourth. Ended in it successfully: the first
+        // and the third.
         let figures = &told["figures"];
         assert_eq!(
             (&figures["sent"], &figures["failed"]),

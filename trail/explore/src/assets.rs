@@ -1,4 +1,4 @@
-//! The page's files, as they were written, in the binary.
+//! The source files of the page, embedded in the binary.
 
 /// A file of the page.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,7 @@ macro_rules! assets {
     };
 }
 
-/// Every file of the page; modules stand after those they import.
+/// Every file of the page; each module follows the modules that it imports.
 #[cfg(feature = "page")]
 pub(crate) const ASSETS: &[Asset] = assets! {
     "index.html": "text/html; charset=utf-8",
@@ -46,7 +46,7 @@ pub(crate) const ASSETS: &[Asset] = assets! {
     "app.js": "text/javascript; charset=utf-8",
 };
 
-/// Without the page there is only the API.
+/// Without the page, only the API is served.
 #[cfg(not(feature = "page"))]
 pub(crate) const ASSETS: &[Asset] = assets! {};
 

@@ -1,4 +1,4 @@
-//! The tables of an experiment that has run, by the names a query may use, and queries over them.
+//! The tables of an executed experiment, by their names in queries, and queries over them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -12,16 +12,16 @@ use pipeline::suggest::remedy;
 use pipeline::{Artifact, CellStatus, OutputName};
 use query::{Database, Limits, QueryError};
 
-/// Why a table cannot be had or a query not be answered.
+/// Why a table cannot be read or a query cannot be answered.
 #[derive(Debug)]
 pub enum CatalogueError {
-    /// The store does not give an object.
+    /// The store cannot supply an object.
     Store(StoreError),
-    /// A record is none.
+    /// An invalid record.
     Damaged(String),
-    /// A table is none.
+    /// An invalid table.
     Table(TableError),
-    /// The query, and what to do about it.
+    /// The error in the query, and the remedy.
     Query(QueryError, String),
 }
 
@@ -53,7 +53,7 @@ impl std::error::Error for CatalogueError {}
 /// Reads the record of an executed cell; `None` if it was not executed.
 ///
 /// # Errors
-/// If the record is not in the store, or damaged.
+/// If the record is missing from the store, or damaged.
 pub(crate) fn record_of(
     store: &Store,
     stage: &str,
@@ -62,11 +62,11 @@ pub(crate) fn record_of(
     read(store, stage, cell, Record::parse)
 }
 
-/// What an executed cell left, by name.
+/// The outputs of an executed cell, by name.
 type Outputs = BTreeMap<OutputName, Artifact>;
 
-/// The outputs of records that were read before. The record of an analysis names every cell that it read, so
-/// that reading it takes long; and a record never changes.
+/// The outputs of the records read so far. The record of an analysis names every cell that it read, so reading it takes
+/// long, and a record never changes.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Mutex<HashMap<Digest, Arc<Outputs>>>);
 
@@ -74,7 +74,7 @@ impl Known {
     /// Returns the outputs of an executed cell; `None` if it was not executed.
     ///
     /// # Errors
-    /// If the record is not in the store, or damaged.
+    /// If the record is missing from the store, or damaged.
     pub(crate) fn outputs_of(
         &self,
         store: &Store,
@@ -114,49 +114,48 @@ fn read<T>(
         .map_err(wrong)
 }
 
-/// One output that the cells of a stage have as a table.
+/// An output that the cells of a stage have as a table.
 #[derive(Debug)]
 pub struct Entry<'lock> {
     /// The stage.
     pub stage: &'lock LockStage,
     /// The output's name.
     pub output: String,
-    /// The first ok cell's.
+    /// The artifact of the first ok cell.
     pub sample: Artifact,
 }
 
-/// The rows of all ok cells of a stage under each other.
+/// The concatenated rows of all ok cells of a stage.
 #[derive(Debug)]
 pub(crate) struct Whole {
     /// The rows.
     pub(crate) table: Table,
-    /// What was left out, in a sentence; `None` if nothing was.
+    /// A sentence about what was left out; `None` if nothing was.
     pub(crate) note: Option<String>,
 }
 
-/// The tables of an experiment by the names a query may use. The outputs of a stage are read
-/// from its first ok cell.
+/// The tables of an experiment, by their names in queries. The outputs of a stage are those of its first ok cell.
 #[derive(Debug)]
 pub struct Catalogue<'lock> {
     /// By full name, `STAGE.OUTPUT`.
     pub tables: BTreeMap<String, Entry<'lock>>,
-    /// The outputs that one stage alone has, with their full name.
+    /// The outputs that only one stage has, with their full name.
     pub short: BTreeMap<String, String>,
 }
 
 impl<'lock> Catalogue<'lock> {
-    /// Reads what tables there are.
+    /// Lists the tables.
     ///
     /// # Errors
-    /// If a record is not in the store, or damaged.
+    /// If a record is missing from the store, or damaged.
     pub fn read(lock: &'lock Lock, store: &Store) -> Result<Self, CatalogueError> {
         Self::knowing(lock, store, &Known::default())
     }
 
-    /// Reads what tables there are; of the records only those that are not known.
+    /// Lists the tables, reading only the records that are not known yet.
     ///
     /// # Errors
-    /// If a record is not in the store, or damaged.
+    /// If a record is missing from the store, or damaged.
     pub(crate) fn knowing(
         lock: &'lock Lock,
         store: &Store,
@@ -167,7 +166,7 @@ impl<'lock> Catalogue<'lock> {
         failed.map(|()| catalogue)
     }
 
-    /// Reads what tables there are, and why the tables of other stages cannot be listed.
+    /// Lists the tables, and the reasons why those of other stages cannot be listed.
     pub(crate) fn readable(lock: &'lock Lock, store: &Store, known: &Known) -> (Self, Vec<String>) {
         let mut unread = Vec::new();
         let mut hear = |error: CatalogueError| unread.push(error.to_string());
@@ -225,7 +224,7 @@ impl<'lock> Catalogue<'lock> {
         }
     }
 
-    /// Says what to do about a table that is not there.
+    /// Returns the remedy for a table that does not exist.
     pub fn hint(&self, name: &str) -> String {
         if self.tables.contains_key(name) {
             return format!("put a name with a dot in double quotes: \"{name}\"");
@@ -249,7 +248,7 @@ impl<'lock> Catalogue<'lock> {
         remedy(name, "tables", known)
     }
 
-    /// Returns how many values the tables have that a query mentions, rows times columns.
+    /// Returns the number of values, rows times columns, in the tables that a query mentions.
     ///
     /// # Errors
     /// If a record or a table is missing or damaged.
@@ -274,16 +273,16 @@ impl<'lock> Catalogue<'lock> {
         Ok(values)
     }
 
-    /// Returns each name that a query may use, with the full name it stands for.
+    /// Returns each name that a query may use, with the corresponding full name.
     fn names(&self) -> impl Iterator<Item = (&String, &String)> {
         let full = self.tables.keys().map(|name| (name, name));
         full.chain(&self.short)
     }
 
-    /// Loads the tables that a query mentions and asks it; also says what was left out of them.
+    /// Loads the tables that a query mentions and runs it; also returns notes on what was left out of them.
     ///
     /// # Errors
-    /// If the query is none, names what is not there, or passes a limit; or a table cannot be read.
+    /// If the query is invalid, names something that does not exist, or exceeds a limit; or if a table cannot be read.
     pub fn ask(
         &self,
         query: &str,
@@ -325,8 +324,7 @@ impl<'lock> Catalogue<'lock> {
     }
 }
 
-/// Returns the rows of all ok cells of a stage, in the order of the lock, the coordinates before
-/// them.
+/// Returns the rows of all ok cells of a stage, in the order of the lock, preceded by their coordinates.
 ///
 /// # Errors
 /// If a record or a table is missing or damaged.
@@ -363,7 +361,7 @@ pub(crate) fn whole(entry: &Entry<'_>, store: &Store) -> Result<Whole, Catalogue
     Ok(Whole { table, note })
 }
 
-/// Puts tables under each other: columns by name, null where a table lacks one.
+/// Concatenates tables, matching columns by name, with null where a table lacks one.
 pub(crate) fn union(parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Table, TableError> {
     let mut names: Vec<String> = Vec::new();
     let mut seen = BTreeSet::new();
@@ -379,12 +377,12 @@ pub(crate) fn union(parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Table, T
     Table::new(columns.collect::<Result<_, _>>()?)
 }
 
-/// Returns a column of several tables under each other.
+/// Returns the concatenated values of a column of several tables.
 fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Column, TableError> {
     let mut values = Vec::new();
     let (mut unit, mut description) = (None, None);
     for (at, table) in parts {
-        // A table may itself have a column named as an axis: what it says stands.
+        // A table may have a column with the same name as an axis; its values take precedence.
         if table.has(name) {
             for row in 0..table.rows() {
                 values.push(table.value(name, row)?);
@@ -400,14 +398,14 @@ fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Colum
         }
     }
     let mut column = Column::from_scalars(name, &values).unwrap_or_else(|_| {
-        // Labels of one axis may be of different types.
+        // The labels of one axis may have different types.
         let text = values
             .iter()
             .map(|v| (*v != Scalar::Null).then(|| v.to_string()));
         Column::text(name, text)
     });
     if values.iter().all(|v| *v == Scalar::Null) {
-        // No value tells the type; a table that has the column does.
+        // No value shows the type, but a table with the column does.
         if let Some(of) = parts.iter().find_map(|(_, t)| t.column(name).ok()) {
             column.data = nulls(&of.data, values.len());
         }
@@ -417,7 +415,7 @@ fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Colum
     Ok(column)
 }
 
-/// Returns so many nulls of a type.
+/// Returns `rows` nulls of a type.
 fn nulls(of: &ColumnData, rows: usize) -> ColumnData {
     match of {
         ColumnData::Int(_) => ColumnData::Int(vec![None; rows]),

@@ -1,4 +1,4 @@
-//! One cell: its record, what it left, what its gates said.
+//! One cell: its record, its outputs, its gates.
 
 use artifacts::Store;
 use pipeline::record::Record;
@@ -10,7 +10,7 @@ use crate::error::Failure;
 use crate::reply::{Freshness, Reply};
 use crate::study::Study;
 
-/// Tables that are read for a cell's own page in one piece; others are asked for one by one.
+/// The maximum number of input cells of each stage that the page of a cell lists.
 const LEFT_OUT_OF_RECIPE: usize = 64;
 
 /// Answers with a cell: its record, and the digests of its outputs and evidence.
@@ -71,7 +71,7 @@ fn media_word(media: Media) -> &'static str {
     }
 }
 
-/// Returns the record; the inputs of a cell that reads many are told by number.
+/// Returns the record without inputs, outputs and evidence, which the answer has elsewhere.
 fn shortened(record: &Record) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(record).map_err(Failure::store)?;
     if let Some(recipe) = value.get_mut("recipe").and_then(Value::as_object_mut) {

@@ -1,5 +1,5 @@
-//! Two labels of an axis, or two studies, side by side: what they were made of, and how far apart their
-//! results are. Every interval comes from the crate `statistics`, as in `analyze` and `diff`.
+//! Two labels of an axis, or two studies, side by side: how their settings differ, and how far apart their results are.
+//! Every interval comes from the crate `statistics`, as in `analyze` and `diff`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,13 @@ use crate::table::scalar;
 /// The two-sided level of an interval.
 const LEVEL: f64 = 0.95;
 
-/// The chance with which the smallest detectable change is found.
+/// The probability of finding the smallest detectable change.
 const POWER: f64 = 0.8;
 
-/// The axis that a design adds: its labels are the units of replication.
+/// The axis that a design adds, whose labels are the units of replication.
 const BLOCK: &str = "block";
 
-/// The columns that are compared if the question names none.
+/// The default columns to compare.
 const USUAL: [&str; 5] = [
     "output_throughput",
     "request_throughput",
@@ -36,14 +36,13 @@ const USUAL: [&str; 5] = [
     "e2e_latency_ms_p50",
 ];
 
-/// The question: the sides, and the units.
+/// The sides of the comparison.
 struct Sides<'a> {
     axis: &'a str,
     labels: [&'a str; 2],
 }
 
-/// Answers with the two labels `a` and `b` of an axis of a stage, at every coordinate at which both were
-/// measured.
+/// Compares the two labels `a` and `b` of an axis of a stage, at every coordinate at which both were measured.
 pub(crate) fn contrast(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let needed = |name: &str| {
         let missing =
@@ -88,7 +87,7 @@ pub(crate) fn contrast(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     Ok(Reply::json(&value, Freshness::Tagged))
 }
 
-/// Returns two cells that differ in the axis alone, ok ones if there are any.
+/// Returns two cells that differ only in the axis, preferably ok ones.
 fn pair_of_cells<'s>(
     stage: &'s LockStage,
     sides: &Sides<'_>,
@@ -133,7 +132,7 @@ fn pair_of_cells<'s>(
         })
 }
 
-/// Returns the table of cells that has the axis: the one named, or the first.
+/// Returns the table of cells with the axis: the named one, or the first.
 fn cells_table(
     study: &Study,
     named: Option<&str>,
@@ -161,7 +160,7 @@ fn cells_table(
     Ok(None)
 }
 
-/// Compares columns of a table of cells, and says over which units.
+/// Compares columns of a table of cells, and names the units.
 fn deltas(
     name: &str,
     table: &Table,
@@ -233,11 +232,11 @@ fn keys(table: &Table) -> Vec<String> {
     keys.map(str::to_owned).collect()
 }
 
-/// Returns the axes that only tell repetitions apart.
+/// Returns the axes that only number repetitions.
 pub(crate) fn replicates(study: &Study, store: &Store) -> Result<BTreeSet<String>, Failure> {
     let mut axes = BTreeSet::new();
     for stage in &study.lock.stages {
-        // The cells of one stage have the same axes.
+        // All cells of a stage have the same axes.
         let Some(cell) = stage.cells.iter().find(|cell| cell.record.is_some()) else {
             continue;
         };
@@ -248,7 +247,7 @@ pub(crate) fn replicates(study: &Study, store: &Store) -> Result<BTreeSet<String
     Ok(axes)
 }
 
-/// Values of both sides: by coordinate, then by unit, each averaged.
+/// Values of both sides by coordinate and then by unit, averaged.
 struct Pairs {
     at: Vec<(Vec<Value>, ByUnit)>,
 }
@@ -305,7 +304,7 @@ impl Pairs {
         Ok(Self { at: at.collect() })
     }
 
-    /// Returns one line a coordinate at which both sides were measured.
+    /// Returns one line for each coordinate at which both sides were measured.
     fn rows(&self, replicated: bool) -> Vec<Value> {
         let line = |(place, units): &(Vec<Value>, BTreeMap<String, [Option<f64>; 2]>)| {
             let both: Vec<(f64, f64)> = units.values().filter_map(|[a, b]| a.zip(*b)).collect();
@@ -320,7 +319,7 @@ impl Pairs {
         self.at.iter().filter(has_both).map(line).collect()
     }
 
-    /// Returns the ratio over all coordinates: within each unit the mean of the logarithms.
+    /// Returns the ratio over all coordinates, from the mean of the logarithms within each unit.
     fn overall(&self, replicated: bool) -> Value {
         let mut of_unit: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         let (mut rounding, mut places) = (0.0, 0);
@@ -353,7 +352,7 @@ impl Pairs {
     }
 }
 
-/// Says how far apart the sides of pairs are, one pair a unit.
+/// Describes how far apart the sides of pairs are, with one pair per unit.
 fn told(both: &[(f64, f64)], replicated: bool) -> Value {
     let mean = |side: fn(&(f64, f64)) -> f64| {
         let sample = Sample::new(both.iter().map(side)).ok();
@@ -370,7 +369,7 @@ fn told(both: &[(f64, f64)], replicated: bool) -> Value {
     value
 }
 
-/// Returns the ratio a ÷ b of logarithms, with its interval and the smallest change that so many units find.
+/// Returns the ratio a ÷ b of logarithms, with its interval and the smallest change that this number of units detects.
 fn effect_of(logs: &[f64], rounding: f64, replicated: bool) -> Value {
     let ratio = Sample::new(logs.iter().copied())
         .ok()
@@ -396,7 +395,7 @@ fn with_interval(value: &mut Value, effect: &UnitEffect) {
     value["smallest_detectable"] = json!(Some(detectable).filter(|d| d.is_finite()));
 }
 
-/// Answers with this study and another one side by side, as `diff` compares them.
+/// Compares this study with another one, as `diff` does.
 pub(crate) fn studies(
     older: &Study,
     newer: &Study,
@@ -476,7 +475,7 @@ mod tests {
 
     use super::*;
 
-    /// Three blocks in which the side `a` has 1.1, 1.2 and 1.3 times what `b` has.
+    /// Three blocks in which side `a` is 1.1, 1.2 and 1.3 times side `b`.
     fn table() -> Table {
         let rows = [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3), ("b", 3)];
         let values = [110.5, 100.25, 120.75, 100.5, 131.25, 100.125];

@@ -1,4 +1,4 @@
-//! Why a question cannot be answered, as a status of HTTP and two sentences.
+//! Why a question cannot be answered: an HTTP status and two sentences.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use why::TrailError;
 use crate::catalogue::CatalogueError;
 use crate::reply::{Freshness, Reply};
 
-/// Whose mistake it is.
+/// The kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The question makes no sense (400).
+    /// The question is invalid (400).
     Question,
-    /// What it names is not there (404).
+    /// The named thing does not exist (404).
     Nothing,
-    /// It needs a token that was not given (403).
+    /// A required token was not given (403).
     Denied,
-    /// What it asks for cannot be now (409).
+    /// The request is not possible at present (409).
     Conflict,
     /// The answer would be larger than a page can use (413).
     TooMuch,
-    /// An object is missing or damaged, or the file system refuses (500).
+    /// An object is missing or damaged, or the file system reports an error (500).
     Store,
 }
 
@@ -55,7 +55,7 @@ impl Failure {
         Self::new(Fault::Store, message, "`benchtrail fsck` checks the store")
     }
 
-    /// Returns the reply that says so.
+    /// Returns the reply for the failure.
     pub(crate) fn reply(&self) -> Reply {
         let status = match self.fault {
             Fault::Question => 400,

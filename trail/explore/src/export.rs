@@ -1,4 +1,4 @@
-//! A study as one HTML file: the page with the replies it would ask for. It opens without a server.
+//! A study as one HTML file: the page together with the replies it would request. It opens without a server.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -17,28 +17,28 @@ use crate::site::Site;
 use crate::study::Study;
 use crate::trail::Trail;
 
-/// The most rows of a table of results that a file holds.
+/// The maximum number of rows of a results table in a file.
 const ROWS: usize = 2_000;
 
-/// The most request rows of a cell that a file holds.
+/// The maximum number of request rows of a cell in a file.
 const REQUESTS: usize = 5_000;
 
-/// The most chunks of a cell that a file holds.
+/// The maximum number of chunks of a cell in a file.
 const CHUNKS: usize = 50_000;
 
-/// The metrics whose distributions a file holds.
+/// The metrics with distributions in a file.
 const METRICS: [&str; 4] = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"];
 
-/// The most pairs of labels of an axis that a file compares.
+/// The maximum number of label pairs of an axis that a file compares.
 const PAIRS: usize = 12;
 
-/// Sources of numbers that a page links to their trees; `report.js` has the same.
+/// The sources of numbers that a page links to their trees; `report.js` has the same list.
 const RESULTS: [&str; 6] = ["table", "count", "missing", "json", "statement", "ledger"];
 
-/// Items of each list in the tree of a number that a file holds.
+/// The maximum number of items in each list of a number's tree in a file.
 const ITEMS: usize = 12;
 
-/// Tables of a measured cell that its page shows.
+/// The tables of a measured cell that its page shows.
 const TRACKS: [&str; 7] = [
     "requests",
     "cell",
@@ -49,7 +49,7 @@ const TRACKS: [&str; 7] = [
     "server_metrics",
 ];
 
-/// What the requests of a span tell beyond their rows.
+/// The fields of a span's requests that their rows do not have.
 const NOT_IN_ROWS: [&str; 5] = ["row", "measured", "ttft_ms", "tpot_ms", "e2e_latency_ms"];
 
 /// A study as a file.
@@ -57,43 +57,43 @@ const NOT_IN_ROWS: [&str; 5] = ["row", "measured", "ttft_ms", "tpot_ms", "e2e_la
 pub struct Exported {
     /// The file.
     pub html: String,
-    /// How many replies it holds.
+    /// The number of replies in it.
     pub replies: usize,
-    /// How many bytes of objects were read for it, each counted as often as it was read.
+    /// The number of bytes of objects read for it, counting repeated reads.
     pub bytes_read: u64,
-    /// What did not fit, in words; empty if everything did.
+    /// Descriptions of the parts that did not fit; empty if everything did.
     pub left_out: Vec<String>,
 }
 
-/// How far an export has come.
+/// The progress of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What is being added, in words.
+    /// The kind of item being added, in words.
     pub what: &'static str,
-    /// How many of it were added.
+    /// The number of items added so far.
     pub done: usize,
-    /// How many of it there are.
+    /// The total number of items.
     pub of: usize,
 }
 
-/// Whether a file holds the chunks of answers.
+/// Whether a file includes the chunks of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunks {
-    /// As far as there is room, after everything else.
+    /// As far as they fit after everything else.
     IfTheyFit,
-    /// Not at all.
+    /// Never.
     None,
 }
 
-/// Writes a study as one HTML file of at most so many bytes; hears after each reply how far it is.
+/// Writes a study as one HTML file of limited size, and reports progress after each reply.
 ///
-/// The report and its figures come first, then the tables of results, the records of the cells, the trees of
-/// the report's numbers, what plots and comparisons show, each cell's request rows and telemetry, and last the
-/// chunks of answers. The work grows with the cells and the numbers that fit, not with their product: each lock
-/// and each table of gates is read once.
+/// The report and its figures come first, followed by the tables of results, the records of the cells, the trees of the
+/// report's numbers, the data of plots and comparisons, each cell's request rows and telemetry, and last the chunks of
+/// answers. The work grows with the cells and the numbers that fit, not with their product: each lock and each table of
+/// gates is read once.
 ///
 /// # Errors
-/// If there is no such study or the program was built without the page.
+/// If the study does not exist, or the program was built without the page.
 pub fn export(
     site: &Site,
     id: &str,
@@ -189,8 +189,8 @@ fn trees(file: &mut File<'_>, report: &Value) {
     }
 }
 
-/// Adds what plots and comparisons of the measured stages ask for: distributions as fine as the axes make them,
-/// which a page adds up, and every pair of labels of an axis.
+/// Adds the data for plots and comparisons of the measured stages: distributions in the finest division by axes, which
+/// a page adds up, and every pair of labels of an axis.
 fn plots(file: &mut File<'_>, cells: &Value, overview: &Value) {
     file.group("plots and comparisons", 0);
     let stages = cells["stages"].as_array().into_iter().flatten();
@@ -229,7 +229,7 @@ fn plots(file: &mut File<'_>, cells: &Value, overview: &Value) {
     }
 }
 
-/// Returns stage and coordinates of every executed cell, and whether it was measured.
+/// Returns the stage and coordinates of every executed cell, and whether it was measured.
 fn cells_of(cells: &Value) -> impl Iterator<Item = (&str, &str, bool)> {
     let stages = cells["stages"].as_array().into_iter().flatten();
     stages.flat_map(|stage| {
@@ -241,7 +241,7 @@ fn cells_of(cells: &Value) -> impl Iterator<Item = (&str, &str, bool)> {
     })
 }
 
-/// The replies of a file, compressed as they come.
+/// The replies of a file, compressed as they arrive.
 struct File<'a> {
     site: &'a Site,
     study: &'a Study,
@@ -261,7 +261,7 @@ impl<'a> File<'a> {
         limit: usize,
         progress: &'a mut dyn FnMut(Step),
     ) -> Self {
-        // Base64 takes four letters for three bytes, and the page itself needs room.
+        // Base64 takes four letters for three bytes, and the page itself needs space.
         let page: usize = ASSETS.iter().map(|a| a.text.len()).sum();
         Self {
             site,
@@ -280,7 +280,7 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Begins another kind of replies; tells how many of the last kind did not fit.
+    /// Begins another kind of reply, and records how many of the last kind did not fit.
     fn group(&mut self, what: &'static str, of: usize) {
         if self.missing > 0 {
             self.left_out
@@ -300,7 +300,7 @@ impl<'a> File<'a> {
         !is_full
     }
 
-    /// Asks about the study, and adds the reply if it is one.
+    /// Asks the study, and adds the reply if successful.
     fn add(&mut self, path: &[&str], parameters: &[(&str, &str)]) -> Option<Bytes> {
         if !self.next() {
             return None;
@@ -311,13 +311,13 @@ impl<'a> File<'a> {
         Some(body)
     }
 
-    /// Adds a reply, and reads it; null if there is none.
+    /// Adds a reply and parses it; null if there is none.
     fn add_and_read(&mut self, path: &[&str], parameters: &[(&str, &str)]) -> Value {
         let body = self.add(path, parameters).unwrap_or_default();
         serde_json::from_slice(&body).unwrap_or_default()
     }
 
-    /// Adds a value that is worked out only if there is room.
+    /// Adds a value that is computed only if there is room.
     fn add_value(
         &mut self,
         path: &[&str],
@@ -332,14 +332,14 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Adds what the requests of a cell did over time.
+    /// Adds the activity of a cell's requests over time.
     fn activity(&mut self, stage: &str, at: &str) {
         let (site, study) = (self.site, self.study);
         let parameters = [("stage", stage), ("cell", at)];
         self.add_value(&["activity"], &parameters, |ask| {
             let reply = site.of_study(study, &["activity"], ask).ok()?;
             let mut value: Value = serde_json::from_slice(&reply.body).ok()?;
-            // The request rows are in the file already; what is computed from them is not.
+            // The file already contains the request rows, but not the values computed from them.
             if let Some(single) = value["single"].as_object_mut() {
                 single.retain(|name, _| NOT_IN_ROWS.contains(&name.as_str()));
             }
@@ -391,7 +391,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Returns the page with its style, its modules and its data in it.
+/// Returns the page with its style, modules and data embedded.
 fn page(data: &str) -> String {
     let style = assets::find("style.css").map_or("", |a| a.text);
     let mut script = String::new();

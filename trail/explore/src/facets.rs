@@ -1,5 +1,5 @@
-//! What two cells were made of: the settings of every stage behind them and what was found there, leaf by
-//! leaf, and whether a difference was planned.
+//! The differences between two cells: the settings of every stage behind them and the findings there, leaf by leaf, and
+//! whether each difference was planned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,15 @@ use crate::catalogue::record_of;
 use crate::error::Failure;
 use crate::study::Study;
 
-/// How a difference stands.
+/// The status of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Status {
-    /// Nobody chose it: it may be the cause of what is seen.
+    /// Nobody chose it, so it may be the cause of the result.
     Confound,
-    /// One side does not tell.
+    /// One side does not report it.
     Unknown,
-    /// It is made from what the experiment chose.
+    /// It follows from choices of the experiment.
     Follows,
     /// The experiment chose it.
     Planned,
@@ -31,7 +31,7 @@ pub(crate) enum Status {
 /// A leaf that differs between two cells.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Facet {
-    /// The stage, and the output if it was found rather than set.
+    /// The stage, and the output if the leaf is a finding and not a setting.
     pub(crate) at: String,
     /// The dotted path.
     pub(crate) key: String,
@@ -40,8 +40,7 @@ pub(crate) struct Facet {
     pub(crate) status: Status,
 }
 
-/// Documents whose leaves are facets, and what of each is made from the settings of its stage: the rest was
-/// found on the machine.
+/// The parts of descriptors that follow from the settings of their stage; the rest was found on the machine.
 const MADE: [&str; 12] = [
     "engine",
     "model",
@@ -59,14 +58,14 @@ const MADE: [&str; 12] = [
 
 type Leaves = BTreeMap<(String, String), Value>;
 
-/// What stands behind one cell.
+/// The settings and findings behind one cell.
 #[derive(Default)]
 struct Behind {
     set: Leaves,
     found: Leaves,
 }
 
-/// Returns every leaf in which two cells of a stage differ, confounds first.
+/// Returns every leaf in which two cells of a stage differ, with confounds first.
 pub(crate) fn between(
     study: &Study,
     stage: &LockStage,
@@ -105,7 +104,7 @@ fn different(a: &Leaves, b: &Leaves, status: impl Fn(&(String, String)) -> Statu
     let facet = |key: &(String, String)| {
         let (one, other) = (a.get(key).cloned(), b.get(key).cloned());
         let status = match (status(key), &one, &other) {
-            // What the experiment sets on one side alone is chosen, too.
+            // A setting that the experiment makes on one side only is also a choice.
             (Status::Planned, ..) => Status::Planned,
             (Status::Confound, Some(_), None) | (Status::Confound, None, Some(_)) => {
                 Status::Unknown
@@ -123,7 +122,7 @@ fn different(a: &Leaves, b: &Leaves, status: impl Fn(&(String, String)) -> Statu
     differ.map(facet).collect()
 }
 
-/// Collects the settings and the descriptors of a cell and of every cell it read.
+/// Collects the settings and descriptors of a cell and of every cell that it read.
 fn collect(
     study: &Study,
     stage: &str,
@@ -144,7 +143,7 @@ fn collect(
             .map_err(|e| Failure::store(format!("{stage}.{name}: {e}")))?;
         let at = format!("{stage}.{name}");
         flatten(&document, &mut |key, value| {
-            // What varies from minute to minute, and what another document tells, is not a facet.
+            // Values that vary from minute to minute, or that repeat another document, are not facets.
             let repeats = name.as_str() == "server"
                 && (key.starts_with("facets.") || key.starts_with("engine.definition"));
             if !key.starts_with("observations") && !repeats {
@@ -153,7 +152,7 @@ fn collect(
         });
     }
     for input in &record.recipe.inputs {
-        // A cell that reads many, as an analysis does, has no single one behind it.
+        // A cell that reads many others, such as an analysis, has no single cell behind it.
         let [only] = input.cells.as_slice() else {
             continue;
         };
@@ -170,7 +169,7 @@ fn collect(
     Ok(())
 }
 
-/// Hears every leaf with its dotted path.
+/// Calls `hear` with every leaf and its dotted path.
 fn flatten(value: &Value, hear: &mut impl FnMut(String, Value)) {
     fn below(path: &str, value: &Value, hear: &mut impl FnMut(String, Value)) {
         let join = |key: &str| match path {

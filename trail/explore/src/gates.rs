@@ -1,4 +1,4 @@
-//! What gates said of cells: the tables of the verify stages, read once for a study.
+//! The results of gates on cells: the tables of the verify stages, read once per study.
 
 use std::collections::HashMap;
 
@@ -10,15 +10,15 @@ use crate::catalogue::record_of;
 use crate::error::Failure;
 use crate::table::scalar;
 
-/// The tables of gates of a study, and where in them each cell stands.
+/// The gate tables of a study, with the rows of each cell.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
     tables: Vec<Judged>,
-    /// Tables and rows in them, by stage and cell.
+    /// Tables and their rows, by stage and cell.
     rows: HashMap<(String, String), Vec<(usize, usize)>>,
 }
 
-/// A table of gates, and the cell that made it.
+/// A gate table, and the cell that made it.
 #[derive(Debug)]
 struct Judged {
     verify: String,
@@ -36,7 +36,7 @@ impl Gates {
                     continue;
                 };
                 let Some(artifact) = record.outputs.get("gates") else {
-                    // The cells of one stage have the same outputs.
+                    // All cells of a stage have the same outputs.
                     break;
                 };
                 let table = Table::from_parquet(store.get(&artifact.digest)?)?;
@@ -63,7 +63,7 @@ impl Gates {
         Ok(())
     }
 
-    /// Returns what was said of a cell, a line for each gate.
+    /// Returns the results for a cell, one line per gate.
     pub(crate) fn of(&self, stage: &str, cell: &str) -> Result<Value, Failure> {
         let place = (stage.to_owned(), cell.to_owned());
         let rows = self.rows.get(&place).into_iter().flatten();

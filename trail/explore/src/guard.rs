@@ -1,12 +1,12 @@
-//! Who may ask: the host and the origin that a request names, and the token.
+//! Access control: the host and the origin that a request names, and the token.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Who may ask a server.
+/// Decides who may use a server.
 ///
-/// A page of another site can make a browser send requests here. It cannot choose the header
-/// `Host`, unless its own name resolves to this machine, and it cannot hide `Origin` or
-/// `Sec-Fetch-Site`: so all three must be ours.
+/// A page of another site can make a browser send requests to this server. It cannot choose the header `Host`, unless
+/// its own name resolves to this machine, and it cannot hide `Origin` or `Sec-Fetch-Site`. Therefore all three must be
+/// ours.
 #[derive(Clone, Debug)]
 pub struct Guard {
     address: SocketAddr,
@@ -16,15 +16,15 @@ pub struct Guard {
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It names another host, or none.
+    /// It names another host, or no host.
     Host,
-    /// It comes from a page of another origin.
+    /// It comes from a page with another origin.
     Origin,
     /// It lacks the token.
     Token,
 }
 
-/// What the headers of a request say of who asks.
+/// The headers of a request that identify the sender.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asker<'a> {
     pub(crate) host: Option<&'a str>,
@@ -34,7 +34,7 @@ pub(crate) struct Asker<'a> {
 }
 
 impl Refused {
-    /// Returns the status of HTTP and what to say.
+    /// Returns the HTTP status and the message.
     pub(crate) fn words(self) -> (u16, &'static str) {
         match self {
             Self::Host => (
@@ -51,7 +51,7 @@ impl Refused {
 }
 
 impl Guard {
-    /// Guards a server at this address. Without a token it serves only on a loopback address.
+    /// Creates the guard of a server at this address. Without a token, the server may only use a loopback address.
     pub fn new(address: SocketAddr, token: Option<String>) -> Self {
         Self { address, token }
     }
@@ -64,7 +64,7 @@ impl Guard {
         if asker.origin.is_some_and(|origin| !same(origin)) {
             return Err(Refused::Origin);
         }
-        // A link on another page may open ours; a script of another page may not read from it.
+        // A link on another page may open ours, but a script on another page may not read from it.
         match asker.site {
             None | Some("same-origin" | "none") => Ok(()),
             Some(_) => Err(Refused::Origin),
@@ -83,7 +83,7 @@ impl Guard {
         }
     }
 
-    /// Whether a value of `Host` means this server.
+    /// Whether a value of `Host` refers to this server.
     fn is_ours(&self, host: &str) -> bool {
         let port = format!(":{}", self.address.port());
         let Some(name) = host.strip_suffix(&port) else {
@@ -96,7 +96,7 @@ impl Guard {
         let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
         let address: Option<IpAddr> = bare.unwrap_or(name).parse().ok();
         match address {
-            // A name of another site resolves to us only by a trick; a number is not a name.
+            // The name of another site can resolve to this machine only by a trick, but a number is not a name.
             Some(address) if self.address.ip().is_unspecified() => !address.is_unspecified(),
             Some(address) => address == self.address.ip(),
             None => name == "localhost" && self.address.ip().is_loopback(),
@@ -104,17 +104,17 @@ impl Guard {
     }
 }
 
-/// Makes a token: 128 random bits as 32 hexadecimal digits.
+/// Creates a token: 128 random bits as 32 hexadecimal digits.
 ///
 /// # Errors
-/// If the system gives no random bits.
+/// If the system cannot supply random bits.
 pub fn token() -> Result<String, getrandom::Error> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits)?;
     Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Compares without telling by its time where texts differ.
+/// Compares texts in constant time, so that the time does not reveal where they differ.
 fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     let differ = |(x, y): (&u8, &u8)| x ^ y;
     a.len() == b.len() && a.iter().zip(b).map(differ).fold(0, |all, d| all | d) == 0

@@ -1,5 +1,5 @@
-//! Distributions of a metric of requests, and how many requests meet bounds on several: from the
-//! rows, by the definitions of the crate `contract`.
+//! Distributions of a request metric, and the number of requests that meet bounds on several metrics: from the rows, by
+//! the definitions of the crate `contract`.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,22 +19,22 @@ use crate::sketch::{Sketch, WIDTH};
 use crate::study::{Study, axes_of};
 use crate::table::scalar;
 
-/// Points of a distribution; one of fewer requests shows each.
+/// The number of points in a distribution; with fewer requests, each is a point.
 const POINTS: usize = 400;
 
-/// The most values that all curves of an answer keep each; beyond them a curve is told by its bins.
+/// The maximum number of individual values that all curves of an answer keep; beyond it, a curve is given by its bins.
 const VALUES: usize = 4_000_000;
 
-/// The most curves of one answer.
+/// The maximum number of curves in one answer.
 const MOST_GROUPS: usize = 400;
 
 /// The metrics that an objective bounds.
 const BOUNDED: [&str; 3] = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
 
-/// Bounds in each decade that an objective can be set to.
+/// The possible bounds of an objective in each decade.
 const STEPS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
 
-/// The cells of a stage that a question is about: `only.AXIS=LABEL` keeps those with a label.
+/// The cells of a stage that a question selects: `only.AXIS=LABEL` keeps the cells with that label.
 pub(crate) struct Chosen<'s> {
     pub(crate) stage: &'s LockStage,
     pub(crate) axes: Vec<String>,
@@ -76,8 +76,8 @@ fn place_of(axes: &[String], axis: &str) -> Result<usize, Failure> {
     })
 }
 
-/// Answers with the distribution of `metric` over the requests of a stage, a curve for each
-/// combination of labels of the axes `by`.
+/// Answers with the distribution of `metric` over the requests of a stage, with a curve for each combination of labels
+/// of the axes `by`.
 pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let wanted = ask.get("metric").unwrap_or("ttft_ms");
     let known: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
@@ -195,8 +195,8 @@ pub(crate) fn points(values: &mut Sketch) -> Vec<(f64, usize)> {
     values.at(ranks(n))
 }
 
-/// Returns the ranks, from 1, that are shown of so many sorted values: all of few, else as many spread evenly,
-/// and beyond 99 % ten times as close, since that is where a reader looks.
+/// Returns the ranks, from 1, to show of `n` sorted values: all of them if they are few, otherwise evenly spread ones,
+/// and beyond 99 % more closely spaced ones, since that is where readers look.
 fn ranks(n: usize) -> impl Iterator<Item = usize> {
     let even = (1..=POINTS).map(move |i| (i * n).div_ceil(POINTS));
     let tail = (1..=POINTS / 4).map(move |i| n - n / 100 + (i * (n / 100)) / (POINTS / 4));
@@ -210,11 +210,12 @@ fn ranks(n: usize) -> impl Iterator<Item = usize> {
     ranks.into_iter()
 }
 
-/// Answers with how many requests of each cell meet bounds on latencies, for every bound that can be
-/// set: a page adds them up as its reader moves a bound.
+/// Answers with the number of requests of each cell that meet bounds on latencies, for every possible bound. The page
+/// adds them up as its reader moves a bound.
 ///
-/// A request lies in the bin of the smallest step that each of its metrics is at most; beyond the last
-/// step, or undefined, in the bin after it, so that it meets no bound, as the operator `goodput` has it.
+/// A request lies in the bin of the smallest step that is at least the value of the metric, for each metric. A value
+/// that is undefined or beyond the last step lies in the bin after it, so that it meets no bound, as in the operator
+/// `goodput`.
 pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let chosen = Chosen::of(study, ask)?;
     let metrics = BOUNDED.map(|name| metric(name).expect("it is one of the metrics"));
@@ -261,19 +262,20 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
     Ok(Reply::json(&value, Freshness::Tagged))
 }
 
-/// Requests of a cell by the notch of each metric.
+/// Requests of a cell, by the ladder position of each metric.
 type Counts = BTreeMap<[usize; BOUNDED.len()], usize>;
 
-/// Every step that a bound can have, ascending: ten a decade, from 10⁻⁶ to 10¹² ms. One ladder for all cells, so
-/// that one pass over the rows is enough, whatever range they have.
+/// All possible bounds in ascending order: ten per decade, from 10⁻⁶ to 10¹² ms. All cells share one ladder, so that a
+/// single pass over the rows is enough, whatever their range.
 static LADDER: LazyLock<Vec<f64>> = LazyLock::new(|| {
     let all = (-6..12).flat_map(|decade| STEPS.map(|step| step * 10_f64.powi(decade)));
-    // 1.2 · 10⁻¹ is not a double; what is read from its digits is the value that a reader types.
+    // 1.2 · 10⁻¹ is not a double. Parsing its digits gives the same value as a reader's input.
     let typed = |step: f64| format!("{step:.6e}").parse().unwrap_or(step);
     all.map(typed).collect()
 });
 
-/// Returns the place in the ladder of the smallest step that a value is at most; beyond all if it is undefined.
+/// Returns the position in the ladder of the smallest step that is at least a value; beyond all steps if it is
+/// undefined.
 fn notch(value: Option<f64>) -> usize {
     let defined = value.filter(|value| !value.is_nan());
     defined.map_or(LADDER.len(), |value| {
@@ -281,7 +283,7 @@ fn notch(value: Option<f64>) -> usize {
     })
 }
 
-/// Returns the steps from the first at or above the least value to the first at or above the largest one.
+/// Returns the steps from the first at or above the smallest value to the first at or above the largest one.
 fn steps((least, most): (f64, f64)) -> &'static [f64] {
     if least > most {
         return &[];
@@ -290,8 +292,8 @@ fn steps((least, most): (f64, f64)) -> &'static [f64] {
     &LADDER[notch(Some(least)).min(end)..end]
 }
 
-/// Returns how many requests of a cell lie in each combination of bins of their metrics, `[bin, …, count]`: the
-/// bins of a metric are its steps and one beyond.
+/// Returns the number of requests of a cell in each combination of bins of their metrics, `[bin, …, count]`. The bins
+/// of a metric are its steps and one beyond.
 fn bins(counts: &Counts, steps: &[&[f64]]) -> Vec<Vec<usize>> {
     let mut found: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     for (notches, count) in counts {
@@ -370,7 +372,7 @@ mod tests {
             let inside = |bin: &&Vec<usize>| bin[0] <= first && bin[1] <= second;
             found.iter().filter(inside).map(|bin| bin[3]).sum()
         };
-        // At most 20 and 2: the first two; at most 25 and 1: two; an undefined one meets no bound.
+        // At most 20 and 2: the first two. At most 25 and 1: two. An undefined value meets no bound.
         assert_eq!((met(20.0, 2.0), met(25.0, 1.0), met(25.0, 2.0)), (2, 2, 3));
         let all: usize = found.iter().map(|bin| bin[3]).sum();
         assert_eq!(all, 4);

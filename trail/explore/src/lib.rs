@@ -1,9 +1,8 @@
-//! The explorer: a study looked at in a browser. It reads, and never measures or changes anything.
+//! The explorer: a study in a browser. It only reads, and never measures or changes anything.
 //!
-//! [`Site`] answers one question about a store as one [`Reply`], without a network. [`Server`] puts
-//! a site on a socket behind [`Guard`]; [`export`](crate::export()) writes the replies that a page
-//! needs into one HTML file, which opens without a server. docs/explore.md describes the page, and
-//! `api/openapi.json` the API.
+//! [`Site`] answers one question about a store with one [`Reply`], without a network. [`Server`] puts a site on a
+//! socket behind a [`Guard`]. [`export`](crate::export()) writes the replies that a page needs to one HTML file, which
+//! opens without a server. docs/explore.md describes the page, and `api/openapi.json` the API.
 
 mod about;
 mod activity;

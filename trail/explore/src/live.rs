@@ -1,5 +1,5 @@
-//! A run that is going on, from the event log that `run` writes beside the report: what is new is
-//! read once a second, never more than a fixed amount of it.
+//! A run in progress, from the event log that `run` writes beside the report. New events are read once a second, and
+//! never more than a fixed amount of them.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -18,19 +18,19 @@ use crate::site::Site;
 /// The name of an event log, in the folder of its report.
 pub(crate) const LOG: &str = "events.jsonl";
 
-/// The file beside an event log that stops its run: it holds the run's token.
+/// The file beside an event log that stops its run; it contains the run's token.
 pub const STOP: &str = "stop";
 
-/// The file beside an event log that holds the run's token, for the user's own eyes.
+/// The file beside an event log that contains the run's token, readable by the user only.
 pub const STOP_TOKEN: &str = "stop-token";
 
-/// The most bytes of a log that are read in one step.
+/// The maximum number of bytes of a log that one step reads.
 const STEP: u64 = 1 << 20;
 
-/// The most bytes of the first line of a log, which names every cell.
+/// The maximum size in bytes of the first line of a log, which names every cell.
 const FIRST_LINE: u64 = 64 << 20;
 
-/// The most requests of a cell that are looked at while a run goes on.
+/// The maximum number of requests of a cell that are read during a run.
 const ROWS: u64 = 200_000;
 
 /// Lists the runs that have an event log, newest first.
@@ -62,18 +62,18 @@ pub(crate) struct Tail {
     began: Began,
 }
 
-/// What the first line of a log says.
+/// The contents of the first line of a log.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Began {
     experiment: String,
     /// The stages that measure with the load generator.
     loads: Vec<String>,
-    /// The digest of the token that stops the run.
+    /// The digest of the token that can stop the run.
     stop: Option<Digest>,
 }
 
 impl Tail {
-    /// Opens the log of a run, from a byte on.
+    /// Opens the log of a run at a byte offset.
     pub(crate) fn open(root: &Path, id: &str, from: u64) -> Result<Self, Failure> {
         let nothing = || {
             Failure::nothing(
@@ -81,7 +81,7 @@ impl Tail {
                 "`benchtrail run` writes an event log next to its report",
             )
         };
-        // One name of a folder, never a path.
+        // The name of a single folder, never a path.
         let plain = !id.is_empty() && !id.contains(['/', '\\', '\0']) && id != "." && id != "..";
         let path = root.join("reports").join(id).join(LOG);
         if !plain || !path.is_file() {
@@ -95,14 +95,13 @@ impl Tail {
         })
     }
 
-    /// Returns whether there was more than one step takes.
+    /// Returns whether the log has more than one step reads.
     pub(crate) fn has_more(&self) -> bool {
         self.more
     }
 
-    /// Returns what is new, as server-sent events: a line of the log each, with its place in the
-    /// log as id; and of the cells measured since, the newest one's rates. A comment if there is
-    /// nothing, so that a page that is gone is noticed.
+    /// Returns the new events as server-sent events: each line of the log, with its position as id, and the rates of
+    /// the newest cell measured since. A comment if nothing is new, so that a closed page is noticed.
     pub(crate) fn step(&mut self, site: &Site) -> String {
         let lines = self.read().unwrap_or_default();
         let mut text = String::new();
@@ -119,7 +118,7 @@ impl Tail {
                 measured = event["cell"].as_str().map(str::to_owned);
             }
         }
-        // One cell a step: a page that opens late does not read all that came before.
+        // One cell per step, so that a page opened late does not read everything that came before.
         let rates = measured.and_then(|cell| rates(site, &self.began.experiment, &cell));
         if let Some(rates) = rates {
             text.push_str(&format!("event: measured\ndata: {rates}\n\n"));
@@ -130,11 +129,11 @@ impl Tail {
         text
     }
 
-    /// Returns the whole lines after the place read last, each with the place of its end.
+    /// Returns the complete lines after the last read position, each with the position of its end.
     fn read(&mut self) -> std::io::Result<Vec<(u64, String)>> {
         let mut file = File::open(&self.path)?;
         if file.metadata()?.len() < self.at {
-            // The experiment runs again: the log began anew.
+            // The experiment runs again, so the log started over.
             (self.at, self.began) = (0, began(&self.path).unwrap_or_default());
         }
         file.seek(SeekFrom::Start(self.at))?;
@@ -145,21 +144,21 @@ impl Tail {
         for line in bytes.split_inclusive(|b| *b == b'\n') {
             if !line.ends_with(b"\n") {
                 if lines.is_empty() && self.more {
-                    // A line longer than a step is none of ours.
+                    // A line longer than a step is not ours.
                     self.at += STEP;
                 }
                 break;
             }
             self.at += line.len() as u64;
             let line = String::from_utf8_lossy(&line[..line.len() - 1]);
-            // A line of an event must be one line of the stream.
+            // A log line must be a single line of the stream.
             lines.push((self.at, line.replace(['\r', '\n'], " ")));
         }
         Ok(lines)
     }
 }
 
-/// Stops a run as Ctrl-C does, for whoever knows its token: leaves the token where the run looks for it.
+/// Stops a run, like Ctrl-C, on behalf of a client with its token: writes the token where the run looks for it.
 pub(crate) fn stop(root: &Path, id: &str, token: &str) -> Result<Reply, Failure> {
     let tail = Tail::open(root, id, 0)?;
     let folder = tail.path.parent().unwrap_or(root);
@@ -183,7 +182,7 @@ pub(crate) fn stop(root: &Path, id: &str, token: &str) -> Result<Reply, Failure>
             format!("it is in `reports/{id}/{STOP_TOKEN}`"),
         ));
     }
-    // Under its name only when it is whole.
+    // Renamed only when complete.
     let (part, file) = (folder.join(".stop.tmp"), folder.join(STOP));
     let written = fs::write(&part, token).and_then(|()| fs::rename(&part, &file));
     written.map_err(|e| Failure::store(format!("{}: {e}", file.display())))?;
@@ -195,7 +194,7 @@ pub(crate) fn stop(root: &Path, id: &str, token: &str) -> Result<Reply, Failure>
     })
 }
 
-/// Returns what the first line of a log says.
+/// Returns the contents of the first line of a log.
 fn began(path: &Path) -> Option<Began> {
     let mut start = Vec::new();
     let file = File::open(path).ok()?;
@@ -215,7 +214,7 @@ fn began(path: &Path) -> Option<Began> {
     })
 }
 
-/// Returns what a page shows of a cell that was just measured, if it has request rows.
+/// Returns the figures that a page shows for a cell that was just measured, if the cell has request rows.
 fn rates(site: &Site, experiment: &str, cell: &str) -> Option<Value> {
     let pattern: CellPattern = cell.parse().ok()?;
     let at = cell
@@ -235,11 +234,10 @@ fn rates(site: &Site, experiment: &str, cell: &str) -> Option<Value> {
     Some(value)
 }
 
-/// Returns throughput, TTFT and errors of a cell's measured requests.
+/// Returns throughput, TTFT and errors of the measured requests of a cell.
 ///
-/// Output throughput is tokens over the time from the first request sent to the last byte, in
-/// tok/s, and TTFT from sending to the first token, in ms, as docs/load.md defines them; quantiles
-/// are the nearest rank's.
+/// As docs/load.md defines them, output throughput is tokens over the time from the first request sent to the last
+/// byte, in tok/s, and TTFT is the time from sending to the first token, in ms. Quantiles are nearest-rank.
 fn of_requests(site: &Site, digest: &Digest) -> Result<Value, Failure> {
     let table = site.table(digest)?;
     let (phases, statuses) = (table.text("phase")?, table.text("status")?);

@@ -1,15 +1,15 @@
-//! An answer: bytes with their kind, and how long they stay true.
+//! An answer: bytes with their media type, and how long they remain valid.
 
 use artifacts::Digest;
 use bytes::Bytes;
 use serde_json::Value;
 
-/// How long an answer stays true.
+/// How long an answer remains valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// For ever: the bytes are named by their digest.
+    /// For ever: the digest identifies the bytes.
     Always,
-    /// As long as asking again gives the same tag.
+    /// As long as a new request returns the same tag.
     Tagged,
     /// Not at all.
     Never,
@@ -24,16 +24,16 @@ pub struct Reply {
     pub media: &'static str,
     /// The bytes.
     pub body: Bytes,
-    /// How long they stay true.
+    /// How long they remain valid.
     pub freshness: Freshness,
-    /// The digest of the bytes, if one is to be told.
+    /// The digest of the bytes, if the client should get one.
     pub tag: Option<String>,
-    /// Whether the bytes are somebody's document, to be shown without any right.
+    /// Whether the bytes are an external document, to be shown with no permissions.
     pub foreign: bool,
 }
 
 impl Reply {
-    /// Makes an answer of bytes; all that can stay true carry a tag.
+    /// Creates an answer from bytes; cacheable answers carry a tag.
     pub fn new(media: &'static str, body: impl Into<Bytes>, freshness: Freshness) -> Self {
         let body = body.into();
         let tag = (freshness != Freshness::Never).then(|| Digest::of(&body).hex());
@@ -47,7 +47,7 @@ impl Reply {
         }
     }
 
-    /// Makes an answer of JSON.
+    /// Creates an answer from JSON.
     pub fn json(value: &Value, freshness: Freshness) -> Self {
         Self::new("application/json", value.to_string(), freshness)
     }

@@ -1,4 +1,4 @@
-//! A report of a study, from its record: the text, the numbers in it, the statements.
+//! A report of a study, from its record: the text, its numbers, the statements.
 
 use artifacts::{Digest, Store};
 use pipeline::lock::{LockCell, LockClass, LockStage};
@@ -53,7 +53,7 @@ pub(crate) fn find(study: &Study, cell: Option<&str>, store: &Store) -> Result<F
     ))
 }
 
-/// Answers with the report's text, the place of each number, and the statements checked in it.
+/// Answers with the report's text, the place of each number, and the checked statements.
 pub(crate) fn report(study: &Study, cell: Option<&str>, store: &Store) -> Result<Reply, Failure> {
     let found = find(study, cell, store)?;
     let provenance = Provenance::choose(store, std::slice::from_ref(&study.path), &found.document);

@@ -1,17 +1,17 @@
-//! A question as it comes: a path and what follows its question mark.
+//! A request target: a path and its query string.
 
 /// A path with its parameters, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ask {
-    /// The segments of the path, decoded each by itself, so that a name may hold a slash.
+    /// The segments of the path, each decoded separately, so that a name may contain a slash.
     pub path: Vec<String>,
-    /// The parameters in their order.
+    /// The parameters, in order.
     pub parameters: Vec<(String, String)>,
 }
 
 impl Ask {
-    /// Reads the target of a request, `/PATH?NAME=VALUE&…`; `None` if an escape is malformed or
-    /// the bytes are no UTF-8.
+    /// Parses the target of a request, `/PATH?NAME=VALUE&…`; `None` if an escape is malformed or the bytes are not
+    /// UTF-8.
     pub fn parse(target: &str) -> Option<Self> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let segments = path.strip_prefix('/')?.split('/');
@@ -28,12 +28,12 @@ impl Ask {
         Some(Self { path, parameters })
     }
 
-    /// Makes a question.
+    /// Creates a question.
     pub(crate) fn to(path: &[&str], parameters: &[(&str, &str)]) -> Self {
         Self::of(path.iter().map(|s| (*s).to_owned()).collect(), parameters)
     }
 
-    /// Makes a question of owned segments.
+    /// Creates a question from owned segments.
     pub(crate) fn of(path: Vec<String>, parameters: &[(&str, &str)]) -> Self {
         let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Self {
@@ -42,8 +42,8 @@ impl Ask {
         }
     }
 
-    /// Returns the question as an exported page looks it up: the segments and the parameters,
-    /// sorted, without escapes. `api.js` makes the same.
+    /// Returns the question in the form in which an exported page looks it up: the segments and the sorted parameters,
+    /// without escapes. `api.js` builds the same key.
     pub(crate) fn key(&self) -> String {
         let mut pairs: Vec<String> = self
             .parameters
@@ -54,14 +54,14 @@ impl Ask {
         format!("{}?{}", self.path.join("/"), pairs.join("&"))
     }
 
-    /// Returns the first parameter of a name.
+    /// Returns the first parameter with a name.
     pub fn get(&self, name: &str) -> Option<&str> {
         let found = self.parameters.iter().find(|(n, _)| n == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// Takes escapes out of a text; in a query a plus sign is a space.
+/// Removes percent-encoding from a text; in a query, a plus sign is a space.
 fn decode(text: &str, plus: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

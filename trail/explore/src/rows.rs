@@ -1,5 +1,5 @@
-//! The requests of a measured cell as plots need them: a few columns, batch by batch, never a whole
-//! row, so that a cell of millions of requests costs no more memory than the answer.
+//! The requests of a measured cell for plots: a few columns, batch by batch, never complete rows, so that a cell with
+//! millions of requests takes no more memory than the answer.
 
 use artifacts::{ColumnBatch, ColumnReader, Digest, Store, TableError};
 use contract::{CellRows, Metric, Phase, RequestStatus, Timing, Word};
@@ -11,20 +11,20 @@ use pipeline::record::Record;
 use crate::catalogue::record_of;
 use crate::error::{Failure, Fault};
 
-/// What the formula of a metric needs of the chunks of an answer.
+/// The field that metrics need from the chunks of an answer.
 pub(crate) const FROM_CHUNKS: &str = "first_chunk_tokens";
 
-/// The most chunks of a cell that are read to learn of each request how many tokens its first one had.
+/// The maximum number of chunks of a cell that are read to count the tokens in the first chunk of each request.
 const MOST_CHUNKS: u64 = 2_000_000;
 
-/// How many requests of a cell were measured, and when.
+/// The number of measured requests of a cell, and their time range.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
-    /// Measured requests; superseded attempts are none.
+    /// The number of measured requests, without superseded attempts.
     pub(crate) rows: usize,
-    /// Of these, those of status `ok`.
+    /// The number of those with status `ok`.
     pub(crate) ok: usize,
-    /// From the first request sent to the last one done, ns.
+    /// The time of the first request sent and of the last one done, in ns.
     pub(crate) span: Option<(i64, i64)>,
 }
 
@@ -42,16 +42,15 @@ impl Measured {
         self.span = Some((from, to)).filter(|span| *span != (i64::MAX, i64::MIN));
     }
 
-    /// Hears the metrics of every measured request of status `ok` of a cell, `None` where one is undefined;
+    /// Calls `hear` with the metrics of every measured `ok` request of a cell, `None` for an undefined one. Returns
     /// `None` if the cell has no requests.
     ///
-    /// No more than a batch of rows is held. Only where a metric needs the tokens of the first chunk and a row
-    /// does not tell them are whole rows and their chunks read; the definitions are those of the crate
-    /// `contract` either way.
+    /// Holds at most one batch of rows. Complete rows and their chunks are read only if a metric needs the tokens of
+    /// the first chunk and a row does not contain them. The definitions are those of the crate `contract` either way.
     ///
     /// # Errors
-    /// If an artifact is missing or damaged, a column is not as the load stage writes it, or chunks that
-    /// must be read are too many.
+    /// If an artifact is missing or damaged, a column is not in the form that the load stage writes, or too many chunks
+    /// would have to be read.
     pub(crate) fn each(
         stage: &str,
         cell: &LockCell,
@@ -150,7 +149,7 @@ impl Measured {
     }
 }
 
-/// Returns whether every row of a request that was answered tells how many tokens its first chunk had.
+/// Returns whether every row of an answered request contains the number of tokens in its first chunk.
 pub(crate) fn tells_first_chunks(requests: &Digest, store: &Store) -> Result<bool, Failure> {
     let columns = [
         "phase",
@@ -175,7 +174,7 @@ pub(crate) fn tells_first_chunks(requests: &Digest, store: &Store) -> Result<boo
     Ok(true)
 }
 
-/// What became of the requests of a batch.
+/// The states of the requests in a batch.
 pub(crate) struct States {
     measured: Vec<bool>,
     status: Vec<Option<RequestStatus>>,
@@ -203,12 +202,12 @@ impl States {
         rows.filter(|(_, measured)| **measured).map(|(row, _)| row)
     }
 
-    /// Returns whether a row is of a measured request.
+    /// Returns whether a row belongs to a measured request.
     pub(crate) fn is_measured(&self, row: usize) -> bool {
         self.measured[row]
     }
 
-    /// Returns what became of a request; `None` if it is not a word of ours.
+    /// Returns the status of a request; `None` if its word is unknown.
     pub(crate) fn status(&self, row: usize) -> Option<RequestStatus> {
         self.status[row]
     }

@@ -1,5 +1,5 @@
-//! A site on a socket: HTTP/1.1, GET only, behind its guard, with headers that take every right
-//! from what is shown.
+//! Serves a site over HTTP/1.1, with GET and a single POST, behind its guard, with headers that deny the content all
+//! permissions.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -26,41 +26,41 @@ use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::site::Site;
 
-/// Threads that answer questions. They may run beside a measurement: two at most.
+/// The number of threads that answer questions: at most two, since they may run beside a measurement.
 const THREADS: usize = 2;
 
-/// Connections at once.
+/// The maximum number of simultaneous connections.
 const CONNECTIONS: usize = 64;
 
-/// Event streams at once.
+/// The maximum number of simultaneous event streams.
 const STREAMS: usize = 8;
 
-/// From one look at a run's event log to the next.
+/// The interval between two reads of a run's event log.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The most bytes of a question that has a body.
+/// The maximum size in bytes of a request body.
 const MOST_ASKED: usize = 1 << 10;
 
-/// How long a connection may take to ask.
+/// The time that a connection has to send its request.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the page may do: load its own files, and ask its own server.
+/// The permissions of the page: load its own files, and query its own server.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
      img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
      frame-ancestors 'none'";
 
-/// What somebody's document may do: show itself.
+/// The permissions of an external document: display itself.
 const FOREIGN_POLICY: &str =
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Why a server does not start or ended.
+/// Why a server did not start, or ended.
 #[derive(Debug)]
 pub enum ServeError {
-    /// The address is not of this machine alone, and there is no token.
+    /// The address is not local to this machine, and there is no token.
     NoToken(SocketAddr),
-    /// The system refuses.
+    /// The system reports an error.
     Io(SocketAddr, io::Error),
 }
 
@@ -97,10 +97,10 @@ struct Shared {
 }
 
 impl Server {
-    /// Takes an address. Port 0 is any free one.
+    /// Binds an address. Port 0 stands for any free port.
     ///
     /// # Errors
-    /// If the address is no loopback address and there is no token, or the system refuses.
+    /// If the address is not a loopback address and there is no token, or the system reports an error.
     pub fn bind(
         site: Arc<Site>,
         address: SocketAddr,
@@ -126,7 +126,7 @@ impl Server {
         })
     }
 
-    /// Returns the address taken.
+    /// Returns the bound address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -134,7 +134,7 @@ impl Server {
     /// Serves until the process ends.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If the system reports an error.
     pub fn run(self) -> Result<Infallible, ServeError> {
         let address = self.address;
         let fault = move |e| ServeError::Io(address, e);
@@ -153,7 +153,7 @@ impl Server {
                         let _ignored = stream.set_nodelay(true);
                         tokio::spawn(connection(stream, Arc::clone(&self.shared)));
                     }
-                    // Too many open files, for instance: others may end soon.
+                    // Too many open files, for instance; other connections may end soon.
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 }
             }
@@ -171,7 +171,7 @@ async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>) {
         let shared = Arc::clone(&own);
         async move { Ok::<_, Infallible>(respond(request, shared).await) }
     });
-    // A connection that breaks is its own end; nobody waits for it.
+    // Nobody waits for a connection that breaks, so the result is ignored.
     let _ended = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
@@ -225,8 +225,8 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
     of_reply(&reply, request.headers())
 }
 
-/// Answers the one question that changes something: `POST /api/v1/runs/ID/stop`, with the run's token as
-/// `{"token": …}`. A form of another site cannot send JSON, and has been refused by its origin before.
+/// Answers the only request that changes anything: `POST /api/v1/runs/ID/stop`, with the run's token as `{"token": …}`.
+/// A form on another site cannot send JSON, and its origin was rejected before.
 async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
     let nothing = HeaderMap::new();
     let target = request.uri().path_and_query().map_or("/", |t| t.as_str());
@@ -240,7 +240,7 @@ async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body>
     };
     let json = request.headers().get(header::CONTENT_TYPE);
     let is_json = json.and_then(|v| v.to_str().ok()) == Some("application/json");
-    // What is not read could reset the connection before the answer has arrived.
+    // An unread body could reset the connection before the answer has arrived.
     let body = Limited::new(request.into_body(), MOST_ASKED)
         .collect()
         .await;
@@ -260,14 +260,14 @@ async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body>
     of_reply(&answer.unwrap_or_else(|failure| failure.reply()), &nothing)
 }
 
-/// Checks who asks: the page's own files hold no data and need no token.
+/// Checks the sender. The page's own files contain no data and need no token.
 fn guarded(
     request: &Request<Incoming>,
     asker: &Asker<'_>,
     guard: &Guard,
 ) -> Result<(), crate::Refused> {
     guard.check(asker).or_else(|refused| {
-        // A link on another site, or in a letter, may open the page itself.
+        // A link on another site, or in an e-mail, may open the page itself.
         let opened = request.uri().path() == "/"
             && request.headers().get("sec-fetch-mode")
                 == Some(&HeaderValue::from_static("navigate"));
@@ -295,7 +295,7 @@ fn refusal(status: u16, words: &str) -> Reply {
     }
 }
 
-/// Makes a response of a reply: cached, in part, or in full.
+/// Converts a reply to a response: not modified, partial, or full.
 fn of_reply(reply: &Reply, asked: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(full(reply.body.clone()));
     *response.status_mut() =
@@ -378,17 +378,17 @@ fn full(bytes: Bytes) -> Body {
     Full::new(bytes).boxed_unsync()
 }
 
-/// What a header `Range` asks for.
+/// The range that a header `Range` requests.
 #[derive(Debug, PartialEq, Eq)]
 enum Range {
-    /// Nothing that is served: all is sent.
+    /// Not a range that is served, so everything is sent.
     Whole,
-    /// Half-open.
+    /// A half-open range.
     Part(usize, usize),
     Outside,
 }
 
-/// Reads one range of bytes; several at once are answered in full, as the standard allows.
+/// Parses a single byte range; several ranges at once are answered in full, as the standard allows.
 fn range(text: &str, size: usize) -> Range {
     let Some((from, to)) = text.strip_prefix("bytes=").and_then(|r| r.split_once('-')) else {
         return Range::Whole;
@@ -433,7 +433,7 @@ fn events(id: &str, ask: &Ask, shared: Arc<Shared>) -> Response<Body> {
     response
 }
 
-/// Sends what is new once a second, until the page is closed.
+/// Sends new events once a second, until the page is closed.
 async fn follow(
     tail: Tail,
     mut sender: http_body_util::channel::Sender<Bytes, Infallible>,

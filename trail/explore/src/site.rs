@@ -1,4 +1,4 @@
-//! A store with its studies: every question of the API, answered without a network.
+//! A store with its studies: answers every question of the API without a network.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,24 +17,24 @@ use crate::study::{MAX_VALUES, Study};
 use crate::table::{MAX_ROWS, View};
 use crate::{activity, assets, cell, contrast, latency, live, report, trail};
 
-/// Instructions of SQLite that one question of a page may take: some seconds.
+/// The maximum number of SQLite instructions for one query of a page: a few seconds.
 const INSTRUCTIONS: u64 = 1_000_000_000;
 
-/// The most bytes of an answer in SQL.
+/// The maximum size in bytes of an SQL answer.
 const SQL_BYTES: usize = 64 << 20;
 
-/// The largest object that is sent: a page cannot use more.
+/// The maximum size of an object that is sent; a page cannot use larger ones.
 const MAX_OBJECT: u64 = 256 << 20;
 
 /// Finds the locks of a site.
 pub type FindLocks = Box<dyn Fn() -> Result<Vec<PathBuf>, String> + Send + Sync>;
 
-/// A store with its studies. All it does with the store is read.
+/// A store with its studies. It only reads from the store.
 pub struct Site {
     root: PathBuf,
     pub(crate) store: Store,
     find: FindLocks,
-    /// Studies by their names in addresses, as read last.
+    /// Studies by their id in addresses, as last read.
     studies: Mutex<BTreeMap<String, Arc<Study>>>,
 }
 
@@ -47,8 +47,8 @@ impl fmt::Debug for Site {
 }
 
 impl Site {
-    /// Makes a site of a store; `root` is the folder that addresses are relative to, and `find`
-    /// lists the locks whose studies are shown.
+    /// Creates the site of a store. `root` is the folder that addresses are relative to, and `find` lists the locks of
+    /// the studies to show.
     pub fn new(root: &Path, store: Store, find: FindLocks) -> Self {
         Self {
             root: root.to_owned(),
@@ -58,17 +58,17 @@ impl Site {
         }
     }
 
-    /// Returns the folder that the site is of.
+    /// Returns the root folder of the site.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns the name in addresses of the study of a lock.
+    /// Returns the id in addresses of the study with a lock.
     pub fn id_of(&self, lock: &Path) -> String {
         id_of(&self.root, lock)
     }
 
-    /// Answers a question; what cannot be answered is a reply, too.
+    /// Answers a question; a failure is also a reply.
     pub fn answer(&self, ask: &Ask) -> Reply {
         self.try_answer(ask)
             .unwrap_or_else(|failure| failure.reply())
@@ -100,7 +100,7 @@ impl Site {
         }
     }
 
-    /// Answers a question about a study that was read before; `rest` is the path below the study.
+    /// Answers a question about a study that has been read; `rest` is the path below the study.
     pub(crate) fn of_study(
         &self,
         study: &Study,
@@ -161,11 +161,11 @@ impl Site {
         Ok(Reply::json(&value, Freshness::Tagged))
     }
 
-    /// Returns the study of an address.
+    /// Returns the study with an id.
     pub(crate) fn study(&self, id: &str) -> Result<Arc<Study>, Failure> {
         let known = lock(&self.studies).get(id).cloned();
         if let Some(known) = known {
-            // Cheap beside what follows: a lock of 1,800 cells has half a megabyte.
+            // Cheap compared with what follows: the lock of 1,800 cells is half a megabyte.
             return self.read(&known.path);
         }
         for path in (self.find)().map_err(Failure::store)? {
@@ -179,7 +179,7 @@ impl Site {
         ))
     }
 
-    /// Reads a lock, unless it is the one read before.
+    /// Reads a lock, unless it has not changed since the last time.
     fn read(&self, path: &Path) -> Result<Arc<Study>, Failure> {
         let id = id_of(&self.root, path);
         let bytes = artifacts::regular::read(path)
@@ -194,7 +194,7 @@ impl Site {
         Ok(study)
     }
 
-    /// Answers with the bytes of an object. What can run in a browser is shown without any right.
+    /// Answers with the bytes of an object. Content that could run in a browser is shown with no permissions.
     fn object(&self, digest: &str) -> Result<Reply, Failure> {
         let wrong =
             || Failure::question(format!("`{digest}` is not a digest"), "b3: and 64 digits");
@@ -241,7 +241,7 @@ impl Site {
         view.reply("answer", &table, None, &notes)
     }
 
-    /// Returns a table of the store.
+    /// Reads a table from the store.
     pub(crate) fn table(&self, digest: &Digest) -> Result<Table, Failure> {
         Ok(Table::from_parquet(self.store.get(digest)?)?)
     }
@@ -259,8 +259,8 @@ fn page(name: &str) -> Result<Reply, Failure> {
     Ok(Reply::new(asset.media, asset.text, Freshness::Tagged))
 }
 
-/// Returns the name of a study in addresses: the place of its lock below the root, with `~` for
-/// `/`. Where a name has letters that do not stand in an address as they are, its digest follows.
+/// Returns the id of a study in addresses: the path of its lock relative to the root, with `~` for `/`. A digest is
+/// appended if the name has characters that addresses cannot contain.
 fn id_of(root: &Path, path: &Path) -> String {
     let path = path.strip_prefix(root).unwrap_or(path).with_extension("");
     let text = path.to_string_lossy();
@@ -279,7 +279,7 @@ fn id_of(root: &Path, path: &Path) -> String {
     }
 }
 
-/// Returns the media type of bytes that begin like something known.
+/// Returns the media type of bytes with a known signature.
 fn media_of(bytes: &[u8]) -> &'static str {
     let start = &bytes[..bytes.len().min(512)];
     let text = std::str::from_utf8(start)
@@ -311,7 +311,7 @@ mod tests {
         let id = |path: &str| id_of(Path::new("/p"), Path::new(path));
         assert_eq!(id("/p/experiments/a.smoke.lock"), "experiments~a.smoke");
         assert_eq!(id("/p/a.lock"), "a");
-        // Names that would be the same are told apart.
+        // Names that would become equal are told apart.
         let (one, two) = (id("/p/a b.lock"), id("/p/a?b.lock"));
         assert!(one != two && one.starts_with("a_b~"), "{one} {two}");
         assert_ne!(id("/p/a~b.lock"), id("/p/a/b.lock"));

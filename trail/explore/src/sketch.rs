@@ -1,25 +1,25 @@
-//! Many values in little memory: each of them as long as they are few, and beyond that how many lie in
-//! bins a thousandth wide. So an answer over millions of requests takes no more memory than one over
-//! thousands, and says whether its quantiles are exact.
+//! Many values in little memory: individual values while they are few, and beyond that the counts in bins a thousandth
+//! wide. An answer over millions of requests therefore takes no more memory than one over thousands, and states whether
+//! its quantiles are exact.
 
 use std::collections::BTreeMap;
 
-/// The width of a bin as a share of its values; a value that is told lies within half of it.
+/// The relative width of a bin; a reported value lies within half of it.
 pub(crate) const WIDTH: f64 = 0.001;
 
-/// Values of which ranks are wanted.
+/// Values whose ranks are wanted.
 #[derive(Debug)]
 pub(crate) struct Sketch {
-    /// The most values that are kept each.
+    /// The maximum number of values kept individually.
     most: usize,
     exact: Vec<f64>,
-    /// How many values lie in each bin, once there were too many; values of at most 0 lie in the first.
+    /// The number of values in each bin, once there were too many; values of at most 0 are in the first.
     bins: BTreeMap<i32, usize>,
     n: usize,
 }
 
 impl Sketch {
-    /// Makes one that keeps at most so many values each.
+    /// Creates a sketch that keeps at most `most` individual values.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
@@ -29,7 +29,7 @@ impl Sketch {
         }
     }
 
-    /// Takes a value; one that is not finite is left out.
+    /// Adds a value; a non-finite one is ignored.
     pub(crate) fn add(&mut self, value: f64) {
         if !value.is_finite() {
             return;
@@ -52,12 +52,12 @@ impl Sketch {
         self.n
     }
 
-    /// Returns whether each value was kept.
+    /// Returns whether every value was kept individually.
     pub(crate) fn is_exact(&self) -> bool {
         self.bins.is_empty()
     }
 
-    /// Returns the values of ranks, which count from 1 and ascend; none for a rank that there is not.
+    /// Returns the values at ranks, which count from 1 and ascend; skips ranks that do not exist.
     pub(crate) fn at(&mut self, ranks: impl IntoIterator<Item = usize>) -> Vec<(f64, usize)> {
         self.exact.sort_unstable_by(f64::total_cmp);
         let mut bins = self.bins.iter();
@@ -78,7 +78,7 @@ impl Sketch {
         known.map(value_of).collect()
     }
 
-    /// Returns the value that a share of the values does not pass: that of the nearest rank above.
+    /// Returns the quantile of a share, at the nearest rank above.
     pub(crate) fn quantile(&mut self, share: f64) -> Option<f64> {
         let rank = (share * self.n as f64).ceil() as usize;
         let found = self.at([rank.max(1)]);
@@ -120,7 +120,7 @@ mod tests {
         for ((a, rank), (b, _)) in exact.iter().zip(&told) {
             assert!((b / a - 1.0).abs() <= WIDTH / 2.0 + 1e-9, "{rank}: {a} {b}");
         }
-        // However many there are, there is a bin for each thousandth and no more.
+        // There is one bin for each thousandth, regardless of the number of values.
         assert!(many.bins.len() < 11_000 && many.exact.capacity() == 0);
     }
 

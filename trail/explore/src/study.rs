@@ -1,4 +1,4 @@
-//! One study: its lock, its cells as a page wants them, its tables.
+//! One study: its lock, its cells in the form that a page needs, its tables.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,17 +22,17 @@ use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::table::{MAX_ROWS, View, scalar};
 
-/// The most values that are held to sort, search, save or query tables.
+/// The maximum number of values held to sort, search, save or query tables.
 pub(crate) const MAX_VALUES: usize = 20_000_000;
 
 /// A study of a site.
 #[derive(Debug)]
 pub(crate) struct Study {
-    /// Its name in addresses.
+    /// Its id in addresses.
     pub(crate) id: String,
     /// The file of the lock.
     pub(crate) path: PathBuf,
-    /// Where it lies below the site's folder.
+    /// Its path relative to the site's folder.
     place: String,
     /// The digest of the lock's bytes.
     pub(crate) digest: Digest,
@@ -41,13 +41,13 @@ pub(crate) struct Study {
     cells: OnceLock<Bytes>,
     about: OnceLock<Value>,
     gates: OnceLock<Gates>,
-    /// Positions of cells in their stages.
+    /// The positions of cells in their stages.
     positions: OnceLock<HashMap<(String, String), usize>>,
-    /// What cells left, as read before.
+    /// The outputs of the cells read so far.
     known: Known,
 }
 
-/// What of a record a page shows of each cell; the rest of a record is passed over.
+/// The part of a record that a page shows for each cell; the rest is skipped.
 #[derive(Deserialize)]
 struct Executed {
     started: String,
@@ -61,7 +61,7 @@ struct Executed {
     attempts: Vec<serde::de::IgnoredAny>,
 }
 
-/// A cell as a page wants it.
+/// A cell in the form that a page needs.
 #[derive(Serialize)]
 struct CellLine<'a> {
     at: &'a str,
@@ -79,7 +79,7 @@ struct CellLine<'a> {
     order: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     block: Option<usize>,
-    /// Load per core before its run, if somebody looked.
+    /// The load per core before its run, if it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<f64>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -88,12 +88,15 @@ struct CellLine<'a> {
     earlier: usize,
     #[serde(skip_serializing_if = "is_zero")]
     retries: usize,
-    /// Why its record cannot be read; the lock says the rest.
+    /// The reason why its record cannot be read; the lock has the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     unread: Option<String>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
 fn is_zero(count: &usize) -> bool {
     *count == 0
 }
@@ -108,7 +111,7 @@ impl Study {
     ) -> Result<Self, Failure> {
         let text = std::str::from_utf8(bytes)
             .map_err(|_| Failure::store(format!("{}: it is not text", path.display())))?;
-        // What is wrong with a lock comes with its remedy.
+        // An error in a lock already includes its remedy.
         let lock = Lock::parse(text, path).map_err(|e| Failure::new(Fault::Store, e, ""))?;
         Ok(Self {
             id,
@@ -128,7 +131,7 @@ impl Study {
         })
     }
 
-    /// Returns what a list of studies says of it.
+    /// Returns the entry of the study in a list.
     pub(crate) fn summary(&self) -> Value {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for cell in self.lock.stages.iter().flat_map(|s| &s.cells) {
@@ -155,7 +158,7 @@ impl Study {
         })
     }
 
-    /// Returns the summary with what the study is about.
+    /// Returns the summary, with the subject of the study.
     pub(crate) fn line(&self, store: &Store) -> Value {
         let about = self
             .about
@@ -176,7 +179,7 @@ impl Study {
             })
         });
         value["stages"] = stages.collect();
-        // What is damaged is told where it is asked for, and by the tables below.
+        // Damage is reported where the data are requested, and by the tables below.
         value["replicates"] = json!(contrast::replicates(self, store).unwrap_or_default());
         let (tables, unread) = self.tables(store);
         value["tables"] = tables;
@@ -184,12 +187,12 @@ impl Study {
         Ok(Reply::json(&value, Freshness::Tagged))
     }
 
-    /// Returns the tables by the names that a query may use.
+    /// Returns the tables by their names in queries.
     pub(crate) fn catalogue(&self, store: &Store) -> Result<Catalogue<'_>, Failure> {
         Ok(Catalogue::knowing(&self.lock, store, &self.known)?)
     }
 
-    /// Returns the tables with their columns, and why those of a stage cannot be listed.
+    /// Returns the tables with their columns, and the reasons why those of a stage cannot be listed.
     fn tables(&self, store: &Store) -> (Value, Vec<String>) {
         let (catalogue, unread) = Catalogue::readable(&self.lock, store, &self.known);
         let mut tables = Vec::new();
@@ -212,7 +215,7 @@ impl Study {
         (Value::Array(tables), unread)
     }
 
-    /// Answers with every cell: place, state, and when it was executed.
+    /// Answers with every cell: coordinates, status, and time of execution.
     pub(crate) fn cells(&self, store: &Store) -> Result<Reply, Failure> {
         let bytes = match self.cells.get() {
             Some(bytes) => bytes.clone(),
@@ -227,7 +230,7 @@ impl Study {
                     .filter_map(|s| s["cells"].as_array())
                     .flatten();
                 match lines.any(|line| line.get("unread").is_some()) {
-                    // The store may be repaired while the lock stays as it is.
+                    // The store may be repaired while the lock stays the same.
                     true => bytes,
                     false => self.cells.get_or_init(|| bytes).clone(),
                 }
@@ -236,7 +239,7 @@ impl Study {
         Ok(Reply::new("application/json", bytes, Freshness::Tagged))
     }
 
-    /// Answers with rows of a table: of one cell with `cell=`, else of all ok cells of its stage.
+    /// Answers with rows of a table: of one cell with `cell=`, otherwise of all ok cells of its stage.
     pub(crate) fn table(&self, name: &str, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
         let view = View::of(ask)?;
         if let Some(at) = ask.get("cell") {
@@ -301,7 +304,7 @@ impl Study {
         view.reply(name, &table, part, &notes)
     }
 
-    /// Returns what gates said of its cells. The tables of gates are read at the first call.
+    /// Returns the gate results of its cells. The first call reads the gate tables.
     pub(crate) fn gates(&self, store: &Store) -> Result<&Gates, Failure> {
         match self.gates.get() {
             Some(gates) => Ok(gates),
@@ -351,8 +354,8 @@ impl Study {
     }
 }
 
-/// Answers with a page of a table of many cells, reading only the cells whose rows are on it;
-/// `None` if the page needs all rows and they are few enough to hold.
+/// Answers with a page of a table of many cells, reading only the cells with rows on it; `None` if the page needs all
+/// rows and they are few enough to hold.
 fn page_of_many(
     name: &str,
     entry: &Entry<'_>,
@@ -408,7 +411,7 @@ fn page_of_many(
         }
     }
     let part = match read.as_slice() {
-        // It keeps what its operator noted about it.
+        // It keeps the notes of its operator.
         [(at, _)] if at.is_empty() => read.remove(0).1,
         _ => union(&read)?,
     };
@@ -418,7 +421,7 @@ fn page_of_many(
     view.reply(name, &part, Some((from, all)), &notes).map(Some)
 }
 
-/// Refuses to hold a table of more values than a question may cost memory for.
+/// Refuses to hold a table with more values than one question may use memory for.
 fn few_enough(of: &str, name: &str, rows: usize, columns: usize) -> Result<(), Failure> {
     if rows.saturating_mul(columns) <= MAX_VALUES {
         return Ok(());
@@ -492,7 +495,7 @@ fn cell_line(
     serde_json::to_value(line).map_err(Failure::store)
 }
 
-/// Returns what a page shows of the record of a cell; `None` if the cell was not executed.
+/// Returns the part of a cell's record that a page shows; `None` if the cell was not executed.
 fn executed(
     stage: &LockStage,
     cell: &LockCell,
@@ -508,7 +511,7 @@ fn executed(
     Ok(Some(executed))
 }
 
-/// Returns the operator that made a table, if it is one of an analysis; the first cell's table tells.
+/// Returns the operator behind a table of an analysis, from the table of the first cell.
 fn operator_of(entry: &Entry<'_>, store: &Store) -> Option<String> {
     let pure = entry.stage.class == LockClass::Pure && !entry.output.ends_with(".lineage");
     let bytes = pure.then(|| store.get(&entry.sample.digest).ok())??;

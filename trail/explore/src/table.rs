@@ -1,4 +1,4 @@
-//! A table as an answer: a page of its rows as JSON, CSV, Arrow or Parquet.
+//! Answers with a table: a page of its rows as JSON, CSV, Arrow or Parquet.
 
 use arrow_array::UInt64Array;
 use arrow_ipc::writer::StreamWriter;
@@ -10,16 +10,16 @@ use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 
-/// The most rows of one answer in JSON or CSV.
+/// The maximum number of rows in one JSON or CSV answer.
 pub(crate) const MAX_ROWS: usize = 50_000;
 
-/// Rows of an answer where the question does not say.
+/// The default number of rows in an answer.
 const ROWS: usize = 1_000;
 
-/// The largest integer that a number of JavaScript holds exactly.
+/// The largest integer up to which JavaScript numbers are exact.
 const EXACT: u64 = 1 << 53;
 
-/// Which rows and columns, in which order.
+/// The selection and order of rows and columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     from: usize,
@@ -42,8 +42,7 @@ enum Format {
 }
 
 impl View {
-    /// Reads the parameters `from`, `to`, `columns`, `sort`, `order`, `contains`, `format` and
-    /// `eq.COLUMN`.
+    /// Parses the parameters `from`, `to`, `columns`, `sort`, `order`, `contains`, `format` and `eq.COLUMN`.
     pub(crate) fn of(ask: &Ask) -> Result<Self, Failure> {
         let number = |name: &str| {
             let wrong = |text| {
@@ -82,13 +81,13 @@ impl View {
         })
     }
 
-    /// Returns the page's rows of a whole, half-open, if neither order nor condition need all of it.
+    /// Returns the half-open range of the page's rows, if neither order nor conditions need the whole table.
     pub(crate) fn span(&self, rows: usize) -> Option<(usize, usize)> {
         let all = self.sort.is_some() || !self.equal.is_empty() || self.contains.is_some();
         (!all).then(|| self.bounds(rows))
     }
 
-    /// Returns the first row of the page and the row after the last, of so many.
+    /// Returns the first row of the page and the row after the last, out of `rows`.
     fn bounds(&self, rows: usize) -> (usize, usize) {
         let most = match self.format {
             Format::Parquet => usize::MAX,
@@ -106,8 +105,8 @@ impl View {
 
     /// Answers with the page.
     ///
-    /// `name` is the table's name; `offset` is how many rows stand before the table's first in the
-    /// whole, and `all` how many the whole has, if the table is a part of it.
+    /// `name` is the table's name. If the table is part of a whole, `offset` is the number of rows before its first,
+    /// and `all` the number of rows in the whole.
     pub(crate) fn reply(
         &self,
         name: &str,
@@ -178,7 +177,7 @@ impl View {
         Ok(self.columns.clone())
     }
 
-    /// Returns the rows that meet the conditions, in the order asked for.
+    /// Returns the rows that meet the conditions, in the requested order.
     fn order(&self, table: &Table) -> Result<Vec<usize>, Failure> {
         let names = table.names();
         for column in self
@@ -216,7 +215,7 @@ impl View {
                 keyed.push((table.value(column, row)?, row));
             }
             keyed.sort_by(|(a, i), (b, j)| {
-                // Null stands last either way.
+                // Null comes last in either order.
                 let nulls = (*a == Scalar::Null).cmp(&(*b == Scalar::Null));
                 let values = compare(a, b);
                 let values = match self.descending {
@@ -238,7 +237,7 @@ fn compare(a: &Scalar, b: &Scalar) -> std::cmp::Ordering {
     }
 }
 
-/// Returns a value as a question writes it; null is empty.
+/// Returns a value in the form used in questions; null is empty.
 fn words(value: &Scalar) -> String {
     match value {
         Scalar::Null => String::new(),
@@ -267,8 +266,7 @@ fn page(names: &[String], table: &Table, rows: &[usize]) -> Result<Value, TableE
     Ok(json!({"columns": columns, "metadata": metadata}))
 }
 
-/// Returns a value as JSON. An integer beyond what JavaScript holds is its digits as text, and a
-/// number that is not finite is null.
+/// Returns a value as JSON. An integer that JavaScript cannot hold becomes text, and a non-finite number becomes null.
 pub(crate) fn scalar(value: &Scalar) -> Value {
     match value {
         Scalar::Null => Value::Null,
@@ -280,8 +278,8 @@ pub(crate) fn scalar(value: &Scalar) -> Value {
     }
 }
 
-/// Returns a table as CSV (RFC 4180, but lines end in a line feed): a heading, null as an empty
-/// field, empty text as `""`, numbers so that they read back to the last bit.
+/// Returns a table as CSV (RFC 4180, but with line feeds as line ends): a header, null as an empty field, empty text as
+/// `""`, and numbers that read back to the last bit.
 ///
 /// # Errors
 /// If a column cannot be read.
@@ -315,7 +313,7 @@ fn csv_of(names: &[String], table: &Table, rows: &[usize]) -> Result<String, Tab
     Ok(text)
 }
 
-/// Returns rows as a stream of Arrow's, with units and descriptions in the metadata of the fields.
+/// Returns rows as an Arrow stream, with units and descriptions in the metadata of the fields.
 fn arrow_of(names: &[String], table: &Table, rows: &[usize]) -> Result<Vec<u8>, Failure> {
     let wrong = |e: &dyn std::fmt::Display| Failure::store(format!("the rows as Arrow: {e}"));
     let schema = table.batch().schema();

@@ -1,4 +1,4 @@
-//! Why a number is what it is: the tree of the crate `why`, and where a report prints the number.
+//! Explains a number: its tree from the crate `why`, and the places where a report prints it.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,7 @@ use crate::report;
 use crate::request::Ask;
 use crate::study::Study;
 
-/// Answers a question for a number: `line` and `column` of a report, or `table`, `cell`, `row` and
-/// `column` of a table.
+/// Explains a number, given by `line` and `column` of a report, or by `table`, `cell`, `row` and `column` of a table.
 pub(crate) fn why(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let answer = match ask.get("table") {
         Some(table) => of_table(study, table, ask, store)?,
@@ -23,7 +22,7 @@ pub(crate) fn why(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Fail
     Ok(Reply::json(&answer, Freshness::Tagged))
 }
 
-/// A report with the lock it belongs to, for one question or many.
+/// A report with its lock, for one or many questions.
 pub(crate) struct Trail<'store> {
     printed: Printed,
     provenance: Provenance<'store>,
@@ -44,8 +43,8 @@ impl<'store> Trail<'store> {
         })
     }
 
-    /// Returns the tree of the number at a place, or the numbers that stand there. Each list of the tree has at
-    /// most `most` items; where it had more, `LIST_in_all` says how many.
+    /// Returns the tree of the number at a place, or the candidates there. Each list of the tree has at most `most`
+    /// items; for longer lists, `LIST_in_all` gives the full number.
     pub(crate) fn answer(
         &self,
         line: Option<usize>,
@@ -69,7 +68,7 @@ impl<'store> Trail<'store> {
     }
 }
 
-/// A report, and where it prints each value.
+/// A report, and the places where it prints each value.
 struct Printed {
     document: Document,
     lines: Vec<String>,
@@ -105,7 +104,7 @@ impl Printed {
     }
 }
 
-/// Returns what two places have in common that print the same value; `None` if the number is of no artifact.
+/// Returns a key that is equal for two places with the same value; `None` if the number belongs to no artifact.
 fn key_of(number: &Number) -> Option<String> {
     let (source, artifact) = (number.source, number.artifact?);
     let column = number.column.as_deref().unwrap_or("\u{0}");
@@ -145,13 +144,13 @@ fn of_table(study: &Study, table: &str, ask: &Ask, store: &Store) -> Result<Valu
         .map_err(|e| Failure::question(e, "write axis=label,axis=label"))?;
     let provenance = Provenance::of_lock(store, &study.path).map_err(Failure::store)?;
     let answer = why::why_value(&provenance, stage, &at, (output, row, column))?;
-    // A study without a report has no line that prints it.
+    // Without a report, no line prints the value.
     let document = report::find(study, ask.get("report"), store).ok();
     let printed = document.map(|found| Printed::of(found.document));
     Ok(told(answer, printed.as_ref(), usize::MAX))
 }
 
-/// Returns the tree as `why --json` gives it, with every place where the report prints the value.
+/// Returns the tree in the form of `why --json`, with every place where the report prints the value.
 fn told(mut answer: Answer, printed: Option<&Printed>, most: usize) -> Value {
     let mut cut = Cut {
         most,
@@ -168,10 +167,10 @@ fn told(mut answer: Answer, printed: Option<&Printed>, most: usize) -> Value {
     value
 }
 
-/// Shortens the lists of a tree before it is written: a number of a large study is made of thousands of cells.
+/// Shortens the lists of a tree before it is written: a number of a large study may depend on thousands of cells.
 struct Cut {
     most: usize,
-    /// The lists that were longer: where, which, and how many items there were.
+    /// The lists that were longer: the place, the list, and its number of items.
     longer: Vec<(String, &'static str, usize)>,
 }
 
@@ -218,6 +217,6 @@ impl Cut {
 fn place(ask: &Ask, name: &str) -> Result<Option<usize>, Failure> {
     let wrong = |text: &str| Failure::question(format!("`{name}={text}` is not a number"), "");
     let parse = |text: &str| text.parse().map_err(|_| wrong(text));
-    // Of a table's value `column` is a name.
+    // For a value of a table, `column` is a name.
     ask.get(name).map(parse).transpose()
 }

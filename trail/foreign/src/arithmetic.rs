@@ -1,4 +1,4 @@
-//! Arithmetic written out: a result beside its operands, in a sentence or in a cell.
+//! Arithmetic in a sentence or a cell: a result beside its operands.
 
 mod change;
 mod compare;
@@ -15,12 +15,12 @@ use crate::words::{Word, words};
 pub(crate) struct Scope<'a> {
     pub(crate) text: &'a str,
     pub(crate) numbers: &'a [Quantity],
-    /// Offset of the stretch in the text.
+    /// Offset of the stretch in the whole text.
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-/// A result that does not follow: the bytes in question, and what is wrong.
+/// A result that does not follow: the byte range, and what is wrong.
 pub(crate) struct Slip {
     pub(crate) start: usize,
     pub(crate) end: usize,
@@ -73,7 +73,7 @@ impl Scope<'_> {
     }
 }
 
-/// A range and what it is worth in a comparison: its ends.
+/// A range and its value in a comparison: its ends.
 pub(crate) fn range_at(
     text: &str,
     numbers: &[Quantity],

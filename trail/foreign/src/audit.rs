@@ -11,14 +11,14 @@ use crate::number::quantities;
 use crate::table::Table;
 use crate::{claims, grid, structure};
 
-/// Why a document is not audited, or not whole.
+/// Why a document is not audited, or only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unaudited {
     /// Its format is not Markdown or plain text.
     Format(String),
     /// It is not UTF-8.
     NotText,
-    /// No table was read in it, and no data was given: only what is written out in sentences was checked.
+    /// It contains no readable table, and no data was given, so only arithmetic in sentences was checked.
     NoTable,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Unaudited {
     }
 }
 
-/// The text of a document, if its format is one that the audit reads.
+/// Returns the text of a document, if the audit can read its format.
 ///
 /// # Errors
 /// If it is HTML, LaTeX, a notebook or another format than Markdown and plain text, or not UTF-8.
@@ -59,7 +59,7 @@ pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
         return Err(format(name));
     }
     let text = String::from_utf8(bytes).map_err(|_| Unaudited::NotText)?;
-    // What is in the file decides, not only its name.
+    // The contents decide, not only the name.
     let start = text.trim_start().to_lowercase();
     for (mark, name) in [
         ("<!doctype html", "HTML"),
@@ -77,7 +77,7 @@ pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
     Ok(text)
 }
 
-/// Audits a document against itself and, if there are any, against data tables. `name` is how it is called.
+/// Audits a document against itself and against data tables, if any. `name` is the document's name in the result.
 pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
     let document = Document::parse(text);
     let mut findings = written_out(&document);
@@ -105,7 +105,7 @@ pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
     }
 }
 
-/// Arithmetic written out in sentences and in cells.
+/// Checks arithmetic in sentences and cells.
 fn written_out(document: &Document) -> Vec<Finding> {
     let mut findings = Vec::new();
     for prose in &document.prose {

@@ -1,6 +1,6 @@
-//! Where the numbers of a document come from: for each the cell of the data, or the simple derivation of cells, that
-//! yields it. Words around a number pick the rows; the value then decides. A column of a table is traced as a whole:
-//! what yields most of its cells is expected of the rest.
+//! The sources of a document's numbers: for each number, the cell of the data, or the simple derivation of cells, that
+//! yields it. The words around a number select the rows, and then its value decides. A column of a table is traced as a
+//! whole: the derivation that yields most of its cells must yield the rest.
 
 mod columns;
 
@@ -16,13 +16,13 @@ use crate::source::{Derived, How, Key, KeyedTable};
 use crate::table::Table;
 use crate::words::words;
 
-/// What became of a number.
+/// The result of tracing a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// A cell that the words around it name has it.
+    /// The number is in a cell that the words around it name.
     Cell,
-    /// A derivation of cells that the words around it name gives it.
+    /// The number follows from cells that the words around it name.
     Derived,
     /// Cells have this value, but the words around it name none of them.
     ValueOnly,
@@ -33,7 +33,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// All, in the order in which they are told.
+    /// All statuses, in the order in which they are reported.
     pub const ALL: [Self; 5] = [
         Self::Differs,
         Self::NotFound,
@@ -42,7 +42,7 @@ impl Status {
         Self::Cell,
     ];
 
-    /// In words.
+    /// Returns the status in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cell => "cell",
@@ -54,14 +54,14 @@ impl Status {
     }
 }
 
-/// What yields a number.
+/// The source of a number.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Derivation {
     /// The formula, in words.
     pub formula: String,
     /// The cells, or the first of them.
     pub places: Vec<String>,
-    /// What it gives, unrounded.
+    /// Its unrounded result.
     pub value: f64,
 }
 
@@ -72,15 +72,15 @@ pub struct Traced {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// As the document prints it.
+    /// The number as printed.
     pub number: String,
     /// The sentence, or the row and the header.
     pub context: String,
-    /// What became of it.
+    /// The result.
     pub status: Status,
-    /// What yields it; what was expected, if it differs.
+    /// The sources; for a differing number, the expected one.
     pub sources: Vec<Derivation>,
-    /// How many sources there are; only the best are listed.
+    /// The total number of sources; only the best are listed.
     pub candidates: usize,
 }
 
@@ -92,7 +92,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// How many numbers have a status.
+    /// Returns the number of numbers with a status.
     pub fn count(&self, status: Status) -> usize {
         self.numbers
             .iter()
@@ -112,13 +112,14 @@ impl fmt::Display for Coverage {
     }
 }
 
-/// Sources of one table that are ranked for a number.
+/// The maximum number of sources of one table that are ranked for a number.
 const MOST_CANDIDATES: usize = 200;
 
-/// Sources that are listed for a number.
+/// The maximum number of sources listed for a number.
 const LISTED: usize = 3;
 
-/// Traces every number of a document, and reports cells that differ from what yields the rest of their column.
+/// Traces every number of a document, and reports cells that differ from the derivation that yields the rest of their
+/// column.
 pub(crate) fn trace(document: &Document, tables: &[Table]) -> (Coverage, Vec<Finding>) {
     let mut tracer = Tracer::new(tables);
     let mut numbers = Vec::new();
@@ -151,9 +152,9 @@ type Asked = Vec<BTreeSet<Key>>;
 
 struct Tracer<'a> {
     sources: Vec<KeyedTable<'a>>,
-    /// Every number of the data with its table, row and column, by value.
+    /// Every number of the data by value, with its table, row and column.
     values: Vec<(f64, usize, usize, usize)>,
-    /// What was derived before, by table and keys.
+    /// Cached derivations, by table and keys.
     derived: BTreeMap<(usize, BTreeSet<Key>), Vec<Derived>>,
 }
 
@@ -175,7 +176,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Derivations for the keys of a context. More than this many contexts are not kept.
+    /// Derives values for the keys of a context. The cache holds a limited number of contexts.
     fn derive(&mut self, at: usize, keys: &BTreeSet<Key>) -> &[Derived] {
         if self.derived.len() > 5000 {
             self.derived.clear();
@@ -258,8 +259,8 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// How well a derivation fits the words around a number: names of rows and of the column, the statistic, the
-    /// digits that had to agree, and how simple it is.
+    /// How well a derivation fits the words around a number: the names of rows and of the column, the statistic, the
+    /// number of digits that had to agree, and the simplicity.
     fn score(
         &self,
         at: usize,
@@ -361,7 +362,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Cells with a value, wherever they are. Numbers of one or two digits are everywhere and tell nothing.
+    /// Cells with a value, anywhere. Numbers of one or two digits occur everywhere and prove nothing.
     fn by_value(&self, stated: &Quantity, digits: usize) -> Vec<Derivation> {
         if digits < 3 {
             return Vec::new();
@@ -394,7 +395,7 @@ impl<'a> Tracer<'a> {
     }
 }
 
-/// The least score at which words and value together tell a source.
+/// The minimum score at which words and value together identify a source.
 const ENOUGH: f64 = 3.0;
 
 fn overlap(name: &[String], said: &BTreeSet<String>) -> usize {

@@ -7,13 +7,13 @@ use artifacts::Scalar;
 
 use crate::table::{Cell, Row, Table};
 
-/// Files above this many rows are read up to here; the audit says so.
+/// Files with more rows than this are read only up to here, and the audit reports it.
 const MOST_ROWS: usize = 2_000_000;
 
-/// Reads tables: files, and all files of a known format below folders, in the order of their names.
+/// Reads tables from files, and from all files of a known format below folders, sorted by name.
 ///
 /// # Errors
-/// If a path is not there, or a file that is named itself is of an unknown format.
+/// If a path does not exist, or a file given by name has an unknown format.
 pub fn read_tables(paths: &[PathBuf]) -> Result<(Vec<Table>, Vec<Unread>), Unread> {
     let (mut tables, mut unread) = (Vec::new(), Vec::new());
     for path in paths {
@@ -71,7 +71,7 @@ pub fn read_tables(paths: &[PathBuf]) -> Result<(Vec<Table>, Vec<Unread>), Unrea
     Ok((tables, unread))
 }
 
-/// The files below a folder, in the order of their names.
+/// The files below a folder, sorted by name.
 fn below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut open = vec![folder.to_owned()];
@@ -90,7 +90,7 @@ fn below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads a file of a known format; none for another.
+/// Reads a file of a known format; `None` for other formats.
 fn read(path: &Path) -> Option<Result<Table, Reason>> {
     let extension = path.extension()?.to_string_lossy().to_lowercase();
     Some(match extension.as_str() {
@@ -102,14 +102,14 @@ fn read(path: &Path) -> Option<Result<Table, Reason>> {
     })
 }
 
-/// A file of the data that could not be read, or not whole.
+/// A data file that could not be read, or only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unread {
     /// The file.
     pub file: String,
     /// The line at fault.
     pub line: Option<usize>,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for Unread {
     }
 }
 
-/// Why a file cannot be read, and the line if it is a line's fault.
+/// Why a file cannot be read, with the line if one is at fault.
 type Reason = (Option<usize>, String);
 
 fn whole(reason: impl fmt::Display) -> Reason {

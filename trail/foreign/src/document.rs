@@ -1,5 +1,5 @@
-//! A document as blocks: headings, prose, lists, tables and code, each character with its place. CommonMark with
-//! GFM's tables and footnotes decides what a block is (`pulldown-cmark`); comments and code are never prose.
+//! A document as blocks: headings, prose, lists, tables and code, with the place of each character. CommonMark with
+//! GFM's tables and footnotes defines the blocks (`pulldown-cmark`); comments and code are never prose.
 
 use std::ops::Range;
 
@@ -18,15 +18,15 @@ pub struct Document {
     pub prose: Vec<Prose>,
     /// Lists; an item is an index into `prose`.
     pub lists: Vec<List>,
-    /// Tables: GFM's, and those that a code block shows with columns lined up.
+    /// Tables: GFM's, and those in code blocks with aligned columns.
     pub tables: Vec<Table>,
-    /// Rows with more cells than their header: what is lost when the document is rendered.
+    /// Rows with more cells than their header; rendering drops the extra cells.
     pub lost: Vec<Lost>,
-    /// Links to a heading of the document itself: line, column, the fragment.
+    /// Links to a heading of this document: line, column, fragment.
     pub fragments: Vec<(usize, usize, String)>,
-    /// Names that HTML gives to places (`id="…"`, `name="…"`).
+    /// Names that HTML assigns to places (`id="…"`, `name="…"`).
     pub anchors: Vec<String>,
-    /// The line of a code fence that nothing closes.
+    /// The line of a code fence that is never closed.
     pub open_fence: Option<usize>,
 }
 
@@ -44,11 +44,11 @@ pub struct Heading {
 /// A list.
 #[derive(Debug, Clone, Default)]
 pub struct List {
-    /// The paragraph right above it, an index into `prose`.
+    /// The paragraph directly above it, as an index into `prose`.
     pub intro: Option<usize>,
-    /// The first text of every item, an index into `prose`.
+    /// The first text of every item, as indexes into `prose`.
     pub items: Vec<Option<usize>>,
-    /// How deep it lies in other lists; 0 for none.
+    /// Its nesting depth in other lists; 0 for none.
     pub depth: usize,
 }
 
@@ -61,7 +61,7 @@ pub struct Lost {
     pub table: usize,
     /// Cells of the row and of the header.
     pub cells: (usize, usize),
-    /// The text that no reader sees.
+    /// The dropped text.
     pub text: String,
 }
 
@@ -76,9 +76,9 @@ pub struct Prose {
     code: Vec<Range<usize>>,
     /// Number of headings before it.
     pub section: usize,
-    /// Whether a part of it is a link.
+    /// Whether part of it is a link.
     pub linked: bool,
-    /// The numbers in it; those within code are none.
+    /// The numbers in it, except those in code.
     pub numbers: Vec<Quantity>,
     /// Sentences as byte ranges.
     pub sentences: Vec<(usize, usize)>,
@@ -121,7 +121,7 @@ impl Prose {
     }
 }
 
-/// The lines of a text, to turn an offset into a place.
+/// The lines of a text, for converting offsets to places.
 struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -160,17 +160,17 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What is open while the events come in.
+/// The state of the parser between events.
 struct Reader<'a> {
     lines: Lines<'a>,
     document: Document,
     inline: Option<Prose>,
-    /// The heading that is open, and what it is named.
+    /// The open heading, and its explicit name.
     heading: Option<Option<String>>,
     lists: Vec<usize>,
     /// Whether the next text is the first of its item.
     item: bool,
-    /// Prose that ended right before the block that begins now.
+    /// The prose that ended directly before the current block.
     last: Option<usize>,
     table: Option<Table>,
     code: Option<(usize, String)>,
@@ -206,7 +206,7 @@ impl Document {
             reader.event(event, range);
         }
         reader.close();
-        // MyST, the Markdown of Sphinx, names places by lines of their own: `(name)=`.
+        // MyST, Sphinx's Markdown, names places with separate lines: `(name)=`.
         let names = text
             .lines()
             .filter_map(|line| line.trim().strip_prefix('(')?.strip_suffix(")="));
@@ -276,7 +276,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Ends the text that is open.
+    /// Ends the open text.
     fn close(&mut self) {
         let Some(prose) = self.inline.take() else {
             return;
@@ -432,7 +432,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that a fence is closed: only at the end of the document, or of the block around it, can it be open.
+    /// Checks that a fence is closed. It can be open only at the end of the document or of the enclosing block.
     fn fence(&mut self, kind: &CodeBlockKind<'_>, range: &Range<usize>) {
         let source = self.lines.text.get(range.clone()).unwrap_or("");
         let mark = source.trim_start().chars().next().unwrap_or('`');
@@ -446,7 +446,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A table is finished: cells that a row has too many are noted. A second header within it begins another table.
+    /// Finishes a table: records the extra cells of rows. A second header within it begins another table.
     fn finish_table(&mut self, mut table: Table) {
         let index = |line: usize| line - self.lines.first;
         let source = |line: usize| {
@@ -502,7 +502,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The tables that a code block shows: blocks of lines with columns lined up.
+    /// Reads the tables in a code block: blocks of lines with aligned columns.
     fn shown_tables(&mut self, code: &str, first: usize) {
         let lines: Vec<&str> = code.lines().collect();
         let title = self

@@ -1,4 +1,4 @@
-//! What an audit says: findings, each with its place, its cause and the values that conflict.
+//! The results of an audit: findings, each with its place, its cause and the conflicting values.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use crate::coverage::Coverage;
 
-/// What kind of check found something.
+/// The kind of check behind a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// A result does not follow from the operands written beside it.
     Arithmetic,
-    /// A total, an average or a count does not follow from the rows or items that it sums up.
+    /// A total, an average or a count does not follow from the rows or items that it summarizes.
     Total,
-    /// A row breaks a relation that the other rows of its table keep.
+    /// A row breaks a relation that holds in the other rows of its table.
     Relation,
     /// A sentence contradicts the only cells that it can be about.
     Claim,
@@ -22,7 +22,7 @@ pub enum Rule {
     Data,
     /// Two places give one quantity different values.
     Restated,
-    /// What a reader sees is not what was written: lost cells, open fences, references to nothing.
+    /// The rendered document differs from the source: lost cells, open fences, dangling references.
     Structure,
 }
 
@@ -51,7 +51,7 @@ impl Rule {
         }
     }
 
-    /// What it checks, in a sentence.
+    /// Returns a sentence about what it checks.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Arithmetic => "A result follows from the operands written next to it.",
@@ -73,17 +73,17 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A value that speaks against a statement, and where it is.
+/// A value that contradicts a statement, and its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
     /// `line 12` or `table.csv:3`, and the cell.
     pub place: String,
-    /// What is there.
+    /// The value there.
     pub value: String,
 }
 
 impl Evidence {
-    /// Makes one.
+    /// Creates evidence.
     pub fn new(place: impl Into<String>, value: impl Into<String>) -> Self {
         Self {
             place: place.into(),
@@ -95,7 +95,7 @@ impl Evidence {
 /// One inconsistency.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Which rule found it.
+    /// The rule behind it.
     pub rule: Rule,
     /// Line in the report, from 1.
     pub line: usize,
@@ -105,30 +105,30 @@ pub struct Finding {
     pub quote: String,
     /// What is wrong.
     pub message: String,
-    /// What findings with one correction have in common: a table, a column, a list.
+    /// The common origin of findings that one correction resolves: a table, a column, a list.
     pub cause: String,
     /// The conflicting values.
     pub evidence: Vec<Evidence>,
 }
 
-/// The audit of one document, findings in its order.
+/// The audit of one document, with findings in document order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Audit {
-    /// The document, as it was named.
+    /// The name of the document, as given.
     pub report: String,
     /// Tables read in the document.
     pub tables: usize,
     /// Tables given as data.
     pub data_tables: usize,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// Where the numbers come from, if data was given.
+    /// The sources of the numbers, if data was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coverage: Option<Coverage>,
 }
 
 impl Audit {
-    /// The findings by cause, causes in the order of their first finding.
+    /// Returns the findings by cause, with causes in the order of their first finding.
     pub fn causes(&self) -> Vec<(&str, Vec<&Finding>)> {
         let mut groups: Vec<(&str, Vec<&Finding>)> = Vec::new();
         let mut at = std::collections::BTreeMap::new();
@@ -144,7 +144,7 @@ impl Audit {
     }
 }
 
-/// Findings of one cause that are printed in full; the rest is counted.
+/// The maximum number of findings of one cause that are printed in full; the rest is counted.
 const SHOWN: usize = 5;
 
 impl fmt::Display for Audit {

@@ -1,5 +1,5 @@
-//! Checks of a table as such: totals, averages, percentiles in order, and relations between columns that all rows
-//! keep but one. Rows and columns are treated alike, and tables with the same labels are read as one.
+//! Checks of a table on its own: totals, averages, the order of percentiles, and relations between columns that all
+//! rows but one keep. Rows and columns are treated alike, and tables with the same labels are read as one.
 
 mod cells;
 mod latency;
@@ -62,7 +62,7 @@ impl<'a> Grid<'a> {
         grid.filled()
     }
 
-    /// Columns become rows. All tables have the same labels.
+    /// Turns columns into rows. All tables have the same labels.
     fn turned(tables: &'a [&'a Table]) -> Self {
         let numeric = Self::numeric(tables);
         let mut grid = Self {
@@ -99,7 +99,7 @@ impl<'a> Grid<'a> {
         self.values.get(row)?.get(column).copied().flatten()
     }
 
-    /// Looks all numbers up.
+    /// Looks up all numbers.
     fn filled(mut self) -> Self {
         let number = |cell: &Option<(usize, usize, usize)>| {
             cell.and_then(|(t, r, c)| self.tables[t].plain(r, c))
@@ -124,7 +124,7 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The sum of a column without its totals; none if a cell has no number.
+    /// The sum of a column without its totals; `None` if a cell has no number.
     fn whole(&self, column: usize) -> Option<f64> {
         (0..self.labels.len())
             .filter(|row| summary::kind(&self.labels[*row]).is_none())
@@ -139,7 +139,7 @@ impl<'a> Grid<'a> {
         Some((self.tables[table].rows[row].line, cell.column.max(1)))
     }
 
-    /// A finding at a cell.
+    /// Creates a finding at a cell.
     fn finding(
         &self,
         rule: Rule,
@@ -208,7 +208,7 @@ pub(crate) fn check(tables: &[Table]) -> Vec<Finding> {
     findings
 }
 
-/// Relations are sought between this many columns at most, over this many rows.
+/// The maximum numbers of columns and rows between which relations are sought.
 const MOST_NAMES: usize = 16;
 const MOST_ROWS: usize = 600;
 
@@ -223,7 +223,7 @@ pub(crate) fn siblings(tables: &[Table]) -> Vec<Vec<&Table>> {
     groups.into_values().collect()
 }
 
-/// Whether a header names things that are counted, and so are exact: clients, requests, GPUs.
+/// Whether a header names countable things, whose numbers are exact: clients, requests, GPUs.
 fn is_counted(header: &str) -> bool {
     let words = words(header);
     let countable = |word: &str| {

@@ -1,8 +1,8 @@
 //! Audits reports that Benchtrail did not make.
 //!
-//! A document in Markdown is read by CommonMark's rules. Without data, its arithmetic, tables, sentences and form are
-//! checked against each other: only what is written out, or what one table alone can answer. With data, every number
-//! is traced to the cell, or the simple derivation from cells, that yields it; those with no source are named.
+//! A Markdown document is read by CommonMark's rules. Without data, its arithmetic, tables, sentences and form are
+//! checked against each other, as far as the text is explicit or a single table can answer. With data, every number is
+//! traced to the cell, or the simple derivation from cells, that yields it, and numbers with no source are listed.
 
 mod arithmetic;
 mod audit;

@@ -4,22 +4,22 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A number as it is printed: the value, how finely it is given, its unit, where it is.
+/// A printed number: its value, precision, unit and place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantity {
     /// The value, with thousands separators and suffixes (`k`, `M`) resolved.
     pub value: f64,
-    /// Half a unit of the last digit printed: what rounding may have taken away.
+    /// Half a unit of the last printed digit: the largest error of rounding.
     pub half: f64,
-    /// The unit as printed, lower case; empty if there is none; `%` for percent, `x` for a factor.
+    /// The unit as printed, in lower case; empty if there is none; `%` for percent, `x` for a factor.
     pub unit: String,
     /// Whether a sign is printed.
     pub signed: bool,
-    /// Whether the text says that the number is rough (`~`, `about`, `roughly`).
+    /// Whether the text marks the number as approximate (`~`, `about`, `roughly`).
     pub rough: bool,
-    /// Byte offset of the first character, sign included.
+    /// Byte offset of the first character, including the sign.
     pub start: usize,
-    /// Byte offset behind the last character, unit included.
+    /// Byte offset after the last character, including the unit.
     pub end: usize,
 }
 
@@ -29,13 +29,13 @@ impl Quantity {
         self.unit == "%"
     }
 
-    /// Whether it is a whole number without unit.
+    /// Whether it is a whole number without a unit.
     pub(crate) fn is_count(&self) -> bool {
         self.half == 0.5 && self.unit.is_empty() && self.value >= 0.0
     }
 
-    /// Whether the zeros at its end may be rounding, so that the number can be one of the values from `low` to `high`:
-    /// `2,200` stands for 2,150 to 2,250.
+    /// Whether the zeros at its end may come from rounding, so that the number can be one of the values from `low` to
+    /// `high`: `2,200` stands for 2,150 to 2,250.
     pub(crate) fn rounds(&self, low: f64, high: f64) -> bool {
         let mut half = self.half;
         while half >= 0.5 && self.value != 0.0 && (self.value / (half * 20.0)).fract() == 0.0 {
@@ -44,7 +44,7 @@ impl Quantity {
         self.agrees(low, high) || low - half <= self.value && self.value <= high + half
     }
 
-    /// How far the printed value may lie from the true one.
+    /// The maximum distance of the printed value from the true one.
     pub fn slack(&self) -> f64 {
         if self.rough {
             (self.half * 2.0).max(self.value.abs() * 0.05)
@@ -53,14 +53,14 @@ impl Quantity {
         }
     }
 
-    /// Whether the printed number can be one of the values from `low` to `high`. One unit of its last digit is
-    /// allowed: another rule of rounding, or operands rounded before.
+    /// Whether the printed number can be one of the values from `low` to `high`, with a tolerance of one unit of its
+    /// last digit for other rounding rules and for operands that were rounded before.
     pub fn agrees(&self, low: f64, high: f64) -> bool {
         let slack = self.slack().max(2.0 * self.half) + 1e-9 * self.value.abs().max(1e-3);
         low - slack <= self.value && self.value <= high + slack
     }
 
-    /// What the unit measures, and how much of the base unit it is: `ms` is 0.001 of a time.
+    /// Returns the measure of the unit, and its size in base units: `ms` is 0.001 of a time.
     pub fn measure(&self) -> (&str, f64) {
         measure(&self.unit)
     }
@@ -80,7 +80,7 @@ pub fn spread(a: &Quantity, b: &Quantity, f: impl Fn(f64, f64) -> f64) -> (f64, 
     )
 }
 
-/// How a number is written in a message: at most six significant digits.
+/// Formats a number for a message, with at most six significant digits.
 pub fn shown(value: f64) -> String {
     if !value.is_finite() {
         return "undefined".to_owned();
@@ -120,8 +120,8 @@ static ROUGH: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?i)(?:~|≈|∼|about|around|roughly|approximately|approx\.|nearly|almost|some|circa|ca\.|order of)\s?[+\-−]?$").expect("a regex")
 });
 
-/// Finds the numbers of a text, left to right. Parts of names (`qwen2.5-7b`, `A100`), version numbers and
-/// dates are not numbers.
+/// Finds the numbers of a text from left to right. Parts of names (`qwen2.5-7b`, `A100`), version numbers and dates are
+/// not numbers.
 pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -164,7 +164,7 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
                     .trim_end_matches(':')
                     .ends_with(|c: char| c.is_ascii_digit())
         {
-            // Skip the rest of the name, so that its digits are not taken either.
+            // Skips the rest of the name, so that its digits are not read either.
             from = name_end(text, end, true);
             continue;
         }
@@ -226,7 +226,7 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
     found
 }
 
-/// The unit or the power at the start of what follows a number.
+/// The unit or the power at the start of the text after a number.
 fn unit_of(rest: &str) -> Option<regex::Captures<'_>> {
     UNIT.captures(rest).filter(|unit| {
         // `500 × 0.02`: a product, not a factor.
@@ -236,7 +236,7 @@ fn unit_of(rest: &str) -> Option<regex::Captures<'_>> {
     })
 }
 
-/// The end of the name that goes on at an offset.
+/// The end of the name that continues at an offset.
 fn name_end(text: &str, from: usize, colon: bool) -> usize {
     let inside = |c: char| c.is_alphanumeric() || c == '.' || c == '_' || colon && c == ':';
     let rest = &text[from..];
@@ -252,7 +252,7 @@ pub(crate) fn tail(text: &str) -> &str {
     &text[from..]
 }
 
-/// The whole text as one number, perhaps in brackets or emphasis, perhaps followed by a remark.
+/// The number at the start of the text, possibly in brackets or emphasis, possibly followed by a remark.
 pub(crate) fn leading(text: &str) -> Option<Quantity> {
     let trimmed = text.trim_start_matches(|c: char| c.is_whitespace() || "*`~≈<>≤≥=".contains(c));
     let first = quantities(trimmed).into_iter().next()?;
@@ -298,12 +298,12 @@ fn normal_unit(unit: &str) -> String {
     }
 }
 
-/// A range `LOW–HIGH`: two numbers and the text between them is a dash or the word `to`.
+/// A range `LOW–HIGH`: two numbers with a dash or the word `to` between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Range {
     /// The first number.
     pub low: Quantity,
-    /// The second number; carries the unit.
+    /// The second number, which carries the unit.
     pub high: Quantity,
 }
 
@@ -327,7 +327,7 @@ pub fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
         .collect()
 }
 
-/// What a unit measures, and how much of the base unit one of it is. A unit of no known kind is its own measure.
+/// Returns the measure of a unit, and its size in base units. An unknown unit is its own measure.
 pub fn measure(unit: &str) -> (&str, f64) {
     match unit {
         "ns" => ("time", 1e-9),

@@ -1,5 +1,5 @@
-//! The coverage of a document as a page for a reviewer: what has no source first, then what was found, each number
-//! with its line. As Markdown, and as one HTML file without scripts.
+//! The coverage of a document as a page for a reviewer, in Markdown and as one HTML file without scripts. Numbers
+//! without a source come first, then those with one, each with its line.
 
 use pulldown_cmark::{Options, Parser, html::push_html};
 
@@ -144,7 +144,7 @@ fn short(text: &str) -> String {
     text.chars().take(119).chain(['…']).collect()
 }
 
-/// Text that Markdown shows as it is, also in a cell. What is between backticks stays code.
+/// Text escaped for Markdown, including cells. Text between backticks stays code.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     let mut code = false;

@@ -52,7 +52,7 @@ pub fn sarif(audits: &[Audit]) -> Value {
     })
 }
 
-/// A path as a relative URI reference: everything outside RFC 3986's unreserved set and `/` is percent-encoded.
+/// A path as a relative URI reference: everything except RFC 3986's unreserved set and `/` is percent-encoded.
 fn uri(path: &str) -> String {
     let mut uri = String::with_capacity(path.len());
     for byte in path.bytes() {

@@ -1,4 +1,5 @@
-//! Data tables made ready to be asked: which rows do these words name, and what do simple derivations of them give?
+//! Data tables prepared for questions: which rows do these words name, and what follows from them by simple
+//! derivations?
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::words::{normal, words};
 /// A data table with its keys: columns of names and columns of levels.
 pub(crate) struct KeyedTable<'a> {
     pub(crate) table: &'a Table,
-    /// Columns of names or levels, by which rows are picked; with them the key of every row.
+    /// Columns of names or levels, which select rows; with the key of every row.
     keys: Vec<(usize, Vec<usize>, Vec<String>)>,
     /// Columns of levels: whole numbers that repeat, or the first column.
     levels: Vec<usize>,
@@ -18,21 +19,22 @@ pub(crate) struct KeyedTable<'a> {
     pub(crate) values: Vec<(usize, Vec<String>, String)>,
     /// The rows of every name and of every level.
     rows: BTreeMap<(usize, String), Vec<usize>>,
-    /// Names that are in the table, with their columns.
+    /// Names in the table, with their columns.
     names: BTreeMap<String, BTreeSet<usize>>,
 }
 
-/// What words name in a table: a column, and the key in it.
+/// A key that words name in a table: a column, and the key in it.
 pub(crate) type Key = (usize, String);
 
-/// Rows looked at one by one; of larger selections only what is the same for all of them is told.
+/// The maximum number of rows examined individually; for larger selections, only the values common to all rows are
+/// derived.
 const MOST_ROWS: usize = 20_000;
-/// Columns of values that are combined with each other.
+/// The maximum number of value columns that are combined with each other.
 const MOST_PAIRED: usize = 10;
-/// The longest name, in words, that is looked for in a text.
+/// The maximum length, in words, of names searched for in a text.
 const LONGEST_NAME: usize = 6;
 
-/// How a value comes from cells.
+/// How a value follows from cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum How {
     Cell,
@@ -47,17 +49,17 @@ pub(crate) enum How {
     Change,
 }
 
-/// A value that the data gives: how, of which column, from which rows.
+/// A value that follows from the data: how, from which column and rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Derived {
     pub(crate) how: How,
     pub(crate) column: usize,
     /// The second column of a difference, ratio or change between columns.
     pub(crate) against: Option<usize>,
-    /// The key that was fixed or compared beyond those that were named.
+    /// The key that was fixed or compared in addition to the named ones.
     pub(crate) by: String,
     pub(crate) value: f64,
-    /// The unit of its column; a share is `%`-able, a ratio has none.
+    /// The unit of its column; a share can be a percentage, a ratio has none.
     pub(crate) unit: String,
     pub(crate) rows: Vec<usize>,
 }
@@ -128,7 +130,7 @@ impl<'a> KeyedTable<'a> {
         source
     }
 
-    /// The keys that a text names: names of the table, the longest first, and levels as `name=4` or `name 4`.
+    /// The keys that a text names: names of the table, longest first, and levels as `name=4` or `name 4`.
     pub(crate) fn named(&self, text: &str) -> BTreeSet<Key> {
         let words = words(text);
         let mut found = BTreeSet::new();
@@ -155,7 +157,7 @@ impl<'a> KeyedTable<'a> {
                 let said = joined.trim() == "=" || joined == " ";
                 found.extend(self.level(&words[at].text, &next.text).filter(|_| said));
             }
-            // `8 clients`.
+            // As in `8 clients`.
             if taken.is_none()
                 && let Some(next) = words.get(at + 1)
                 && words[at].text.bytes().all(|b| b.is_ascii_digit())
@@ -168,7 +170,7 @@ impl<'a> KeyedTable<'a> {
         found
     }
 
-    /// The key of a level, by the name of its column or the first letter of it.
+    /// The key of a level, by the name of its column or that name's first letter.
     pub(crate) fn level(&self, name: &str, value: &str) -> Option<Key> {
         self.levels
             .iter()
@@ -182,7 +184,7 @@ impl<'a> KeyedTable<'a> {
             .map(|(column, _)| (column, value.to_owned()))
     }
 
-    /// The column of levels that has all these values and a like name; for the first column of a table any name.
+    /// The level column that has all these values and a similar name; any name for the first column of a table.
     pub(crate) fn levels_like(&self, name: &str, values: &[String], first: bool) -> Option<usize> {
         let name = normal(&name.replace('_', " "));
         let like = |column: usize| {
@@ -201,7 +203,7 @@ impl<'a> KeyedTable<'a> {
         named.or_else(|| fitting.first().copied().filter(|_| first))
     }
 
-    /// The rows that keys pick: keys of one column are alternatives.
+    /// The rows that keys select; several keys of one column are alternatives.
     pub(crate) fn pick(&self, keys: &BTreeSet<Key>) -> Vec<usize> {
         let mut columns: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for key in keys {
@@ -229,7 +231,7 @@ impl<'a> KeyedTable<'a> {
         self.table.plain(row, column).map(|n| n.value)
     }
 
-    /// Everything simple that the data gives for these keys.
+    /// Returns all simple derivations from the data for these keys.
     pub(crate) fn derive(&self, keys: &BTreeSet<Key>) -> Vec<Derived> {
         let rows = self.pick(keys);
         let mut out = Vec::new();
@@ -280,7 +282,7 @@ impl<'a> KeyedTable<'a> {
         out
     }
 
-    /// One key more: the cells that it leaves, and the comparison of two of its groups.
+    /// Derives with an additional key: from the cells that it leaves, and from the comparison of two of its groups.
     fn split(&self, keys: &BTreeSet<Key>, rows: &[usize], out: &mut Vec<Derived>) {
         for (column, codes, names) in &self.keys {
             let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -324,7 +326,7 @@ impl<'a> KeyedTable<'a> {
                         });
                     }
                 }
-                // Two sides: those that were named, or the only two there are.
+                // Two sides: the named ones, or the only two.
                 if groups.len() > 2 && asked < 2 || groups.len() > 4 {
                     continue;
                 }
@@ -393,22 +395,21 @@ fn push_compared(
     }
 }
 
-/// One derivation, the same for every row of a report's table: of which data table, how, of which columns, with
-/// which key.
+/// One derivation, common to all rows of a report's table: the data table, how, the columns, the key.
 pub(crate) type Signature = (usize, How, usize, Option<usize>, String);
 
 impl Derived {
-    /// What it has in common with the derivations of other rows; `at` is the data table.
+    /// The part that it shares with the derivations of other rows; `at` is the data table.
     pub(crate) fn signature(&self, at: usize) -> Signature {
         (at, self.how, self.column, self.against, self.by.clone())
     }
 
-    /// Whether it is of this signature; the data table is known to be the same.
+    /// Whether it has this signature, given the same data table.
     pub(crate) fn is(&self, (_, how, column, against, by): &Signature) -> bool {
         (self.how, self.column, self.against) == (*how, *column, *against) && self.by == *by
     }
 
-    /// Whether a printed number can be this value: within the rounding of its last digit, in its unit.
+    /// Whether a printed number can be this value, within the rounding of its last digit and in its unit.
     pub(crate) fn gives(&self, stated: &Quantity) -> bool {
         let fits = |value: f64| {
             let slack = if stated.rough {
@@ -434,7 +435,7 @@ impl Derived {
         }
     }
 
-    /// The formula, in words.
+    /// Returns the formula in words.
     pub(crate) fn said(&self, table: &Table) -> String {
         let column = table.name(self.column);
         let n = self.rows.len();
@@ -464,7 +465,7 @@ impl Derived {
     }
 }
 
-/// The name and the unit of a column: `ttft_ms`, `tok_s`, `Rate (req/s)`.
+/// Splits the header of a column into name and unit: `ttft_ms`, `tok_s`, `Rate (req/s)`.
 fn name_and_unit(header: &str) -> (String, String) {
     let spaced = header.replace("_per_", "/").replace('_', " ");
     if let Some((before, last)) = header.rsplit_once('_')
@@ -478,7 +479,7 @@ fn name_and_unit(header: &str) -> (String, String) {
     header_unit(&spaced)
 }
 
-/// Words that are names in some tables and say nothing in a sentence.
+/// Words that are names in some tables but carry no meaning in a sentence.
 const COMMON: &[&str] = &[
     "the", "and", "all", "no", "yes", "ok", "total", "none", "true", "false", "of", "for", "in",
     "to", "on", "at", "is", "mean", "value", "with",

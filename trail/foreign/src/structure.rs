@@ -1,5 +1,5 @@
-//! What the form of a document promises: cells that are shown, fences that end, references that lead somewhere,
-//! lists as long as their introduction says.
+//! Checks what the form of a document promises: cells that are visible, fences that end, references with a target,
+//! lists as long as their introduction states.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ pub(crate) fn check(document: &Document) -> Vec<Finding> {
     findings
 }
 
-/// Letters and digits only: renderers differ in the rest.
+/// Reduces a text to letters and digits, since renderers differ in the rest.
 fn squeezed(text: &str) -> String {
     text.chars()
         .filter(|c| c.is_alphanumeric())
@@ -54,7 +54,7 @@ fn squeezed(text: &str) -> String {
         .collect()
 }
 
-/// Links to headings that the document does not have.
+/// Checks links to headings for a missing target.
 fn fragments(document: &Document, findings: &mut Vec<Finding>) {
     if document.headings.len() < 2 {
         return;
@@ -67,7 +67,7 @@ fn fragments(document: &Document, findings: &mut Vec<Finding>) {
     for heading in &document.headings {
         targets.insert(squeezed(&heading.text));
         targets.extend(heading.id.as_deref().map(squeezed));
-        // Some renderers leave out what is in brackets, or the number before a title.
+        // Some renderers drop text in brackets, or the number before a title.
         targets.insert(squeezed(
             heading.text.split(['(', '[']).next().unwrap_or(""),
         ));
@@ -118,7 +118,7 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The count that a text gives of a plural noun: its place, its value, the noun. None if there are several.
+/// The count that a text gives for a plural noun: its place, its value, the noun. `None` if there are several.
 fn count(text: &str) -> Option<(usize, usize, usize, String)> {
     let words = words(text);
     let mut found = None;
@@ -162,7 +162,7 @@ fn count(text: &str) -> Option<(usize, usize, usize, String)> {
             "almost",
         ]
         .contains(&before);
-        // The noun ends in a plural `s` that `stem` took off, within three words.
+        // The noun ends in a plural `s` that `stem` removed, within three words.
         let noun = words[at + 1..]
             .iter()
             .take(3)
@@ -187,7 +187,7 @@ fn count(text: &str) -> Option<(usize, usize, usize, String)> {
     found
 }
 
-/// `Three runs failed:` before a list of four.
+/// Checks `Three runs failed:` before a list of four.
 fn counts(document: &Document, list: &List, findings: &mut Vec<Finding>) {
     let Some(prose) = list.intro.and_then(|at| document.prose.get(at)) else {
         return;
@@ -202,7 +202,7 @@ fn counts(document: &Document, list: &List, findings: &mut Vec<Finding>) {
     let Some((from, to, value, noun)) = count(body) else {
         return;
     };
-    // The list may be of something else than what is counted: the noun must be near the end, or be all there is.
+    // The list may be of something other than the counted noun: the noun must be near the end, or be the only one.
     let named = list
         .items
         .iter()
@@ -213,7 +213,7 @@ fn counts(document: &Document, list: &List, findings: &mut Vec<Finding>) {
             let several = words(text)
                 .first()
                 .is_some_and(|word| number_word(&word.text).is_some());
-            // And an item that names several things (`train.zip, val.zip: …`).
+            // An item may also name several things (`train.zip, val.zip: …`).
             let name = text.split(':').next().unwrap_or("");
             let several = several || name.len() < text.len() && name.contains([',', '/', '&']);
             text.len() < 400 && !several
@@ -244,7 +244,7 @@ fn counts(document: &Document, list: &List, findings: &mut Vec<Finding>) {
     });
 }
 
-/// `Four workloads (chat, code, search)`.
+/// Checks `Four workloads (chat, code, search)`.
 fn enumerations(document: &Document, findings: &mut Vec<Finding>) {
     for prose in &document.prose {
         for (open, _) in prose.text.match_indices(" (") {
@@ -286,7 +286,7 @@ fn enumerations(document: &Document, findings: &mut Vec<Finding>) {
             {
                 continue;
             }
-            // `Four workloads (`: the count is right before its noun, and the noun right before the bracket.
+            // `Four workloads (`: the count directly precedes its noun, and the noun directly precedes the bracket.
             let before = words(&prose.text[..open]);
             let said = (1..=2).find_map(|back| {
                 let at = before.len().checked_sub(back + 1)?;
@@ -341,7 +341,7 @@ const OPPOSITES: &[(&str, &str)] = &[
     ("kept", "dropped"),
 ];
 
-/// One member in two lists whose introductions exclude each other.
+/// Finds members of two lists whose introductions exclude each other.
 fn disjoint(document: &Document, findings: &mut Vec<Finding>) {
     let intro = |list: &List| -> Option<Vec<String>> {
         let prose = document.prose.get(list.intro?)?;
@@ -395,7 +395,7 @@ fn disjoint(document: &Document, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Entries of the contents that no heading has.
+/// Finds entries of the table of contents without a heading.
 fn contents(document: &Document, findings: &mut Vec<Finding>) {
     let unnumbered = |text: &str| {
         normal(text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' '))
@@ -441,7 +441,7 @@ fn contents(document: &Document, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether a word is a unit, so that a number before it counts nothing.
+/// Whether a word is a unit, so that a number before it is not a count.
 pub(crate) fn is_unit(word: &str) -> bool {
     quantities(&format!("1 {word}"))
         .first()

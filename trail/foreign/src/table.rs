@@ -1,4 +1,4 @@
-//! Tables, whether of a report or of a data file.
+//! Tables of a report or of a data file.
 
 use crate::number::{Quantity, leading};
 
@@ -13,7 +13,7 @@ pub struct Table {
     pub line: usize,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// The rows, each with as many cells as there are columns.
+    /// The rows, each with as many cells as columns.
     pub rows: Vec<Row>,
 }
 
@@ -33,12 +33,12 @@ pub struct Cell {
     pub text: String,
     /// Column of its first character in the line, from 1.
     pub column: usize,
-    /// The number it is, or begins with.
+    /// The number that it is or begins with.
     pub value: Option<Quantity>,
 }
 
 impl Cell {
-    /// Makes a cell of text. A mark of a footnote (`0.912†`, `12[^3]`) is not part of it.
+    /// Creates a cell from text. A footnote mark (`0.912†`, `12[^3]`) is not part of it.
     pub fn new(text: &str, column: usize) -> Self {
         let text = without_footnote(text.trim()).to_owned();
         let value = leading(&text);
@@ -49,7 +49,7 @@ impl Cell {
         }
     }
 
-    /// The number, where the cell is nothing but a number with its unit.
+    /// The number, if the cell consists of nothing but a number with its unit.
     pub fn plain(&self) -> Option<&Quantity> {
         self.value.as_ref().filter(|value| {
             let rest = self.text.get(value.end..).unwrap_or("");
@@ -63,7 +63,7 @@ impl Cell {
     }
 }
 
-/// `± 9`, `(±0.3)`: how uncertain the number before it is.
+/// `± 9`, `(±0.3)`: the uncertainty of the number before it.
 fn is_uncertainty(text: &str) -> bool {
     let inner = text.trim_start_matches('(').trim_end_matches(')').trim();
     let Some(number) = inner
@@ -87,12 +87,12 @@ fn without_footnote(text: &str) -> &str {
 }
 
 impl Table {
-    /// The cell of a row and a column.
+    /// The cell at a row and a column.
     pub fn cell(&self, row: usize, column: usize) -> Option<&Cell> {
         self.rows.get(row)?.cells.get(column)
     }
 
-    /// The number of a cell that is nothing but a number.
+    /// The number of a cell that consists of nothing but a number.
     pub fn plain(&self, row: usize, column: usize) -> Option<&Quantity> {
         self.cell(row, column)?.plain()
     }
@@ -102,7 +102,7 @@ impl Table {
         self.cell(row, column)?.value.as_ref()
     }
 
-    /// Name of a column; empty if it has none.
+    /// Name of a column; empty if it does not exist.
     pub fn name(&self, column: usize) -> &str {
         self.columns.get(column).map_or("", String::as_str)
     }
@@ -115,7 +115,7 @@ impl Table {
             .map_or("", |cell| &cell.text)
     }
 
-    /// Where a cell is, in words.
+    /// Describes the place of a cell.
     pub fn place(&self, row: usize, column: usize) -> String {
         let line = self.rows.get(row).map_or(self.line, |row| row.line);
         let start = if self.file.is_empty() {
@@ -126,7 +126,7 @@ impl Table {
         format!("{start}, `{}` × `{}`", self.label(row), self.name(column))
     }
 
-    /// Whether a column holds numbers: most of its cells that have text, and at least one.
+    /// Whether a column holds numbers: most of its non-empty cells, and at least one.
     pub fn is_numeric(&self, column: usize) -> bool {
         let (mut filled, mut numbers) = (0usize, 0usize);
         for row in &self.rows {
@@ -139,7 +139,7 @@ impl Table {
     }
 }
 
-/// Whether a cell says that it has no value.
+/// Whether the text of a cell stands for a missing value.
 pub(crate) fn is_missing(text: &str) -> bool {
     let text = text.trim();
     text.is_empty()
@@ -149,7 +149,7 @@ pub(crate) fn is_missing(text: &str) -> bool {
             .any(|word| text.eq_ignore_ascii_case(word))
 }
 
-/// Cuts a line of a pipe table into its cells, as GFM does: at every `|` without a backslash, also within code.
+/// Splits a line of a pipe table into cells by GFM's rules: at every `|` without a backslash, even within code.
 pub(crate) fn split_row(line: &str) -> Vec<&str> {
     let inner = line.trim();
     let inner = inner.strip_prefix('|').unwrap_or(inner);
@@ -179,8 +179,8 @@ pub(crate) fn is_rule(line: &str) -> bool {
             .all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
-/// Reads columns that are lined up with blanks, as programs print them: cells have two blanks or a tab between
-/// them. Lines are a header and rows of a label with numbers; the header may lack a name for the labels.
+/// Reads columns aligned with blanks, as programs print them. Two blanks or a tab separate cells. The lines are a
+/// header and rows of a label with numbers; the header may lack a name for the labels.
 pub(crate) fn aligned(lines: &[&str], first: usize) -> Option<Table> {
     let split = |line: &str| -> Vec<(usize, String)> {
         let mut cells: Vec<(usize, String)> = Vec::new();

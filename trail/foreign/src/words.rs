@@ -1,6 +1,6 @@
-//! Words of a text in a form that can be compared.
+//! Words of a text in a comparable form.
 
-/// A word: lower case, without the `s` of a plural.
+/// A word in lower case, without the `s` of a plural.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Word {
     pub(crate) text: String,
@@ -8,7 +8,7 @@ pub(crate) struct Word {
     pub(crate) end: usize,
 }
 
-/// Cuts a text into words: runs of letters and digits; a dot between digits belongs to the number.
+/// Splits a text into words: runs of letters and digits; a dot between digits belongs to the number.
 pub(crate) fn words(text: &str) -> Vec<Word> {
     let mut found: Vec<Word> = Vec::new();
     let mut open: Option<usize> = None;
@@ -39,7 +39,7 @@ fn word(text: &str, start: usize, end: usize) -> Word {
     }
 }
 
-/// Lower case, without the `s` of a plural (`models`, but not `loss`, `ms` or `is`).
+/// Converts to lower case, without the `s` of a plural (`models`, but not `loss`, `ms` or `is`).
 pub(crate) fn stem(word: &str) -> String {
     let lower = word.to_lowercase();
     if lower.len() > 3 && lower.is_ascii() {
@@ -63,7 +63,7 @@ pub(crate) fn stem(word: &str) -> String {
     lower
 }
 
-/// A text as its words with one blank between them: what two labels are compared by.
+/// Joins the words of a text with single blanks, for the comparison of labels.
 pub(crate) fn normal(text: &str) -> String {
     let mut out = String::new();
     for word in words(text) {
@@ -75,8 +75,8 @@ pub(crate) fn normal(text: &str) -> String {
     out
 }
 
-/// Cuts a text into sentences, as byte ranges: a stop, question or exclamation mark, then a blank, then a capital,
-/// a digit or an opening mark.
+/// Splits a text into sentences, as byte ranges: at a full stop, question mark or exclamation mark, followed by a blank
+/// and a capital, a digit or an opening mark.
 pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut start = 0;
@@ -116,7 +116,7 @@ pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The number that a word says: `one` to `twelve`.
+/// The number that a word stands for: `one` to `twelve`.
 pub(crate) fn number_word(word: &str) -> Option<usize> {
     [
         "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",

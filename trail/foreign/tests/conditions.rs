@@ -1,4 +1,4 @@
-//! Sentences beside a table that seem to contradict it and do not: they have a condition, another subject, another
+//! Sentences beside a table that seem to contradict it but do not: they have a condition, another subject, another
 //! quantity or a rounder number. Nothing may be reported.
 
 use foreign::audit;

@@ -1,8 +1,8 @@
-//! Numbers traced to data: what is found, by which formula, and what is not.
+//! Numbers traced to data: which are found, by which formula, and which are not.
 
 use foreign::{Audit, Cell, Row, Rule, Status, Table, audit, html, markdown};
 
-/// A data table of comma-separated lines.
+/// A data table from comma-separated lines.
 fn data(file: &str, text: &str) -> Table {
     let mut lines = text.lines();
     let columns = lines
@@ -40,7 +40,7 @@ fn rates() -> Vec<Table> {
     vec![data("rates.csv", text.trim_end())]
 }
 
-/// Status and best formula of the only number that is printed so.
+/// Status and best formula of the only number printed in this form.
 fn traced(audit: &Audit, number: &str) -> (Status, String) {
     let numbers = &audit.coverage.as_ref().expect("a coverage").numbers;
     let found: Vec<_> = numbers

@@ -1,5 +1,5 @@
-//! Forms of statements, each false and then true: the false one is found by its rule, its twin is not reported.
-//! And valid forms that nothing may report.
+//! Forms of statements, each false and then true: the rule must find the false one and not report its twin. Also valid
+//! forms that no rule may report.
 
 use foreign::{Document, Rule, audit};
 
@@ -7,7 +7,7 @@ const TABLE: &str = "## Rates\n\n| Host | Otter req/s | Stoat req/s |\n|---|---:
 const LADDER: &str = "## Waits\n\n| Site | u=1 | u=2 | u=4 |\n|---|---:|---:|---:|\n| inner | 12.0 | 20.5 | 33.1 |\n| outer | 15.5 | 41.0 | 36.5 |\n\n";
 const STATISTICS: &str = "| u | mean | median | max |\n|---:|---:|---:|---:|\n| 1 | 0.91 | 0.92 | 0.99 |\n| 8 | 0.47 | 0.55 | 0.81 |\n\n";
 
-/// What surrounds a statement, the statement with its false words, and the true ones.
+/// The text around a statement, the statement with its false words, and with the true ones.
 #[rustfmt::skip]
 const STATEMENTS: &[(Rule, &str, &str, &str, &str)] = &[
     (Rule::Arithmetic, "", "Waits fell from 80 ms to 60 ms, a {} drop.", "40%", "25%"),

@@ -1,13 +1,13 @@
-//! Errors planted by seed in reports that are known to be right: how many are found, class by class, without and with
-//! their tables as data. The reports are Benchtrail's own, whose every number is traced; a folder of other documents
-//! can be given.
+//! Errors planted by seed in reports known to be correct: how many are found in each class, without and with their
+//! tables as data. The reports are Benchtrail's own, in which every number is traced; a folder of other documents can
+//! be given.
 //!
 //!     BENCHTRAIL_MUTATIONS=40 BENCHTRAIL_MUTATIONS_DIR=~/docs cargo test -p foreign --test mutations -- --nocapture
 
 #![expect(
     clippy::print_stderr,
     clippy::disallowed_methods,
-    reason = "prints the figures that the docs quote; how many is asked of the environment"
+    reason = "prints the figures that the docs quote; the environment sets their number"
 )]
 
 use std::collections::BTreeMap;
@@ -17,10 +17,10 @@ use foreign::{Audit, Cell, Document, Row, Status, Table, audit};
 
 const REPORTS: &[&str] = &["docs/planted-grid/report.md", "docs/first-report/report.md"];
 
-/// Errors of each class in each report, unless a figure is wanted.
+/// The number of errors of each class in each report by default.
 const FEW: usize = 3;
 
-/// A seeded source of choices (SplitMix64, Steele et al. 2014).
+/// A seeded random generator (SplitMix64, Steele et al. 2014).
 struct Seed(u64);
 
 impl Seed {
@@ -33,17 +33,17 @@ impl Seed {
     }
 }
 
-/// A number that can be altered: its line from 0, and its characters in the line.
+/// A number that can be altered: its line from 0, and its character range in the line.
 #[derive(Clone)]
 struct Spot {
     line: usize,
     start: usize,
     text: String,
-    /// Whether it is in a table.
+    /// Whether it is in a table cell.
     cell: bool,
 }
 
-/// The numbers of the prose and of the cells, where the line shows them as they are read.
+/// The numbers of the prose and of the cells that the line shows exactly as they are read.
 fn spots(document: &Document, lines: &[Vec<char>]) -> Vec<Spot> {
     let mut spots = Vec::new();
     let mut add = |line: usize, column: usize, text: &str, cell: bool| {
@@ -86,7 +86,7 @@ fn spots(document: &Document, lines: &[Vec<char>]) -> Vec<Spot> {
     spots
 }
 
-/// The number with one digit changed, or off by 5 to 40 %, with as many decimals.
+/// Returns the number with one digit changed, or off by 5 to 40 %, with the same number of decimals.
 fn altered(text: &str, class: &str, seed: &mut Seed) -> Option<String> {
     let new = if class.ends_with("digit") {
         let places: Vec<usize> = text
@@ -108,7 +108,7 @@ fn altered(text: &str, class: &str, seed: &mut Seed) -> Option<String> {
     (new != text).then_some(new)
 }
 
-/// The tables as they would be exported: values only, without the document's places.
+/// The tables in exported form: values only, without their places in the document.
 fn exported(document: &Document) -> Vec<Table> {
     let plain = |row: &Row| Row {
         line: row.line,
@@ -152,7 +152,7 @@ fn documents() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// Whether a finding is at a line that the unaltered document does not have.
+/// Whether there is a finding at a line that the unaltered document does not have.
 fn found(before: &Audit, after: &Audit, line: usize) -> bool {
     let told = |audit: &Audit| {
         audit
@@ -164,7 +164,7 @@ fn found(before: &Audit, after: &Audit, line: usize) -> bool {
     told(after) > told(before)
 }
 
-/// Numbers of a line for which the page has no cell and no derivation.
+/// The number of numbers in a line for which the page has neither cell nor derivation.
 fn untraced(audit: &Audit, line: usize) -> usize {
     let numbers = audit.coverage.iter().flat_map(|coverage| &coverage.numbers);
     let open = |status| !matches!(status, Status::Cell | Status::Derived);
@@ -195,7 +195,7 @@ fn planted_errors_are_found_and_unaltered_reports_have_no_finding() {
         }
         let lines: Vec<Vec<char>> = text.lines().map(|line| line.chars().collect()).collect();
         let spots = spots(&document, &lines);
-        // The longer report is altered only when figures are wanted.
+        // The longer report is altered only when figures are requested.
         if own && each == FEW && lines.len() > 500 {
             continue;
         }

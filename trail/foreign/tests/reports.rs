@@ -1,9 +1,9 @@
-//! Twenty benchmark reports of many styles, written before any rule was changed for them. Each has false statements
-//! with true twins, `{{class¦true¦false}}`; half have their data beside them. One false statement at a time is put
-//! into a report that is otherwise true.
+//! Twenty benchmark reports in many styles, written before any rule was changed for them. Each has false statements
+//! with true twins, `{{class¦true¦false}}`, and half have their data beside them. The test puts one false statement at
+//! a time into an otherwise true report.
 //!
-//! Eighteen more on serving language models have 191 false statements. One draw split them in halves before any rule
-//! was changed: rules were developed against one half; the other half was only counted.
+//! Another eighteen, on serving language models, have 191 false statements. One draw split them into halves before any
+//! rule was changed: rules were developed against one half, and the other half was only counted.
 //!
 //!     cargo test -p foreign --test reports -- --nocapture
 
@@ -24,7 +24,7 @@ struct Plant {
     wrong: String,
 }
 
-/// A report: the texts between the plants, and the plants.
+/// A report: the texts between the planted statements, and the statements.
 struct Report {
     name: String,
     texts: Vec<String>,
@@ -94,7 +94,7 @@ fn reports(folder: &str) -> Vec<Report> {
 #[test]
 fn nothing_is_reported_of_twenty_true_reports_and_some_of_each_false_one_is_found() {
     let reports = reports("reports");
-    // By class: found and made, without data and with.
+    // By class: found and planted, without data and with data.
     let mut found: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for report in &reports {
         for data in [&[][..], &report.data] {
@@ -155,7 +155,7 @@ fn of_serving_reports_some_false_statements_are_found_and_nothing_true_is_report
             counts[0], counts[1], counts[2], counts[3]
         );
     }
-    // Before the rules were changed, 18 and 27 were found, and a true report of the half that was only counted was
-    // reported. Found and made, in the half that rules were developed against and in the half that was only counted.
+    // Before the rules were changed, 18 and 27 were found, and one true report of the second half was reported. The
+    // figures are found and planted, in the half for developing rules and in the half that was only counted.
     assert_eq!(all, [63, 95, 51, 96]);
 }

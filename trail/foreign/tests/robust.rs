@@ -1,4 +1,4 @@
-//! Any text is audited without a panic, and the work grows with its length and not faster.
+//! Any text can be audited without a panic, in time that grows no faster than its length.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ fn survives(text: &str, data: &[Table]) {
     );
 }
 
-/// Pieces of which reports are made, so that random texts reach the rules.
+/// The pieces of reports, chosen so that random texts reach the rules.
 fn piece() -> impl Strategy<Value = String> {
     let words = [
         "%",

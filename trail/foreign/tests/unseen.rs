@@ -1,10 +1,10 @@
-//! Forms of false statements with true twins, written after the rules and by somebody who had not read them: what
-//! the audit finds of statements that nobody had in view. No rule may be written for one of them; a form that a rule
-//! comes to find moves to the list of those found.
+//! Forms of false statements with true twins, written after the rules, by somebody who had not read them. They measure
+//! what the audit finds in statements that nobody had in mind. No rule may be written for one of them. When a rule
+//! comes to find a form, that form moves to the list of those found.
 
 use foreign::audit;
 
-/// What the form is, a false document, its true twin, and whether the false one is found.
+/// The name of the form, a false document, its true twin, and whether the false one is found.
 #[rustfmt::skip]
 const FORMS: &[(&str, &str, &str, bool)] = &[
     ("total row off", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1435 | 75 | 22 |\n\n", "# Note\n\n## Batches\n\n| Batch | Yield (l) | Loss (l) | Hours |\n|---|---:|---:|---:|\n| A | 480 | 20 | 6 |\n| B | 455 | 45 | 7 |\n| C | 490 | 10 | 9 |\n| Total | 1425 | 75 | 22 |\n\n", true),

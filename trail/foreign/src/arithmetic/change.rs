@@ -1,10 +1,10 @@
-//! Changes: the share or factor claimed of two numbers.
+//! Changes: the share or factor stated for two numbers.
 
 use super::{Scope, Slip};
 use crate::number::{Quantity, shown, spread};
 use crate::words::{Word, words};
 
-/// Words that say that a share or factor is a change.
+/// Words that mark a share or factor as a change.
 pub(super) const CHANGE: &[&str] = &[
     "drop",
     "reduction",
@@ -51,7 +51,7 @@ pub(super) const CHANGE: &[&str] = &[
     "fewer",
 ];
 
-/// Whether two numbers can be the two ends of one change: one kind of measure.
+/// Whether two numbers of one kind of measure can be the ends of a change.
 fn commensurable(a: &Quantity, b: &Quantity) -> bool {
     (a.unit.is_empty() || b.unit.is_empty() || a.measure().0 == b.measure().0)
         && a.unit != "x"
@@ -70,8 +70,8 @@ fn same_unit(a: &Quantity, b: &Quantity) -> (Quantity, Quantity) {
     (a, b.clone())
 }
 
-/// The words of [`CHANGE`] that say what became of the first number, and so name it as the base. Of the
-/// others, such as *faster*, texts mean either.
+/// The words of [`CHANGE`] that describe what happened to the first number, and therefore make it the base. With the
+/// others, such as *faster*, either number may be the base.
 const OF_THE_FIRST: &[&str] = &[
     "drop",
     "dropped",
@@ -95,13 +95,13 @@ const OF_THE_FIRST: &[&str] = &[
     "declined",
 ];
 
-/// Whether a claimed share or factor can be the change from `a` to `b`. Either may be the base: texts say "40 %
-/// faster" of both. Of percentages the difference in points is allowed as well.
+/// Whether a stated share or factor can be the change from `a` to `b`. Either may be the base, since texts use "40 %
+/// faster" for both. For percentages, the difference in points is also allowed.
 pub(crate) fn is_change(claim: &Quantity, a: &Quantity, b: &Quantity) -> bool {
     is_change_of(claim, a, b, false)
 }
 
-/// The same, where it may be known that the first number is the base.
+/// As [`is_change`], for texts that may show that the first number is the base.
 fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) -> bool {
     let (a, b) = same_unit(a, b);
     let scale = if claim.is_percent() { 100.0 } else { 1.0 };
@@ -117,7 +117,7 @@ fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) ->
         |a, b| (a / b).abs(),
     ];
     let points = claim.is_percent() && (b.is_percent() || b.unit.is_empty());
-    // A percentage of the first number has one form; a factor may be read either way.
+    // A percentage of the first number has only one form; a factor can be read either way.
     let forms = if of_first && claim.is_percent() {
         &forms[..1]
     } else {
@@ -134,12 +134,12 @@ fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) ->
             )
 }
 
-/// Two numbers that are the ends of one change, the earlier first.
+/// The two ends of a change, in order of time.
 struct Ends<'a> {
     at: usize,
     a: &'a Quantity,
     b: &'a Quantity,
-    /// Where the two end.
+    /// The last number of the pair.
     until: &'a Quantity,
 }
 
@@ -151,7 +151,7 @@ fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
     let arrow = matches!(between, "→" | "->" | "-->" | "=>" | "⇒" | "➜");
     let last = words(scope.before(a)).pop();
     let from = between == "to" && last.is_some_and(|word| word.text == "from");
-    // `cuts 26 s to 9 s (-65 %)`: units on both sides, and a signed change in brackets.
+    // `cuts 26 s to 9 s (-65 %)`: both numbers have a unit, and a signed change in brackets follows.
     let bracket = between == "to" && !a.unit.is_empty() && a.unit == b.unit && {
         let next = scope.numbers.get(at + 2);
         next.is_some_and(|next| next.signed && next.is_percent() && scope.between(b, next) == "(")
@@ -161,7 +161,7 @@ fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
         "instead of" | "rather than" | " down from" | " up from" | "down from" | "up from"
     ) && a.unit == b.unit
         && !a.unit.is_empty();
-    // From so many users to so many: levels of a load, not the ends of a change.
+    // A range of users is a range of load levels, not a change.
     let levels = a.unit == "users" || b.unit == "users";
     let found = (arrow || from || bracket || back)
         && !levels
@@ -177,7 +177,7 @@ fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
     })
 }
 
-/// Whether two numbers are measured, and not levels such as `from 16 to 32`.
+/// Whether two numbers are measurements and not levels, as in `from 16 to 32`.
 fn measured(scope: &Scope<'_>, pair: &Ends<'_>) -> bool {
     let way = words(scope.before(&scope.numbers[pair.at]));
     let mut way = way.iter().rev().take(2);
@@ -187,7 +187,7 @@ fn measured(scope: &Scope<'_>, pair: &Ends<'_>) -> bool {
         || way.any(|word| matches!(word.text.as_str(), "up" | "down"))
 }
 
-/// Whether the words before a claim say that it is the change: `, by`, `, a loss of`, `, i.e. a factor of`.
+/// Whether the words before a claim mark it as the change: `, by`, `, a loss of`, `, i.e. a factor of`.
 fn introduced(text: &str) -> bool {
     let said = words(text);
     let light = |word: &str| {
@@ -215,7 +215,7 @@ fn introduced(text: &str) -> bool {
         && !text.contains([';', ':', '('])
 }
 
-/// A number as a factor, where it is one: `2.3x`, `a factor of 2.3`, `2.3 times as …`.
+/// A number as a factor, if it is one: `2.3x`, `a factor of 2.3`, `2.3 times as …`.
 fn factor(scope: &Scope<'_>, number: &Quantity) -> Option<Quantity> {
     if number.unit == "x" {
         return Some(number.clone());
@@ -234,12 +234,12 @@ fn factor(scope: &Scope<'_>, number: &Quantity) -> Option<Quantity> {
     })
 }
 
-/// Pairs `a → b`, `from a to b`, `b instead of a`, and the share, factor or difference claimed of them.
+/// Checks pairs `a → b`, `from a to b`, `b instead of a` against the share, factor or difference stated for them.
 pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let pairs: Vec<Ends<'_>> = (0..scope.numbers.len())
         .filter_map(|at| ends(scope, at))
         .collect();
-    // A chain of steps (`a → b → c`) has no one change.
+    // A chain of steps (`a → b → c`) has no single change.
     if pairs.windows(2).any(|two| two[1].at == two[0].at + 1) {
         return;
     }
@@ -266,7 +266,7 @@ pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// What is claimed right behind two ends.
+/// The claim directly after a pair.
 fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     let claim = scope.numbers.get(pair.at + 2)?;
     let between = scope.between(pair.until, claim);
@@ -286,7 +286,7 @@ fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     (near && same && told && alone).then_some(change)
 }
 
-/// What is claimed before the only pair: `fell 71% (212 ms → 94 ms)`, `a 3.9x speedup, from 52 to 117`.
+/// The claim before the only pair: `fell 71% (212 ms → 94 ms)`, `a 3.9x speedup, from 52 to 117`.
 fn claim_before(scope: &Scope<'_>, pair: &Ends<'_>, only: bool) -> Option<Quantity> {
     let before = &scope.numbers[pair.at.checked_sub(1)?];
     let a = &scope.numbers[pair.at];
@@ -341,8 +341,9 @@ fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantit
     }
 }
 
-/// `wakes in 4.7 s, 20 times faster than the cold start of 94 s`; `412 s where the other takes 530 s, a reduction
-/// of 22 %`: a factor or share between two numbers of one unit, and no others in the sentence.
+/// Checks `wakes in 4.7 s, 20 times faster than the cold start of 94 s` and
+/// `412 s where the other takes 530 s, a reduction of 22 %`: a factor or share between two numbers of one unit, in a
+/// sentence with no other numbers of that unit.
 pub(super) fn apart(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let [first, second, third] = scope.numbers else {
         return;
@@ -389,7 +390,7 @@ pub(super) fn apart(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// `more than doubles, from 0.31 to 0.78`: a multiple in a word.
+/// Checks a multiple given as a word: `more than doubles, from 0.31 to 0.78`.
 pub(super) fn multiples(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let pairs: Vec<Ends<'_>> = (0..scope.numbers.len())
         .filter_map(|at| ends(scope, at))
@@ -403,7 +404,7 @@ pub(super) fn multiples(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         "halve" | "halved" | "halves" => Some(0.5),
         _ => None,
     };
-    // The word is the verb right before the pair: `doubled from`, `doubles, from`.
+    // The word is the verb directly before the pair: `doubled from`, `doubles, from`.
     let Some(at) = before.len().checked_sub(2) else {
         return;
     };
@@ -451,7 +452,7 @@ pub(super) fn rate(number: &Quantity) -> bool {
     (number.is_percent() || number.unit == "x") && number.value != 0.0
 }
 
-/// Whether one of the next words says that a number is a change, and the change of the same thing.
+/// Whether one of the next words marks a number as a change of the same quantity.
 pub(super) fn said_change(scope: &Scope<'_>, claim: &Quantity) -> bool {
     let next = scope.words_after(claim, 3);
     next.iter()
@@ -464,8 +465,8 @@ pub(super) fn said_change(scope: &Scope<'_>, claim: &Quantity) -> bool {
         })
 }
 
-/// `peaks at 120.4 tok/s, dips to 90.2 and ends at 101.9 — a 29% drop from the peak`: the operands are somewhere
-/// in the sentence, so any two of them will do.
+/// Checks `peaks at 120.4 tok/s, dips to 90.2 and ends at 101.9 — a 29% drop from the peak`. The operands may be
+/// anywhere in the sentence, so any two of its numbers may fit.
 pub(super) fn drops(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for (at, claim) in scope.numbers.iter().enumerate() {
         let next = scope.words_after(claim, 4);

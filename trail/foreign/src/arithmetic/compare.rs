@@ -1,10 +1,10 @@
-//! Comparisons between numbers of one sentence.
+//! Comparisons between numbers in one sentence.
 
 use super::{Scope, Slip};
 use crate::number::{Quantity, shown};
 use crate::words::words;
 
-/// `9.41 ms, below the expected 8.80 ms`: a comparison between two numbers.
+/// Checks a comparison between two numbers: `9.41 ms, below the expected 8.80 ms`.
 pub(super) fn comparators(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for two in scope.numbers.windows(2) {
         let [a, b] = two else { continue };
@@ -60,7 +60,7 @@ pub(super) fn comparators(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// `61.0 W and 38.5 W, within 5 W of each other`.
+/// Checks `61.0 W and 38.5 W, within 5 W of each other`.
 pub(super) fn spreads(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for (at, bound) in scope.numbers.iter().enumerate() {
         let after = scope.after(bound).trim_start();
@@ -113,7 +113,7 @@ pub(super) fn spreads(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// `4.11 req/s, within 1 % of the 4.15 req/s of the release`.
+/// Checks `4.11 req/s, within 1 % of the 4.15 req/s of the release`.
 pub(super) fn nearness(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for three in scope.numbers.windows(3) {
         let [a, bound, b] = three else { continue };

@@ -1,10 +1,10 @@
-//! Equations written out.
+//! Equations in the text.
 
 use super::{Scope, Slip};
 use crate::number::{Quantity, shown};
 use crate::words::words;
 
-/// Chains `a × b × c = d` and `a models × b loads, d cells in all`.
+/// Checks chains `a × b × c = d`, and `a models × b loads, d cells in all`.
 pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let numbers = scope.numbers;
     let mut at = 0;
@@ -34,7 +34,7 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 .trim_end_matches(CURRENCY)
                 .trim_end();
             let right = scope.after(result).trim_start();
-            // Part of something longer: a bracket or an operator beyond the ends.
+            // Part of a longer expression: a bracket or an operator outside its ends.
             let open = left.ends_with(['(', '+', '*', '/', '-', '−', '×', '^', '=', '·', '['])
                 && !told
                 && !left.ends_with('(')
@@ -43,7 +43,7 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 || between.starts_with(')');
             if (equal || told) && !open {
                 let (low, high) = chain(operands, &ops);
-                // `5 GB / 10 s = 500 MB/s`: another unit, another power of ten or of 1024.
+                // `5 GB / 10 s = 500 MB/s`: a different unit, so a different power of ten or of 1024.
                 let scaled = [
                     1.0,
                     1e-3,
@@ -87,10 +87,10 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// Signs that stand before an amount of money.
+/// Signs that precede an amount of money.
 const CURRENCY: [char; 3] = ['$', '€', '£'];
 
-/// The operator between two numbers; nouns may stand before it (`7 models × 4 loads`).
+/// The operator between two numbers; a noun may precede it (`7 models × 4 loads`).
 fn operator(between: &str) -> Option<char> {
     let between = between.trim_end_matches(CURRENCY).trim_end();
     let rest = between
@@ -107,7 +107,7 @@ fn operator(between: &str) -> Option<char> {
     }
 }
 
-/// The interval of a chain's value; products and quotients bind first.
+/// The interval of a chain's value; products and quotients are evaluated first.
 fn chain(operands: &[Quantity], ops: &[char]) -> (f64, f64) {
     let exact = |number: &Quantity| number.is_count();
     let value = |shift: f64| {
@@ -144,7 +144,8 @@ fn chain(operands: &[Quantity], ops: &[char]) -> (f64, f64) {
     (a.min(b), a.max(b))
 }
 
-/// `72,000 requests in 20 minutes (60 req/s)`, `86,400 requests take 1,440 s, that is 60 requests per second`.
+/// Checks `72,000 requests in 20 minutes (60 req/s)`, and
+/// `86,400 requests take 1,440 s, that is 60 requests per second`.
 pub(super) fn rates(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for three in scope.numbers.windows(3) {
         let [count, time, rate] = three else { continue };
@@ -159,7 +160,7 @@ pub(super) fn rates(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         } else {
             rate.unit.split('/').next().map(str::to_owned)
         };
-        // One kind of thing is counted and rated: `req` of `requests`.
+        // The count and the rate are of the same thing: `req` and `requests`.
         let counted = if count.unit.is_empty() {
             counted
         } else {

@@ -5,7 +5,7 @@ use super::{Scope, Slip};
 use crate::number::{Quantity, shown};
 use crate::words::words;
 
-/// `210 cells, of which 190 are new and 20 are repeats`.
+/// Checks `210 cells, of which 190 are new and 20 are repeats`.
 pub(super) fn parts(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let text = scope.quote(scope.start, scope.end);
     let Some(at) = text.find("of which ").or_else(|| text.find("of them ")) else {
@@ -55,7 +55,7 @@ pub(super) fn parts(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// `k of m (p%)`, `p% (k of m)`, `p% (k/m)`; and a part above its whole.
+/// Checks `k of m (p%)`, `p% (k of m)` and `p% (k/m)`, and parts larger than their whole.
 pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for (at, two) in scope.numbers.windows(2).enumerate() {
         let [k, m] = two else { continue };
@@ -71,7 +71,7 @@ pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
             .filter(|p| p.is_percent() && scope.between(p, k) == "(");
         let after = scope.numbers.get(at + 2).filter(|p| {
             let text = scope.between(m, p);
-            // More words may stand before a bracket that holds nothing else: `(96 %)`.
+            // More words may precede a bracket with only the percentage: `(96 %)`.
             let alone = scope.after(p).trim_start().starts_with(')');
             let bracket = text.ends_with('(') && alone && !text.contains([',', ';', '.', ':']);
             let said = words(text);
@@ -104,7 +104,7 @@ pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// Outcomes that exclude each other and leave nothing out, with their opposites.
+/// Outcomes that exclude each other and are exhaustive, with their opposites.
 const OUTCOMES: &[(&[&str], &[&str])] = &[
     (
         &["succeeded", "passed", "completed", "finished", "worked"],
@@ -115,7 +115,8 @@ const OUTCOMES: &[(&[&str], &[&str])] = &[
     (&["valid"], &["invalid"]),
 ];
 
-/// `Of 480 starts, 451 succeeded and 29 failed`, `50 tests: 46 passed and 4 failed`: a whole and its two outcomes.
+/// Checks a whole and its two outcomes: `Of 480 starts, 451 succeeded and 29 failed`,
+/// `50 tests: 46 passed and 4 failed`.
 pub(super) fn outcomes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for three in scope.numbers.windows(3) {
         let [whole, one, other] = three else { continue };
@@ -158,14 +159,14 @@ pub(super) fn outcomes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// `301 timeouts and 131 aborts, 432 failures in all`; `7 (Mon 2, Tue 0, Wed 3, Thu 1, Fri 1)`.
+/// Checks `301 timeouts and 131 aborts, 432 failures in all`, and `7 (Mon 2, Tue 0, Wed 3, Thu 1, Fri 1)`.
 pub(super) fn listed(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let numbers = scope.numbers;
     for (at, whole) in numbers.iter().enumerate().filter(|(_, n)| n.is_count()) {
         let parts = total_after(scope, at).or_else(|| total_before(scope, at));
         let Some(parts) = parts else { continue };
         let sum: f64 = parts.iter().map(|part| part.value).sum();
-        // Far from the sum it may be a product (`2 nodes and 8 cards, 16 in all`) or of another thing.
+        // If it is far from the sum, it may be a product (`2 nodes and 8 cards, 16 in all`) or count another thing.
         let near = (0.7..1.4).contains(&(whole.value / sum));
         if sum != whole.value && near {
             slips.push(Slip {
@@ -181,7 +182,7 @@ pub(super) fn listed(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// The counts before a total that the text calls one.
+/// The counts before a number that the text marks as their total.
 fn total_after<'a>(scope: &Scope<'a>, at: usize) -> Option<&'a [Quantity]> {
     let whole = &scope.numbers[at];
     let next = scope.words_after(whole, 4);
@@ -200,7 +201,7 @@ fn total_after<'a>(scope: &Scope<'a>, at: usize) -> Option<&'a [Quantity]> {
     if !called || !comma || at < 2 {
         return None;
     }
-    // Back over `a X, b Y and c Z`: counts with a noun each.
+    // Goes back over `a X, b Y and c Z`: counts with a noun each.
     let joint = |text: &str| {
         let said = words(text);
         let noun = said.first().is_some_and(|word| {
@@ -227,7 +228,7 @@ fn total_after<'a>(scope: &Scope<'a>, at: usize) -> Option<&'a [Quantity]> {
     (last_joint && parts.iter().all(Quantity::is_count)).then_some(parts)
 }
 
-/// The counts in brackets right behind a total, each with its name before it.
+/// The counts in brackets directly after a total, each preceded by its name.
 fn total_before<'a>(scope: &Scope<'a>, at: usize) -> Option<&'a [Quantity]> {
     let whole = &scope.numbers[at];
     let inner = scope.after(whole).trim_start().strip_prefix('(')?;

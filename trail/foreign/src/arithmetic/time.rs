@@ -1,10 +1,10 @@
-//! Durations between times of day.
+//! Durations between clock times.
 
 use super::{Scope, Slip};
 use crate::number::{Quantity, shown};
 use crate::words::words;
 
-/// `from 02:10 to 09:40, for over 8 hours`, `2025-03-02 10:00 – 2025-03-05 16:30 (3 days)`.
+/// Checks `from 02:10 to 09:40, for over 8 hours`, and `2025-03-02 10:00 – 2025-03-05 16:30 (3 days)`.
 pub(super) fn durations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let text = scope.quote(scope.start, scope.end);
     let clocks = clock_times(text);
@@ -66,7 +66,7 @@ pub(super) fn durations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
-/// Clock times with their minutes, start, end, and whether a date is before them.
+/// Clock times: minutes, start, end, and whether a date precedes them.
 fn clock_times(text: &str) -> Vec<(f64, usize, usize, bool)> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! A table as observations: every number with its place on each axis.
+//! A table as observations: every number with its position on each axis.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use crate::number::{Quantity, quantities};
 use crate::table::Table;
 use crate::words::{normal, words};
 
-/// What the rows or columns of a table are told apart by.
+/// An axis that distinguishes rows or columns of a table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Axis {
-    /// Words of its name, where the table names it.
+    /// Words of its name, if the table has one.
     pub(crate) name: Vec<String>,
     pub(crate) values: Vec<Value>,
 }
 
-/// A place on an axis.
+/// A position on an axis.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Value {
-    /// As the table has it.
+    /// The text in the table.
     pub(crate) text: String,
     pub(crate) words: Vec<String>,
     /// The number of a level (`c=4`).
@@ -28,15 +28,15 @@ pub(crate) struct Value {
 /// A number of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Fact {
-    /// Its place on each axis.
+    /// Its position on each axis.
     pub(crate) at: Vec<Option<usize>>,
     /// The number, in the unit of its column.
     pub(crate) value: Quantity,
-    /// The other end, where the cell has a range.
+    /// The other end, if the cell has a range.
     pub(crate) high: Option<Quantity>,
-    /// The words of its column, for the direction of its metric.
+    /// The words of its column, which show the direction of the metric.
     pub(crate) metric: Vec<String>,
-    /// Where it is, and its text.
+    /// Its place and its text.
     pub(crate) place: (String, String),
 }
 
@@ -46,27 +46,27 @@ pub(crate) struct Facts<'a> {
     pub(crate) table: &'a Table,
     pub(crate) axes: Vec<Axis>,
     pub(crate) facts: Vec<Fact>,
-    /// Words of the title and the headers that all columns share.
+    /// Words of the title and of the headers that all columns share.
     pub(crate) metric: Vec<String>,
-    /// The axis of the metrics: that of the columns, or of rows that have units of their own.
+    /// The axis of the metrics: the columns, or the rows if these have different units.
     pub(crate) across: Option<usize>,
-    /// Whether these are several metrics, with units of their own.
+    /// Whether there are several metrics with different units.
     pub(crate) mixed: bool,
 }
 
-/// A column of numbers, its header taken apart.
+/// A column of numbers, with its parsed header.
 struct Column {
     index: usize,
     unit: String,
     words: Vec<String>,
     text: String,
-    /// `c=4`.
+    /// The level in a header such as `c=4`.
     level: Option<(String, f64)>,
-    /// `A → B`: the two ends.
+    /// The two ends in a header such as `A → B`.
     ends: Option<(String, String)>,
 }
 
-/// Splits the unit off a header: `TTFT (ms)`, `Kestrel tok/s`.
+/// Separates the unit from a header: `TTFT (ms)`, `Kestrel tok/s`.
 pub(crate) fn header_unit(header: &str) -> (String, String) {
     let header = header.trim();
     let unit = |text: &str| {
@@ -84,7 +84,7 @@ pub(crate) fn header_unit(header: &str) -> (String, String) {
             return (header[..at].trim().to_owned(), unit);
         }
     }
-    // `tok/s (baseline)`: the unit leads, and what is in brackets tells the columns apart.
+    // `tok/s (baseline)`: the unit comes first, and the text in brackets distinguishes the columns.
     if let Some((first, rest)) = header.split_once(" (")
         && first.len() > 1
         && let Some(unit) = unit(first)
@@ -103,7 +103,7 @@ pub(crate) fn header_unit(header: &str) -> (String, String) {
     }
 }
 
-/// The unit that a title has in brackets: `Latency (p99, ms)`.
+/// The unit in brackets in a title: `Latency (p99, ms)`.
 fn title_unit(title: &str) -> String {
     let inner = title
         .rsplit_once('(')
@@ -115,7 +115,7 @@ fn title_unit(title: &str) -> String {
         .map_or(String::new(), |(_, unit)| unit)
 }
 
-/// `c=4` as a name and a number.
+/// Splits `c=4` into a name and a number.
 fn level(text: &str) -> Option<(String, f64)> {
     let (name, number) = text.split_once('=')?;
     let number = number.trim().parse().ok()?;
@@ -134,7 +134,7 @@ impl Column {
         let header = table.name(index);
         let (rest, mut unit) = header_unit(header);
         if unit.is_empty() {
-            // Cells may carry the unit instead.
+            // The cells may have the unit instead.
             let mut units = (0..table.rows.len())
                 .filter_map(|row| table.value(row, index))
                 .map(|n| n.unit.as_str());
@@ -169,7 +169,7 @@ impl Column {
 }
 
 impl<'a> Facts<'a> {
-    /// Reads a table, or several with the same rows and columns, which then are an axis of their own.
+    /// Reads a table, or several with the same rows and columns, which then form an additional axis.
     pub(crate) fn of(tables: &[&'a Table]) -> Option<Self> {
         let table = *tables.first()?;
         let numeric: Vec<usize> = (0..table.columns.len())
@@ -199,7 +199,7 @@ impl<'a> Facts<'a> {
             .filter(|word| columns.len() > 1 && columns.iter().all(|c| c.words.contains(word)))
             .cloned()
             .collect();
-        // `1 client`, `8 clients`: levels of what all columns share.
+        // `1 client`, `8 clients`: levels of the noun that all columns share.
         let level = |column: &Column| {
             let mut own = column.words.iter().filter(|word| !shared.contains(word));
             let number = own.next()?.parse::<f64>().ok()?;
@@ -284,7 +284,7 @@ impl<'a> Facts<'a> {
         (!facts.facts.is_empty()).then_some(facts)
     }
 
-    /// The axis by whose values the units differ: the rows of a table that has its metrics in rows.
+    /// The axis along which the units differ: the rows, if a table has its metrics in rows.
     fn metric_axis(&self) -> Option<usize> {
         let axes = self.across.into_iter().chain(0..self.axes.len());
         axes.into_iter().find(|axis| {
@@ -300,7 +300,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The places of a row on the axes of its labels, and of its table's title.
+    /// The positions of a row on the axes of its labels and of its table's title.
     fn labels_of(
         &mut self,
         table: &Table,
@@ -315,7 +315,7 @@ impl<'a> Facts<'a> {
             let text = cell.map_or("", |cell| &cell.text);
             let number = cell.and_then(|cell| cell.value.as_ref()).map(|v| v.value);
             let level = number.filter(|_| Some(*column) == levels);
-            // A single letter at the end of a label is more likely a part of a name.
+            // A single letter at the end of a label is more likely part of a name.
             let bare = match header_unit(text) {
                 (bare, unit) if unit.len() > 1 || text.trim_end().ends_with([')', ']']) => bare,
                 _ => text.to_owned(),
@@ -392,7 +392,7 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The words of all labels and names: by them a sentence finds its tables.
+    /// The words of all labels and names, by which a sentence finds its tables.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         let labels = self.axes.iter().flat_map(|axis| &axis.values);
         labels
@@ -401,14 +401,14 @@ impl<'a> Facts<'a> {
             .map(String::as_str)
     }
 
-    /// The words of its units: by them a sentence finds its tables if it names no label.
+    /// The words of its units, by which a sentence without a label finds its tables.
     pub(crate) fn unit_words(&self) -> BTreeSet<String> {
         let units: BTreeSet<&str> = self.facts.iter().map(|f| f.value.unit.as_str()).collect();
         let words = units.into_iter().flat_map(words);
         words.map(|word| word.text).collect()
     }
 
-    /// Line of the (first) table; 0 for data.
+    /// Line of the first table; 0 for data.
     pub(crate) fn line(&self) -> usize {
         if self.table.file.is_empty() {
             self.table.line
@@ -419,13 +419,13 @@ impl<'a> Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// The unit of a column, as its first number has it.
+    /// The unit of a column, from its first number.
     pub(crate) fn unit_of(&self, axis: usize, value: usize) -> &str {
         let fact = self.facts.iter().find(|fact| fact.at[axis] == Some(value));
         fact.map_or("", |fact| fact.value.unit.as_str())
     }
 
-    /// The axis whose values are levels that rise: sizes, loads.
+    /// The axis whose values are rising levels: sizes, loads.
     pub(crate) fn ladder(&self) -> Option<usize> {
         (0..self.axes.len()).find(|axis| {
             let values = &self.axes[*axis].values;
@@ -433,7 +433,7 @@ impl Facts<'_> {
         })
     }
 
-    /// The axis and value of a level with a noun: `64` of the axis `Clients`.
+    /// The axis and value of a level with a noun: `64` on the axis `Clients`.
     pub(crate) fn level(&self, level: f64, noun: &[String]) -> Option<(usize, usize)> {
         self.axes.iter().enumerate().find_map(|(at, axis)| {
             let named = !noun.is_empty()
@@ -452,7 +452,7 @@ impl Facts<'_> {
 }
 
 impl Axis {
-    /// The index of a value, which is added if it is new. An empty one has no place.
+    /// The index of a value, which is added if it is new. An empty value has none.
     fn place(&mut self, text: &str, words: Vec<String>, level: Option<f64>) -> Option<usize> {
         if words.is_empty() && level.is_none() {
             return None;
@@ -472,7 +472,7 @@ impl Axis {
         Some(self.values.len() - 1)
     }
 
-    /// Whether its values are statistics (`mean`, `p95`): they are never sides of a comparison.
+    /// Whether its values are statistics (`mean`, `p95`), which are never sides of a comparison.
     pub(crate) fn is_statistic(&self) -> bool {
         self.values
             .iter()
@@ -480,18 +480,18 @@ impl Axis {
     }
 }
 
-/// Whether the first column counts up: levels of a load, sizes.
+/// Whether the first column contains rising levels: loads, sizes.
 fn is_levels(table: &Table) -> bool {
     let values: Vec<f64> = (0..table.rows.len())
         .filter_map(|row| table.plain(row, 0))
-        // `4k` and `1M` are levels as well.
+        // `4k` and `1M` are also levels.
         .filter(|n| n.unit.is_empty() && n.value >= 0.0 && n.half >= 0.5)
         .map(|n| n.value)
         .collect();
     values.len() == table.rows.len() && values.windows(2).all(|two| two[0] < two[1])
 }
 
-/// Whether a column names the better of the other columns (`Winner`): it says what those say already.
+/// Whether a column names the better of the other columns (`Winner`), so that it only repeats them.
 fn is_verdict(table: &Table, column: usize, columns: &[Column]) -> bool {
     let names: Vec<String> = columns.iter().map(|column| normal(&column.text)).collect();
     let named = |row: &usize| {
@@ -501,7 +501,7 @@ fn is_verdict(table: &Table, column: usize, columns: &[Column]) -> bool {
     (0..table.rows.len()).filter(named).count() > table.rows.len() / 2
 }
 
-/// Whether a column has labels and not remarks.
+/// Whether a column contains labels and not remarks.
 fn is_labels(table: &Table, column: usize) -> bool {
     let texts: Vec<&str> = (0..table.rows.len())
         .filter_map(|row| table.cell(row, column))

@@ -1,4 +1,4 @@
-//! Judges what a sentence says of all numbers that it names: bounds, ranges, means, sums and trends.
+//! Judges statements about all the numbers that a sentence names: bounds, ranges, means, sums and trends.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use crate::claims::lexicon::Many;
 use crate::claims::sentence::{Claim, Stated};
 use crate::number::{Quantity, shown};
 
-/// Labels of rows that sum up others.
+/// Labels of summary rows.
 const SUMMARIES: &[&str] = &[
     "total", "sum", "mean", "average", "all", "overall", "median",
 ];
 
-/// Whether one column alone has numbers of a unit.
+/// Whether only one column has numbers with a unit.
 pub(super) fn only_of_unit(facts: &Facts<'_>, number: &Quantity) -> bool {
     let Some(across) = facts.across else {
         return false;
@@ -28,10 +28,10 @@ pub(super) fn only_of_unit(facts: &Facts<'_>, number: &Quantity) -> bool {
     columns.len() == 1
 }
 
-/// Things of which a row may be a summary, so that what is said of each is not said of the rows.
+/// Things that a row may summarize. A statement about each of them is not about the rows.
 const BELOW_ROWS: &[&str] = &["run", "request", "test", "query", "point", "case"];
 
-/// The numbers of one metric that a sentence names, in the unit of a stated number if there is one; without totals.
+/// The numbers of one metric that a sentence names, without totals, and in the unit of a stated number if there is one.
 fn field<'a>(
     claim: &Claim,
     facts: &'a Facts<'_>,
@@ -73,7 +73,7 @@ fn field<'a>(
     (columns.len() == 1 && metric && units && !found.is_empty()).then_some(found)
 }
 
-/// The stated number, without the count of rows.
+/// The stated number, excluding the count of rows.
 fn stated(claim: &Claim) -> Option<&Stated> {
     let mut numbers = claim.numbers.iter().filter(|stated| {
         !(stated.high.is_none()
@@ -85,7 +85,7 @@ fn stated(claim: &Claim) -> Option<&Stated> {
     numbers.next().is_none().then_some(first)
 }
 
-/// How much of a stated unit the unit of a cell is.
+/// The factor from the unit of a cell to the stated unit.
 fn factor(stated: &Quantity, fact: &Fact) -> f64 {
     if fact.value.unit == stated.unit {
         1.0
@@ -94,7 +94,8 @@ fn factor(stated: &Quantity, fact: &Fact) -> f64 {
     }
 }
 
-/// `All instances deliver more than 6,000 tok/s`, `three of the four stay below 100 ms`, `no card exceeds 600 W`.
+/// Judges `All instances deliver more than 6,000 tok/s`, `three of the four stay below 100 ms`,
+/// `no card exceeds 600 W`.
 pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let upper = claim.bound?;
     let stated = stated(claim)?;
@@ -120,7 +121,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
             low > limit + slack
         }
     };
-    // Rounding may hide on which side a number lies.
+    // Rounding may hide on which side of the bound a number lies.
     let sure = field.iter().filter(|fact| beyond(fact, 1.0)).count();
     let outside: Vec<&Fact> = field
         .iter()
@@ -139,7 +140,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let rows = claim.mentions.iter().any(|m| Some(m.axis) != facts.across);
     let holds = match (claim.part, claim.count, claim.many) {
         (Some((k, m)), _, None) => m != n as f64 || within(k),
-        // All of so many.
+        // All of a stated number.
         (None, Some(k), Some(Many::Every | Many::Both)) => k != n as f64 || outside.is_empty(),
         (None, Some(k), None) => rows || within(k),
         (None, None, Some(Many::Every | Many::Both)) => outside.is_empty(),
@@ -181,7 +182,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     )))
 }
 
-/// `TTFT ranges from 69 to 131 ms`: the ends are the least and the largest number.
+/// Judges `TTFT ranges from 69 to 131 ms`: the ends must be the smallest and the largest number.
 pub(super) fn range(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let stated = stated(claim)?;
     let high = stated.high.as_ref()?;
@@ -218,7 +219,7 @@ pub(super) fn range(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     )))
 }
 
-/// `On average the engines deliver 1,997 tok/s`, `the five cards draw 1,997 W together`.
+/// Judges `On average the engines deliver 1,997 tok/s` and `the five cards draw 1,997 W together`.
 pub(super) fn aggregate(claim: &Claim, facts: &Facts<'_>, mean: bool) -> Ruling {
     let stated = stated(claim)?;
     let plain = stated.high.is_none()
@@ -228,7 +229,7 @@ pub(super) fn aggregate(claim: &Claim, facts: &Facts<'_>, mean: bool) -> Ruling 
         && claim.trend.is_none()
         && claim.than.is_none();
     let field = field(claim, facts, Some(&stated.low)).filter(|field| plain && field.len() >= 2)?;
-    // Of all rows: a label that is named would be of some.
+    // The statement must be about all rows: a named label would restrict it to some.
     let some = claim.mentions.iter().any(|m| Some(m.axis) != facts.across);
     if some || claim.count.is_some_and(|count| count != field.len() as f64) {
         return None;
@@ -251,7 +252,7 @@ pub(super) fn aggregate(claim: &Claim, facts: &Facts<'_>, mean: bool) -> Ruling 
         let middle = f64::midpoint(sorted[sorted.len() / 2], sorted[(sorted.len() - 1) / 2]);
         let geometric = (values.iter().map(|v| v.ln()).sum::<f64>() / n).exp();
         let harmonic = n / values.iter().map(|v| 1.0 / v).sum::<f64>();
-        // Any of the usual means will do.
+        // Any of the usual means may fit.
         [sum / n, middle, geometric, harmonic]
             .map(|value| (value, slack / n))
             .to_vec()
@@ -262,7 +263,7 @@ pub(super) fn aggregate(claim: &Claim, facts: &Facts<'_>, mean: bool) -> Ruling 
         .iter()
         .filter(|form| form.0.is_finite())
         .any(|(value, slack)| stated.low.rounds(value - slack, value + slack));
-    // A number far off is of something else.
+    // A number far off is a different quantity.
     let near = (0.5..2.0).contains(&(stated.low.value / forms[0].0));
     if fits || !near {
         return Some(None);
@@ -278,7 +279,7 @@ pub(super) fn aggregate(claim: &Claim, facts: &Facts<'_>, mean: bool) -> Ruling 
     )))
 }
 
-/// `Throughput rises with every step`: no step along the levels goes the other way.
+/// Judges `Throughput rises with every step`: no step along the levels may go the other way.
 pub(super) fn trend(claim: &Claim, facts: &Facts<'_>, up: bool) -> Ruling {
     let every = claim.many == Some(Many::Every) || claim.steady;
     let plain = claim.relation.is_none()
@@ -329,10 +330,10 @@ pub(super) fn trend(claim: &Claim, facts: &Facts<'_>, up: bool) -> Ruling {
     )))
 }
 
-/// `Four policies were compared`, where the table has five: fewer than all were not.
+/// Judges `Four policies were compared` against a table with five: a smaller number is wrong.
 pub(super) fn rows(claim: &Claim, facts: &Facts<'_>, count: f64) -> Ruling {
     let axis = facts.axes.iter().find(|axis| {
-        // `4 clients` is a level, not a count of levels.
+        // `4 clients` is a level, not a number of levels.
         if axis.values.iter().any(|value| value.level.is_some()) {
             return false;
         }
@@ -383,8 +384,8 @@ pub(super) fn rows(claim: &Claim, facts: &Facts<'_>, count: f64) -> Ruling {
     Some(Some((format!("the table has {n}"), Vec::new())))
 }
 
-/// `From 32 to 64 clients throughput grows by 28 %`: the change of a metric between two levels. Where the sentence does
-/// not say of which metric, all must contradict it.
+/// Judges `From 32 to 64 clients throughput grows by 28 %`: the change of a metric between two levels. If the sentence
+/// does not name the metric, all must contradict it.
 pub(super) fn span(claim: &Claim, facts: &Facts<'_>, axis: usize, ends: [usize; 2]) -> Ruling {
     let stated = stated(claim)?;
     let rate = stated.low.is_percent() || stated.low.unit == "x";
@@ -397,7 +398,7 @@ pub(super) fn span(claim: &Claim, facts: &Facts<'_>, axis: usize, ends: [usize; 
         && claim.bound.is_none()
         && claim.aggregate.is_none()
         && claim.ranks.is_empty();
-    // A gain may be of one system over another; a gain of a metric is along the levels.
+    // A gain without a metric may be that of one system over another; a gain of a metric is along the levels.
     let metric = claim.mentions.iter().any(|m| Some(m.axis) == facts.across);
     if !plain
         || claim.relation.is_some() && !metric
@@ -415,7 +416,7 @@ pub(super) fn span(claim: &Claim, facts: &Facts<'_>, axis: usize, ends: [usize; 
             }
         }
     }
-    // Besides the metric nothing may be open.
+    // Only the metric may be left open.
     let across = facts.across.filter(|across| *across != axis);
     let mut rest = lines.keys().map(|key| {
         let mut key = key.clone();

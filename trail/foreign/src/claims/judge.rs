@@ -1,4 +1,4 @@
-//! Judges a claim on the facts of a table: it holds, it does not, or the table cannot tell.
+//! Judges a claim on the facts of a table: it holds, it does not, or the table cannot decide.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::claims::sentence::{Claim, Mention, Stated, size_of};
 use crate::finding::Evidence;
 use crate::number::{Quantity, shown};
 
-/// What a claim contradicts: a message and the cells. `Some(None)` if it holds, `None` if the table cannot tell.
+/// The contradiction to a claim: a message and the cells. `Some(None)` if it holds, `None` if the table cannot decide.
 pub(crate) type Ruling = Option<Option<(String, Vec<Evidence>)>>;
 
 /// Judges a claim.
@@ -54,7 +54,7 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     value(claim, facts)
 }
 
-/// The facts at the places that mentions name; several of one axis are alternatives.
+/// The facts at the positions that mentions name; several on one axis are alternatives.
 pub(super) fn select<'a>(
     facts: &'a Facts<'_>,
     claim: &Claim,
@@ -98,7 +98,7 @@ pub(super) fn evidence(facts: &[&Fact]) -> Vec<Evidence> {
         .collect()
 }
 
-/// Whether two values are equal but for their rounding.
+/// Whether two values are equal apart from rounding.
 pub(super) fn equal(a: &Quantity, b: &Quantity) -> bool {
     (a.value - b.value).abs() <= 1e-12 * a.value.abs()
 }
@@ -107,10 +107,10 @@ pub(super) fn better(fact: &Fact) -> Option<bool> {
     more_is_better(&fact.value.unit, &fact.metric)
 }
 
-/// A number against the one cell that a sentence names. Where the numbers alternate with labels of one axis, each
-/// belongs to its label: `0.78 at c=2 and 0.45 at c=4`.
+/// Judges a number against the single cell that a sentence names. If the numbers alternate with labels of one axis,
+/// each belongs to its label: `0.78 at c=2 and 0.45 at c=4`.
 fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    // `rises with every step to 4.90 s`: the quantifier is of the trend.
+    // `rises with every step to 4.90 s`: the quantifier belongs to the trend.
     if claim.many.is_some() && claim.trend.is_none()
         || claim.part.is_some()
         || claim.bound.is_some()
@@ -130,7 +130,7 @@ fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let mut wrong = Vec::new();
     for (stated, mentions) in addressed(claim, facts)? {
         let mut selected = select(facts, claim, &mentions);
-        // A unit that one column alone has names the column.
+        // A unit that only one column has identifies the column.
         let by_unit = !stated.low.unit.is_empty() && field::only_of_unit(facts, &stated.low);
         if by_unit {
             selected.retain(|fact| comparable(&stated.low, &fact.value));
@@ -164,7 +164,7 @@ fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     )))
 }
 
-/// Whether a number is that of another label beside the one named, and the sentence has a word of that label too:
+/// Whether a number belongs to a different label next to the named one, of which the sentence also contains a word:
 /// `4,736 rows were planned` names the column `Planned` and gives the number of `Rows expected`.
 fn is_of_a_neighbour(
     stated: &Stated,
@@ -190,7 +190,7 @@ fn is_of_a_neighbour(
     })
 }
 
-/// Numbers that the table has at the named places, but under another statistic than the one named.
+/// Finds numbers that the table has at the named positions, but for a different statistic than the named one.
 fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = (0..facts.axes.len()).find(|axis| facts.axes[*axis].is_statistic())?;
     let mut other = None;
@@ -228,7 +228,7 @@ fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     )))
 }
 
-/// The numbers of a claim, each with the labels that it is about.
+/// The numbers of a claim, each with the labels that it belongs to.
 fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated, Vec<Mention>)>> {
     let n = claim.numbers.len();
     let paired = (0..facts.axes.len())
@@ -247,7 +247,7 @@ fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated,
         if let Some(axis) = paired {
             mentions.push(*claim.mentions.iter().filter(|m| m.axis == axis).nth(at)?);
         }
-        // Two labels of one axis for one number: which is meant is not said.
+        // Two labels of one axis for one number: the intended one is unknown.
         if mentions.iter().enumerate().any(|(i, m)| {
             mentions[..i]
                 .iter()
@@ -260,7 +260,7 @@ fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated,
     Some(found)
 }
 
-/// Whether a stated number can be a cell's: the same measure, and neither has a unit that the other lacks.
+/// Whether a stated number can be a cell's: they have the same measure, and both or neither have a unit.
 pub(super) fn comparable(stated: &Quantity, cell: &Quantity) -> bool {
     if stated.unit.is_empty() || cell.unit.is_empty() {
         return stated.unit == cell.unit;
@@ -289,7 +289,7 @@ fn same(stated: &Stated, fact: &Fact) -> bool {
     }
 }
 
-/// `code peaks at c=2 (36.2)`.
+/// Judges `code peaks at c=2 (36.2)`.
 fn peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = facts.ladder()?;
     let level = claim.mentions.iter().find(|m| m.axis == axis)?;
@@ -329,7 +329,7 @@ fn peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     )))
 }
 
-/// `At c=1 a trace keeps 34–100% of its peak`.
+/// Judges `At c=1 a trace keeps 34–100% of its peak`.
 fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = facts.ladder()?;
     let level = claim.mentions.iter().find(|m| m.axis == axis)?;

@@ -1,6 +1,6 @@
 //! The words of claims: relations, quantifiers, ranks, and words without weight.
 
-/// How one side stands to the other.
+/// The relation of one side to the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// On the better side, whichever that is for the metric.
@@ -15,10 +15,10 @@ pub(crate) enum Relation {
     Changed,
 }
 
-/// A place in an order.
+/// A rank in an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// From the best; 1 is the best.
+    /// Counted from the best; 1 is the best.
     Best(usize),
     /// The worst.
     Worst,
@@ -28,7 +28,7 @@ pub(crate) enum Rank {
     Smallest,
 }
 
-/// How many.
+/// A quantifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Many {
     Every,
@@ -38,37 +38,37 @@ pub(crate) enum Many {
     Both,
 }
 
-/// What a word is in a claim.
+/// The role of a word in a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sense {
     Relation(Relation),
     Rank(Rank),
     Many(Many),
-    /// The other side follows.
+    /// Precedes the other side.
     Than,
     /// The largest value along the levels.
     Peak,
-    /// A number that follows is a bound: `less than`, `at least`.
+    /// Makes the next number a bound: `less than`, `at least`.
     Below,
     Above,
-    /// A kind of rows, whichever the table calls it.
+    /// A kind of rows, whatever the table calls it.
     Noun,
     Tie,
-    /// Numbers go from the one to the other over all that is named.
+    /// Gives the range of all the named numbers.
     Range,
-    /// A mean over all that is named (`true`), or a sum.
+    /// A mean (`true`) or sum of all the named numbers.
     Aggregate(bool),
     /// Numbers rise (`true`) or fall along the levels.
     Trend(bool),
-    /// A trend has no exception.
+    /// Excludes exceptions to a trend.
     Steadily,
-    /// Turns the claim round.
+    /// Negates the claim.
     Not,
-    /// Says nothing of its own.
+    /// Carries no meaning of its own.
     Light,
 }
 
-/// What a word is, in the form that `stem` gives; none if it may carry a condition.
+/// The role of a word in its stemmed form; `None` if it may carry a condition.
 pub(crate) fn sense(word: &str) -> Option<Sense> {
     use Relation::{Better, Changed, Less, More, Worse};
     Some(match word {
@@ -141,7 +141,7 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
     })
 }
 
-/// Words for one thing: what is compared instead of a word.
+/// Replaces synonyms by a single word for comparison.
 pub(crate) fn canonical(word: &str) -> &str {
     match word {
         "average" | "avg" => "mean",
@@ -154,7 +154,7 @@ pub(crate) fn canonical(word: &str) -> &str {
     }
 }
 
-/// Words that name a statistic: a sentence that has one is about no other.
+/// Whether a word names a statistic. A sentence that names one is about no other.
 pub(crate) fn is_statistic(word: &str) -> bool {
     matches!(
         canonical(word),
@@ -164,7 +164,7 @@ pub(crate) fn is_statistic(word: &str) -> bool {
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Whether more is better of a metric, by its unit or its words; none if neither tells.
+/// Whether more is better for a metric, by its unit or its words; `None` if neither shows it.
 pub(crate) fn more_is_better(unit: &str, words: &[String]) -> Option<bool> {
     if unit.ends_with("/s") || unit.ends_with("/min") || unit.contains("/w") {
         return Some(true);

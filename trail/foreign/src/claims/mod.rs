@@ -1,6 +1,6 @@
-//! Sentences against tables. A sentence is bound to a table as a whole or not at all: every word of it must be an
-//! entity, metric, statistic, condition, quantifier or relation that the table can answer, or a word without weight.
-//! One word that is none of these may be a condition that the table does not meet, so nothing is concluded.
+//! Sentences against tables. A sentence is bound to a table as a whole or not at all. Every word must be an entity,
+//! metric, statistic, condition, quantifier or relation that the table can answer, or a word without weight. Any other
+//! word may be a condition that the table does not meet, so nothing is concluded.
 
 mod facts;
 mod field;
@@ -20,13 +20,13 @@ use crate::words::words;
 pub(crate) use facts::{Facts, header_unit};
 use sentence::understand;
 
-/// Tables with more cells than these are data dumps that no sentence reads cell by cell.
+/// Tables with more cells than this are data dumps that no sentence describes cell by cell.
 const MOST_CELLS: usize = 4000;
 
-/// Tables that one sentence is held against: the nearest ones that share a label with it.
+/// The maximum number of tables that a sentence is compared with: the nearest ones that share a label with it.
 const MOST_TABLES: usize = 12;
 
-/// Holds every sentence against the tables of the document and of the data.
+/// Compares every sentence with the tables of the document and of the data.
 pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
     let tables: Vec<&Table> = document.tables.iter().chain(data).collect();
     let mut facts: Vec<Facts<'_>> = tables
@@ -80,7 +80,7 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
     findings
 }
 
-/// The tables that share a word of their labels with a sentence; of many those nearest to its line.
+/// The tables whose labels share a word with a sentence; if there are many, those nearest to its line.
 fn nearest<'a, 't>(
     index: &BTreeMap<&str, Vec<usize>>,
     facts: &'a [Facts<'t>],
@@ -90,7 +90,7 @@ fn nearest<'a, 't>(
     let mut hits: Vec<usize> = Vec::new();
     for word in words(sentence) {
         if let Some(list) = index.get(word.text.as_str()) {
-            // Facts are in the order of their lines: those around the sentence are enough.
+            // Facts are in line order, so those around the sentence are enough.
             let middle = list.partition_point(|at| facts[*at].line() < line);
             hits.extend(
                 &list[middle.saturating_sub(MOST_TABLES)..list.len().min(middle + MOST_TABLES)],
@@ -104,7 +104,8 @@ fn nearest<'a, 't>(
     hits.into_iter().map(|at| &facts[at]).collect()
 }
 
-/// What a sentence, or a part of it that can stand alone, contradicts. All tables that it can be about must.
+/// The contradiction to a sentence, or to a part of it that can stand alone. All tables that it may be about must
+/// contradict it.
 fn contradiction(sentence: &str, facts: &[&Facts<'_>]) -> Option<(String, Vec<Evidence>)> {
     for part in parts(sentence) {
         let rulings: Vec<_> = facts
@@ -128,7 +129,7 @@ fn contradiction(sentence: &str, facts: &[&Facts<'_>]) -> Option<(String, Vec<Ev
 
 type Found = Option<(String, Vec<Evidence>)>;
 
-/// The first of several findings, if nothing speaks for the sentence.
+/// The first of several findings, if no table supports the sentence.
 fn all_of(rulings: Vec<Found>) -> Found {
     if rulings.iter().any(Option::is_none) {
         return None;
@@ -136,8 +137,8 @@ fn all_of(rulings: Vec<Found>) -> Found {
     rulings.into_iter().next().flatten()
 }
 
-/// Judges the clauses of a sentence from the first on, as long as each is understood: what is not may be a condition
-/// of all that follows. A clause without a label is about that of the clause before.
+/// Judges the clauses of a sentence in order, as long as each is understood: one that is not may be a condition of all
+/// that follow. A clause without a label is about that of the clause before.
 fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
     let mut before: Vec<sentence::Mention> = Vec::new();
     let mut judged = None;
@@ -150,10 +151,10 @@ fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
         }
         let ruling = judge::judge(&claim, facts);
         if ruling.is_none() && claim.mentions.is_empty() {
-            // `Over four runs, …`
+            // A condition such as `Over four runs, …`.
             break;
         }
-        // What the clause is about, but not of which column.
+        // The labels of the clause, except those of columns.
         before = claim
             .mentions
             .iter()
@@ -169,7 +170,7 @@ fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
     judged
 }
 
-/// Words with which a condition begins.
+/// Words that introduce a condition.
 const CONDITIONS: &[&str] = &[
     "with",
     "without",
@@ -214,8 +215,8 @@ const CONDITIONS: &[&str] = &[
     "not",
 ];
 
-/// The clauses of a sentence, cut at commas, colons, semicolons and before *and* between two numbers. None are cut if one
-/// of them may be a condition of the others; `, with` before a number adds a fact.
+/// The clauses of a sentence, cut at commas, colons, semicolons and before *and* between two numbers. Nothing is cut if
+/// a clause may be a condition of the others; `, with` before a number adds a fact.
 fn clauses(sentence: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for part in sentence
@@ -251,7 +252,7 @@ fn clauses(sentence: &str) -> Vec<&str> {
     found
 }
 
-/// The sentence, then the parts between semicolons, dashes and contrasts.
+/// The whole sentence, then its parts between semicolons, dashes and contrasts.
 fn parts(sentence: &str) -> Vec<&str> {
     let mut parts = vec![sentence];
     let mut rest = sentence;

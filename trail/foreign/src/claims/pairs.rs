@@ -1,4 +1,4 @@
-//! Judges a claim that compares two sides: which is more, and by how much.
+//! Judges a claim that compares two sides: which has more, and by how much.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use crate::claims::lexicon::{Many, Relation};
 use crate::claims::sentence::{Claim, Mention, Stated};
 use crate::number::{Quantity, shown};
 
-/// One side and the other of a comparison, all else equal.
+/// Two sides of a comparison, with everything else equal.
 struct Pair<'a> {
     own: &'a Fact,
     other: &'a Fact,
 }
 
 impl Pair<'_> {
-    /// Whether the own side is better, or larger; none for a tie.
+    /// Whether the first side is better, or larger; `None` for a tie.
     fn ahead(&self, relation: Relation, more: bool) -> Option<bool> {
         if equal(&self.own.value, &self.other.value) {
             return None;
@@ -36,7 +36,7 @@ impl Pair<'_> {
     }
 }
 
-/// Who is compared with whom, in every place where both are.
+/// The compared sides, at every position that has both.
 fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
     let (_, at) = claim.relation?;
     let other = claim.than.filter(|than| *than > at).and_then(|than| {
@@ -94,7 +94,7 @@ fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
                 }
             })
             .collect();
-        // Without a named other side there must be only one.
+        // Without a named other side, only one may be left.
         let [theirs] = theirs.as_slice() else {
             return None;
         };
@@ -109,20 +109,20 @@ fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
     (!pairs.is_empty()).then_some(pairs)
 }
 
-/// A comparison of two sides: on every row, on some of them, by so much. Where the sentence does not say of which
-/// column, it may be of any; then all must contradict it.
+/// Judges a comparison of two sides: on every row, on some of them, by an amount. If the sentence does not name the
+/// column, it may mean any of them; then all must contradict it.
 pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let all = sides(claim, facts)?;
     let metrics = facts
         .across
         .filter(|across| facts.mixed && !claim.mentions.iter().any(|m| m.axis == *across));
     let mut columns: BTreeMap<Option<usize>, Vec<Pair<'_>>> = BTreeMap::new();
-    // A difference is of the columns with its unit.
+    // A stated difference applies to the columns with its unit.
     let difference = match claim.numbers.as_slice() {
         [stated] if !matches!(stated.low.unit.as_str(), "" | "%" | "x") => Some(&stated.low.unit),
         _ => None,
     };
-    // What is fast has a rate or a time.
+    // Speed words apply to rates and times.
     let fast = ["fast", "faster", "slow", "slower", "quicker"];
     let fast = claim.words.iter().any(|word| fast.contains(&word.as_str()));
     let speed = |pair: &Pair<'_>| {
@@ -153,7 +153,7 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     first.map(Some)
 }
 
-/// A comparison on the pairs of one column.
+/// Judges a comparison on the pairs of one column.
 fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool) -> Ruling {
     let (relation, _) = claim.relation?;
     let directions = match better(pairs[0].own) {
@@ -205,7 +205,7 @@ fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool)
             (None, None, Some(Many::Most)) => 2 * (ahead + ties) > n,
             (None, None, Some(Many::Few)) => 2 * ahead < n,
             (None, None, None) => {
-                // A plain comparison is of one pair, and all axes that matter are named.
+                // A plain comparison is about a single pair, and names all axes that matter.
                 if n != 1
                     || pinned
                         < facts
@@ -252,7 +252,7 @@ fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool)
     )))
 }
 
-/// A comparison with its magnitude: of all pairs, or of the only one.
+/// Judges a comparison with a magnitude: of all pairs, or of the only one.
 fn by_so_much(
     claim: &Claim,
     stated: &Stated,
@@ -260,7 +260,7 @@ fn by_so_much(
     relation: Relation,
     directions: &[bool],
 ) -> Ruling {
-    // `faster by 30 %`, `30 % faster`; but in `on a larger card 3,100 tok/s` the number is no difference.
+    // `faster by 30 %`, `30 % faster`; but in `on a larger card 3,100 tok/s` the number is not a difference.
     let by = |two: &[String]| two[0] == "by" && two[1].starts_with(|c: char| c.is_ascii_digit());
     let told = claim.words.windows(2).any(by)
         || claim.bound.is_some()
@@ -299,7 +299,7 @@ fn by_so_much(
     )))
 }
 
-/// Whether the difference of a pair is as large as stated; any of the usual bases will do.
+/// Whether the difference of a pair matches the stated magnitude; any of the usual bases may fit.
 fn magnitude(
     pair: &Pair<'_>,
     stated: &Stated,

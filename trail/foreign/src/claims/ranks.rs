@@ -1,4 +1,4 @@
-//! Judges places in an order: fastest, lowest, second.
+//! Judges ranks in an order: fastest, lowest, second.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::claims::judge::{Ruling, better, equal, evidence, select};
 use crate::claims::lexicon::{Many, Rank};
 use crate::claims::sentence::{Claim, Mention};
 
-/// `At c=8 chat is fastest, search second and code slowest`.
+/// Judges `At c=8 chat is fastest, search second and code slowest`.
 pub(super) fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let places = places(claim, facts)?;
     let axis = places.first()?.0.axis;
@@ -30,7 +30,7 @@ pub(super) fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     {
         return None;
     }
-    // Where the sentence does not say of which column, it may be of any; then all must contradict it.
+    // If the sentence does not name the column, it may mean any of them; then all must contradict it.
     let free = facts
         .across
         .filter(|across| *across != axis && !others.iter().any(|m| m.axis == *across));
@@ -39,7 +39,7 @@ pub(super) fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         let column = free.and_then(|across| fact.at[across]);
         fields.entry(column).or_default().push(fact);
     }
-    // What is fast has a rate or a time.
+    // Speed words apply to rates and times.
     let speed = ["fastest", "slowest", "quickest"];
     if free.is_some()
         && claim
@@ -76,7 +76,7 @@ pub(super) fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     )))
 }
 
-/// The label of each rank: the last before it that is no metric.
+/// The label of each rank: the last label before it that is not a metric.
 fn places(claim: &Claim, facts: &Facts<'_>) -> Option<Vec<(Mention, Rank)>> {
     let metrics = facts.across.filter(|across| {
         let n = facts.axes[*across].values.len();
@@ -97,7 +97,7 @@ fn places(claim: &Claim, facts: &Facts<'_>) -> Option<Vec<(Mention, Rank)>> {
         .collect()
 }
 
-/// The field from the largest number down, if the places in it are not as claimed; none if it cannot tell.
+/// The field in descending order, if the ranks in it are not as claimed; `None` if it cannot decide.
 fn contradicted<'a>(
     field: &[&'a Fact],
     axis: usize,

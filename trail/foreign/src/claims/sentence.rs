@@ -1,4 +1,4 @@
-//! Understands a sentence as a claim on one table, every word of it, or not at all.
+//! Parses a sentence as a claim on one table: every word of it, or nothing.
 
 mod levels;
 
@@ -30,33 +30,33 @@ pub(crate) struct Claim {
     pub(crate) mentions: Vec<Mention>,
     pub(crate) numbers: Vec<Stated>,
     pub(crate) relation: Option<(Relation, usize)>,
-    /// Where `than` is.
+    /// The position of `than`.
     pub(crate) than: Option<usize>,
     pub(crate) ranks: Vec<(Rank, usize)>,
     pub(crate) many: Option<Many>,
-    /// `k of m`.
+    /// The numbers in `k of m`.
     pub(crate) part: Option<(f64, f64)>,
     /// A count of rows: `on three models`.
     pub(crate) count: Option<f64>,
-    /// Whether the number is an upper (`true`) or lower bound.
+    /// Whether the number is an upper (`true`) or a lower bound.
     pub(crate) bound: Option<bool>,
-    /// Where `peak` is, and whether something is a share of it.
+    /// The position of `peak`.
     pub(crate) peak: Option<usize>,
     pub(crate) of_peak: bool,
-    /// Only labels with a size up to (`true`) or from this one.
+    /// Restricts labels to sizes up to (`true`) or from this one.
     pub(crate) size: Option<(bool, f64)>,
-    /// Only levels of an axis up to this one.
+    /// Restricts an axis to levels up to this one.
     pub(crate) limit: Option<(usize, f64)>,
-    /// From one level of an axis to another.
+    /// A span from one level of an axis to another.
     pub(crate) span: Option<(usize, [usize; 2])>,
-    /// Whether numbers go from the one to the other.
+    /// Whether the numbers give a range.
     pub(crate) range: bool,
-    /// Whether the number is a mean (`true`) or a sum of others.
+    /// Whether the number is a mean (`true`) or a sum.
     pub(crate) aggregate: Option<bool>,
-    /// Whether numbers rise (`true`) or fall, and whether without exception.
+    /// Whether numbers rise (`true`) or fall.
     pub(crate) trend: Option<bool>,
     pub(crate) steady: bool,
-    /// Words that were not understood.
+    /// The number of words that were not understood.
     pub(crate) unknown: usize,
     /// The words of the sentence.
     pub(crate) words: Vec<String>,
@@ -68,12 +68,12 @@ struct Reader<'a> {
     words: Vec<Word>,
     numbers: Vec<Quantity>,
     claim: Claim,
-    /// Labels of which the sentence has a word that no other label of the axis has.
+    /// Labels hinted at by a word that no other label of the axis has.
     hints: Vec<Mention>,
 }
 
-/// The claim that a text makes on a table; none if a word of it is not understood. What the text leaves out was said
-/// before: the labels of an earlier clause.
+/// The claim that a text makes on a table; `None` if a word is not understood. `before` are the labels of an earlier
+/// clause, which the text may leave out.
 pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> Option<Claim> {
     let words = words(text);
     let least = if before.is_empty() { 3 } else { 1 };
@@ -82,7 +82,7 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> O
         || text.trim_end().ends_with('?')
         || text.contains('_')
     {
-        // A name of a program with its value is a setting.
+        // A program option with its value is a setting.
         return None;
     }
     let mut reader = Reader {
@@ -103,7 +103,7 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> O
     reader.take_hints()?;
     let claim = &mut reader.claim;
     for mention in before {
-        // `…, 7.6 GiB less than Osprey`: the side before the comparison was said before.
+        // `…, 7.6 GiB less than Osprey`: an earlier clause named the first side.
         let side = claim.than.filter(|_| claim.relation.is_some());
         let own = claim
             .mentions
@@ -132,7 +132,7 @@ impl Reader<'_> {
         self.words.get(at).map_or("", |word| canonical(&word.text))
     }
 
-    /// Reads what begins at a word; returns how many words it takes.
+    /// Parses what begins at a word, and returns the number of words it takes.
     fn step(&mut self, at: usize, scattered: &[usize]) -> Option<usize> {
         if scattered.contains(&at) {
             return Some(1);
@@ -164,7 +164,7 @@ impl Reader<'_> {
             return Some(1);
         }
         if matches!(word.as_str(), "mean" | "sum") && !self.facts.metric.contains(&word) {
-            // Of all that is named, where no label has the word.
+            // The mean or sum of all that is named, unless a label has the word.
             self.claim.aggregate = Some(word == "mean");
             return Some(1);
         }
@@ -209,7 +209,7 @@ impl Reader<'_> {
             Some(Sense::Rank(rank)) => self.claim.ranks.push((rank, start)),
             Some(Sense::Many(many)) => {
                 if self.claim.many.is_some_and(|other| other != many) {
-                    // `no regression on any trace`: the first decides.
+                    // `no regression on any trace`: the first quantifier decides.
                     if many != Many::Every && many != Many::Both {
                         return None;
                     }
@@ -228,14 +228,14 @@ impl Reader<'_> {
             Some(Sense::Below | Sense::Above | Sense::Not) => return None,
             Some(Sense::Noun | Sense::Tie | Sense::Light) => {}
             None if named => {}
-            // A subject that the table does not name is borne with where the values themselves tell what is meant.
+            // One subject that the table does not name is tolerated, if the values themselves identify it.
             None if self.claim.unknown == 0 => self.claim.unknown = 1,
             None => return None,
         }
         Some(1)
     }
 
-    /// A bare count must be of rows: a noun follows.
+    /// A bare count must be followed by a noun for rows.
     fn counted(&mut self, next: usize, count: f64) -> Option<()> {
         if !self.next_is_noun(next) || self.claim.count.is_some() {
             return None;
@@ -244,7 +244,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Whether a word is a number in digits, or the first part of one.
+    /// Whether a word is a number in digits, or the beginning of one.
     fn is_number(&self, at: usize) -> bool {
         self.words.get(at).is_some_and(|word| {
             let mut numbers = self.numbers.iter();
@@ -252,7 +252,7 @@ impl Reader<'_> {
         })
     }
 
-    /// `less than`, `at least`, `above`: the number that follows is a bound.
+    /// `less than`, `at least`, `above`: makes the next number a bound.
     fn bound(&mut self, at: usize) -> Option<usize> {
         let word = self.word(at).to_owned();
         let bound = match (word.as_str(), self.word(at + 1)) {
@@ -271,7 +271,7 @@ impl Reader<'_> {
         Some(taken)
     }
 
-    /// Whether a word is a kind of rows.
+    /// Whether a word is a noun for rows.
     fn next_is_noun(&self, at: usize) -> bool {
         let word = self.word(at);
         let named = |name: &String| name.trim_end_matches('s') == word.trim_end_matches('s');
@@ -283,8 +283,7 @@ impl Reader<'_> {
                 .any(|axis| axis.name.last().is_some_and(named))
     }
 
-    /// Takes a word that one label of an axis has and no other: `power` for `Power (W)`, `throughput` for the only
-    /// rate.
+    /// Takes a word that only one label of an axis has: `power` for `Power (W)`, `throughput` for the only rate.
     fn hint(&mut self, at: usize) -> bool {
         let word = self.word(at).to_owned();
         if word.chars().count() < 2 || word.bytes().all(|b| b.is_ascii_digit()) {
@@ -316,14 +315,14 @@ impl Reader<'_> {
                     });
                     return true;
                 }
-                // A word of several labels tells them from none of these.
+                // A word that several labels share distinguishes none of them.
                 _ => return any,
             }
         }
         false
     }
 
-    /// Hints stand for labels that the text does not name in full; two of one axis contradict each other.
+    /// Lets hints stand for labels that the text does not name in full; two on one axis contradict each other.
     fn take_hints(&mut self) -> Option<()> {
         for hint in std::mem::take(&mut self.hints) {
             let mut own = self.claim.mentions.iter().filter(|m| m.axis == hint.axis);
@@ -336,7 +335,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A label of the table, the longest that fits; or a level (`c=4`).
+    /// Parses a label of the table, the longest that fits, or a level (`c=4`).
     fn mention(&mut self, at: usize) -> Option<usize> {
         let mut best: Option<(usize, usize, usize)> = None;
         for (index, axis) in self.facts.axes.iter().enumerate() {
@@ -372,7 +371,7 @@ impl Reader<'_> {
         Some(taken)
     }
 
-    /// Whether words that fit a label are its name here, and no number, article or ordinary word.
+    /// Whether words that match a label name it here, and are not a number, article or ordinary word.
     fn is_name(&self, at: usize, label: &str, words: &[String]) -> bool {
         let [word] = words else { return true };
         if word.parse::<f64>().is_ok() {
@@ -441,7 +440,7 @@ impl Reader<'_> {
             && number.unit.is_empty()
             && self.counted(at + words, number.value).is_some()
         {
-            // The number may be a value as well: `399 cells`.
+            // The number may also be a value: `399 cells`.
             self.claim.numbers.push(Stated {
                 low: number,
                 high: None,
@@ -455,8 +454,8 @@ impl Reader<'_> {
         Some(words)
     }
 
-    /// Labels of several words that all are in the text, though not together: `cells executed` in `399 cells were
-    /// executed`. Returns the words that they take.
+    /// Finds labels of several words that are all in the text, though not together: `cells executed` in
+    /// `399 cells were executed`. Returns the words that they take.
     fn scattered(&mut self) -> Vec<usize> {
         let mut taken = Vec::new();
         let mut found: Vec<(usize, Mention, Vec<usize>)> = Vec::new();
@@ -491,7 +490,7 @@ impl Reader<'_> {
                 }
             }
         }
-        // Only where one label of its axis can be meant.
+        // Only if a single label of its axis can be meant.
         for (axis, mention, at) in &found {
             if found.iter().filter(|other| other.0 == *axis).count() == 1 {
                 self.claim.mentions.push(*mention);
@@ -502,7 +501,7 @@ impl Reader<'_> {
     }
 }
 
-/// The size in a label or a word: `4b`, `350m`.
+/// Parses the size in a label or a word: `4b`, `350m`.
 pub(crate) fn size_of(word: &str) -> Option<f64> {
     let (number, scale) = match word.as_bytes().last()? {
         b'b' => (&word[..word.len() - 1], 1e9),

@@ -8,7 +8,7 @@ use crate::number::{Quantity, quantities, shown};
 use crate::source::{How, Key, KeyedTable, Signature};
 use crate::table::Table;
 
-/// Columns of counts that are levels of the data as well, with the column there.
+/// Columns of counts that match a level column of the data, with that column.
 fn like_columns(table: &Table, source: &KeyedTable<'_>) -> BTreeMap<usize, usize> {
     (0..table.columns.len())
         .filter_map(|column| {
@@ -23,7 +23,7 @@ fn like_columns(table: &Table, source: &KeyedTable<'_>) -> BTreeMap<usize, usize
         .collect()
 }
 
-/// Derivations that are held against every cell of a column.
+/// The maximum number of derivations that are compared with every cell of a column.
 const MOST_SIGNATURES: usize = 8;
 
 impl Tracer<'_> {
@@ -39,7 +39,7 @@ impl Tracer<'_> {
             .iter()
             .map(|source| like_columns(table, source))
             .collect();
-        // Levels of the data name rows; they are not traced themselves.
+        // Levels of the data identify rows, and are not traced themselves.
         let is_label = |column: usize| {
             !table.is_numeric(column) || like.iter().any(|like| like.contains_key(&column))
         };
@@ -88,7 +88,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// The keys that a row and a header name; the title only for columns that neither names.
+    /// The keys that a row and a header name; those of the title only for columns that neither names.
     fn asked(
         &self,
         texts: &[&str],
@@ -117,9 +117,10 @@ impl Tracer<'_> {
             .collect()
     }
 
-    /// The derivation that yields most cells of a column: three for each one that it does not, and at least three.
+    /// The derivation that yields most cells of a column: at least three, and three for each cell that it does not
+    /// yield.
     fn signature(&mut self, table: &Table, column: usize, asked: &[Asked]) -> Option<Signature> {
-        // The cells that a derivation yields, and their different values.
+        // The number of cells that a derivation yields, and their distinct values.
         let mut tally: BTreeMap<Signature, (usize, BTreeSet<u64>)> = BTreeMap::new();
         let stated: Vec<Option<Quantity>> = (0..asked.len())
             .map(|row| table.value(row, column).cloned())
@@ -168,7 +169,7 @@ impl Tracer<'_> {
             })
     }
 
-    /// A cell of a column whose derivation is known: it agrees, or it differs.
+    /// Judges a cell of a column whose derivation is known: it agrees or differs.
     fn settle(
         &mut self,
         signature: &Signature,

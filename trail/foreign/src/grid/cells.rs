@@ -1,4 +1,4 @@
-//! Counts in cells, and rows that one of several like tables lacks.
+//! Counts in cells, and rows that are missing from one of several similar tables.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::number::shown;
 use crate::table::{Table, is_missing};
 use crate::words::normal;
 
-/// Cells `k / m` with a part above its whole, and cells with a product whose count stands in another column.
+/// Checks cells `k / m` whose part exceeds the whole, and cells with a product whose count is in another column.
 pub(super) fn counted_cells(table: &Table, findings: &mut Vec<Finding>) {
     let report = |row: usize, column: usize, message: String, cause: &str| Finding {
         rule: Rule::Total,
@@ -82,7 +82,7 @@ pub(super) fn counted_cells(table: &Table, findings: &mut Vec<Finding>) {
     }
 }
 
-/// `84 / 84`.
+/// Parses `84 / 84`.
 pub(crate) fn part_of(text: &str) -> Option<(f64, f64)> {
     let (k, m) = text.split_once('/')?;
     let number = |part: &str| {
@@ -109,7 +109,7 @@ fn product(text: &str) -> Option<f64> {
     })
 }
 
-/// Tables with the same columns of which one lacks a row that all others have.
+/// Finds tables that lack a row which all others with the same columns have.
 pub(crate) fn missing_rows(tables: &[Table]) -> Vec<Finding> {
     let mut groups: BTreeMap<&[String], Vec<&Table>> = BTreeMap::new();
     for table in tables {
@@ -161,12 +161,12 @@ pub(crate) fn missing_rows(tables: &[Table]) -> Vec<Finding> {
     findings
 }
 
-/// Rows of a table that are held against those of another, and how many tables back the other may be.
+/// The maximum number of rows of a table that are compared, and the maximum distance between the tables.
 const MOST_TWINS: usize = 100;
 const NEAR_TABLES: usize = 30;
 
-/// Cells with one row label and one header in two tables of a document. If all such cells but one are equal, the
-/// tables show one measurement, and the one that differs contradicts the other.
+/// Compares cells with the same row label and header in two tables of a document. If all such cells but one are equal,
+/// the tables show one measurement, and the cell that differs contradicts its twin.
 pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let labels: Vec<Vec<String>> = tables
@@ -186,7 +186,7 @@ pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
             let [(one, other)] = *differ.as_slice() else {
                 continue;
             };
-            // Two tables of one shape may be of two things that differ in one setting; an extract has fewer cells.
+            // Two tables of one shape may describe two things that differ in one setting; an extract has fewer cells.
             let shape = |table: &Table, labels: &[String]| (table.columns.clone(), labels.to_vec());
             let extract = shape(first, &labels[before]) != shape(second, &labels[at]);
             let setting = |table: &Table, column: usize| {
@@ -222,10 +222,11 @@ pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
     findings
 }
 
-/// A cell of one table and that of another.
+/// The cell of one table, and its twin in another.
 type Twin = ((usize, usize), (usize, usize));
 
-/// The values that two tables share under one label and header, and the cells that differ by more than rounding.
+/// The number of values that two tables share under one label and header, and the cells that differ by more than
+/// rounding.
 fn shared(
     (first, labels): (&Table, &[String]),
     (second, others): (&Table, &[String]),
@@ -248,7 +249,7 @@ fn shared(
             let (Some(a), Some(b)) = (first.plain(row, column), second.plain(other, twin)) else {
                 continue;
             };
-            // Small counts are equal by chance.
+            // Small counts may be equal by chance.
             let telling = a.half * 20.0 < a.value.abs() && b.half * 20.0 < b.value.abs();
             if (a.value - b.value).abs() > 1.001 * (a.half + b.half) {
                 differ.push(((row, column), (other, twin)));

@@ -1,5 +1,5 @@
-//! Latencies of one request: the end is not before the first token, and the mean time to the end is the mean time to
-//! the first token and so many times that for each further token.
+//! The latencies of one request: the end is not before the first token, and the mean time to the end equals the mean
+//! time to the first token plus a number of times the time per further token.
 
 use super::Grid;
 use super::summary::rank;
@@ -7,7 +7,7 @@ use crate::finding::{Finding, Rule};
 use crate::number::{Quantity, shown};
 use crate::words::words;
 
-/// A latency that a name tells.
+/// The kind of latency that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     First,
@@ -15,7 +15,7 @@ enum Kind {
     End,
 }
 
-/// What a name measures, and of which statistic; `mean` if it names none.
+/// The latency that a name stands for, and its statistic; `mean` if the name has none.
 fn kind(name: &str) -> Option<(Kind, String)> {
     let words: Vec<String> = words(name).into_iter().map(|word| word.text).collect();
     let has = |word: &str| words.iter().any(|w| w == word);
@@ -61,7 +61,7 @@ pub(super) fn check(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Seconds of a cell, by the unit of the cell or of its column or row.
+/// The value of a cell in seconds, by the unit of the cell or of its column or row.
 fn seconds(grid: &Grid<'_>, row: usize, column: usize) -> Option<Quantity> {
     let value = grid.value(row, column)?;
     let unit = [grid.names[column].as_str(), grid.labels[row].as_str()]
@@ -82,7 +82,7 @@ fn seconds(grid: &Grid<'_>, row: usize, column: usize) -> Option<Quantity> {
     })
 }
 
-/// The last token does not come before the first.
+/// Checks that the last token does not precede the first.
 fn not_before(grid: &Grid<'_>, first: usize, end: usize, findings: &mut Vec<Finding>) {
     for row in 0..grid.labels.len() {
         let (Some(a), Some(b)) = (seconds(grid, row, first), seconds(grid, row, end)) else {
@@ -103,7 +103,7 @@ fn not_before(grid: &Grid<'_>, first: usize, end: usize, findings: &mut Vec<Find
     }
 }
 
-/// The number of further tokens that the three latencies give is the same in all rows but one.
+/// Checks that the number of further tokens that follows from the three latencies is the same in all rows but one.
 fn sums(grid: &Grid<'_>, [first, each, end]: [usize; 3], findings: &mut Vec<Finding>) {
     let mut tokens: Vec<(usize, f64, f64)> = Vec::new();
     for row in 0..grid.labels.len() {

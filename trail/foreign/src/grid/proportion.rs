@@ -1,4 +1,4 @@
-//! Columns that are in proportion: their ratio or product is the same in all rows but one.
+//! Proportional columns: their ratio or product is the same in all rows but one.
 
 use super::Grid;
 use super::relation::promised;
@@ -6,7 +6,7 @@ use crate::finding::{Finding, Rule};
 use crate::number::{measure, quantities, shown};
 use crate::words::words;
 
-/// The unit that a header names anywhere, and what it measures.
+/// The unit anywhere in a header, and its measure.
 pub(super) fn unit_of(header: &str) -> String {
     let bare = header.replace(['(', ')', '[', ']', ','], " ");
     let mut words = bare.split_whitespace();
@@ -21,7 +21,7 @@ pub(super) fn unit_of(header: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Two columns that are one metric in two forms: a time and a rate, whose product is the same in all rows but one;
+/// Checks two columns with one metric in two forms: a time and a rate, whose product is the same in all rows but one,
 /// or one measure in two units.
 pub(super) fn constants(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let units: Vec<String> = grid.names.iter().map(|name| unit_of(name)).collect();
@@ -85,7 +85,7 @@ pub(super) fn constants(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What a column is in proportion to.
+/// The operands that a column is proportional to.
 #[derive(Clone, Copy)]
 enum Operands {
     One(usize),
@@ -94,7 +94,7 @@ enum Operands {
 }
 
 impl Operands {
-    /// The interval of its value in a row; none if it is not positive.
+    /// The interval of the operands' value in a row; `None` if it is not positive.
     fn interval(self, grid: &Grid<'_>, row: usize) -> Option<(f64, f64)> {
         let of = |column: usize| {
             let (value, half) = (grid.value(row, column)?.value, grid.half(row, column));
@@ -130,20 +130,20 @@ impl Operands {
     }
 }
 
-/// A column that is a constant times another, or times a product or ratio of two others, in all rows but one: requests
-/// of runs that last equally long, a cost for each token from a price and a rate. The constant is not known, so the rows must
-/// agree more closely than unrelated columns do by chance.
+/// Checks a column that is a constant times another, or times a product or ratio of two others, in all rows but one:
+/// requests of equally long runs, or a cost per token from a price and a rate. The constant is unknown, so the rows
+/// must agree more closely than unrelated columns do by chance.
 pub(super) fn proportions(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let n = grid.names.len();
     if n > 10 || grid.labels.len() < 4 {
         return;
     }
-    // Along a ladder of levels nothing else changes from row to row.
+    // On a ladder of levels, nothing else changes from row to row.
     let ladder = grid.labels.iter().all(|label| {
         let label = label.trim_start();
         label.starts_with(|c: char| c.is_ascii_digit()) || label.contains('=')
     });
-    // What is counted is chosen, and follows from nothing.
+    // A count is chosen, and does not follow from other columns.
     for result in (0..n).filter(|column| !grid.counted[*column]) {
         let money = words(&grid.names[result])
             .iter()
@@ -174,7 +174,7 @@ pub(super) fn proportions(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             };
             let mut columns = operands.columns();
             columns.push(result);
-            // Another form of the same relation, or another relation, has told of the row.
+            // The row was already reported, for another form of the same relation or for another relation.
             let line = grid.place(row, result).map(|place| place.0);
             let told = findings.iter().any(|finding| {
                 finding.rule == Rule::Relation && Some(finding.line) == line
@@ -210,7 +210,7 @@ fn promised_elsewhere(grid: &Grid<'_>, column: usize) -> bool {
     !promised(&grid.names[column]).is_empty()
 }
 
-/// The one row whose factor lies outside that of all others, what it should have, and how many others there are.
+/// The only row whose factor lies outside that of all others, its expected value, and the number of others.
 fn odd_row(
     grid: &Grid<'_>,
     result: usize,
@@ -233,7 +233,7 @@ fn odd_row(
             (stated.value - half) / to,
             (stated.value + half) / from,
         ));
-        // Of three rows at most one is odd, so two agree.
+        // At most one of three rows is odd, so the other two agree.
         if let [x, y, z] = factors.as_slice() {
             let meet = |x: &(usize, f64, f64), y: &(usize, f64, f64)| x.1 <= y.2 && y.1 <= x.2;
             if !(meet(x, y) || meet(y, z) || meet(x, z)) {
@@ -261,7 +261,7 @@ fn odd_row(
         return None;
     };
     let own = factors.iter().find(|f| f.0 == row)?;
-    // Not a matter of rounding or of a run that ended late.
+    // The deviation must exceed rounding, or a run that ended late.
     if own.1 < 1.03 * high && own.2 > 0.97 * low {
         return None;
     }
@@ -274,7 +274,7 @@ fn odd_row(
     let most = values.iter().copied().fold(0.0, f64::max);
     let fewest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let range = (most / fewest).ln();
-    // The chance that an unrelated column has its factor in the interval of the narrowest row, for every other row.
+    // The probability that an unrelated column has its factor in the interval of the narrowest row, in every other row.
     let mut widths: Vec<f64> = factors
         .iter()
         .filter(|f| f.0 != row)

@@ -1,4 +1,4 @@
-//! Relations between columns that all rows keep but one.
+//! Relations between columns that hold in all rows but one.
 
 use super::Grid;
 use super::proportion::unit_of;
@@ -14,7 +14,7 @@ pub(super) enum Form {
     Product,
     Ratio,
     Change,
-    /// To the same column's value in the first row.
+    /// The ratio to the same column's value in the first row.
     Base,
     /// The growth of one column since the first row over the growth of another.
     Efficiency,
@@ -25,7 +25,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The value for two operands of one row; the growth of both for an efficiency.
+    /// The value for two operands of one row; for an efficiency, the growth of both.
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Sum => a + b,
@@ -41,7 +41,7 @@ impl Form {
         matches!(self, Self::Base | Self::Efficiency | Self::Growth)
     }
 
-    /// Whether it needs one column only.
+    /// Whether it needs only one column.
     fn of_one(self) -> bool {
         matches!(self, Self::Base | Self::Growth | Self::Share)
     }
@@ -55,7 +55,7 @@ impl Form {
         }
     }
 
-    /// The powers of ten and signs that a result may have been multiplied by.
+    /// The powers of ten and signs by which a result may be multiplied.
     fn scales(self) -> &'static [f64] {
         match self {
             Self::Sum => &[1.0],
@@ -67,7 +67,7 @@ impl Form {
         }
     }
 
-    /// Its value in a row, the operands moved by so many halves of their last digit.
+    /// Its value in a row, with the operands shifted by a number of halves of their last digit.
     fn at(self, grid: &Grid<'_>, row: usize, a: usize, b: usize, halves: [f64; 2]) -> Option<f64> {
         let (x, y) = (grid.value(row, a)?, grid.value(self.base(row), b)?);
         let mut x = x.value + halves[0] * grid.half(row, a);
@@ -98,7 +98,7 @@ impl Form {
     }
 }
 
-/// The relations that the words of a header promise; none if it does not say that its column is derived.
+/// The relations that the words of a header promise; empty if it does not mark its column as derived.
 pub(super) fn promised(header: &str) -> &'static [Form] {
     if header.contains('Δ') {
         return &[Form::Difference, Form::Change];
@@ -127,9 +127,9 @@ struct Kept {
     a: usize,
     b: usize,
     scale: f64,
-    /// The rows that show the relation.
+    /// The rows that confirm the relation.
     holds: Vec<usize>,
-    /// The rows that agree with it, whether they show it or would agree with much else.
+    /// The rows that agree with it, including those that would also agree with many others.
     agrees: Vec<usize>,
     breaks: Vec<usize>,
 }
@@ -137,7 +137,7 @@ struct Kept {
 pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let mut order: Vec<usize> = (0..grid.names.len()).collect();
     order.sort_by_key(|c| promised(&grid.names[*c]).is_empty());
-    // One relation has as many forms as columns; what is derived by its name comes first.
+    // One relation has as many forms as columns. Columns that are derived by name come first.
     let mut told: Vec<(usize, [usize; 3])> = Vec::new();
     for result in order {
         let header = &grid.names[result];
@@ -145,7 +145,7 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         let (best, explained) = strongest(grid, result);
         let Some(best) = best else { continue };
         let (holds, breaks) = (best.holds.len(), best.breaks.len());
-        // Columns that are levels of one thing (`1 %`, `2 %`) may follow a smooth curve, which is no relation.
+        // Columns for levels of one thing (`1 %`, `2 %`) may follow a smooth curve, which is not a relation.
         let is_level = |column: usize| {
             let name = grid.names[column].trim_start();
             name.starts_with(|c: char| c.is_ascii_digit())
@@ -154,12 +154,12 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             continue;
         }
         let unit = unit_of(&grid.names[best.a]);
-        // A few rows may agree by chance: then the operands must be of one unit, too.
+        // A few rows may agree by chance, so the operands must also have the same unit.
         let alike = best.form.of_one()
             || best.form == Form::Efficiency
             || unit == unit_of(&grid.names[best.b]) && (!unit.is_empty() || holds >= 3);
         let sure = if promised.contains(&best.form) && alike {
-            // More forms agree by chance where one column will do.
+            // A form with only one operand agrees by chance more often.
             let least = if best.form.of_one() { 2 } else { 1 };
             holds >= least && breaks <= holds
         } else {
@@ -212,7 +212,7 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The relation that most rows of a column keep, and the rows that another strong one explains.
+/// The relation that holds in most rows of a column, and the rows that another strong one explains.
 fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
     let mut all: Vec<Kept> = Vec::new();
     let share = promised(&grid.names[result]).contains(&Form::Share);
@@ -247,7 +247,7 @@ fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
         }
     }
     let most = all.iter().map(|kept| kept.holds.len()).max().unwrap_or(0);
-    // What few rows show may agree with any other by chance.
+    // A relation shown by few rows may agree with any other by chance.
     let explained = all
         .iter()
         .filter(|kept| 2 * kept.holds.len() >= most)
@@ -257,8 +257,8 @@ fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
     (best, explained)
 }
 
-/// Whether a number is so near what it should be that the difference may come from digits that are not printed: columns
-/// are derived from unrounded operands, and some are cut off instead of rounded. Sums of counts are exact.
+/// Whether a number is so close to the expected one that unprinted digits may explain the difference: columns are
+/// derived from unrounded operands, and some are truncated instead of rounded. Sums of counts are exact.
 fn near(form: Form, stated: &Quantity, low: f64, high: f64) -> bool {
     let exact = matches!(form, Form::Sum | Form::Difference) && stated.is_count();
     let slack = if exact {
@@ -269,7 +269,7 @@ fn near(form: Form, stated: &Quantity, low: f64, high: f64) -> bool {
     low - slack <= stated.value && stated.value <= high + slack
 }
 
-/// The rows that keep a relation and those that break it; none if it says nothing or few keep it.
+/// The rows that keep a relation and those that break it; `None` if it is trivial or few rows keep it.
 fn keeps(
     grid: &Grid<'_>,
     result: usize,
@@ -292,9 +292,9 @@ fn keeps(
         let first = grid.value(0, result).map(|first| first.value);
         let fits = match form {
             Form::Efficiency => first == Some(scale),
-            // The first row is not held against itself.
+            // The first row is not compared with itself.
             Form::Growth => first.is_none_or(|first| first == 0.0),
-            // A column that begins with 1 is a ratio itself.
+            // A column that begins with 1 is itself a ratio.
             _ => first == Some(1.0) && grid.value(0, a).is_none_or(|base| base.value != 1.0),
         };
         if !fits {
@@ -323,7 +323,7 @@ fn keeps(
         }
         if stated.agrees(low, high) {
             kept.agrees.push(row);
-            // A result that any operand would give, or that one operand is already, shows nothing.
+            // A result that any operand would give, or that equals one operand, shows nothing.
             let telling = high - low < 0.2 * stated.value.abs()
                 && stated.half < 0.1 * stated.value.abs()
                 && (!stated.agrees(x.value * scale, x.value * scale)

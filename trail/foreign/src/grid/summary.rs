@@ -1,4 +1,4 @@
-//! Rows that sum up others, and percentiles in order.
+//! Summary rows, and the order of percentiles.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::finding::{Finding, Rule};
 use crate::number::{Quantity, shown};
 use crate::words::words;
 
-/// How a row sums up the rows above it, by its label.
+/// How a row summarizes the rows above it, by its label.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Summary {
     Sum,
@@ -16,13 +16,13 @@ pub(super) enum Summary {
     Mean,
 }
 
-/// How a row sums up the rows above it, by its label; none if it does not.
+/// Returns how a row summarizes the rows above it, by its label; `None` if it does not.
 pub(super) fn kind(label: &str) -> Option<Summary> {
     let words = words(label);
     let first = words.first().map(|word| word.text.as_str());
     match first {
         Some("total" | "sum") if words.len() <= 2 => Some(Summary::Sum),
-        // Such a row may also be of something else; more columns must show that it is a sum.
+        // Such a row may also describe something else, so more columns must show that it is a sum.
         Some("all" | "overall" | "together" | "combined") if words.len() == 1 => {
             Some(Summary::PerhapsSum)
         }
@@ -31,7 +31,7 @@ pub(super) fn kind(label: &str) -> Option<Summary> {
     }
 }
 
-/// Rows that sum up the rows above them.
+/// Checks rows that summarize the rows above them.
 pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     for (row, label) in grid.labels.iter().enumerate() {
         let Some(kind_of_row) = kind(label) else {
@@ -80,8 +80,8 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 let counts = parts.iter().all(|part| part.is_count()) && stated.is_count();
                 let most = parts.iter().map(|part| part.value).fold(f64::MIN, f64::max);
                 let near = (0.6..1.6).contains(&(stated.value / value)) && stated.value > most;
-                // A share or a factor of the whole is no sum, and in a row that may be of something else
-                // only counts are.
+                // A share or a factor of the whole is not a sum, and in a row that may describe something else only
+                // counts are.
                 let share =
                     stated.is_percent() || stated.unit == "x" || grid.names[column].contains('%');
                 let summed = !sum || !share && (kind_of_row == Summary::Sum || counts && near);
@@ -91,7 +91,7 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             }
         }
         for (column, value, alone) in &breaks {
-            // Averages may be weighted, and totals may be of other things: another column must show the rule.
+            // Averages may be weighted, and totals may count other things, so another column must confirm the rule.
             let shown_twice = holds >= 2 || kind_of_row != Summary::PerhapsSum;
             if holds > breaks.len() && shown_twice
                 || holds == breaks.len() && holds > 0 && kind_of_row != Summary::PerhapsSum
@@ -113,7 +113,7 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Where a statistic stands among others: minimum, percentiles, maximum.
+/// The rank of a statistic among others: minimum, percentiles, maximum.
 pub(super) fn rank(name: &str) -> Option<(f64, String)> {
     let words = words(name);
     let at = words
@@ -142,7 +142,7 @@ fn rank_word(word: &str) -> Option<f64> {
     }
 }
 
-/// Minimum, percentiles and maximum of one metric rise.
+/// Checks that minimum, percentiles and maximum of one metric rise.
 pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let mut metrics: BTreeMap<String, Vec<(f64, usize)>> = BTreeMap::new();
     for (column, name) in grid.names.iter().enumerate() {
@@ -154,7 +154,7 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         columns.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut rising, mut falling) = (0usize, Vec::new());
         for row in 0..grid.labels.len() {
-            // Changes of percentiles are in no order.
+            // Changes of percentiles have no order.
             let derived = !promised(&grid.labels[row]).is_empty()
                 || columns.iter().any(|(_, column)| {
                     let cell = grid.value(row, *column);
@@ -176,7 +176,7 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 }
             }
         }
-        // Of a rate, a worse percentile is a lower number: then all of them fall.
+        // For a rate, a worse percentile is a lower number, so all of them fall.
         if falling.len() * 3 > rising {
             continue;
         }

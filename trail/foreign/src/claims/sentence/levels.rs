@@ -6,7 +6,7 @@ use crate::number::Quantity;
 use crate::words::number_word;
 
 impl Reader<'_> {
-    /// The number at a word, and the nouns that may name its axis: those behind it, or its unit.
+    /// The number at a word, and the nouns that may name its axis: those after it, or its unit.
     fn level_at(&self, at: usize) -> Option<((usize, usize), f64, usize)> {
         let word = self.words.get(at)?;
         let spelled = number_word(&word.text).map(|n| n as f64);
@@ -20,16 +20,16 @@ impl Reader<'_> {
         })
     }
 
-    /// `64 clients`, where the table has a level 64 of clients.
+    /// Parses `64 clients`, if the table has a level 64 of clients.
     pub(super) fn level(&mut self, at: usize) -> Option<usize> {
         let ((axis, value), _, taken) = self.level_at(at)?;
-        // `4 clients` may be a count of rows as well.
+        // `4 clients` may also be a count of rows.
         let start = self.words[at].start;
         self.claim.mentions.push(Mention { axis, value, start });
         Some(taken)
     }
 
-    /// `up to 32 clients`.
+    /// Parses `up to 32 clients`.
     pub(super) fn until(&mut self, at: usize) -> Option<usize> {
         if self.word(at) != "up" || self.word(at + 1) != "to" || self.claim.limit.is_some() {
             return None;
@@ -45,7 +45,7 @@ impl Reader<'_> {
         Some(taken + 2)
     }
 
-    /// `from 32 to 64 clients`, `between 4k and 32k`.
+    /// Parses `from 32 to 64 clients`, `between 4k and 32k`.
     pub(super) fn span(&mut self, at: usize) -> Option<usize> {
         let joint = match self.word(at) {
             "from" => "to",
@@ -73,7 +73,7 @@ impl Reader<'_> {
         Some(3 + taken)
     }
 
-    /// `4.1 times the throughput of …`, `twice`: a factor, and what follows `of`, `as` or `than` is the other side.
+    /// Parses `4.1 times the throughput of …`, `twice`: a factor. The other side follows `of`, `as` or `than`.
     pub(super) fn times(&mut self, at: usize) -> Option<usize> {
         let start = self.words.get(at)?.start;
         let number = self.numbers.iter().find(|n| n.start == start)?;
