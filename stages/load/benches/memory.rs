@@ -1,10 +1,9 @@
-//! How much memory a run takes, by its number of requests.
+//! Measures the memory of a run by its number of requests.
 //!
-//! `cargo bench -p load --bench memory [-- REQUESTS…]` (20,000 and 60,000 without arguments).
-//! One-token requests of 64 clients against a reference server that is a process of its own;
-//! printed are the peak resident memory of this process when the prompts are drawn and over the
-//! whole run, and how many requests were sent late because they had not been rendered yet, or because
-//! too many answers lay unread. Each run is a process of its own.
+//! `cargo bench -p load --bench memory [-- REQUESTS…]` (20,000 and 60,000 without arguments). 64 clients send one-token
+//! requests to a reference server in a separate process. Each run is also a separate process. The bench prints its peak
+//! resident memory after the prompts are drawn and over the whole run, and how many requests were sent late because
+//! they had not been rendered yet, or because too many answers were unread.
 
 use std::io::Write;
 use std::process::Command;
@@ -61,7 +60,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends so many requests and prints what they took.
+/// Sends this many requests and prints what they took.
 fn measure(requests: usize) -> Result<(), Failure> {
     let server = Launcher::own()?.start(&["--log".to_owned(), "0".to_owned()])?;
     let spec = spec(requests)?;

@@ -1,4 +1,4 @@
-//! Loads a server at a URL without any experiment: `load-url URL MODEL [CLIENTS] [REQUESTS] [API]`.
+//! Loads a server at a URL, without an experiment: `load-url URL MODEL [CLIENTS] [REQUESTS] [API]`.
 
 use std::io::Write;
 use std::process::ExitCode;

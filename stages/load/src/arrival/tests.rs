@@ -115,7 +115,7 @@ fn an_even_ramp_is_exact_up_and_down() {
     let down = ramp(20.0, 10.0, 1.0, Process::Constant)
         .drawn(16, &stream(1))
         .unwrap();
-    // Seen backwards from its end it rises from 10 to 20: x = 10 t + 5 t².
+    // Viewed from its end, the rate rises from 10 to 20: x = 10 t + 5 t².
     for (i, at) in down.iter().enumerate() {
         let left = 1.0 - *at as f64 / 1e9;
         assert!((10.0 * left + 5.0 * left * left - (15.0 - i as f64)).abs() < 1e-6);
@@ -148,7 +148,7 @@ fn a_rate_that_falls_to_nothing_ends_the_load_there() {
     assert_eq!(hill.expected_within(7.0), Some((40.0, 0.0)));
     assert_eq!(hill.expected_within(1.0), Some((2.5, 0.0)));
     let offsets = hill.drawn(50, &stream(1)).unwrap();
-    // 40 arrivals lie on the hill: 10 up, 10 on top, 20 down; none comes after it.
+    // The hill has 40 arrivals: 10 up, 10 on top, 20 down. None comes after it.
     for (arrival, seconds) in [
         (0, 0.0),
         (10, 2.0),

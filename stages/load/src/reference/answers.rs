@@ -1,10 +1,10 @@
-//! The answers of the reference server in the words of each API.
+//! The reference server's answers in the format of each API.
 
 use serde_json::{Value, json};
 
 use super::Fault;
 
-/// An API, as its path tells.
+/// An API, recognized by its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Dialect {
     Completions,
@@ -20,7 +20,7 @@ pub(super) enum Dialect {
     Rerank,
 }
 
-/// Returns the text of token `i`: some hold characters of several bytes.
+/// Returns the text of token `i`. Some tokens have characters of several bytes.
 fn token(i: u32) -> &'static str {
     [" one", " zwölf", " 三", " 🦀", " five"][i as usize % 5]
 }
@@ -60,7 +60,7 @@ impl Dialect {
         format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nTransfer-Encoding: chunked\r\n\r\n")
     }
 
-    /// The event chat APIs begin with: a role, and no text.
+    /// Returns the first event of chat APIs: a role, and no text.
     pub(super) fn first_event(self) -> Option<String> {
         let first = match self {
             Self::Chat => {
@@ -79,7 +79,7 @@ impl Dialect {
 
     pub(super) fn event(self, from: u32, count: u32, fault: Fault) -> String {
         let text = text(from, count);
-        // The common cases are written by hand: the ceiling is measured against this server.
+        // The common cases are written by hand, because the ceiling is measured with this server.
         let value = match self {
             Self::Completions if fault != Fault::Decorated => {
                 let extra = if fault == Fault::EmptyChunks {
@@ -118,7 +118,7 @@ impl Dialect {
         }
     }
 
-    /// The events after the last token; the OpenAI APIs tell the usage only if they are asked to.
+    /// Returns the events after the last token. The OpenAI APIs report the usage only on request.
     pub(super) fn last_events(self, tokens: u32, usage_asked: bool, fault: Fault) -> Vec<String> {
         if fault == Fault::NoEnd {
             return Vec::new();
@@ -183,7 +183,7 @@ impl Dialect {
         events
     }
 
-    /// The body of an answer that is not streamed.
+    /// Returns the body of an answer that is not streamed.
     pub(super) fn whole(self, tokens: u32) -> Vec<u8> {
         let text = text(0, tokens);
         let usage = json!({"prompt_tokens": 7, "completion_tokens": tokens});
@@ -235,7 +235,7 @@ fn event(value: &Value, fault: Fault) -> String {
     format!("data: {value}\n\n")
 }
 
-/// An answer of known length.
+/// Returns an answer of known length.
 pub(super) fn whole(code: u16, extra: &str, media: &str, body: &[u8]) -> Vec<u8> {
     let mut bytes = format!(
         "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\n{extra}Content-Length: {}\r\n\r\n",
@@ -246,7 +246,7 @@ pub(super) fn whole(code: u16, extra: &str, media: &str, body: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// An error answer.
+/// Returns an error answer.
 pub(super) fn error(code: u16, extra: &str, message: &str) -> Vec<u8> {
     let body = json!({"error": {"message": message}}).to_string();
     whole(code, extra, "application/json", body.as_bytes())

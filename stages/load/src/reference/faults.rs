@@ -1,11 +1,11 @@
-//! What can go wrong on demand.
+//! Faults on demand.
 
 use std::ops::Range;
 
-/// One way an answer goes wrong.
+/// A fault of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// None.
+    /// No fault.
     #[default]
     None,
     /// The connection is closed before any byte of the answer.
@@ -16,27 +16,27 @@ pub enum Fault {
     Status(u16),
     /// HTTP 401 with the request's `Authorization` in the message, after 280 spaces.
     RepeatKey,
-    /// Nothing comes at all.
+    /// No byte is sent at all.
     StallBeforeHead,
-    /// The head comes, and nothing more.
+    /// The head is sent, and nothing more.
     StallBeforeFirstToken,
-    /// Nothing comes after so many tokens.
+    /// Nothing is sent after this many tokens.
     StallAfter(u32),
-    /// The connection is closed after so many tokens.
+    /// The connection is closed after this many tokens.
     CloseAfter(u32),
-    /// The connection is reset after so many tokens.
+    /// The connection is reset after this many tokens.
     ResetAfter(u32),
-    /// After so many tokens an error comes in the stream, then `[DONE]`, all under HTTP 200.
+    /// After this many tokens the stream has an error, then `[DONE]`, all under HTTP 200.
     ErrorEventAfter(u32),
-    /// After so many tokens comes an event that is not JSON.
+    /// After this many tokens the stream has an event that is not JSON.
     BrokenJsonAfter(u32),
-    /// What comes is not HTTP.
+    /// The answer is not HTTP.
     Nonsense,
-    /// Every byte comes by itself.
+    /// Every byte is sent separately.
     Drip,
-    /// The whole answer is held back and comes with its end, as from a proxy that buffers.
+    /// The complete answer is held back and sent at its end, as from a proxy that buffers.
     OnePiece,
-    /// Lines end with CRLF, comments come between events, data is spread over lines.
+    /// Lines end with CRLF, there are comments between events, and data is spread over lines.
     Decorated,
     /// No `[DONE]` at the end.
     NoDone,
@@ -44,24 +44,24 @@ pub enum Fault {
     NoEnd,
     /// No usage at the end.
     NoUsage,
-    /// The usage at the end claims so many output tokens.
+    /// The usage at the end claims this many output tokens.
     Claims(i64),
-    /// No token at all: the end of sequence came first.
+    /// The answer has no token: the end of sequence came first.
     NoTokens,
-    /// Events without text among those with.
+    /// Some events have no text.
     EmptyChunks,
-    /// All is sent, but the connection closes instead of ending the transfer encoding.
+    /// Everything is sent, but the connection closes instead of ending the transfer encoding.
     CloseInsteadOfEnd,
-    /// The connection is closed after a complete answer that promised to keep it.
+    /// The connection is closed after a complete answer that promised to keep it open.
     CloseAfterAnswer,
 }
 
-/// Which requests meet which fault: by their place in the order of arrival.
+/// The fault of each request, by its index in the order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Faults(pub Vec<(Range<u64>, Fault)>);
 
 impl Faults {
-    /// Makes every request meet a fault.
+    /// Returns the same fault for every request.
     pub fn all(fault: Fault) -> Self {
         Self(vec![(0..u64::MAX, fault)])
     }

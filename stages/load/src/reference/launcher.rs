@@ -1,4 +1,4 @@
-//! Starts the reference server as a process of its own.
+//! Starts the reference server as a separate process.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
@@ -7,24 +7,24 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use super::{PROCESS_COMMAND, Truth, read_truth};
 
-/// How the reference server's process is started.
+/// The command that starts the reference server's process.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     /// The program.
     pub program: PathBuf,
-    /// What comes before the server's own arguments.
+    /// The arguments before the server's own.
     pub arguments: Vec<OsString>,
-    /// For a server of TLS (by `--certificate` and `--key` among the arguments): a PEM file with the
-    /// certificates to trust.
+    /// For a TLS server (with `--certificate` and `--key` among the arguments): a PEM file with the trusted
+    /// certificates.
     pub ca_file: Option<PathBuf>,
 }
 
 impl Launcher {
-    /// This very program, which must hand [`PROCESS_COMMAND`] on to
+    /// Returns a launcher for this program, which must pass [`PROCESS_COMMAND`] on to
     /// [`serve_process`](super::serve_process).
     ///
     /// # Errors
-    /// If the program's own file is not known.
+    /// If the path of this program is unknown.
     pub fn own() -> io::Result<Self> {
         Ok(Self {
             program: std::env::current_exe()?,
@@ -33,7 +33,7 @@ impl Launcher {
         })
     }
 
-    /// Starts servers of TLS instead. Both files are PEM, and clients trust this certificate alone.
+    /// Returns a launcher for TLS servers. Both files are PEM, and clients trust only this certificate.
     #[must_use]
     pub fn with_certificate(&self, certificate: &Path, key: &Path) -> Self {
         let mut arguments = self.arguments.clone();
@@ -46,11 +46,11 @@ impl Launcher {
         }
     }
 
-    /// Starts a server: `options` as [`serve_process`](super::serve_process) takes
-    /// them. It ends when the returned value is dropped, and when this process ends.
+    /// Starts a server with `options` for [`serve_process`](super::serve_process). It ends when the returned value is
+    /// dropped, and when this process ends.
     ///
     /// # Errors
-    /// If the program cannot be started or tells no URL.
+    /// If the program cannot be started or prints no URL.
     pub fn start(&self, options: &[String]) -> io::Result<ReferenceProcess> {
         let mut process = Command::new(&self.program)
             .args(&self.arguments)
@@ -88,12 +88,12 @@ pub struct ReferenceProcess {
 }
 
 impl ReferenceProcess {
-    /// Returns where it serves.
+    /// Returns its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Ends it by closing its input, and returns its log.
+    /// Ends the server by closing its input, and returns its log.
     ///
     /// # Errors
     /// If the log cannot be read.

@@ -1,4 +1,4 @@
-//! The reference server as the whole work of a process.
+//! The reference server as the only work of a process.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -9,14 +9,13 @@ use super::{Behaviour, Identity, Log, ReferenceServer, WhenFull};
 /// The hidden subcommand under which a program offers [`serve_process`].
 pub const PROCESS_COMMAND: &str = "__reference";
 
-/// Serves until `input` is closed: writes its URL as the first line of `output`, then, at the end,
-/// its log of true times, a line per request. Arguments: `[--port N] [--ttft-ms X] [--gap-ms X]
-/// [--tokens N] [--tokens-per-chunk N] [--slots N] [--refuse-above N] [--log 0|1] [--core N]
-/// [--certificate FILE --key FILE]`. With `--core` it keeps to that core; requests without a slot
-/// wait, or are refused; with a certificate and its key, PEM files, it speaks TLS.
+/// Serves until `input` is closed. Writes its URL as the first line of `output` and, at the end, its log of true times,
+/// a line per request. Arguments: `[--port N] [--ttft-ms X] [--gap-ms X] [--tokens N] [--tokens-per-chunk N] [--slots
+/// N] [--refuse-above N] [--log 0|1] [--core N] [--certificate FILE --key FILE]`. With `--core` it stays on that core.
+/// Requests without a slot wait, or are refused. With a certificate and its key, PEM files, it speaks TLS.
 ///
 /// # Errors
-/// If an argument is wrong, or port, core or output are not to be had; in one sentence.
+/// If an argument is wrong, or port, core or output are not available; in one sentence.
 pub fn serve_process(
     arguments: impl IntoIterator<Item = String>,
     mut input: impl Read,
@@ -53,7 +52,7 @@ pub fn serve_process(
         .map_err(|e| e.to_string())
 }
 
-/// Takes an argument whose value is a number.
+/// Reads a numeric argument.
 fn number(
     name: &str,
     value: &str,
@@ -89,7 +88,7 @@ fn number(
     Ok(())
 }
 
-/// Keeps this thread, and the threads it starts, to one core.
+/// Restricts this thread, and the threads that it starts, to one core.
 fn keep_to(core: usize) -> Result<(), String> {
     if core >= rustix::thread::CpuSet::MAX_CPU {
         return Err(format!("--core: there is no core {core}"));

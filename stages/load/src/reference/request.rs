@@ -1,8 +1,8 @@
-//! A request as the reference server reads it.
+//! A request, as the reference server parses it.
 
 use artifacts::Digest;
 
-/// A request as far as the server reads it.
+/// The parts of a request that the server needs.
 pub(super) struct Request {
     pub(super) bytes: Vec<u8>,
     pub(super) path_end: usize,
@@ -15,7 +15,7 @@ impl Request {
         line.split(' ').nth(1).unwrap_or_default()
     }
 
-    /// The value of a header, white space around it left out.
+    /// Returns the value of a header without surrounding white space.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let head = std::str::from_utf8(&self.bytes[..self.body_start]).ok()?;
         head.lines().find_map(|line| {
@@ -28,7 +28,7 @@ impl Request {
         &self.bytes[self.body_start..]
     }
 
-    /// The number after a key of the body, without parsing all of it.
+    /// Returns the number after a key of the body, without parsing all of it.
     pub(super) fn number(&self, key: &str) -> Option<u32> {
         let body = std::str::from_utf8(self.body()).ok()?;
         let at = body.find(&format!("\"{key}\":"))? + key.len() + 3;
@@ -49,7 +49,7 @@ impl Request {
         self.says("stream") || self.path() == "/generate_stream"
     }
 
-    /// Whether a key of the body is `true`, without parsing all of it.
+    /// Returns whether a key of the body is `true`, without parsing all of it.
     pub(super) fn says(&self, key: &str) -> bool {
         let body = String::from_utf8_lossy(self.body());
         [":true", ": true"]

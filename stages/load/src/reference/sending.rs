@@ -10,7 +10,7 @@ use super::request::Request;
 use super::{Fault, Log, State, Truth, WhenFull, since};
 use crate::measure::Stream;
 
-/// Answers one request; returns whether the connection goes on.
+/// Answers one request; returns whether the connection stays open.
 pub(super) async fn answer(
     stream: &mut Stream,
     state: &State,
@@ -54,7 +54,7 @@ pub(super) async fn answer(
     Ok(true)
 }
 
-/// Returns how many tokens the answer to a request has.
+/// Returns the number of tokens in the answer to a request.
 fn tokens(state: &State, request: &Request, fault: Fault) -> u32 {
     let asked = [
         "max_tokens",
@@ -71,8 +71,8 @@ fn tokens(state: &State, request: &Request, fault: Fault) -> u32 {
     }
 }
 
-/// Does what a fault does in place of an answer, and returns whether the connection then goes on;
-/// `None` if the fault lets the answer begin.
+/// Performs a fault that replaces an answer, and returns whether the connection stays open; `None` if the fault lets
+/// the answer begin.
 async fn instead_of_tokens(
     stream: &mut Stream,
     state: &State,
@@ -110,21 +110,21 @@ async fn instead_of_tokens(
     Ok(Some(goes_on))
 }
 
-/// Takes a slot, and returns it with the time from which the answer counts; `None` if all are taken and
-/// the server refuses then.
+/// Takes a slot; returns it with the start time of the answer's schedule. Returns `None` if all slots are taken and the
+/// server refuses such requests.
 async fn slot(state: &State, arrived: Instant) -> Option<(Option<SemaphorePermit<'_>>, Instant)> {
     let Some(slots) = &state.slots else {
         return Some((None, arrived));
     };
     match (slots.try_acquire(), state.behaviour.when_full) {
         (Ok(slot), _) => Some((Some(slot), arrived)),
-        // The semaphore is never closed, and gives slots in the order they were asked for.
+        // The semaphore is never closed, and gives slots in the order of the requests.
         (Err(_), WhenFull::Wait) => Some((slots.acquire().await.ok(), Instant::now())),
         (Err(_), WhenFull::Refuse) => None,
     }
 }
 
-/// An answer that has begun.
+/// An answer in progress.
 struct Answer<'a> {
     state: &'a State,
     request: &'a Request,
@@ -135,13 +135,13 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Returns when a token is to be sent.
+    /// Returns when a token must be sent.
     fn due(&self, token: u32) -> Instant {
         let behaviour = &self.state.behaviour;
         self.arrived + behaviour.ttft + behaviour.gap * token
     }
 
-    /// Sends the answer token by token; returns whether the connection goes on.
+    /// Sends the answer token by token; returns whether the connection stays open.
     async fn stream(&self, stream: &mut Stream, truth: &mut Truth) -> io::Result<bool> {
         let fault = self.fault;
         let mut writer = Writer {
@@ -149,8 +149,8 @@ impl Answer<'_> {
             fault,
             held: Vec::new(),
         };
-        // Where many requests come at once, a write for each head would make the server late for
-        // the later ones: it then goes with the first token.
+        // With many requests at once, a separate write for each head would delay the later ones, so the head is sent
+        // with the first token.
         let mut head = self.dialect.stream_head().into_bytes();
         let plain = fault == Fault::None && self.step() == 1;
         if !(self.waits() && plain) || self.dialect.first_event().is_some() {
@@ -165,7 +165,7 @@ impl Answer<'_> {
         if let Some(goes_on) = self.chunks(&mut writer, &mut head, truth).await? {
             return Ok(goes_on);
         }
-        // One write: where hundreds of answers end at once, each more makes the tokens after it late.
+        // One write: if hundreds of answers end at once, each further write delays the tokens after it.
         let mut end = head;
         let usage = self.request.says("include_usage");
         for event in self.dialect.last_events(self.tokens, usage, fault) {
@@ -185,8 +185,8 @@ impl Answer<'_> {
         ))
     }
 
-    /// Sends the chunks, the first with what is left of the head. If a fault ends the answer, returns
-    /// whether the connection goes on.
+    /// Sends the chunks, the first one with the rest of the head. If a fault ends the answer, returns whether the
+    /// connection stays open.
     async fn chunks(
         &self,
         writer: &mut Writer<'_>,
@@ -240,26 +240,26 @@ impl Answer<'_> {
         Ok(None)
     }
 
-    /// Returns how many tokens a chunk has.
+    /// Returns the number of tokens in a chunk.
     fn step(&self) -> u32 {
         self.state.behaviour.tokens_per_chunk.max(1)
     }
 
-    /// Returns whether tokens have times at which they are due.
+    /// Returns whether tokens have due times.
     fn waits(&self) -> bool {
         let behaviour = &self.state.behaviour;
         !(behaviour.ttft.is_zero() && behaviour.gap.is_zero())
     }
 }
 
-/// Says nothing any more until the server stops.
+/// Stays silent until the server stops.
 async fn stall(state: &State) -> io::Result<bool> {
     let _never = state;
     std::future::pending::<()>().await;
     Ok(false)
 }
 
-/// Puts an event into a chunk of the transfer encoding.
+/// Wraps an event in a chunk of the transfer encoding.
 pub(super) fn frame(event: &[u8]) -> Vec<u8> {
     let mut framed = format!("{:x}\r\n", event.len()).into_bytes();
     framed.extend_from_slice(event);
@@ -271,14 +271,14 @@ pub(super) fn frame(event: &[u8]) -> Vec<u8> {
 struct Writer<'a> {
     stream: &'a mut Stream,
     fault: Fault,
-    /// What is held back until the end.
+    /// Bytes held back until the end.
     held: Vec<u8>,
 }
 
 impl Writer<'_> {
     async fn event(&mut self, event: &[u8]) -> io::Result<()> {
         if self.fault == Fault::Drip {
-            // Every byte a transfer chunk and a segment of its own: cuts lines and characters.
+            // Every byte gets its own transfer chunk and segment, which cuts lines and characters.
             for byte in event {
                 self.stream
                     .send(&[b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat())

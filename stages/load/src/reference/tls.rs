@@ -13,15 +13,15 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::measure::Stream;
 
-/// What a server of TLS shows of itself: a certificate, and the key it is for.
+/// The identity of a TLS server: a certificate with its key.
 #[derive(Clone, Debug)]
 pub struct Identity(Arc<ServerConfig>);
 
 impl Identity {
-    /// Takes certificate (with those that lead to its authority) and key, each in PEM.
+    /// Makes an identity from a certificate (with those that lead to its authority) and its key, each in PEM.
     ///
     /// # Errors
-    /// If either is none, or they do not belong together; in one sentence.
+    /// If either is invalid, or they do not belong together; in one sentence.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, String> {
         let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
         let chain = chain.map_err(|e| format!("the certificate: {e}"))?;

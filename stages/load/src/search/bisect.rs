@@ -1,13 +1,12 @@
-//! Which level is probed next, and when the search ends.
+//! Chooses the next level to probe, and decides when the search ends.
 //!
-//! Levels double from the lowest until one is missed, then the bracket is halved (in the middle
-//! for clients, at the geometric mean for rates) until it is narrow enough. Each level is judged
-//! by the 95 % Wilson interval of its share of good requests: kept if the interval lies at or
-//! above the share wanted, missed if it lies below. A level begins with the fewest requests that
-//! can show it kept (all of them good), at least a quarter of those allowed, and at a rate with as
-//! many as show an overload; while the interval holds the share wanted, as many again are sent,
-//! until those allowed are spent; then the share itself decides. So the number of requests is
-//! bounded, and the search ends by itself.
+//! Levels double from the lowest until one is missed. Then the bracket is halved (in the middle for clients, at the
+//! geometric mean for rates) until it is narrow enough. Each level is judged by the 95 % Wilson interval of its share
+//! of good requests: kept if the interval is at or above the required share, missed if it is below. A level begins with
+//! the fewest requests that can show it kept (if all are good), but at least a quarter of those allowed, and for a rate
+//! at least as many as show an overload. While the interval contains the required share, as many again are sent, until
+//! those allowed are spent. Then the share itself decides. The number of requests is therefore bounded, and the search
+//! ends by itself.
 
 use std::fmt;
 
@@ -20,14 +19,14 @@ const Z: f64 = 1.959_963_984_540_054;
 /// A level of load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Level {
-    /// So many clients of a closed loop.
+    /// This many clients of a closed loop.
     Clients(u32),
-    /// So many arrivals a second.
+    /// This many arrivals per second.
     Rate(f64),
 }
 
 impl Level {
-    /// Returns clients, or requests a second.
+    /// Returns clients, or requests per second.
     pub fn number(self) -> f64 {
         match self {
             Self::Clients(clients) => f64::from(clients),
@@ -50,7 +49,7 @@ impl Level {
         }
     }
 
-    /// The level between two; `None` if they are close enough.
+    /// Returns the level between two; `None` if they are close enough.
     fn between(self, above: Self, resolution: f64) -> Option<Self> {
         match (self, above) {
             (Self::Clients(low), Self::Clients(high)) => {
@@ -75,25 +74,25 @@ impl fmt::Display for Level {
     }
 }
 
-/// What came of sending requests at a level.
+/// The result of sending requests at a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tried {
     /// Requests sent.
     pub sent: u64,
-    /// Those of an open loop due after the warm-in; of a closed loop all.
+    /// Of an open loop, the requests due after the warm-in; of a closed loop, all requests.
     pub requests: u64,
-    /// Those of `requests` answered within every bound.
+    /// The number of `requests` answered within every bound.
     pub good: u64,
     /// How long the warm-in of an open loop took, s.
     pub warm_in_s: f64,
 }
 
-/// The requests of a level that count.
+/// The judged requests of a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pooled {
-    /// How many.
+    /// Their number.
     pub requests: u64,
-    /// Those answered within every bound.
+    /// The number of requests answered within every bound.
     pub good: u64,
 }
 
@@ -104,33 +103,33 @@ pub struct Probe {
     pub probe: usize,
     /// The level.
     pub level: Level,
-    /// What came of it.
+    /// The result.
     pub tried: Tried,
-    /// The same with earlier probes of the level, those left out that were too short.
+    /// The result pooled with earlier probes of the level, except those that were too short.
     pub pooled: Pooled,
     /// The Wilson interval of the pooled share of good requests.
     pub interval: (f64, f64),
     /// The verdict over the level so far.
     pub verdict: ProbeVerdict,
-    /// Whether the share itself decided, the requests of the level being spent.
+    /// Whether the share itself decided because the level's requests were spent.
     pub by_share: bool,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The highest level kept; `None` if even the lowest was missed.
     pub kept: Option<Level>,
     /// The lowest level missed; `None` if even the highest was kept.
     pub missed: Option<Level>,
-    /// The rate between them at which the search ended, as no probe may last long enough.
+    /// The rate between them at which the search ended, because no probe may last long enough.
     pub undecided: Option<Undecided>,
     /// Every probe, in order.
     pub probes: Vec<Probe>,
 }
 
 impl Found {
-    /// Returns how many requests were sent.
+    /// Returns the number of requests sent.
     pub fn requests(&self) -> u64 {
         self.probes.iter().map(|p| p.tried.sent).sum()
     }
@@ -151,7 +150,7 @@ pub(crate) fn wilson(good: u64, n: u64) -> (f64, f64) {
     )
 }
 
-/// Returns the fewest requests after which a level can be kept, all of them being good.
+/// Returns the fewest requests after which a level can be kept, if all of them are good.
 fn fewest(attainment: f64) -> u64 {
     (Z * Z * attainment / (1.0 - attainment)).ceil() as u64
 }
@@ -161,17 +160,16 @@ fn fewest(attainment: f64) -> u64 {
 pub struct Rules {
     /// The share of requests that must be good.
     pub attainment: f64,
-    /// How close the levels kept and missed are at the end, relative to the one kept.
+    /// How close the levels kept and missed must be at the end, relative to the level kept.
     pub resolution: f64,
-    /// The most requests spent on a level (not 0), where a rate needs no more to show an overload.
+    /// The most requests spent on a level (not 0), unless a rate needs more to show an overload.
     pub requests: u64,
-    /// The time a rate takes.
+    /// The times for a probe of a rate.
     pub overload: Overload,
 }
 
-/// Searches from a level up. `probe` gets the number of the probe, its level, and how many
-/// requests to send; `watch` is shown it when it was judged. If a probe fails, what was found
-/// until then comes back with its error.
+/// Searches from a level up. `probe` receives the number of the probe, its level, and the number of requests to send.
+/// `watch` receives each judged probe. If a probe fails, the result so far is returned with its error.
 pub(crate) fn bisect<E>(
     (from, up_to): (Level, f64),
     rules: &Rules,
@@ -212,14 +210,14 @@ pub(crate) fn bisect<E>(
     (found, ended)
 }
 
-/// What a level is in the end.
+/// The final verdict on a level.
 enum Judged {
     Kept { warm_in_s: f64 },
     Missed,
     Undecided(Undecided),
 }
 
-/// Probes a level until it is decided, expecting a warm-in as seen at lower levels.
+/// Probes a level until it is decided, expecting the warm-in measured at lower levels.
 fn judge<E>(
     level: Level,
     warm_in_s: f64,
@@ -234,7 +232,7 @@ fn judge<E>(
         overload,
         ..
     } = *rules;
-    // Arrivals a second; none in a closed loop, whose clients wait for the server.
+    // Arrivals per second; 0 for a closed loop, whose clients wait for the server.
     let rate = match level {
         Level::Rate(rate) => rate,
         Level::Clients(_) => 0.0,
@@ -246,7 +244,7 @@ fn judge<E>(
     } else {
         u64::MAX
     };
-    // More load makes answers, and so the warm-in, longer: there is room for twice of it.
+    // More load lengthens answers, and therefore the warm-in, so twice the warm-in is planned.
     let with_warm_in = |judged: u64, warm_in_s: f64| {
         (judged + (2.0 * rate * warm_in_s).ceil() as u64).min(longest)
     };
@@ -260,7 +258,7 @@ fn judge<E>(
         let number = probes.len() + 1;
         let tried = probe(number, level, next)?;
         let arrivals_s = if rate > 0.0 { next as f64 / rate } else { 0.0 };
-        // Rounding to whole arrivals may have taken one.
+        // Rounding to whole arrivals may have removed one.
         let short = rate > 0.0 && (arrivals_s - tried.warm_in_s - overload.needed_s) * rate <= -1.0;
         let with = Pooled {
             requests: pooled.requests + tried.requests,

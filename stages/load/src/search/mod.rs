@@ -1,9 +1,8 @@
-//! Saturation search: the highest load at which a server still keeps its service level.
+//! Saturation search: the highest load at which a server still meets its service level.
 //!
-//! `settings` says what is varied and when a level counts as kept; `bisect` decides which level
-//! is probed next and when to stop, `overload` how long a rate must be probed, and both know
-//! neither servers nor clocks; `run` sends the probes
-//! and keeps all their rows, `tables` writes them; `stage` is the load stage with a search.
+//! `settings` defines what is varied and when a level counts as kept. `bisect` chooses the next level and when to stop,
+//! and `overload` how long a rate must be probed; both are independent of servers and clocks. `run` sends the probes
+//! and keeps all their rows, `tables` writes them, and `stage` is the load stage with a search.
 
 mod bisect;
 mod overload;

@@ -1,18 +1,18 @@
 //! How long requests must arrive at a rate to show that it is above the capacity.
 //!
-//! If a server answers μ requests per second and (1 + s) μ arrive, s μ t requests wait after t
-//! seconds, which take it s t seconds: the wait grows by s seconds each second. A bound B is
-//! passed after at most B / s seconds, and of the requests due within D seconds the share that
-//! keeps it is at most B / (s D). That is below the attainment a from D = B / (s a) on; shorter
-//! probes call such a rate kept. With the resolution as s this is [`Overload::needed_s`].
+//! Suppose that a server answers μ requests per second and (1 + s) μ arrive. After t seconds, s μ t requests wait, and
+//! the server needs s t seconds for them, so the wait grows by s seconds each second. A bound B is exceeded after at
+//! most B / s seconds. Of the requests due within D seconds, the share that meets it is at most B / (s D). That is
+//! below the attainment a if D exceeds B / (s a); with shorter probes, such a rate would be kept. With the resolution
+//! as s this is [`Overload::needed_s`].
 //!
-//! Until the first answers are complete nothing leaves the server, however high the rate: this
-//! *warm-in* comes before, and the requests due in it are not judged.
+//! Until the first answers are complete nothing leaves the server, however high the rate. This *warm-in* comes first,
+//! and the requests due in it are not judged.
 //!
-//! A trend of the latencies would not decide sooner. Near the capacity a queue is a random walk,
-//! in which tests that take neighbours as independent (Mann–Kendall, Theil–Sen) find trends that are
-//! none; and the slope is known to s only after (cv / s)² arrivals, 400 of a Poisson
-//! process for a twentieth, which at the rates of language models takes longer than B / (s a).
+//! A trend of the latencies would not decide sooner. Near the capacity a queue is a random walk. Tests that assume
+//! independent neighbours (Mann–Kendall, Theil–Sen) find false trends in it. The slope is known with precision s only
+//! after (cv / s)² arrivals, 400 of a Poisson process for a twentieth. At the rates of language models, this takes
+//! longer than B / (s a).
 
 use std::fmt;
 
@@ -21,17 +21,17 @@ use super::bisect::{Level, Tried};
 /// The time a probe of an open loop takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overload {
-    /// The warm-in expected before any was seen, s: the bound, within which answers begin or end.
+    /// The expected warm-in before any was measured, s: the bound, within which answers begin or end.
     pub warm_in_s: f64,
-    /// For this many seconds beyond the warm-in requests must arrive before a rate can be kept.
+    /// How long requests must arrive after the warm-in before a rate can be kept, s.
     pub needed_s: f64,
-    /// The most seconds in which the requests of one probe arrive.
+    /// The longest time in which the requests of one probe arrive, s.
     pub longest_s: f64,
 }
 
 impl Overload {
-    /// Returns the time after which a rate too high by the share `resolution` misses `bound_s`;
-    /// no time at all for bounds that know no wait.
+    /// Returns the time after which a rate that is too high by the share `resolution` misses `bound_s`; 0 for bounds
+    /// that do not depend on a wait.
     pub fn of(bound_s: Option<f64>, attainment: f64, resolution: f64, longest_s: f64) -> Self {
         let warm_in_s = bound_s.unwrap_or(0.0);
         Self {
@@ -42,16 +42,16 @@ impl Overload {
     }
 }
 
-/// A rate at which the arrivals ended before an overload would have shown.
+/// A rate whose arrivals ended before an overload would have become visible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Undecided {
     /// The rate.
     pub level: Level,
-    /// For how long requests arrived, s.
+    /// How long requests arrived, s.
     pub arrivals_s: f64,
-    /// How much of that was warm-in, s.
+    /// The part of that which was warm-in, s.
     pub warm_in_s: f64,
-    /// How much would have had to follow it, s.
+    /// The time needed after the warm-in, s.
     pub needed_s: f64,
 }
 
@@ -74,17 +74,14 @@ impl fmt::Display for Undecided {
     }
 }
 
-/// What is known of a request: when it was due and, if it was answered, how long that took, ns;
-/// and whether it is good.
+/// A request: when it was due; how long its answer took, if there was one, ns; and whether it is good.
 pub(super) type Seen = (i64, Option<i64>, bool);
 
 impl Tried {
-    /// Judges the requests of a probe: of a closed loop all, of an open loop those due after the
-    /// warm-in.
+    /// Judges the requests of a probe: all those of a closed loop, and those of an open loop due after the warm-in.
     ///
-    /// The warm-in is the time in which nine of ten answers were complete. Of a server so
-    /// overloaded that this is most of the probe, the second half is judged all the same: it shows
-    /// no less.
+    /// The warm-in is the time in which nine of ten answers were complete. If a server is so overloaded that this is
+    /// most of the probe, the second half is still judged, because it also shows the overload.
     pub(super) fn at(level: Level, seen: &[Seen]) -> Self {
         let sent = seen.len() as u64;
         let count = |of: &dyn Fn(&Seen) -> bool| seen.iter().filter(|seen| of(seen)).count() as u64;

@@ -1,4 +1,4 @@
-//! The probes of a search sent to a server, every row kept.
+//! Sends the probes of a search to a server, and keeps every row.
 
 use std::path::{Path, PathBuf};
 
@@ -15,28 +15,27 @@ use crate::run::{Ending, LoadSpec, Target};
 use crate::settings::Settings;
 use crate::sheet::TableFile;
 
-/// What a search leaves.
+/// The output of a search.
 #[derive(Debug)]
 pub struct SearchFiles {
-    /// What was found.
+    /// The result.
     pub found: Found,
-    /// Why the search ended early, if it did: what is found then is a bracket as wide as it was.
+    /// Why the search ended early, if it did. The result is then the bracket reached by that time.
     pub failure: Option<Failure>,
-    /// What stands for the search: the last probe of the highest level kept, or, if none was, the
-    /// last probe; `None` if no probe ended.
+    /// The probe that represents the search: the last one at the highest level kept or, if none was kept, the last one;
+    /// `None` if no probe ended.
     pub best: Option<LoadFiles>,
     /// The tables over all probes: `probes`, `probe_requests`, `probe_chunks`.
     pub tables: Vec<TableFile>,
 }
 
-/// Searches for the highest level of the settings' arrivals at which the server keeps the bounds.
-/// Each probe has a folder of its own in `folder`, and prompts and arrivals of its own: those of
-/// seed + its number, so that no probe finds the cache of another. `watch` is shown each probe
-/// after it was judged.
+/// Searches for the highest level of the settings' arrivals at which the server meets the bounds. Each probe has a
+/// separate folder in `folder`, and separate prompts and arrivals: those of seed + its number, so that no probe profits
+/// from the cache of another. `watch` receives each judged probe.
 ///
 /// # Errors
-/// If the settings have no search, or the tables cannot be written. What the server does, and a
-/// stop by the user, is [`SearchFiles::failure`], with all probes until then.
+/// If the settings have no search, or the tables cannot be written. Errors of the server, and a stop by the user,
+/// appear in [`SearchFiles::failure`], with all probes until then.
 pub fn run_search(
     settings: &Settings,
     origin: &Origin,
@@ -78,7 +77,7 @@ pub fn run_search(
                 let ok = row.status == RequestStatus::Ok;
                 let took = row.sent_ns.zip(row.done_ns).filter(|_| ok);
                 let took = took.map(|(sent, done)| done - sent);
-                // The load generator schedules every request it sends.
+                // The load generator sets the scheduled time of every request that it sends.
                 let scheduled_ns = row.scheduled_ns.unwrap_or_default();
                 seen.push((scheduled_ns, took, ok && slo.kept(row)));
             }

@@ -65,7 +65,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the bounds as the summary takes them.
+    /// Returns the bounds for the summary.
     pub fn slo(&self) -> Slo {
         Slo {
             ttft_ms: self.ttft_ms,
@@ -93,7 +93,7 @@ impl Search {
         }
     }
 
-    /// Returns how levels are judged, each with `requests` at most where a rate needs no more.
+    /// Returns the rules that judge levels, with at most `requests` each unless a rate needs more.
     pub fn rules(&self, requests: u64) -> Rules {
         let Self {
             attainment,
@@ -119,7 +119,7 @@ impl Search {
         }
     }
 
-    /// Returns what is wrong with the settings: the key, and why.
+    /// Returns the problem with the settings: the key, and why.
     pub fn problem(&self, arrival: &Arrival) -> Option<(&'static str, String)> {
         let from = match Self::lowest(arrival) {
             Ok(level) => level,

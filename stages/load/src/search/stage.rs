@@ -1,4 +1,4 @@
-//! A load stage with a search: one cell whose rows are those of the highest level kept.
+//! A load stage with a search: one cell with the rows of the highest level kept.
 
 use pipeline::stage::{Done, Failure, Job, Output};
 use serde_json::json;
@@ -10,12 +10,11 @@ use crate::random::Origin;
 use crate::run::Target;
 use crate::settings::Settings;
 
-/// Runs the search of a cell. Its tables are those of the last probe at the highest level kept
-/// (at the lowest, if none was), and over all probes `probes`, `probe_requests` and
-/// `probe_chunks`.
+/// Runs the search of a cell. Its tables are those of the last probe at the highest level kept (at the lowest level, if
+/// none was kept), and `probes`, `probe_requests` and `probe_chunks` over all probes.
 ///
 /// # Errors
-/// If the search did not end by itself; the probes until then are the evidence.
+/// If the search did not end by itself. The probes until then are the evidence.
 pub(crate) fn run(
     job: &Job<'_>,
     settings: &Settings,
@@ -51,7 +50,7 @@ pub(crate) fn run(
         "probes": found.probes.len(),
         "requests": found.requests(),
     });
-    // A search that was stopped has one, too: it is the bracket until then.
+    // A stopped search also has one: the bracket reached by then.
     observations.insert("search".to_owned(), summary);
     if let Some(failure) = files.failure {
         return Err(Failure {

@@ -7,11 +7,11 @@ use contract::{ProbeRow, Row as _};
 
 use super::bisect::{Found, Level, Probe};
 
-/// Makes the table `probes`: a row a probe, in order.
+/// Makes the table `probes`: one row per probe, in order.
 pub(super) fn probes_table(found: &Found) -> Result<Table, TableError> {
     let rows: Vec<ProbeRow> = found.probes.iter().map(row).collect();
     let mut columns = ProbeRow::columns(&rows);
-    // A search is over one kind of level.
+    // All levels of a search have the same unit.
     let unit = found.probes.first().map_or("1", |p| p.level.unit());
     for column in columns.iter_mut().filter(|c| c.name == "level") {
         column.unit = Some(unit.to_owned());
@@ -39,11 +39,10 @@ fn row(probe: &Probe) -> ProbeRow {
     }
 }
 
-/// Puts the tables of one name of every probe below one another, with the probe's number before
-/// the other columns.
+/// Concatenates the tables of one name from every probe, with the probe's number as first column.
 ///
 /// # Errors
-/// If a file cannot be read, or tables differ in their columns.
+/// If a file cannot be read, or the tables have different columns.
 pub(super) fn below_one_another(parts: &[(usize, &Path)]) -> Result<Option<Table>, String> {
     let mut joined: Option<(Vec<Option<i64>>, Vec<Column>)> = None;
     for (probe, path) in parts {

@@ -1,4 +1,4 @@
-//! The search against servers of known knees: shares given outright, and the simulated server.
+//! The search, tested with servers whose knees are known: given shares, and the simulated server.
 
 use contract::{Phase, ProbeVerdict, RequestStatus};
 use pipeline::stage::{Control, Coordinates};
@@ -15,7 +15,7 @@ use crate::simulate::{SimulationChoice, simulate};
 
 type Never = std::convert::Infallible;
 
-/// A server that keeps every request up to a level and a share of them above.
+/// Returns a server whose requests are all good up to a level, and above it the given share.
 fn knee(at: f64, above: f64) -> impl FnMut(usize, Level, u64) -> Result<Tried, Never> {
     move |_, level, requests| {
         let share = if level.number() <= at { 1.0 } else { above };
@@ -32,7 +32,7 @@ fn tried(requests: u64, good: u64) -> Tried {
     }
 }
 
-/// Rules under which a rate needs no time.
+/// Returns rules under which a rate needs no time.
 fn timeless(attainment: f64, requests: u64) -> Rules {
     let overload = Overload {
         warm_in_s: 0.0,
@@ -128,8 +128,8 @@ fn a_probe_that_fails_leaves_those_before_it() {
     );
 }
 
-/// A server at which the wait grows by the share of the rate above its capacity: a request keeps
-/// the bound if it is due before the wait has passed it. Its answers take `answer_s`.
+/// Returns a server whose wait grows by the excess of the rate over its capacity. A request meets the bound if it is
+/// due before the wait exceeds it. Its answers take `answer_s`.
 fn fluid(
     capacity: f64,
     bound_s: f64,
@@ -164,13 +164,13 @@ fn an_overload_shows_after_the_bound_by_resolution_and_attainment() {
     let needed = |bounds| rules(&bounds, "5 min").overload.needed_s;
     assert!((needed(json!({"ttft-ms": 190})) - 4.0).abs() < 1e-9);
     assert!((needed(json!({"ttft-ms": 190, "e2e-ms": 95})) - 2.0).abs() < 1e-9);
-    // A server gives those that wait no tokens more slowly.
+    // Waiting does not slow down the tokens of a request.
     assert!(needed(json!({"tpot-ms": 190})).abs() < 1e-9);
 }
 
 #[test]
 fn a_rate_is_undecided_if_no_probe_may_outlast_the_warm_in() {
-    // 42.1 s after answers of 15 s: not within 50 s.
+    // 42.1 s after answers that take 15 s do not fit into 50 s.
     let rules = rules(&json!({"ttft-ms": 2000}), "50 s");
     let (found, Ok(())) = bisect(
         (Level::Rate(2.0), 64.0),
@@ -208,7 +208,7 @@ fn a_probe_that_the_warm_in_took_up_is_sent_again_and_does_not_count() {
         &mut fluid(10.0, 2.0, 15.0),
         &mut |_| {},
     );
-    // The first has room for a warm-in of 4 s, and it takes 15; the second for one of 30.
+    // The first probe has room for a warm-in of 4 s, but it takes 15 s; the second has room for 30 s.
     let first = &found.probes[..2];
     assert_eq!(first[0].verdict, ProbeVerdict::Undecided);
     assert_eq!(
@@ -243,7 +243,7 @@ proptest! {
     fn the_rate_found_is_within_the_resolution_and_costs_less_than_half_a_grid(
         at in 2.0_f64..200.0, above in 0.0_f64..0.7,
     ) {
-        // A grid as fine would need more than its ten points of 200 requests.
+        // A grid with the same resolution would need more than ten points of 200 requests.
         let found = search(Level::Rate(1.0), 256.0, knee(at, above));
         let (kept, missed) = (found.kept.unwrap().number(), found.missed.unwrap().number());
         prop_assert!(kept <= at && at < missed && missed <= kept * 1.05, "{} {} {}", kept, at, missed);
@@ -278,8 +278,8 @@ struct Searched {
     seed: u64,
 }
 
-/// Sends the probes of a search to a simulated server: `slots` slots, each answer ten steps of
-/// 10 ms long, without noise. Its knee is `slots` clients, and `slots` · 10 requests per second.
+/// Sends the probes of a search to a simulated server with `slots` slots, whose answers have ten steps of 10 ms each,
+/// without noise. Its knee is at `slots` clients, and at `slots` · 10 requests per second.
 fn simulated(searched: &Searched) -> Found {
     let settings: Settings = serde_json::from_value(json!({
         "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 11}},
@@ -361,7 +361,7 @@ fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
         requests: 200,
         seed: 164,
     });
-    // With seven clients one in six requests waits for a whole answer.
+    // With seven clients one in six requests waits for a complete answer.
     assert_eq!(
         (found.kept, found.missed),
         (Some(Level::Clients(6)), Some(Level::Clients(7)))
@@ -371,7 +371,7 @@ fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
 
 #[test]
 fn the_capacity_of_a_simulated_server_is_found_within_a_twentieth() {
-    // Eight slots of 100 ms: 80 requests per second; evenly spaced ones wait for the next step alone.
+    // Eight slots of 100 ms: 80 requests per second. Evenly spaced requests wait only for the next step.
     let arrival = json!({"constant": {"rate": 9}});
     let found = simulated(&Searched {
         arrival,
@@ -403,8 +403,8 @@ proptest! {
     }
 }
 
-/// Returns the rates that twenty searches with other Poisson arrivals find for a TTFT of 200 ms, over
-/// the capacity, in ascending order.
+/// Returns the rates found by twenty searches with different Poisson arrivals for a TTFT of 200 ms, divided by the
+/// capacity, in ascending order.
 fn poisson(slots: u32) -> Vec<f64> {
     let capacity = f64::from(slots) * 10.0;
     let mut found: Vec<f64> = (0..20)
@@ -429,7 +429,7 @@ fn poisson(slots: u32) -> Vec<f64> {
 
 #[test]
 fn rates_of_poisson_arrivals_vary_with_the_draws_the_more_the_fewer_arrive() {
-    // Near the capacity the queue fluctuates. 20 requests per second are 84 in a probe.
+    // Near the capacity the queue fluctuates. At 20 requests per second, a probe has 84.
     let (few, more) = (poisson(2), poisson(8));
     assert!(
         (0.8..=0.95).contains(&more[0]) && (0.95..=1.05).contains(&more[19]),

@@ -1,9 +1,8 @@
-//! The discrete-event simulation: requests in line, in slots, and what happens next.
+//! The discrete-event simulation: requests that wait, requests in slots, and the next event.
 //!
-//! All times are whole nanoseconds since the cell's start. Without noise, drift and slowdown
-//! every duration is the declared one to the nanosecond, so queueing theory holds exactly.
-//! What happens at the same nanosecond happens in this order: a step ends, answers without a
-//! step end, time limits pass, requests arrive, the next step begins.
+//! All times are whole nanoseconds since the cell's start. Without noise, drift and slowdown every duration equals the
+//! declared one to the nanosecond, so queueing theory holds exactly. Events at the same nanosecond happen in this
+//! order: a step ends, answers without a step end, time limits pass, requests arrive, the next step begins.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
@@ -14,7 +13,7 @@ use pipeline::stage::{Control, Failure};
 use super::model::SimulatedServer;
 use crate::random::Draws;
 
-/// How long a refused request takes to be told so.
+/// The time from a request to its refusal.
 const ERROR_NS: u64 = 1_000_000;
 
 /// One request as the server sees it.
@@ -22,21 +21,21 @@ const ERROR_NS: u64 = 1_000_000;
 pub(super) struct Asked {
     pub(super) prompt_tokens: u64,
     pub(super) output_tokens: u32,
-    /// Whether the answer is text. Else it is whole at the end of the prefill: a vector, or scores.
+    /// Whether the answer is text. Otherwise (a vector, or scores) it is complete at the end of the prefill.
     pub(super) generates: bool,
-    /// Shared prefix: which, and the prompt's text.
+    /// The number of the shared prefix, and the prompt's text.
     pub(super) prefix: Option<(u32, String)>,
     pub(super) fault: Option<Fault>,
 }
 
-/// What goes wrong with a request.
+/// The fault that hits a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     Http(u16, String),
     NoTokens,
 }
 
-/// What became of a request.
+/// The course of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flight {
     pub(super) client: Option<u32>,
@@ -44,14 +43,14 @@ pub(super) struct Flight {
     pub(super) in_flight: usize,
     pub(super) prefill_from: u64,
     pub(super) cached: u64,
-    /// When its first token came, and its last one so far.
+    /// When its first token came, and when its latest one came.
     pub(super) first: Option<u64>,
     pub(super) last: u64,
     pub(super) tokens: u32,
-    /// Events with text: when, and how many tokens.
+    /// Events with text: the time, and the number of tokens.
     pub(super) chunks: Vec<(u64, u32)>,
     pending: u32,
-    /// Its end: when, what became of it, why.
+    /// Its end: the time, the status, and the reason.
     pub(super) end: Option<(u64, RequestStatus, Option<String>)>,
 }
 
@@ -64,14 +63,14 @@ pub(super) struct Limits {
     pub(super) heartbeat: u64,
 }
 
-/// How times stretch.
+/// How times are stretched.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     /// Slowdown and the cell's own factor.
     pub(super) factor: f64,
-    /// Standard deviation of the logarithm of a step's factor.
+    /// The standard deviation of the logarithm of a step's factor.
     pub(super) step: f64,
-    /// Drift per hour, and hours since the clock's zero at the cell's start.
+    /// The drift per hour, and the hours between the clock's zero and the cell's start.
     pub(super) drift: f64,
     pub(super) hours: f64,
     pub(super) draws: Draws,
@@ -82,7 +81,7 @@ impl Pace {
         let noise = lognormal(&mut self.draws, self.step);
         let drift = 1.0 + self.drift * (self.hours + now as f64 / 3.6e12);
         let factor = self.factor * noise * drift;
-        // A factor of exactly 1 keeps every digit of spans above 2⁵³ ns, too.
+        // A factor of exactly 1 keeps every digit, even of spans above 2⁵³ ns.
         if factor == 1.0 {
             declared_ns
         } else {
@@ -99,11 +98,11 @@ pub(super) fn lognormal(draws: &mut Draws, deviation: f64) -> f64 {
     (deviation * draws.normal() - deviation * deviation / 2.0).exp()
 }
 
-/// Who sends when.
+/// The senders of requests.
 pub(super) enum Senders<'a> {
-    /// Clients, each taking the next request when its last has ended and it has thought.
+    /// Clients. Each takes the next request after its last one has ended and its think time is over.
     Closed { clients: u32, think_ns: u64 },
-    /// Offsets from the phase's beginning.
+    /// Offsets from the start of the phase.
     Open(&'a [u64]),
 }
 
@@ -135,16 +134,16 @@ pub(super) struct Machine<'a> {
     admitted: VecDeque<usize>,
     decoding: Vec<usize>,
     step: Option<(u64, Step)>,
-    /// Answers that end without a step.
+    /// Answers that end independently of a step.
     endings: BTreeSet<(u64, usize)>,
     in_flight: BTreeSet<usize>,
     /// No limit passes before this.
     next_limit: u64,
     last_sign: u64,
     answered: u64,
-    /// The last prompt prefilled of each shared prefix.
+    /// The last prefilled prompt of each shared prefix.
     seen: HashMap<u32, usize>,
-    /// Clients that become free: when, and which.
+    /// When clients become free, with their numbers.
     free: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -177,7 +176,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Sends the requests of a range and lets time pass until all have ended.
+    /// Sends the requests of a range and advances time until all have ended.
     ///
     /// # Errors
     /// If the user stops the cell or its time limit passes.
@@ -332,8 +331,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns how many tokens of a prompt an earlier one with the same prefix left in the cache:
-    /// the share of its bytes they have in common, and never the whole prompt.
+    /// Returns how many tokens of a prompt are in the cache from an earlier one with the same prefix. Their share is
+    /// that of the common bytes, and never the complete prompt.
     fn cached(&self, request: usize) -> u64 {
         let asked = &self.asked[request];
         let Some((prefix, text)) = asked.prefix.as_ref().filter(|_| self.server.prefix_cache)
@@ -360,7 +359,7 @@ impl<'a> Machine<'a> {
         };
         match step {
             Step::Prefill(request) => {
-                // It may have passed a time limit meanwhile.
+                // It may have reached a time limit meanwhile.
                 if self.admitted.front() == Some(&request) {
                     self.admitted.pop_front();
                     let asked = &self.asked[request];
@@ -471,7 +470,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Ends the cell as hung: everything in flight is given up.
+    /// Ends the cell as hung, and gives up everything in flight.
     fn give_up(&mut self, at: u64) {
         self.now = at;
         let why = "no byte on any stream for the heartbeat";

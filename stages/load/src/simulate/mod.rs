@@ -1,9 +1,9 @@
 //! Simulated load: rows drawn from a declared model of a server.
 //!
-//! No socket is opened and nobody sleeps: requests, arrivals and prompts are those of a real
-//! load, the server is a discrete-event model on a clock of its own (`events`), and the rows
-//! (`rows`) go through the same tables as measured ones, marked `simulated` in the column
-//! `source` of the table `cell`. The same settings, seed and replicate give the same bytes.
+//! No socket is opened and nothing sleeps. Requests, arrivals and prompts are those of a real load, and the server is a
+//! discrete-event model on a simulated clock (`events`). The rows (`rows`) go through the same tables as measured ones,
+//! with `simulated` in the column `source` of the table `cell`. The same settings, seed and replicate give the same
+//! bytes.
 
 mod events;
 mod model;

@@ -1,5 +1,5 @@
-//! What a simulated server is made of: the settings under `simulate`, and the definitions of
-//! the collection `simulated-servers`.
+//! The parts of a simulated server: the settings under `simulate`, and the definitions of the collection
+//! `simulated-servers`.
 
 use pipeline::stage::{Json, Shipped};
 use schemars::JsonSchema;
@@ -26,7 +26,7 @@ pub(crate) fn shipped() -> Vec<Shipped> {
     ]
 }
 
-/// The collection simulated servers are defined in.
+/// The collection of definitions of simulated servers.
 pub(crate) const COLLECTION: &str = "simulated-servers";
 
 /// Returns the schema of one definition of [`COLLECTION`].
@@ -167,8 +167,8 @@ pub struct Noise {
     pub block: f64,
 }
 
-/// What is not asked for is in no key: simulations without it keep theirs.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives the field")]
+/// A value of 0 is in no key, so simulations without it keep their keys.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
 }
@@ -248,8 +248,8 @@ pub struct Hang {
     pub after: u64,
 }
 
-/// Returns what is wrong with the numbers beyond their schema: keys from `simulate` on, message.
-/// The schema is not asked of definitions by name, so everything is looked at here.
+/// Returns the problems with the numbers that the schema does not find: keys from `simulate` on, and a message.
+/// Definitions by name are not checked against the schema, so all numbers are checked here.
 pub(crate) fn problems(
     simulation: &Simulation,
     server: &SimulatedServer,
@@ -318,7 +318,7 @@ pub(crate) fn problems(
 }
 
 impl SimulatedServer {
-    /// Returns a server for dry runs: as the shipped `batching`, with few chunks an answer.
+    /// Returns a server for dry runs: like the shipped `batching`, with few chunks per answer.
     pub(crate) fn rehearsal() -> Self {
         Self {
             description: None,
@@ -346,19 +346,19 @@ impl SimulatedServer {
 }
 
 impl Simulation {
-    /// Returns whether the server is known and does not say what an image costs.
+    /// Returns whether the server is known and has no cost for images.
     pub(crate) fn knows_no_images(&self) -> bool {
         matches!(&self.server, SimulationChoice::Inline(server) if server.tokens_per_image.is_none())
     }
 
-    /// Returns the content the noise follows from, without what only tells when the cell runs.
+    /// Returns the content that determines the noise, without settings that only say when the cell runs.
     pub(crate) fn content(&self) -> Json {
         let mut content = self.clone();
         content.clock = Clock::default();
         serde_json::to_value(&content).expect("a simulation always serializes")
     }
 
-    /// Returns what a launch stands on: the cells of a block that agree in it share one.
+    /// Returns what identifies a launch: cells of a block with the same value share one.
     pub(crate) fn launch(&self, server: &SimulatedServer) -> Json {
         serde_json::json!([server, self.name, self.slowdown])
     }

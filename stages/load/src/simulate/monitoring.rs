@@ -1,6 +1,5 @@
-//! What a dry run makes up of the samples beside a load, so that gates, tables and figures of them
-//! are tried before anything is measured. What the server counts is left out: made-up counts would
-//! not agree with made-up rows.
+//! Synthetic samples beside a load for a dry run, so that gates, tables and figures are tried before anything is
+//! measured. The server's counters are left out, because synthetic counts would not match synthetic rows.
 
 use artifacts::{Table, TableError};
 use contract::{
@@ -13,14 +12,14 @@ use crate::prompts::PromptSet;
 use crate::servers::Rota;
 use crate::telemetry::{Gpu, Telemetry};
 
-/// Samples of each table.
+/// The number of samples in each table.
 const SAMPLES: i64 = 5;
 
-/// Makes up the tables that a load beside the server of a job may leave, for a load whose measured
-/// requests take so long, ns.
+/// Returns synthetic versions of the tables that a load beside the job's server may leave, for measured requests within
+/// this window, ns.
 ///
 /// # Errors
-/// Never for rows as made up here.
+/// Never for rows as made here.
 pub(super) fn made_up(
     job: &Job<'_>,
     telemetry: &Telemetry,
@@ -42,7 +41,7 @@ pub(super) fn made_up(
     let Some(server) = server(job) else {
         return Ok(tables);
     };
-    // Of a machine that is not ours an exporter may tell.
+    // An exporter may report on a remote machine.
     let elsewhere = server["engine"]["source"] == EngineSource::Running.word();
     if telemetry.host && elsewhere {
         let samples = host_samples(&at).map(|sample| ServerHostSample::of("made-up", &sample));
@@ -78,11 +77,11 @@ pub(super) fn made_up(
     Ok(tables)
 }
 
-/// Makes up the tables of a load on a group of servers: its members and, if several are loaded, the one
-/// that each request would go to.
+/// Returns synthetic tables of a load on a group of servers: its members and, if several are loaded, the server of each
+/// request.
 ///
 /// # Errors
-/// Never for rows as made up here.
+/// Never for rows as made here.
 pub(super) fn group(
     job: &Job<'_>,
     prompts: &PromptSet,

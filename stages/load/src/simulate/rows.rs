@@ -1,4 +1,4 @@
-//! From settings to the rows of a simulated cell.
+//! Converts settings to the rows of a simulated cell.
 
 use artifacts::Digest;
 use contract::{Api, Chunk, Phase, Request, RequestStatus, RowSource, TokenSource};
@@ -17,11 +17,11 @@ const ZERO_UNIX_NS: u64 = 946_684_800_000_000_000;
 /// The text of one simulated token.
 const TOKEN: &str = "tok ";
 
-/// Draws the rows of a cell from the model of a server. `noise` is where the noise begins; prompts
-/// and arrivals begin where the specification says. `api` is the one that the stage names, if any.
+/// Draws the rows of a cell from the model of a server. `noise` is the origin of the noise; prompts and arrivals have
+/// the origin in the specification. `api` is the stage's own, if it names one.
 ///
 /// # Errors
-/// If the arrivals cannot be made, the user stops the cell, or its time limit passes.
+/// If the arrivals cannot be drawn, the user stops the cell, or its time limit passes.
 pub(crate) fn simulate(
     spec: &LoadSpec,
     simulation: &Simulation,
@@ -167,9 +167,9 @@ pub(crate) fn simulate(
     })
 }
 
-/// Returns the factors of a cell's launch and block. They follow from the seed, the block, the A/A
-/// arm and the server, whatever is sent to it and in whatever order cells are drawn. Without a
-/// design all cells of a server share one launch.
+/// Returns the product of the factors of a cell's launch and block. They depend on the seed, the block, the A/A arm and
+/// the server, but not on the requests or the order of the cells. Without a design all cells of a server share one
+/// launch.
 fn of_launch(simulation: &Simulation, server: &SimulatedServer, noise: &Origin) -> f64 {
     let launch = noise
         .keep(|name| name == BLOCK || name == CONTROL)
@@ -181,14 +181,14 @@ fn of_launch(simulation: &Simulation, server: &SimulatedServer, noise: &Origin) 
         * lognormal(&mut block.at(0), server.noise.block)
 }
 
-/// Returns for each of `count` requests whether a fault of this share strikes it: exactly the
-/// share, rounded up, those with the smallest draws.
+/// Returns for each of `count` requests whether a fault with this share hits it: exactly the share, rounded up, those
+/// with the smallest draws.
 fn struck(share: Option<f64>, count: usize, stream: &Stream) -> Vec<bool> {
     let mut struck = vec![false; count];
     let Some(share) = share.filter(|s| *s > 0.0) else {
         return struck;
     };
-    // A whole number that a product of fractions misses by a hair stays that number.
+    // If a product of fractions misses a whole number by a tiny amount, the whole number counts.
     let many = ((share * count as f64) - 1e-9).ceil().max(0.0) as usize;
     let mut order: Vec<(u64, usize)> = (0..count)
         .map(|i| (stream.at(i as u64).below(u64::MAX), i))
@@ -209,7 +209,7 @@ fn asked(
     stream: &Stream,
 ) -> Vec<Asked> {
     let measured = prompts.len() - warmup;
-    // Both kinds of fault are drawn from one order, so that they strike different requests.
+    // Both kinds of fault use the same order, so that they hit different requests.
     let http = faults.http_errors.as_ref().map(|f| f.share);
     let refused = struck(http, measured, stream);
     let both = http.unwrap_or(0.0) + faults.zero_tokens.as_ref().map_or(0.0, |f| f.share);
@@ -238,7 +238,7 @@ fn asked(
         } else {
             None
         };
-        // Only a cache looks at the text again.
+        // Only a cache needs the text again.
         let prefix = prompt
             .prefix
             .filter(|_| server.prefix_cache)
@@ -289,7 +289,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         first_token_ns: flight.first.map(ns),
         last_token_ns: match flight.first {
             Some(_) => Some(ns(flight.last)),
-            // What is no text is whole when it comes.
+            // A result that is not text arrives as a whole.
             None => (ok && !asked.generates).then_some(ns(done)),
         },
         done_ns: Some(ns(done)),

@@ -1,5 +1,5 @@
-//! What the load stage does with `simulate`: settings to a known server, one cell to tables, and
-//! the rows of a dry run.
+//! The load stage with `simulate`: converts settings to a known server and one cell to tables, and makes the rows of a
+//! dry run.
 
 use contract::RequestStatus;
 use pipeline::stage::{CellStatus, Done, Failure, Job, Json, Library, Output, Problem};
@@ -17,7 +17,7 @@ use crate::run::{Ending, LoadResult, LoadSpec};
 use crate::settings::{Settings, Timeouts};
 use crate::tables::tables;
 
-/// Puts the definition of the simulated server in the place of its name, and checks it.
+/// Replaces the name of the simulated server by its definition, and checks it.
 pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) -> Vec<Problem> {
     let (mut server, inline) = match &simulation.server {
         SimulationChoice::Inline(server) => ((**server).clone(), true),
@@ -57,8 +57,8 @@ pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) ->
 /// Draws a cell's rows from the model of a server.
 ///
 /// # Errors
-/// If the stage needs a real server, prompts or arrivals cannot be made, or the cell does not
-/// become ok: hung, stopped, or without any answer.
+/// If the stage needs a real server, prompts or arrivals cannot be made, or the cell is not ok: hung, stopped, or
+/// without any answer.
 pub(crate) fn run(
     job: &Job<'_>,
     settings: Settings,
@@ -74,10 +74,10 @@ pub(crate) fn run(
     draw(settings, simulation, job)
 }
 
-/// Measured requests of a cell in a dry run.
+/// The number of measured requests of a cell in a dry run.
 const REHEARSED_REQUESTS: u64 = 6;
 
-/// Makes up a few rows with a simulated server, whatever server is declared.
+/// Simulates a few rows, whatever server is declared.
 ///
 /// # Errors
 /// If prompts or arrivals cannot be made.
@@ -91,7 +91,7 @@ pub(crate) fn rehearse(
     settings.timeouts = Timeouts::default();
     let simulation = Simulation {
         server: SimulationChoice::Inline(Box::new(SimulatedServer::rehearsal())),
-        // Every cell has noise of its own, also where settings are alike.
+        // Every cell has separate noise, even with equal settings.
         name: Some(job.coordinates.to_string()),
         slowdown,
         clock: Clock::default(),
@@ -99,7 +99,7 @@ pub(crate) fn rehearse(
     };
     let telemetry = settings.telemetry.clone();
     let (spec, mut result) = drawn(settings, &simulation, job)?;
-    // A real client is watched, and so is what surrounds it.
+    // A real client and its surroundings are monitored, so their data is simulated too.
     let (rate, in_flight, bound_ms) = (1.0, 1, 0.1);
     result.cell.health = Some(ClientHealth::made_up(rate, in_flight, bound_ms));
     let window = result.cell.window.unwrap_or((0, 1));
@@ -114,7 +114,7 @@ pub(crate) fn rehearse(
     Ok(done)
 }
 
-/// Returns what a simulated launch stands on, of a canonical `simulate`.
+/// Returns what identifies the simulated launch of a canonical `simulate`.
 pub(crate) fn launch(simulation: &Json) -> Option<Json> {
     let simulation = Simulation::deserialize(simulation).ok()?;
     let SimulationChoice::Inline(server) = &simulation.server else {
@@ -159,7 +159,7 @@ fn done(spec: &LoadSpec, result: &LoadResult) -> Result<Done, Failure> {
     }
 }
 
-/// Returns why a cell is not ok; its rows are the evidence.
+/// Returns why a cell is not ok. Its rows are the evidence.
 fn failure(spec: &LoadSpec, result: &LoadResult) -> Option<Failure> {
     if result.ending == Ending::Hung {
         let silence = format!(

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 const MS: i64 = 1_000_000;
 
-/// Returns settings given as JSON over those of a plain run.
+/// Returns settings given as JSON on top of those of a plain run.
 fn spec_of(change: &Json, noise: &Origin) -> (LoadSpec, Simulation) {
     let mut settings = json!({
         "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 5}},
@@ -31,7 +31,7 @@ fn spec_of(change: &Json, noise: &Origin) -> (LoadSpec, Simulation) {
     (spec, simulation)
 }
 
-/// Simulates settings given as JSON over those of a plain run.
+/// Simulates settings given as JSON on top of those of a plain run.
 fn run_at(change: &Json, noise: &Origin) -> LoadResult {
     let (spec, simulation) = spec_of(change, noise);
     let SimulationChoice::Inline(server) = &simulation.server else {
@@ -60,7 +60,7 @@ fn run(change: &Json) -> LoadResult {
     run_rep(change, 1)
 }
 
-/// A server of one slot: 10 words are 10 tokens and 20 ms of prefill, a step takes 10 ms.
+/// Returns a server with one slot: 10 words are 10 tokens and 20 ms of prefill, a step takes 10 ms.
 fn server(change: &Json) -> Json {
     let mut server = json!({
         "slots": 1, "tokens-per-word": 1.0,
@@ -93,7 +93,7 @@ fn one_slot_in_a_closed_loop_is_busy_all_the_time() {
     assert_eq!(result.ending, Ending::Complete);
     assert_eq!(result.cell.window, Some((0, 8 * SERVICE)));
     let rows = measured(&result);
-    // The first finds the slot free; of two clients, each other one waits for a whole service.
+    // The first finds the slot free. Of the two clients' requests, each later one waits for a full service.
     let latencies: Vec<i64> = rows
         .iter()
         .map(|r| r.done_ns.unwrap() - r.sent_ns.unwrap())
@@ -122,7 +122,7 @@ fn a_simulation_writes_the_declared_tables() {
 
 #[test]
 fn as_many_slots_as_clients_serve_all_at_once() {
-    // No prefill time and no cost of batching: three clients are as quick as one.
+    // Without prefill time and a cost for batching, three clients are as fast as one.
     let free = simulated(&json!({"slots": 3, "prefill": {}}));
     let result = run(&json!({
         "arrival": {"closed-loop": {"clients": 3}}, "requests": 12, "simulate": free,
@@ -143,13 +143,13 @@ fn prefills_go_one_by_one_and_a_step_costs_more_for_each_sequence() {
     let rows = measured(&result);
     let first: Vec<i64> = rows.iter().map(|r| r.first_token_ns.unwrap()).collect();
     assert_eq!(first, [20 * MS, 40 * MS]);
-    // Both decode together: four steps of 13 ms each.
+    // Both decode together, in four steps of 13 ms each.
     assert!(rows.iter().all(|r| r.done_ns == Some((40 + 4 * 13) * MS)));
 }
 
 #[test]
 fn evenly_spaced_arrivals_above_capacity_queue_linearly() {
-    // One arrives each 40 ms and takes 60 ms: the line grows by 20 ms a request.
+    // A request arrives every 40 ms and takes 60 ms, so the wait grows by 20 ms per request.
     let result = run(&json!({"arrival": {"constant": {"rate": 25.0}}, "requests": 20}));
     for (i, row) in measured(&result).iter().enumerate() {
         assert_eq!(row.sent_ns, Some(i as i64 * 40 * MS));
@@ -204,7 +204,7 @@ fn the_same_settings_seed_and_repetition_give_the_same_rows() {
     let mut other = noisy.clone();
     other["simulate"]["name"] = json!("b");
     assert_ne!(rows(&noisy, 1), rows(&other, 1));
-    // The prompts stay the same: the server is none of their business.
+    // The prompts stay the same, because they do not depend on the server.
     let digests = |rows: Vec<Request>| {
         rows.into_iter()
             .map(|r| r.prompt_digest)
@@ -411,12 +411,12 @@ proptest! {
             let own: Vec<_> = result.chunks.iter().filter(|c| c.request_id == row.request_id).collect();
             prop_assert_eq!(own.iter().filter_map(|c| c.tokens).sum::<i64>(), i64::from(tokens));
             prop_assert!(row.in_flight_at_send.unwrap() < i64::from(clients));
-            // A client has one request at a time; counted from the stamps, not from the column.
+            // A client has one request at a time, counted from the stamps and not from the column.
             let sent = row.sent_ns.unwrap();
             let others = rows.iter().filter(|o| o.sent_ns.unwrap() <= sent && o.done_ns > Some(sent));
             prop_assert!(others.count() <= clients as usize);
         }
-        // First come, first served: first tokens come in the order of sending.
+        // First come, first served: first tokens arrive in the order of sending.
         let mut by_sending = rows.clone();
         by_sending.sort_by_key(|r| (r.sent_ns, r.request_id));
         let first: Vec<i64> = by_sending.iter().filter_map(|r| r.first_token_ns).collect();
@@ -424,7 +424,7 @@ proptest! {
     }
 }
 
-/// The milliseconds of a step in a cell without other noise: how slow its launch is.
+/// Returns the milliseconds of a step in a cell without other noise, which shows how slow its launch is.
 fn step_ms(server_change: &Json, clients: u32, at: &[(&str, Scalar)]) -> f64 {
     let change = json!({
         "simulate": {"server": server(server_change)},

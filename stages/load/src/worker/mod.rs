@@ -1,10 +1,10 @@
-//! In-process engines: a worker is a program that holds the model and generates by itself, without a
-//! server. It is started for each load cell, reads one line of JSON from its standard input (what is to
-//! be generated, and by how many clients), and writes a line of JSON for each request.
+//! In-process engines: a worker is a program that holds the model and generates by itself, without a server. It is
+//! started for each load cell, reads one line of JSON from its standard input (what to generate, and with how many
+//! clients), and writes a line of JSON for each request.
 //!
-//! Its stamps are those of the kernel's monotonic clock, which is ours, too. Each must lie between the
-//! moment in which we wrote the line and that in which we read the answer; a worker with another clock
-//! is refused. `docs/engines.md` describes the protocol.
+//! Its stamps are those of the kernel's monotonic clock, which we also use. Each must be between the time at which we
+//! wrote the line and the time at which we read the answer. A worker with another clock is refused. `docs/engines.md`
+//! describes the protocol.
 
 mod process;
 mod rows;
@@ -25,7 +25,7 @@ use crate::tables::tables;
 /// The version of the protocol.
 const PROTOCOL: u32 = 1;
 
-/// Returns the worker that stands in the place of the server, if there is one.
+/// Returns the worker that replaces the server, if there is one.
 pub(crate) fn of(job: &Job<'_>) -> Option<(LiveWorker, String)> {
     let [cell] = job.input_of_kind("serve")?.cells.as_slice() else {
         return None;
@@ -34,11 +34,11 @@ pub(crate) fn of(job: &Job<'_>) -> Option<(LiveWorker, String)> {
     Some((live.worker?, live.model))
 }
 
-/// Has a worker generate what a cell asks for.
+/// Lets a worker generate the requests of a cell.
 ///
 /// # Errors
-/// If the worker cannot be started, breaks the protocol, is silent for too long or leaves requests
-/// out, or if the cell is stopped.
+/// If the worker cannot be started, breaks the protocol, is silent for too long or leaves requests out, or if the cell
+/// is stopped.
 pub(crate) fn run(
     job: &Job<'_>,
     settings: Settings,
@@ -101,7 +101,7 @@ pub(crate) fn run(
     })
 }
 
-/// Returns the prompts of the warm-up, then those that are measured.
+/// Returns the prompts of the warm-up, then the measured ones.
 fn prompts(spec: &LoadSpec) -> Result<Vec<Prompt>, Failure> {
     let of = |phase| {
         let prompts = spec.prompts.of(phase);
@@ -112,7 +112,7 @@ fn prompts(spec: &LoadSpec) -> Result<Vec<Prompt>, Failure> {
     Ok(all)
 }
 
-/// Makes the line that the worker reads.
+/// Makes the worker's input line.
 fn request(
     spec: &LoadSpec,
     worker: &LiveWorker,
@@ -161,7 +161,7 @@ fn request(
     Ok(line.to_string() + "\n")
 }
 
-/// Reads what the worker says until every request has its row.
+/// Reads the worker's output until every request has its row.
 fn follow(
     process: &mut Process,
     rows: &mut Rows<'_>,

@@ -1,4 +1,4 @@
-//! The worker's process: it cannot outlive us, and all it writes is read as it comes.
+//! The worker's process. It cannot outlive us, and its output is read as it arrives.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -16,35 +16,35 @@ use pipeline::stage::{Failure, Job};
 
 use crate::measure::instant_and_monotonic;
 
-/// How often we look whether to go on.
+/// How often we check whether to continue.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long a worker that has told every row may take to end, and one that is stopped.
+/// How long a worker may take to end: after it reported every row, and when it is stopped.
 const ENDING: Duration = Duration::from_secs(5);
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The longest line that is read, in bytes.
+/// The longest line, in bytes.
 const LONGEST: u64 = 64 << 20;
 
 /// How many of the last lines of its log an error quotes.
 const QUOTED_LINES: usize = 3;
 
-/// What came next.
+/// The next thing heard from a worker.
 pub(super) enum Said {
-    /// A line, and when it was read, on the monotonic clock.
+    /// A line, and the time at which it was read, on the monotonic clock.
     Line(String, u64),
-    /// Nothing until now.
+    /// Nothing, up to this time.
     Nothing(u64),
-    /// It closed its output.
+    /// The worker closed its output.
     End,
 }
 
-/// A worker that was started.
+/// A running worker.
 pub(super) struct Process {
     child: Child,
     lines: Receiver<io::Result<(String, u64)>>,
     log: PathBuf,
-    /// What a log that may be published does not repeat, with what it says instead.
+    /// Texts that a publishable log must not contain, with their replacements.
     masks: Vec<(String, &'static str)>,
     began: u64,
     began_unix_ns: i64,
@@ -54,10 +54,10 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts the worker and hands it its line.
+    /// Starts the worker and sends it its line.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a worker inherits the variables that its definition names, and the time is that of the cell"
+        reason = "a worker inherits the variables that its definition names, and the record states the cell's time"
     )]
     pub(super) fn start(worker: &LiveWorker, line: String, job: &Job<'_>) -> Result<Self, Failure> {
         let trouble =
@@ -108,7 +108,8 @@ impl Process {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_nanos();
-        // In a thread: it may be longer than what a pipe holds. A worker that ended is noticed by its end.
+        // In a separate thread, because the line may exceed a pipe's capacity. If the worker has ended, its end shows
+        // that.
         thread::spawn(move || drop(input.write_all(line.as_bytes())));
         let (sender, lines) = channel();
         thread::spawn(move || {
@@ -141,17 +142,17 @@ impl Process {
         })
     }
 
-    /// When the line was handed over, on the monotonic clock.
+    /// Returns the time at which the line was sent, on the monotonic clock.
     pub(super) fn began(&self) -> u64 {
         self.began
     }
 
-    /// The same in ns since 1970.
+    /// Returns the same time in ns since 1970.
     pub(super) fn began_unix_ns(&self) -> i64 {
         self.began_unix_ns
     }
 
-    /// Returns the next line, or tells that there is none yet.
+    /// Returns the next line, or that none has come yet.
     pub(super) fn next(&mut self) -> Said {
         match self.lines.recv_timeout(POLL) {
             Ok(Ok((line, at))) => Said::Line(line, at),
@@ -160,7 +161,7 @@ impl Process {
         }
     }
 
-    /// Tells how it ended, for people.
+    /// Describes how the worker ended, for people.
     pub(super) fn how_it_ended(&mut self) -> String {
         self.await_end();
         match self.child.try_wait() {
@@ -179,7 +180,7 @@ impl Process {
         }
     }
 
-    /// What its log says last, to follow a sentence.
+    /// Returns the last lines of its log, as the end of a sentence.
     pub(super) fn last_words(&self) -> String {
         let text = self.log_text();
         let lines: Vec<&str> = text
@@ -205,7 +206,7 @@ impl Process {
         text
     }
 
-    /// Stops it with all it started, and returns its log.
+    /// Stops the worker and everything that it started; returns its log.
     pub(super) fn stop(&mut self) -> String {
         self.end();
         self.log_text()
@@ -214,7 +215,7 @@ impl Process {
     fn end(&mut self) {
         if !self.stopped {
             self.stopped = true;
-            // What cannot be stopped now is stopped by the next run, by its lease.
+            // If it cannot be stopped now, the next run stops it through its lease.
             let _ = stop(&mut self.child, GRACE);
         }
     }
@@ -222,7 +223,7 @@ impl Process {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the user's folder does not belong in a log that may be published"
+    reason = "a log that may be published must not contain the user's folder"
 )]
 fn masks(job: &Job<'_>) -> Vec<(String, &'static str)> {
     let store = job.store.root();

@@ -1,4 +1,4 @@
-//! What a worker says, line by line: checked, and turned into rows.
+//! Checks a worker's output line by line, and converts it to rows.
 
 use artifacts::Digest;
 use contract::{Chunk, Phase, Request, RequestStatus, TokenSource};
@@ -12,13 +12,13 @@ use crate::prompts::Prompt;
 enum Line {
     /// The model is loaded.
     Ready {},
-    /// It still works.
+    /// The worker is still at work.
     Alive {},
     /// A request has ended.
     Request(Answer),
 }
 
-/// How a request went. Times are those of the kernel's monotonic clock, ns.
+/// The result of a request. Times are those of the kernel's monotonic clock, ns.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
@@ -29,7 +29,7 @@ struct Answer {
     scheduled_ns: Option<u64>,
     sent_ns: u64,
     done_ns: u64,
-    /// When each output token was there, in order; empty if the worker does not know.
+    /// When each output token was generated, in order; empty if the worker does not know.
     #[serde(default)]
     token_ns: Vec<u64>,
     #[serde(default)]
@@ -40,12 +40,12 @@ struct Answer {
     finish_reason: Option<String>,
     #[serde(default)]
     text: Option<String>,
-    /// What went wrong; left out if it is ok.
+    /// The error; left out if the request is ok.
     #[serde(default)]
     error: Option<String>,
 }
 
-/// What a line was.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Ready,
@@ -56,7 +56,7 @@ pub(super) enum Event {
 /// The rows of a cell while they arrive.
 pub(super) struct Rows<'a> {
     prompts: &'a [Prompt],
-    /// When the line was written that the worker read, on the monotonic clock.
+    /// When the worker's input line was written, on the monotonic clock.
     began: u64,
     answers: Vec<Option<Answer>>,
     done: u64,
@@ -72,10 +72,10 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Takes one line that was read at `at`.
+    /// Processes one line that was read at `at`.
     ///
     /// # Errors
-    /// What of it cannot be.
+    /// The part of it that is impossible.
     pub(super) fn take(&mut self, text: &str, at: u64) -> Result<Event, String> {
         let quoted: String = text.chars().take(120).collect();
         let line: Line = serde_json::from_str(text).map_err(|e| format!("`{quoted}`: {e}"))?;
@@ -121,7 +121,7 @@ impl<'a> Rows<'a> {
         Ok(Event::Row)
     }
 
-    /// Returns how many requests have their row, and how many there are.
+    /// Returns the number of requests with a row, and the number of all requests.
     pub(super) fn counts(&self) -> (u64, u64) {
         (self.done, self.answers.len() as u64)
     }
@@ -132,7 +132,7 @@ impl<'a> Rows<'a> {
             .filter_map(|(_, answer)| answer.as_ref())
     }
 
-    /// Looks whether the warm-up was over before anything was measured.
+    /// Checks that the warm-up was over before anything was measured.
     ///
     /// # Errors
     /// If it was not.
@@ -220,7 +220,7 @@ impl<'a> Rows<'a> {
             first_token_ns: at(answer.token_ns.first()),
             first_reasoning_ns: None,
             first_answer_ns: at(answer.token_ns.first()),
-            // Without times of tokens, the whole answer is there at the end.
+            // Without the times of tokens, the complete answer counts as generated at the end.
             last_token_ns: at(answer
                 .token_ns
                 .last()

@@ -1,4 +1,4 @@
-//! A server that answers each request with the bytes a test wants, and keeps the bodies.
+//! A server that answers each request with bytes from the test, and keeps the bodies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// One request as received.
+/// One received request.
 pub(crate) struct Asked {
     pub(crate) head: String,
     pub(crate) path: String,
     pub(crate) body: Value,
 }
 
-/// What a request is answered with: pieces written one by one, each in a segment of its own.
+/// The answer to a request: pieces written one by one, each in a separate segment.
 pub(crate) type Pieces = Vec<Vec<u8>>;
 
 pub(crate) struct Canned {
@@ -98,12 +98,12 @@ fn serve(
     let _gone = stream.shutdown(Shutdown::Write);
 }
 
-/// The head of an answer that ends with its connection.
+/// Returns the head of an answer that ends with its connection.
 pub(crate) fn head(media: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nConnection: close\r\n\r\n").into_bytes()
 }
 
-/// A streamed chat answer of these events' data.
+/// Returns a streamed chat answer with these events' data.
 pub(crate) fn events(data: &[Value]) -> Pieces {
     let mut pieces = vec![head("text/event-stream")];
     pieces.extend(
@@ -114,7 +114,7 @@ pub(crate) fn events(data: &[Value]) -> Pieces {
     pieces
 }
 
-/// A JSON answer.
+/// Returns a JSON answer.
 pub(crate) fn document(value: &Value) -> Pieces {
     vec![head("application/json"), value.to_string().into_bytes()]
 }

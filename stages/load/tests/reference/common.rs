@@ -1,4 +1,4 @@
-//! What the tests against the reference server share.
+//! Code that the tests against the reference server share.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use load::{
 };
 use pipeline::stage::{Control, Coordinates};
 
-/// A run to be changed by a test and then sent.
+/// A run that a test changes and then sends.
 pub(crate) struct Run {
     pub(crate) behaviour: Behaviour,
     pub(crate) api: Api,
@@ -52,7 +52,7 @@ pub(crate) fn closed(clients: u32) -> Arrival {
     })
 }
 
-/// Time enough between tokens for each to be read by itself.
+/// Returns a behaviour with enough time between tokens to read each one separately.
 pub(crate) fn paced() -> Behaviour {
     Behaviour {
         gap: Duration::from_millis(20),
@@ -112,7 +112,7 @@ impl Run {
         Target::new(url, "reference", self.api)
     }
 
-    /// Sends the run to a reference server of its behaviour.
+    /// Sends the run to a reference server with its behaviour.
     pub(crate) fn send(&self) -> (LoadResult, ReferenceServer) {
         let server = ReferenceServer::start(self.behaviour.clone()).unwrap();
         let result = run_load(&self.spec(), &self.target(server.url()), &Control::quiet()).unwrap();
@@ -124,12 +124,12 @@ impl Run {
     }
 }
 
-/// The measured prompts of a run.
+/// Returns the measured prompts of a run.
 pub(crate) fn prompts(spec: &LoadSpec) -> Vec<Prompt> {
     spec.prompts.of(Phase::Measured).unwrap()
 }
 
-/// The statuses of all attempts in order.
+/// Returns the statuses of all attempts in order.
 pub(crate) fn statuses(result: &LoadResult) -> Vec<RequestStatus> {
     result.requests.iter().map(|r| r.status).collect()
 }

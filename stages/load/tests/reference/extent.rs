@@ -1,4 +1,4 @@
-//! Loads that end with time, wait for a place in flight, or whose requests are given up.
+//! Loads that end with time, that wait for a place in flight, or whose requests are given up.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn a_closed_loop_that_runs_out_of_prompts_says_so() {
     assert!(warning.contains("all 3 requests"), "{warning}");
 }
 
-/// The warning of a load that had nothing left to send before its time was over.
+/// Returns the warning of a load that ran out of requests before its time was over.
 fn ran_out(result: &LoadResult) -> Option<&String> {
     let mut warnings = result.warnings.iter();
     warnings.find(|warning| warning.contains("raise `requests`"))
@@ -104,7 +104,7 @@ fn who_finds_all_places_taken_waits_in_line_and_its_schedule_counts_the_wait() {
             assert_eq!(lag, waited);
             continue;
         }
-        // Somebody else had to be done first, and that wait is not the client's own delay.
+        // Another request had to end first, and that wait is not the client's own delay.
         let first_done = rows[..i]
             .iter()
             .filter_map(|row| row.done_ns)

@@ -1,4 +1,4 @@
-//! Each fault a server can have, and the row it becomes.
+//! Every fault of a server, and the row that results.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{Delivery, Ending, LoadResult, TimeSpan, Timeouts, run_load};
 use pipeline::stage::{CellStatus, Control};
 
-/// Sends six requests that all meet a fault; they must all become the same kind of row.
+/// Sends six requests that all meet a fault. All must become the same kind of row.
 fn all_become(fault: Fault, status: RequestStatus) -> LoadResult {
     let result = Run::with(fault).result();
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_server_that_takes_no_connection_in_time_is_a_connect_timeout() {
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
-    // Nobody accepts: once the queue is full the kernel answers no more.
+    // Nothing accepts connections: once the queue is full, the kernel no longer answers.
     let waiting: Vec<_> = std::iter::from_fn(|| {
         std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok()
     })
@@ -118,7 +118,7 @@ fn a_client_error_has_no_tokens_and_keeps_its_message() {
 fn a_reset_in_the_stream_keeps_the_chunks_that_came() {
     let result = Run::with(Fault::ResetAfter(3)).result();
     for row in &result.requests {
-        // A reset may overtake bytes still in the receive queue, never the status.
+        // A reset may overtake bytes that are still in the receive queue. It never changes the status.
         assert_eq!(row.status, RequestStatus::ConnectionReset);
         assert!(row.chunks.unwrap_or(0) <= 3);
         assert_eq!(row.finish_reason, None);
@@ -142,8 +142,7 @@ fn a_fresh_connection_closed_before_any_byte_is_not_replayed() {
         result.statuses(),
         [(RequestStatus::ConnectionReset, 6)].into()
     );
-    // The two connections opened ahead may have died of idling, so their requests are replayed;
-    // nothing else is.
+    // The two connections opened in advance may have been closed for being idle, so only their requests are replayed.
     let superseded: Vec<_> = result.requests.iter().filter(|r| r.superseded).collect();
     assert_eq!((superseded.len(), result.requests.len()), (2, 8));
     assert!(superseded.iter().all(|r| r.connect_ns.is_none()));
@@ -293,7 +292,7 @@ fn the_user_may_stop_a_run_and_keeps_the_rows() {
     );
     let statuses = result.statuses();
     assert_eq!(statuses.get(&RequestStatus::Ok), Some(&2));
-    // The client that was first had sent again before the stop, the other one perhaps not.
+    // The first client had sent its next request before the stop; the other one may not have.
     let cancelled = statuses
         .get(&RequestStatus::Cancelled)
         .copied()
@@ -455,7 +454,7 @@ fn a_claim_of_tokens_that_cannot_be_is_no_answer_and_enters_no_sum() {
             assert_ne!(row.output_tokens, Some(claimed));
         }
     }
-    // Fewer than were asked for, and one more than came, as where the end is counted.
+    // Fewer than requested, and one more than arrived, as from servers that count the end.
     for claimed in [1, 6] {
         let result = all_become(Fault::Claims(claimed), RequestStatus::Ok);
         assert_eq!(result.requests[0].output_tokens, Some(claimed));

@@ -1,4 +1,4 @@
-//! What is sampled beside the load, and what a run into files leaves.
+//! The sampling beside the load, and the output of a run into files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ use serde_json::json;
 use crate::canned::{Canned, document, events};
 use crate::common::{Run, closed, paced};
 
-/// Writes a program named `nvidia-smi`. A shell writes it: a file that this process holds open for
-/// writing cannot be executed, and a child forked meanwhile by another test would hold it too.
+/// Writes a program named `nvidia-smi`. A shell writes it, because a file that this process holds open for writing
+/// cannot be executed, and a child that another test forks meanwhile would also hold it open.
 fn fake_smi(folder: &Path, script: &str) -> PathBuf {
     let program = folder.join("nvidia-smi");
     let write = "printf '#!/bin/sh\n%s\n' \"$1\" > \"$0\" && chmod +x \"$0\"";
@@ -40,7 +40,7 @@ fn gpu_line(watts: f64) -> String {
     format!("0, GPU-1, Fake, {watts}, 1500, 2000, 52, 99, 3, 1, 2, 0x0000000000000000")
 }
 
-/// A program that prints a line of this power every 20 ms.
+/// Returns a program that prints a line with this power every 20 ms.
 fn steady(folder: &Path, watts: f64) -> PathBuf {
     fake_smi(
         folder,
@@ -83,15 +83,15 @@ fn table(files: &LoadFiles, name: &str) -> Table {
         .find(|t| t.name == name)
         .unwrap_or_else(|| panic!("no {name}"));
     let table = Table::from_parquet(std::fs::read(&file.path).unwrap()).unwrap();
-    // What a load writes is what the contract declares, in every run of these tests.
+    // In every run of these tests, the load must write what the contract declares.
     let differences = contract::declared(name).unwrap().differences(&table);
     assert_eq!(differences, [""; 0]);
     assert_eq!(table.rows() as u64, file.rows);
     table
 }
 
-/// A stub that tells its state at one path, as SGLang does: settings of the server, then of each
-/// scheduler what it does just now, of which the throughput changes at every sample.
+/// Returns a stub that reports its state at one path, like SGLang: settings of the server, then the present state of
+/// each scheduler. The throughput in it changes at every sample.
 fn sglang(path: &'static str) -> Canned {
     let samples = AtomicU32::new(0);
     Canned::start(move |asked| match asked.path.as_str() {
@@ -226,7 +226,7 @@ fn files_hold_the_rows_that_memory_would_hold() {
     for file in &files.tables {
         table(&files, file.name);
     }
-    // Nothing but the tables named stays in the folder.
+    // Only the tables named stay in the folder.
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         files.tables.len()
@@ -242,7 +242,7 @@ fn files_hold_the_rows_that_memory_would_hold() {
 
 #[test]
 fn a_run_that_is_stopped_leaves_complete_tables() {
-    // Slow enough to be far from its end when progress is first told.
+    // Slow enough to be far from its end at the first progress report.
     let run = Run {
         requests: 1000,
         behaviour: Behaviour {
@@ -350,7 +350,7 @@ fn a_program_that_dies_in_a_run_leaves_its_rows_and_a_warning() {
         ..quick()
     };
     let out = tempfile::tempdir().unwrap();
-    // Long enough for the end of the program to be seen.
+    // Long enough to notice that the program has ended.
     let behaviour = Behaviour {
         ttft: Duration::from_millis(150),
         ..paced()
@@ -378,7 +378,7 @@ fn a_program_that_dies_in_a_run_leaves_its_rows_and_a_warning() {
     );
 }
 
-/// Six requests that fall silent after a token, with a watchdog that looks at the GPU's power.
+/// Runs six requests that fall silent after a token, with a watchdog that reads the GPU's power.
 fn silent(watts: f64) -> LoadFiles {
     let folder = tempfile::tempdir().unwrap();
     let smi = steady(folder.path(), watts);

@@ -72,7 +72,7 @@ fn measured_requests_begin_when_the_last_warm_up_request_is_done() {
 #[test]
 fn what_does_not_fit_into_the_queue_is_rendered_while_the_load_runs() {
     for arrival in [closed(4), Arrival::Constant(Rate { rate: 2000.0 })] {
-        // Some 10 MiB of requests, of which 8 may wait.
+        // About 10 MiB of requests, of which 8 MiB may wait.
         let run = Run {
             words: 10_000,
             requests: 170,
@@ -183,8 +183,8 @@ fn no_stamp_is_earlier_than_what_the_server_sent() {
     }
     .send();
     for (row, truth) in result.requests.iter().zip(server.truth(6)) {
-        // Durations only: the two clocks begin at different moments. The client sees a token
-        // after it was sent, and sent its request before it arrived.
+        // Only durations, because the two clocks start at different times. The client receives a token after it was
+        // sent, and sent its request before it arrived.
         let ttft = row.first_token_ns.unwrap() - row.sent_ns.unwrap();
         assert!(ttft >= (truth.sent_ns[0] - truth.arrived_ns) as i64);
         assert_eq!(truth.sent_ns.len(), 5);

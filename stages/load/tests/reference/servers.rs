@@ -1,4 +1,4 @@
-//! A load on several servers: who gets which request, and what the tables say of it.
+//! A load on several servers: the server of each request, and the tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ fn target(urls: &[String]) -> Target {
         .in_turn(urls.iter().enumerate().map(server).collect())
 }
 
-/// Sends a load; returns what it left, its rows, and the server of each request by name.
+/// Sends a load; returns its output, its rows, and the server of each request by name.
 fn sent(
     spec: &LoadSpec,
     target: &Target,
@@ -85,7 +85,8 @@ fn two_servers_get_the_requests_in_turn_and_each_row_shows_the_time_of_its_own()
     let target = target(&[slow.url(), fast.url()]);
     let (files, rows, servers) = sent(&run.spec(), &target, folder.path());
     assert_eq!(files.ending, Ending::Complete);
-    // Two of the three warm-up requests, and five of ten: each server answered what its rows say.
+    // Two of the three warm-up requests, and five of ten measured ones. Each server answered the requests that its rows
+    // state.
     assert_eq!((slow.truth(7).len(), fast.truth(6).len()), (7, 6));
     let digests = |truths: Vec<load::reference::Truth>| {
         let mut digests: Vec<String> = truths.into_iter().map(|t| t.prompt_digest).collect();
@@ -106,7 +107,7 @@ fn two_servers_get_the_requests_in_turn_and_each_row_shows_the_time_of_its_own()
     }
     for row in &rows {
         let ttft_ms = (row.first_token_ns.unwrap() - row.sent_ns.unwrap()) / 1_000_000;
-        // A server that waits cannot answer sooner; how late the other is depends on the machine.
+        // A waiting server cannot answer sooner. How late the other one is depends on the machine.
         assert!(
             servers[&row.request_id] == "server-1" || ttft_ms >= 120,
             "{ttft_ms}"
@@ -171,7 +172,7 @@ fn a_server_that_dies_is_named_and_ends_the_run() {
     let (files, rows, servers) = sent(&run.spec(), &target, folder.path());
     assert_eq!(files.ending, Ending::Gone(1));
     assert_eq!(target.name_of(1), format!("server-1 at {dead}"));
-    // The other answered to the end: its successes do not hide that this one is gone.
+    // The other server answered to the end. Its successes do not hide that this one is gone.
     assert!(
         files.servers[0].ok >= 4 && files.servers[1].ok == 0,
         "{:?}",

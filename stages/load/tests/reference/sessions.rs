@@ -1,4 +1,4 @@
-//! Sessions: what is sent in each turn, and when.
+//! Sessions: the content of each turn, and when it is sent.
 
 use crate::canned::{Canned, events};
 use crate::common::{Run, closed, prompts};
@@ -8,7 +8,7 @@ use load::{Arrival, LoadResult, LoadSpec, Origin, Rate, Settings, Target, run_lo
 use pipeline::stage::{Control, Coordinates, Json};
 use serde_json::json;
 
-/// Two or more turns a session, three sessions.
+/// Returns a spec of three sessions with two or more turns each.
 fn spec(turns: &Json, think: &str, more: &Json) -> LoadSpec {
     let mut settings = json!({
         "workload": {
@@ -65,7 +65,7 @@ fn each_turn_carries_what_was_said_and_answered_before() {
     assert_eq!(result.statuses(), [(RequestStatus::Ok, 3)].into());
     let said: Vec<String> = prompts(&spec).into_iter().map(|p| p.text).collect();
     let bodies = server.bodies("/v1/chat/completions");
-    // Reasoning is not put back into the conversation.
+    // Reasoning is not part of the conversation.
     let expected = json!([
         {"role": "user", "content": said[0]},
         {"role": "assistant", "content": "answer 1"},
@@ -99,7 +99,7 @@ fn every_api_plays_sessions_whose_later_prompts_begin_with_the_earlier_ones() {
             assert_eq!(row.session_id, prompt.session.map(|s| s as i64));
             assert_eq!(row.turn, prompt.turn.map(i64::from));
         }
-        // The reference server says "one zwölf 三 🦀 five" whatever it is asked.
+        // The reference server always answers "one zwölf 三 🦀 five".
         for truth in server.truth(turns) {
             let request = String::from_utf8(truth.request).unwrap();
             let said = |turn: u32| {
@@ -228,7 +228,7 @@ fn a_closed_loop_of_sessions_has_no_more_in_flight_than_clients() {
             .iter()
             .all(|r| r.in_flight_at_send.unwrap() < 2)
     );
-    // A client keeps its session to the end.
+    // A client finishes its session.
     for pair in result
         .requests
         .windows(2)

@@ -1,4 +1,4 @@
-//! The stage kind as the pipeline calls it.
+//! The stage kind, called as by the pipeline.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn short() -> Json {
     json!({"prompts": {"words": {"length": 9}}, "output": {"tokens": 4, "mode": "exact"}})
 }
 
-/// The context the servers here say they give a request, in tokens.
+/// The context per request that the servers here report, in tokens.
 const CONTEXT: u64 = 512;
 
 /// Runs a load cell against a server that logs to `log`.
@@ -55,7 +55,7 @@ fn url_and_log(url: &str, log: &std::path::Path) -> Json {
     json!({"base_url": url, "log_path": log})
 }
 
-/// Runs what `kind` says with a job that needs the server of `live`.
+/// Runs `kind` with a job that needs the server of `live`.
 pub(crate) fn run_as(
     live: &Json,
     parameters: &Json,
@@ -103,7 +103,7 @@ pub(crate) fn run_as(
         leases: &Leases::new(scratch.path(), "test", "ladder"),
         study: None,
     };
-    // Tables come as files of the scratch directory, which ends with this function.
+    // Tables are files in the scratch directory, which disappears at the end of this function.
     let read = |outputs: &mut Vec<Output>| {
         for output in outputs {
             if let Content::File(path) = &output.content {
@@ -168,7 +168,7 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
                 .all(|column| table.description(column).is_some())
         );
     }
-    // A machine with a GPU has the table, any other the reason why not.
+    // A machine with a GPU has the table; any other has the reason for its absence.
     assert!(
         done.observations
             .keys()
@@ -190,7 +190,7 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
     assert_eq!(cell.value("expected_requests", 0).unwrap(), Scalar::Int(8));
     let digest = artifacts::Digest::of(bytes(&done.outputs, "prompts")).to_string();
     assert_eq!(cell.value("prompt_set", 0).unwrap(), Scalar::Text(digest));
-    // One scrape before, one after.
+    // One scrape before the load, one after it.
     let metrics = table(&done.outputs, "server_metrics");
     assert_eq!(
         (metrics.rows() >= 2, metrics.text("name").unwrap()[0]),
@@ -225,7 +225,7 @@ fn what_is_sent_is_what_the_prompt_set_says() {
     let prompts = table(&done.outputs, "prompts");
     let truth = server.truth(10);
     for (i, text) in prompts.text("text").unwrap().into_iter().enumerate() {
-        // Two warm-up requests were sent first; the table lists them last.
+        // Two warm-up requests were sent first, but the table lists them last.
         let request = String::from_utf8_lossy(&truth[(i + 2) % 10].request);
         assert!(request.contains(text.unwrap()), "{i}: {request}");
         assert!(request.contains("\"ignore_eos\":true") && request.contains("\"max_tokens\":4"));
@@ -257,7 +257,7 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
     let file = tokenizer(folder.path(), "");
     let server = ReferenceServer::start(paced()).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
-    // No plan has put the file into a store: it is read where it lies.
+    // The file is not in a store, because nothing was planned. It is read at its path.
     let here = |mut parameters: Json| {
         parameters["workload"]["tokenizer"]["file"] = json!(file);
         parameters
@@ -288,14 +288,14 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
          512; nothing was sent"
     );
     assert_eq!(server.truth(10).len(), sent);
-    // Under a cap the answer may end in time.
+    // Under a cap, an answer may end early.
     let done = cell(CONTEXT - 3, &json!({"tokens": 4})).unwrap();
     assert!(
         done.warnings[0].contains("the longest requested answer needs 513 tokens"),
         "{:?}",
         done.warnings
     );
-    // Where some fit, those that do not become rows.
+    // If some prompts fit, those that do not fit become rows.
     let words = |tokens: u64| json!({"words": {"length": {"tokens": tokens}}});
     let mixture = json!([
         {"name": "short", "weight": 1, "prompts": words(20)},
@@ -365,10 +365,10 @@ fn with_key(variable: &str) -> Json {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a variable that every test process has stands for a key"
+    reason = "a variable that every test process has replaces a key"
 )]
 fn parameters_and_evidence_hold_the_variable_of_a_key_and_never_the_key() {
-    // A variable every test of cargo has, with a value that occurs nowhere else.
+    // A variable that every cargo test has, with a value that appears nowhere else.
     const VARIABLE: &str = "CARGO_MANIFEST_DIR";
     let key = std::env::var(VARIABLE).unwrap();
     let parameters = with_key(VARIABLE);
@@ -421,7 +421,7 @@ fn a_cell_without_the_key_it_needs_sends_nothing() {
     assert!(server.truth(0).is_empty());
 }
 
-/// A search over the clients of a server that refuses whom it has no slot for.
+/// Returns a search over the clients of a server that refuses requests without a slot.
 fn search(from: u32, up_to: u32) -> Json {
     let settings = json!({
         "workload": short(),
@@ -460,7 +460,7 @@ fn a_search_finds_the_slots_of_a_server_and_keeps_every_probe() {
         probes.text("verdict").unwrap(),
         ["kept", "kept", "missed", "kept"].map(Some)
     );
-    // Every row of every probe, and as the cell's own rows those at the level found.
+    // Every row of every probe is kept; the cell's own rows are those at the level found.
     let sent: i64 = probes.int("requests").unwrap().into_iter().flatten().sum();
     let all = table(&done.outputs, "probe_requests");
     assert_eq!(all.rows() as i64, sent);
@@ -487,7 +487,7 @@ fn a_search_finds_the_slots_of_a_server_and_keeps_every_probe() {
 
 #[test]
 fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
-    // Answers take 0.4 s, an overload shows after 2 s, and a probe may last 2.1.
+    // Answers take 0.4 s, an overload becomes visible after 2 s, and a probe may last 2.1 s.
     let gap = std::time::Duration::from_millis(100);
     let server = ReferenceServer::start(Behaviour {
         gap,
@@ -531,7 +531,7 @@ fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
 
 #[test]
 fn requests_that_fail_count_against_a_level() {
-    // The first 40 requests are answered, later connections closed before any byte.
+    // The first 40 requests are answered; later connections are closed before any byte.
     let faults = Faults(vec![(40..u64::MAX, Fault::CloseBeforeAnswer)]);
     let server = ReferenceServer::start(Behaviour {
         faults,

@@ -1,4 +1,4 @@
-//! Structured output: what is asked, and what becomes of the answer.
+//! Structured output: the request, and the treatment of the answer.
 
 use crate::canned::{Canned, document, events};
 use crate::common::Run;
@@ -44,7 +44,7 @@ fn send(url: String, api: Api, delivery: &str) -> (LoadResult, Summary) {
     (result, summary)
 }
 
-/// Answers `{"n": 0}`, `{"n": 1}`, … in two pieces, of which the last break the schema.
+/// Returns a server that answers `{"n": 0}`, `{"n": 1}`, … in two pieces. The last answers violate the schema.
 fn counting() -> Canned {
     let count = std::sync::atomic::AtomicU32::new(0);
     Canned::start(move |_| {

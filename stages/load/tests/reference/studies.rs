@@ -1,4 +1,4 @@
-//! Every shipped workload runs against the reference server, scaled down only in count.
+//! Every shipped workload runs against the reference server, with reduced counts only.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ fn registry() -> Registry {
     }
 }
 
-/// These load stages have no server: they are parts of studies.
+/// These load stages have no server, because they are parts of studies.
 fn part() -> Options {
     Options {
         partial: true,
@@ -26,7 +26,7 @@ fn part() -> Options {
     }
 }
 
-/// The workloads among what is shipped.
+/// Returns the shipped workloads.
 fn workloads() -> Vec<pipeline::Shipped> {
     shipped()
         .into_iter()
@@ -34,7 +34,7 @@ fn workloads() -> Vec<pipeline::Shipped> {
         .collect()
 }
 
-/// The settings of a load stage with a shipped workload, as an experiment gets them.
+/// Returns the settings of a load stage with a shipped workload, as in an experiment.
 fn settings(workload: &str, count: &Json) -> Json {
     let mut stage = json!({"kind": "load", "workload": workload, "arrival": "sequential"});
     stage
@@ -70,7 +70,7 @@ fn every_shipped_workload_runs() {
     for workload in workloads() {
         let spec = spec(workload.name, &json!({"requests": 4, "warmup": 1}));
         let result = run_load(&spec, &target, &Control::quiet()).unwrap();
-        // The reference server knows no schema: its answers to those that ask for one are invalid.
+        // The reference server ignores schemas, so its answers to requests with one are invalid.
         let expected = match spec.workload.structured {
             Some(_) => RequestStatus::InvalidOutput,
             None => RequestStatus::Ok,

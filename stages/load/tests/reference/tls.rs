@@ -1,4 +1,4 @@
-//! The load over TLS: the rows it gives, and those where there is nobody to trust.
+//! The load over TLS: its rows, and those with an untrusted server.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 
 use crate::common::{Run, prompts, statuses};
 
-/// A server of TLS with a certificate of its own, and a file that makes it trusted.
+/// A TLS server with its own certificate, and a file that makes it trusted.
 struct Served {
     server: ReferenceServer,
     ca_file: PathBuf,
@@ -73,7 +73,7 @@ fn an_address_and_a_name_are_both_reached_and_connections_are_used_again() {
         let result = run_load(&run.spec(), &target, &Control::quiet()).unwrap();
         assert_eq!(statuses(&result), [RequestStatus::Ok; 6]);
         assert_eq!(result.cell.connections, 2);
-        // Made ahead: no handshake lies in a request's own time.
+        // The connections were opened in advance, so no request's own time includes a handshake.
         assert!(result.requests.iter().all(|row| row.connect_ns.is_none()));
         assert!(result.chunks.len() == 6 * 5 && !result.server_metrics.is_empty());
         let models = list_models(&target.base_url, target.ca_file.as_deref(), None).unwrap();
@@ -83,7 +83,7 @@ fn an_address_and_a_name_are_both_reached_and_connections_are_used_again() {
 
 #[test]
 fn a_handshake_that_comes_late_is_send_lag_and_no_part_of_ttft() {
-    // Only warm-up would use a connection opened ahead; each further request needs its own.
+    // Only the warm-up can use a connection opened in advance. Each further request needs a new one.
     let faults = Faults::all(Fault::CloseAfterAnswer);
     let served = trusted(Behaviour {
         faults,
@@ -224,7 +224,7 @@ fn a_server_that_is_not_to_be_trusted_gets_no_request_and_is_told_with_reason_an
     }
 }
 
-/// A file that trusts somebody else of the same name.
+/// Returns a file that trusts a different server of the same name.
 fn trusted_by_others(served: &Served) -> PathBuf {
     let key = KeyPair::generate().unwrap();
     let other = CertificateParams::new(vec!["127.0.0.1".to_owned()])

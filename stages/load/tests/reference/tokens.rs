@@ -1,4 +1,4 @@
-//! Lengths in tokens: who counts, and what the prompt set says of it.
+//! Lengths in tokens: the counter, and the counts in the prompt set.
 
 use std::path::{Path, PathBuf};
 
@@ -93,7 +93,7 @@ fn a_tokenizer_file_counts_exactly_and_its_digest_is_in_the_set() {
     assert_eq!(set.tokenizer.as_deref(), Some(digest.as_str()));
     let prompts = measured(&set);
     for prompt in &prompts {
-        // A character is a token.
+        // One character is one token.
         let counted = prompt.tokens.unwrap() as usize;
         assert_eq!(counted, prompt.text.chars().count());
         assert_eq!(counted, 83);
@@ -128,7 +128,7 @@ fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not(
             let path = tokenizer(folder.path(), more);
             let workload = workload(&json!({"tokenizer": {"file": path}}));
             let settings = json!({"workload": workload, "arrival": "sequential", "requests": 5});
-            // Planning puts the digest of the file beside its name, and so into the key.
+            // Planning puts the digest of the file beside its name, and therefore into the key.
             let parameters = Load.canonical(&settings, &NoShelf).unwrap();
             let mut settings: Settings = serde_json::from_value(parameters.clone()).unwrap();
             let source = NamedFile {
@@ -251,8 +251,8 @@ fn answers_without_usage_are_counted_by_the_tokenizer_and_never_against_usage() 
     assert_eq!(counted(&bare, None, whole), (None, None));
 }
 
-/// A server that has a token for each word, and answers prompts with "x"; `shape` is its form of
-/// answer, `shift` sets its vocabulary apart from others'.
+/// Returns a server with a token for each word, which answers prompts with "x". `shape` is the form of its answer, and
+/// `shift` makes its vocabulary different from others.
 fn counting_server(shape: fn(Vec<i64>) -> Json, shift: i64) -> Canned {
     Canned::start(move |asked| {
         if asked.path != "/tokenize" {
@@ -290,8 +290,8 @@ fn target(url: &str) -> Target {
     }
 }
 
-/// A server of chat whose template puts four tokens before a message and two after it, and one
-/// for each word of a system message.
+/// Returns a chat server whose template adds four tokens before a message and two after it, and one for each word of a
+/// system message.
 fn chatting_server(applies: bool) -> Canned {
     Canned::start(move |asked| match asked.path.as_str() {
         "/apply-template" if applies => {
@@ -308,7 +308,7 @@ fn chatting_server(applies: bool) -> Canned {
         }
         "/tokenize" => {
             let text = asked.body["content"].as_str().unwrap();
-            // Marks are tokens of their own only where the whole prompt is tokenized.
+            // Marks are separate tokens only if the complete prompt is tokenized.
             assert_eq!(asked.body["parse_special"], json!(text.contains("<u>")));
             assert_eq!(asked.body["parse_special"], asked.body["add_special"]);
             let tokens: Vec<usize> = text.split_whitespace().map(str::len).collect();
@@ -431,7 +431,7 @@ fn the_servers_own_tokenizer_counts_in_every_servers_form_of_answer() {
         );
         all.push(spec.prompts.table().unwrap());
     }
-    // Servers that tokenize alike get the same prompts, whatever they are.
+    // Different servers that tokenize alike get the same prompts.
     assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
 }
 

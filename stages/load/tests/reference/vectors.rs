@@ -1,4 +1,4 @@
-//! APIs that generate nothing, images beside prompts, and models that parts of a mixture ask for.
+//! APIs that generate nothing, images beside prompts, and models for parts of a mixture.
 
 use contract::{Api, Phase, RequestStatus, TokenSource};
 use load::reference::{Behaviour, ReferenceServer};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::common::Run;
 
-/// Sends four requests of a workload; returns the rows, and the bodies that the server got.
+/// Sends four requests of a workload; returns the rows, and the bodies that the server received.
 fn sent(api: Api, workload: &Value) -> (LoadResult, Vec<Value>) {
     let workload: Workload = serde_json::from_value(workload.clone()).unwrap();
     let origin = Origin {
@@ -133,7 +133,7 @@ fn images_stand_beside_the_prompt_in_the_words_of_each_api() {
             }
         }
     }
-    // The same images whatever the API; no two alike within a cell.
+    // The images are the same for every API. Within a cell, no two are alike.
     urls.sort_unstable();
     assert_eq!(urls.len(), 24);
     urls.dedup();

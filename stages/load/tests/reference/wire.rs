@@ -1,5 +1,4 @@
-//! What a server may do with its bytes: where they are cut, how much there is of them, and which
-//! events carry text.
+//! What a server may do with its bytes: cut them anywhere, send any amount, and put text into some events only.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,7 +10,7 @@ use load::{LoadResult, Target, run_load};
 use pipeline::stage::Control;
 use serde_json::json;
 
-/// Sends two chat requests to a server that answers like this.
+/// Sends two chat requests to a server that gives this answer.
 fn chat(answer: impl Fn() -> Pieces + Send + Sync + 'static) -> LoadResult {
     let server = Canned::start(move |_| answer());
     let run = Run {
@@ -83,7 +82,7 @@ fn a_body_beyond_its_limit_is_malformed_and_ends() {
         row.error.as_deref(),
         Some("the response is longer than 268435456 bytes")
     );
-    // No more is kept than was read when the limit was passed.
+    // Only what was read by the time the limit was exceeded is kept.
     assert!(
         (268_435_456..300_000_000).contains(&row.received_bytes.unwrap()),
         "{}",

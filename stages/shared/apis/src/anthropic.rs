@@ -1,8 +1,8 @@
-//! Anthropic's messages API (`POST /v1/messages`), as Anthropic, vLLM, llama.cpp and others speak it.
+//! Anthropic's messages API (`POST /v1/messages`), as implemented by Anthropic, vLLM, llama.cpp and others.
 //!
-//! The system message stands beside the messages. Input tokens come with the first event, without those from
-//! the cache and those written to it; output tokens come with the last but one. There is no seed, no JSON
-//! Schema, and nothing that makes a server ignore the end of sequence.
+//! The system message is separate from the messages. The first event has the input tokens, without those read from the
+//! cache or written to it. The last event but one has the output tokens. There is no seed, no JSON Schema, and no way
+//! to make a server ignore the end of sequence.
 
 use serde_json::{Map, Value, json};
 
@@ -70,7 +70,7 @@ fn whole(message: &Value) -> Reading {
     usage(&message["usage"], reading)
 }
 
-/// What the other APIs call a reason to stop.
+/// Returns the other APIs' name for a reason to stop.
 fn reason(reason: &str) -> String {
     match reason {
         "max_tokens" => "length",
@@ -90,7 +90,7 @@ fn usage(usage: &Value, reading: Reading) -> Reading {
         new.saturating_add(cached.unwrap_or(0))
             .saturating_add(written)
     };
-    // At the start a message has a token or none: the count that holds comes at its end.
+    // At the start a message reports zero or one token. The final count comes at its end.
     let ended = reading.finish_reason.is_some();
     Reading {
         prompt_tokens: new.map(all),

@@ -1,22 +1,21 @@
-//! Server-sent events and JSON lines, taken from body bytes after the stream has ended.
+//! Server-sent events and JSON lines, extracted from body bytes after the stream has ended.
 //!
-//! Works on bytes, line by line, so that reads may cut anywhere, inside a character too. Each
-//! event carries the place of the last byte of its last data line, through which it gets the
-//! stamp of the read that completed it.
+//! Works on bytes, line by line, so that reads may cut anywhere, even inside a character. Each event has the position
+//! of the last byte of its last data line, which determines the stamp: that of the read that completed it.
 
 /// How a body is divided into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// Server-sent events (WHATWG HTML, section 9.2.6).
     Events,
-    /// One JSON document a line.
+    /// One JSON document per line.
     Lines,
-    /// One JSON document in all.
+    /// One JSON document in total.
     Whole,
 }
 
 impl Division {
-    /// Returns what a body divided so is, for people.
+    /// Returns the name of a body with this division, for people.
     pub fn word(self) -> &'static str {
         match self {
             Self::Events => "a stream of events (text/event-stream)",
@@ -25,7 +24,7 @@ impl Division {
         }
     }
 
-    /// Returns whether a body of a media type may be divided so.
+    /// Returns whether a body of a media type may have this division.
     pub fn carried_by(self, media_type: &str) -> bool {
         let media_type = media_type.to_ascii_lowercase();
         match self {
@@ -42,11 +41,11 @@ pub struct Event {
     pub kind: Option<String>,
     /// The data, lines joined by a line feed.
     pub data: Vec<u8>,
-    /// The place in the body of the byte that completed the data: its line's end.
+    /// The position in the body of the byte that completed the data: the end of its line.
     pub end: usize,
 }
 
-/// Returns the events of a body, and whether its last event was left unfinished.
+/// Returns the events of a body, and whether the last one is unfinished.
 pub fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
     match division {
         Division::Whole => {
@@ -128,8 +127,8 @@ fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
             _ => {}
         }
     }
-    // A last event without its blank line: servers that close right after `data: [DONE]` leave
-    // it so. A data line without its end may lack bytes: that one is said to be unfinished.
+    // A last event without its blank line, as left by servers that close right after `data: [DONE]`. A data line
+    // without its end may lack bytes, so its event counts as unfinished.
     if let Some(data) = data {
         events.push(Event {
             kind,
@@ -142,7 +141,7 @@ fn server_sent(body: &[u8]) -> (Vec<Event>, bool) {
     (events, cut)
 }
 
-/// Iterates over lines ended by LF, CRLF or CR: the line, the place of its end, whether it has one.
+/// Iterates over lines that end with LF, CRLF or CR: the line, the position of its end, and whether it has an end.
 fn lines(body: &[u8]) -> impl Iterator<Item = (&[u8], usize, bool)> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,8 +1,8 @@
-//! The APIs a request can be sent through, one small adapter each.
+//! The APIs for requests, with one small adapter each.
 //!
-//! An adapter knows the body of a request, how an answer is divided into events, and what one
-//! event says. The load generator sends and reads with it; `import` reads with it the answers that
-//! another tool recorded. A new API is one file here and one line in `contract::Api`.
+//! An adapter knows the body of a request, how an answer is divided into events, and the content of an event. The load
+//! generator sends and reads with it; `import` uses it to read answers that another tool recorded. A new API is one
+//! file here and one line in `contract::Api`.
 
 mod anthropic;
 mod division;
@@ -23,8 +23,8 @@ use serde_json::{Map, Value, json};
 
 pub use division::{Division, Event, divide};
 
-/// Returns a count of tokens that a server reports. A number beyond 64 bits becomes the largest or smallest that there is, so
-/// that it is refused like any count that cannot be, and is not taken for a count that is missing.
+/// Returns a count of tokens that a server reports. A number beyond 64 bits becomes the largest or smallest possible
+/// one, so that it is refused like any impossible count and does not count as missing.
 fn count(value: &Value) -> Option<i64> {
     let whole = |number: &f64| number.fract() == 0.0;
     value
@@ -69,14 +69,14 @@ impl Default for Sampling {
     }
 }
 
-/// What one request asks a server to generate, before an adapter puts it into a body.
+/// A request for generation, before an adapter converts it to a body.
 #[derive(Clone, Copy, Debug)]
 pub struct Generation<'a> {
     /// The model, as the server names it.
     pub model: &'a str,
     /// The text of the prompt.
     pub prompt: &'a str,
-    /// How many tokens to answer with.
+    /// The number of output tokens.
     pub output_tokens: u32,
     /// Whether that is a cap or an exact demand.
     pub output_mode: OutputMode,
@@ -84,15 +84,15 @@ pub struct Generation<'a> {
     pub system: Option<&'a str>,
     /// The turns before this one, oldest first.
     pub history: &'a [Exchange],
-    /// The JSON Schema the answer must keep.
+    /// The JSON Schema that the answer must match.
     pub schema: Option<&'a Value>,
     /// How output is sampled.
     pub sampling: &'a Sampling,
-    /// Whether the answer is to arrive piece by piece.
+    /// Whether the answer must arrive piece by piece.
     pub delivery: Delivery,
     /// Images beside the prompt, as data URLs of PNG files.
     pub images: &'a [String],
-    /// Fields added to the body as they are; they win over ours.
+    /// Fields added to the body unchanged; they override ours.
     pub extra: &'a BTreeMap<String, Value>,
 }
 
@@ -105,8 +105,8 @@ impl Generation<'_> {
         self.output_mode == OutputMode::Exact
     }
 
-    /// The prompt as one text: the system message, the turns so far, the prompt. A turn's text
-    /// begins with all of the text before it, so that a cache of prefixes can serve it.
+    /// Returns the prompt as one text: the system message, the earlier turns, the prompt. A turn's text begins with all
+    /// of the text before it, so that a prefix cache can serve it.
     fn text(&self) -> String {
         let mut text = String::new();
         if let Some(system) = self.system {
@@ -122,8 +122,8 @@ impl Generation<'_> {
         text
     }
 
-    /// The turns so far and the prompt as messages, without the system message; `image` writes an image, and
-    /// text beside images is a part of the type `text`.
+    /// Returns the earlier turns and the prompt as messages, without the system message. `image` formats an image, and
+    /// text beside images becomes a part of the type `text`.
     fn turns(&self, image: impl Fn(&str) -> Value, text: &str) -> Value {
         let message = |role: &str, content: &str| json!({"role": role, "content": content});
         let mut messages = Vec::new();
@@ -142,7 +142,7 @@ impl Generation<'_> {
         Value::Array(messages)
     }
 
-    /// The prompt as chat messages, the turns so far before it.
+    /// Returns the system message, the earlier turns and the prompt as chat messages.
     fn messages(&self) -> Value {
         let message = |role: &str, content: &str| json!({"role": role, "content": content});
         let mut messages: Vec<Value> = self
@@ -167,70 +167,70 @@ impl Generation<'_> {
     }
 }
 
-/// A turn that is over.
+/// A completed turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// What the user said.
+    /// The user's message.
     pub said: String,
-    /// What the model answered, its reasoning left out.
+    /// The model's answer, without its reasoning.
     pub answered: String,
 }
 
-/// Text an event brings.
+/// The text in an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// Only what is new.
+    /// Only the new text.
     New(String),
-    /// Everything so far.
+    /// The complete text so far.
     SoFar(String),
 }
 
-/// What one event says; what it does not say is `None`.
+/// The content of one event; missing parts are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Text of the answer.
     pub text: Option<Text>,
-    /// Whether it brings what was asked for, where that is not text: an embedding, scores.
+    /// Whether it has a result that is not text: an embedding, scores.
     pub result: bool,
-    /// New text of the reasoning before the answer, where the API keeps the two apart.
+    /// New text of the reasoning before the answer, if the API separates the two.
     pub reasoning: Option<String>,
-    /// Tokens of the reasoning, as the usage of this event says.
+    /// Tokens of the reasoning, from the usage in this event.
     pub reasoning_tokens: Option<i64>,
-    /// Tokens in this event, where the API sends one event a token.
+    /// Tokens in this event, if the API sends one event per token.
     pub tokens: Option<i64>,
-    /// Output tokens so far or in all, as the usage of this event says.
+    /// Output tokens so far or in total, from the usage in this event.
     pub output_tokens: Option<i64>,
-    /// Prompt tokens, as the usage of this event says.
+    /// Prompt tokens, from the usage in this event.
     pub prompt_tokens: Option<i64>,
     /// Prompt tokens taken from a cache.
     pub cached_prompt_tokens: Option<i64>,
     /// Why generation ended.
     pub finish_reason: Option<String>,
-    /// The server's own account of the request.
+    /// The server's own figures for the request.
     pub server: Server,
-    /// The error the server reports inside the answer.
+    /// The error that the server reports inside the answer.
     pub error: Option<String>,
     /// Whether the answer is complete with this event.
     pub last: bool,
 }
 
-/// A server's own account of a request.
+/// A server's own figures for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Server {
-    /// How long it worked on the prompt, ms.
+    /// How long the server worked on the prompt, ms.
     pub prompt_ms: Option<f64>,
-    /// How long it generated, ms.
+    /// How long the server generated, ms.
     pub predicted_ms: Option<f64>,
     /// Tokens of the prompt, cached ones included.
     pub prompt_tokens: Option<i64>,
-    /// Tokens it generated.
+    /// Tokens that the server generated.
     pub output_tokens: Option<i64>,
-    /// Tokens of the prompt that it took from a cache.
+    /// Tokens of the prompt that the server took from a cache.
     pub cached_prompt_tokens: Option<i64>,
 }
 
 impl Server {
-    /// Takes over what a later event says.
+    /// Adds the figures of a later event.
     pub fn update(&mut self, later: Self) {
         self.prompt_ms = later.prompt_ms.or(self.prompt_ms);
         self.predicted_ms = later.predicted_ms.or(self.predicted_ms);
@@ -240,7 +240,7 @@ impl Server {
     }
 }
 
-/// How requests and answers look in an API.
+/// The form of requests and answers in an API.
 pub trait Adapter {
     /// Returns how an answer is divided into events.
     fn division(self, delivery: Delivery) -> Division;
@@ -248,7 +248,7 @@ pub trait Adapter {
     /// Returns the body of a request: ours, with the extra fields on top.
     fn body(self, generation: &Generation<'_>) -> Value;
 
-    /// Returns what one event of an answer says.
+    /// Returns the content of one event of an answer.
     fn read(self, event: &Value) -> Reading;
 }
 
@@ -307,7 +307,7 @@ pub fn error_in(event: &Value) -> Option<String> {
     Some(text.map_or_else(|| error.to_string(), str::to_owned))
 }
 
-/// Puts what is there into an object.
+/// Inserts a value into an object, if present.
 fn insert<T: Into<Value>>(body: &mut Map<String, Value>, key: &str, value: Option<T>) {
     if let Some(value) = value {
         body.insert(key.to_owned(), value.into());

@@ -6,7 +6,7 @@ use super::{Generation, Reading, Server, count, insert, new_reasoning, new_text}
 
 pub(super) fn generate_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = common(generation);
-    // The system message has a field of its own.
+    // The system message has a separate field.
     insert(
         &mut body,
         "prompt",

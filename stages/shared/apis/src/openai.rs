@@ -1,8 +1,7 @@
-//! The OpenAI completions and chat APIs, as vLLM, SGLang, TGI, llama.cpp and others speak them.
+//! The OpenAI completions and chat APIs, as implemented by vLLM, SGLang, TGI, llama.cpp and others.
 //!
-//! The usage may come in a chunk with or without `choices`; llama.cpp adds `timings` to the
-//! last one. Reasoning comes as `reasoning_content` or `reasoning`. A JSON Schema goes into
-//! `response_format`.
+//! The usage may come in a chunk with or without `choices`; llama.cpp adds `timings` to the last one. Reasoning comes
+//! as `reasoning_content` or `reasoning`. A JSON Schema goes into `response_format`.
 
 use serde_json::{Map, Value, json};
 
@@ -78,7 +77,7 @@ pub(super) fn read(event: &Value) -> Reading {
     }
 }
 
-/// Reads the `timings` object of llama.cpp.
+/// Parses llama.cpp's `timings` object.
 pub(super) fn timings(timings: &Value) -> Server {
     let (new, cached) = (count(&timings["prompt_n"]), count(&timings["cache_n"]));
     Server {

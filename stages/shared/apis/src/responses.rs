@@ -1,8 +1,8 @@
-//! OpenAI's responses API (`POST /v1/responses`), as vLLM, SGLang and others speak it.
+//! OpenAI's responses API (`POST /v1/responses`), as implemented by vLLM, SGLang and others.
 //!
-//! The stream has events of many types, each with its `type` in the data; the last one holds the usage. The
-//! system message is `instructions`, a JSON Schema goes into `text.format`. There is no seed, and nothing
-//! that makes a server ignore the end of sequence.
+//! The stream has events of many types, each with its `type` in the data; the last one has the usage. The system
+//! message is `instructions`, and a JSON Schema goes into `text.format`. There is no seed, and no way to make a server
+//! ignore the end of sequence.
 
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,7 @@ pub(super) fn read(event: &Value) -> Reading {
             }
         }
         Some("response.completed" | "response.incomplete" | "response.failed") => {
-            // The text has come already, piece by piece.
+            // The text has already arrived, piece by piece.
             Reading {
                 text: None,
                 reasoning: None,
@@ -71,7 +71,7 @@ pub(super) fn read(event: &Value) -> Reading {
     }
 }
 
-/// Reads a whole response.
+/// Parses a complete response.
 fn response(response: &Value) -> Reading {
     let (mut text, mut reasoning) = (String::new(), String::new());
     for item in response["output"].as_array().into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! SGLang's `/generate`: each event repeats the whole text so far and counts its tokens.
+//! SGLang's `/generate`: each event repeats the complete text so far and counts its tokens.
 
 use serde_json::{Map, Value, json};
 
@@ -23,7 +23,7 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
         "ignore_eos",
         generation.exact().then_some(true),
     );
-    // The schema as text, not as an object.
+    // SGLang takes the schema as text, not as an object.
     insert(
         &mut sampling,
         "json_schema",

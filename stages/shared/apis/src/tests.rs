@@ -2,7 +2,7 @@ use contract::Word as _;
 
 use super::*;
 
-/// What a test asks of every API; it changes what it is about.
+/// The default generation for every API; each test changes the field that it checks.
 struct Asked {
     system: Option<&'static str>,
     schema: Option<Value>,
@@ -124,7 +124,7 @@ fn each_api_is_told_the_schema_in_its_own_words() {
         body(Api::OpenaiResponses)["text"]["format"]["schema"],
         schema
     );
-    // An embedding has a format of its own.
+    // Embeddings have a separate format.
     for api in Api::ALL.iter().copied().filter(|api| api.generates()) {
         let plain = Asked::default().body(api, &[]).to_string();
         assert!(
@@ -225,7 +225,7 @@ fn reasoning_is_told_apart_from_the_answer() {
     assert_eq!((told.reasoning.as_deref(), told.text), (Some("hm"), None));
 }
 
-/// What a stream or an answer says in all.
+/// Returns the total content of a stream or an answer.
 fn said(api: Api, events: &[Value]) -> (String, [Option<i64>; 3], Option<String>, bool) {
     let (mut text, mut reasoning, mut told) = (String::new(), String::new(), Reading::default());
     for event in events {

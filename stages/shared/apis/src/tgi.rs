@@ -1,4 +1,4 @@
-//! TGI's `/generate_stream` and `/generate`: one event a token; the count is in `details`.
+//! TGI's `/generate_stream` and `/generate`: one event per token; the count is in `details`.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
         "max_new_tokens",
         Some(generation.output_tokens),
     );
-    // Temperature 0 is refused; greedy is said by not sampling.
+    // Temperature 0 is refused; greedy means not to sample.
     let greedy = generation.sampling.temperature == 0.0;
     insert(&mut parameters, "do_sample", Some(!greedy));
     insert(

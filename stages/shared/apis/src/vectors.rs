@@ -1,8 +1,8 @@
-//! APIs that generate no text: embeddings (`POST /v1/embeddings`) and reranking (`POST /v1/rerank`, as vLLM,
-//! SGLang, Jina and Cohere speak it).
+//! APIs that generate no text: embeddings (`POST /v1/embeddings`) and reranking (`POST /v1/rerank`, as implemented by
+//! vLLM, SGLang, Jina and Cohere).
 //!
-//! An answer is whole and has no output tokens. Of a prompt for reranking the first line is the query, and
-//! every other line a document.
+//! An answer comes as a whole and has no output tokens. In a prompt for reranking, the first line is the query, and
+//! every other line is a document.
 
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,7 @@ fn result(answer: &Value, found: bool, missing: &str) -> Reading {
     Reading {
         result: found,
         prompt_tokens: prompt,
-        // Nothing is generated, and the server need not say so.
+        // Nothing is generated, and the server need not report that.
         output_tokens: found.then_some(0),
         error: (!found && answer["error"].is_null()).then(|| missing.to_owned()),
         last: found,
