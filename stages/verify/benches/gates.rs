@@ -1,7 +1,7 @@
-//! The gates over a two-engine grid of 1,800 cells and 189,000 rows: from Parquet in the store to Parquet
-//! in the store.
+//! Times the gates over a two-engine grid of 1,800 cells and 189,000 rows, from Parquet in the store to Parquet in the
+//! store.
 //!
-//! `cargo bench -p verify --bench gates`; a number after `--` is the number of threads (2).
+//! `cargo bench -p verify --bench gates`; a number after `--` sets the number of threads (2).
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::measure::{NoLibrary, cpu_seconds, peak_mib};
 
-/// The gates that need nothing which the made-up cells lack.
+/// The gates that need nothing that the synthetic cells lack.
 fn gates() -> Json {
     json!([
         {"gate": "census"},

@@ -1,8 +1,8 @@
-//! How often each gate fails over studies that are in order, and over studies with one fault.
+//! Counts how often each gate fails over clean studies and over studies with one fault.
 //!
-//! `cargo bench -p verify --bench operating_characteristics`; a number after `--` is the number of clean
-//! studies of each kind (1,000). Faults are injected into a fifth as many. `imported` prints the first table alone,
-//! `clean` leaves out the faults, and other words choose the faults whose names have one of them.
+//! `cargo bench -p verify --bench operating_characteristics`. A number after `--` sets the number of clean studies of
+//! each kind (1,000); a fifth as many studies have injected faults. `imported` prints only the first table, `clean`
+//! omits the faults, and other words select the faults whose names contain one of them.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -127,7 +127,7 @@ fn main() {
     }
 }
 
-/// Prints how often `token-bias` fails for files without prompts, whose rows are paired by the order of sending.
+/// Prints how often `token-bias` fails for files without prompts, whose rows are paired by sending order.
 fn imported(studies: u64) {
     let ways = [
         ("the same order", Imported::SameOrder),
@@ -154,7 +154,7 @@ fn imported(studies: u64) {
     println!();
 }
 
-/// Prints a line for each gate and a column for each kind of study.
+/// Prints a table with a line for each gate and a column for each kind of study.
 fn table(columns: &[(&str, BTreeMap<&str, Count>)], studies: u64) {
     let heads: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     println!("| gate | {} |", heads.join(" | "));

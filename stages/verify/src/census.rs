@@ -66,14 +66,14 @@ pub(crate) fn census_table(
     Table::with_metadata(columns, &[("keys", "stage"), ("level", "marginal")])
 }
 
-/// The rows of cells, counted.
+/// The counts of the rows of cells.
 #[derive(Default)]
 struct Rows {
     measured: i64,
     measured_ok: i64,
     warmup: i64,
     superseded: i64,
-    /// Measured rows that cells said they planned and do not have, or have beyond that.
+    /// Measured rows that cells planned but lack, or have in excess.
     missing: i64,
     unexpected: i64,
 }
@@ -126,7 +126,8 @@ pub(crate) fn sources(stage: &Stage<'_>) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Writes sources as one text: one alone by its name, several each with the number of its cells.
+/// Formats sources as one text: a single one by its name, several each with the number of its
+/// cells.
 pub(crate) fn sources_text(sources: &BTreeMap<String, usize>) -> String {
     match sources.len() {
         1 => sources

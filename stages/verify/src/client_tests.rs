@@ -1,4 +1,4 @@
-//! The gates about the client itself.
+//! Tests of the gates about the client itself.
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
 use contract::synthetic;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::tests::{broken, store, verify};
 
-/// One load cell whose client says this of itself.
+/// A load cell with these facts about its client.
 fn load(store: &Store, verdict: Option<&str>, chunk_rate: f64, flying: i64) -> Input {
     let cell = Table::new(vec![
         Column::int("expected_requests", [Some(1)]),

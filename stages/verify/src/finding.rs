@@ -1,4 +1,4 @@
-//! What a gate says, and the tables it becomes.
+//! The findings of gates, and the tables of them.
 
 use artifacts::{Column, Scalar, Table, TableError};
 use serde::{Deserialize, Serialize};
@@ -27,14 +27,14 @@ impl Severity {
     }
 }
 
-/// How a gate ended.
+/// The outcome of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Outcome {
-    /// What was asked for holds.
+    /// The condition holds.
     Pass,
-    /// It does not hold.
+    /// The condition does not hold.
     Fail,
-    /// The rows cannot tell: what the gate needs is not there, or not enough of it.
+    /// The rows do not decide: something that the gate needs is missing or insufficient.
     NotJudged,
 }
 
@@ -47,13 +47,13 @@ impl Outcome {
         }
     }
 
-    /// Passes if it holds, fails if it does not.
+    /// Returns `Pass` if the condition holds and `Fail` otherwise.
     pub(crate) fn of(holds: bool) -> Self {
         if holds { Self::Pass } else { Self::Fail }
     }
 }
 
-/// What a gate says about one cell, or about a stage.
+/// A gate's judgement about one cell or about a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judgement {
     /// The position of the cell in its stage; `None` for the stage as a whole.
@@ -64,7 +64,7 @@ pub(crate) struct Judgement {
     pub(crate) evidence: Option<String>,
 }
 
-/// A judgement with the gate and stage it belongs to.
+/// A judgement with its gate and stage.
 pub(crate) struct GateJudgement<'a> {
     pub(crate) stage: &'a Stage<'a>,
     pub(crate) gate: String,
@@ -81,8 +81,9 @@ impl GateJudgement<'_> {
             && self.severity != Severity::Warn
     }
 
-    /// The label on an axis: the cell's, or for the stage as a whole that of all its cells, if
-    /// they share one. So the stages of a verify cell for each host can be told apart.
+    /// Returns the label on an axis: the cell's label or, for the whole stage, the label that all
+    /// its cells share, if any. This distinguishes the stages of verify cells that run once per
+    /// host.
     fn coordinate(&self, axis: &str) -> Scalar {
         let label = |c: usize| self.stage.cells[c].input.coordinates.get(axis);
         let label = match self.judgement.cell {
@@ -103,7 +104,8 @@ impl GateJudgement<'_> {
     }
 }
 
-/// Returns the name of an axis' column: that of the axis, unless the tables have one of that name.
+/// Returns the column name for an axis: its own name, unless the tables already have a column of
+/// that name.
 fn column_of(axis: &str) -> String {
     const TAKEN: [&str; 9] = [
         "stage", "cell", "gate", "severity", "outcome", "observed", "expected", "evidence",
@@ -115,7 +117,7 @@ fn column_of(axis: &str) -> String {
     }
 }
 
-/// Makes the columns every table of findings begins with.
+/// Makes the columns that begin every table of findings.
 fn places(findings: &[&GateJudgement<'_>], axes: &[String]) -> Result<Vec<Column>, TableError> {
     let mut columns = vec![
         Column::text("stage", findings.iter().map(|f| Some(f.stage.name)))
@@ -127,7 +129,7 @@ fn places(findings: &[&GateJudgement<'_>], axes: &[String]) -> Result<Vec<Column
         let values: Vec<Scalar> = findings.iter().map(|f| f.coordinate(axis)).collect();
         let name = column_of(axis);
         let column = Column::from_scalars(&name, &values).or_else(|_| {
-            // Stages may give one axis name labels of different types.
+            // Stages may use one axis name with labels of different types.
             let text = values.iter().map(|v| {
                 if *v == Scalar::Null {
                     None

@@ -1,4 +1,4 @@
-//! The contract of a gate.
+//! The interface of a gate.
 
 use contract::Settings;
 use pipeline::{Failure, Json, Library, Problem, Step};
@@ -8,41 +8,40 @@ use serde::de::DeserializeOwned;
 use crate::finding::{Judgement, Outcome, Severity};
 use crate::study::Stage;
 
-/// The parameters of a gate as the experiment says them.
+/// The parameters of a gate, as written in the experiment.
 pub(crate) type Values = serde_json::Map<String, Json>;
 
-/// A name that stands for nothing.
+/// A name without a definition.
 pub(crate) struct Unresolved {
     pub(crate) key: &'static str,
     pub(crate) message: String,
     pub(crate) hint: String,
 }
 
-/// A question asked of every cell, or of a stage as a whole.
+/// A check of every cell, or of a stage as a whole.
 pub(crate) trait Gate: Send + Sync {
     /// The name in `gate:`.
     fn name(&self) -> &'static str;
-    /// What it asks, in one sentence.
+    /// The question that it checks, in one sentence.
     fn summary(&self) -> &'static str;
-    /// What follows by default if it fails.
+    /// The default consequence of a failure.
     fn severity(&self) -> Severity;
     /// The JSON Schema of its parameters.
     fn schema(&self) -> Json;
-    /// Puts definitions of the library in the place of their names, before the parameters are
-    /// checked.
+    /// Replaces names by definitions of the library, before the parameters are checked.
     ///
     /// # Errors
-    /// If a name stands for nothing.
+    /// If a name has no definition.
     fn resolve(&self, _values: &mut Values, _library: &dyn Library) -> Result<(), Unresolved> {
         Ok(())
     }
     /// Checks the parameters and returns them with defaults filled in.
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>>;
-    /// Returns the name in the results, if parameters decide it.
+    /// Returns the name in the results, if it depends on parameters.
     fn label(&self, _parameters: &Json) -> String {
         self.name().to_owned()
     }
-    /// Returns whether it judges each cell by itself: then it sees a stage in groups of cells.
+    /// Returns whether it judges each cell separately. If so, it receives a stage in groups of cells.
     fn judges_cells_alone(&self) -> bool {
         false
     }
@@ -50,7 +49,7 @@ pub(crate) trait Gate: Send + Sync {
     fn judge(&self, parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure>;
 }
 
-/// A gate with typed parameters: what most gates implement.
+/// A gate with typed parameters, which most gates are.
 pub(crate) trait TypedGate: Send + Sync {
     /// The parameters.
     type Parameters: Serialize + DeserializeOwned + schemars::JsonSchema;
@@ -65,7 +64,7 @@ pub(crate) trait TypedGate: Send + Sync {
     fn resolve(&self, _values: &mut Values, _library: &dyn Library) -> Result<(), Unresolved> {
         Ok(())
     }
-    /// Says what is wrong with well-typed parameters.
+    /// Returns the problems with well-typed parameters.
     fn check(&self, _parameters: &Self::Parameters, _settings: &Settings<'_>) -> Vec<Problem> {
         Vec::new()
     }
@@ -113,7 +112,7 @@ impl<G: TypedGate> Gate for G {
     }
 }
 
-/// Judges every cell that has rows with one function, cells in parallel, results in their order.
+/// Judges every cell that has rows with one function, in parallel. The results keep the order of the cells.
 pub(crate) fn each(
     stage: &Stage<'_>,
     judge: impl Fn(&crate::study::Cell<'_>, &contract::CellRows) -> Assessment + Sync,
@@ -161,7 +160,7 @@ impl Assessment {
         }
     }
 
-    /// The rows cannot tell, and why.
+    /// Returns the judgement that the rows do not decide, with the reason.
     pub(crate) fn not_judged(why: impl Into<String>, expected: impl Into<String>) -> Self {
         Self {
             outcome: Outcome::NotJudged,
@@ -171,7 +170,7 @@ impl Assessment {
         }
     }
 
-    /// Says it of the stage as a whole.
+    /// Makes it a judgement of the whole stage.
     pub(crate) fn of_stage(self) -> Judgement {
         let Self {
             outcome,
@@ -188,7 +187,7 @@ impl Assessment {
         }
     }
 
-    /// Says it of one cell.
+    /// Makes it a judgement of one cell.
     pub(crate) fn of_cell(self, cell: usize) -> Judgement {
         Judgement {
             cell: Some(cell),
@@ -215,7 +214,7 @@ pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) ->
         .collect()
 }
 
-/// Shows a measured number with three significant digits, for people: `infinite` for what took no time.
+/// Formats a measured number with three significant digits for display; `infinite` for a rate over no time.
 pub(crate) fn show(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
@@ -238,20 +237,20 @@ pub(crate) fn show(value: f64) -> String {
     }
 }
 
-/// Shows a relative change, such as `+12 %`.
+/// Formats a relative change, such as `+12 %`.
 pub(crate) fn percent(change: f64) -> String {
     format!("{:+.1} %", 100.0 * change)
 }
 
-/// How many places or findings are named.
+/// The number of places or findings that a message names.
 pub(crate) const SHOWN: usize = 5;
 
-/// Names the first few of a list of places or findings.
+/// Names the first few places or findings of a list.
 pub(crate) fn listed(found: &[String]) -> Option<String> {
     listed_of(found, found.len())
 }
 
-/// Names the first few of so many places or findings; `first` are at least as many as are named.
+/// Names the first few of `count` places or findings; `first` must hold at least as many as are named.
 pub(crate) fn listed_of(first: &[String], count: usize) -> Option<String> {
     let more = count.saturating_sub(SHOWN);
     let tail = if more > 0 {

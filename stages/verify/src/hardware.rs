@@ -1,4 +1,4 @@
-//! The collection `hardware`: what accelerators can do at most, from their makers' data sheets.
+//! The collection `hardware`: the limits of accelerators, from their makers' data sheets.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ pub fn shipped() -> Vec<Shipped> {
     SHIPPED.to_vec()
 }
 
-/// Returns the schema of one definition of each collection this kind reads.
+/// Returns the schema of a definition, for each collection that this kind reads.
 pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
     vec![("hardware", schemars::schema_for!(Hardware))]
 }
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Returns the canonical parameters of the gate, or what is told of a mistake.
+    /// Returns the canonical parameters of the gate, or the message about a mistake.
     fn roofs(hardware: &str) -> Result<Json, String> {
         let text = format!(
             "experiment: study\nseed: 1\nstages:\n  steps:\n    kind: load\n    workload: short-decode\n    \
@@ -104,7 +104,7 @@ mod tests {
             let facts: super::Hardware =
                 serde_json::from_value(roofs(shipped.name).unwrap()).unwrap();
             assert!(shipped.text.contains("\nsource: "), "{}", shipped.name);
-            // Where the numbers are from decides nothing.
+            // The source of the numbers has no effect.
             assert_eq!(facts.source, None);
             let [Some(bandwidth), Some(memory)] = [facts.bandwidth_gb_per_s, facts.memory_gb]
             else {

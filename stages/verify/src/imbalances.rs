@@ -1,4 +1,4 @@
-//! What was sampled beside the cells of a stage, and the table `imbalances`.
+//! The conditions sampled during the cells of a stage, and the table `imbalances`.
 
 use artifacts::{Column, Table, TableError};
 use conditions::{Compared, Conditions, Measured, Samples};
@@ -6,8 +6,8 @@ use rayon::prelude::*;
 
 use crate::study::{Cell, Stage};
 
-/// Compares every condition between every two labels of an axis, paired within blocks, but for those
-/// that may differ.
+/// Compares every condition between every two labels of an axis, paired within blocks, except for
+/// those that may differ.
 pub(crate) fn imbalances(
     stage: &Stage<'_>,
     across: &str,
@@ -26,7 +26,7 @@ pub(crate) fn imbalances(
     conditions::compared(&measured, alpha, may_differ)
 }
 
-/// Returns what was sampled beside a cell; `None` if it is not ok.
+/// Returns the conditions sampled during a cell; `None` if it is not ok.
 fn sampled(cell: &Cell<'_>) -> Option<Conditions> {
     let rows = cell.rows()?;
     let table = |name: &str| rows.beside.get(name).map(|(_, table)| table);
@@ -40,14 +40,14 @@ fn sampled(cell: &Cell<'_>) -> Option<Conditions> {
     Some(samples.conditions())
 }
 
-/// One row of the table: the load stage, the axis, and what differs.
+/// One row of the table: the load stage, the axis, and the difference.
 pub(crate) struct Imbalance<'a> {
     pub(crate) stage: &'a str,
     pub(crate) across: String,
     pub(crate) found: Compared,
 }
 
-/// Makes the table `imbalances`: the sides that were measured under other conditions.
+/// Makes the table `imbalances`: the sides measured under different conditions.
 pub(crate) fn imbalances_table(found: &[Imbalance<'_>]) -> Result<Table, TableError> {
     let text = |name: &str, meaning: &str, of: &dyn Fn(&Imbalance<'_>) -> String| {
         Column::text(name, found.iter().map(|i| Some(of(i)))).describe(meaning)

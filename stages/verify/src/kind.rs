@@ -20,8 +20,7 @@ use crate::prompt_caches::PromptCaches;
 use crate::study;
 
 /// The `verify` kind. Settings: `gates` (default: the usual ones), a list of `{gate: …}` with `severity`, `reason`
-/// (required with severity `exclude`) and the gate's own parameters. The outputs are described
-/// in the crate's documentation.
+/// (required with severity `exclude`) and the gate's own parameters. The crate's documentation describes the outputs.
 pub struct Verify;
 
 /// One gate in canonical form.
@@ -34,8 +33,8 @@ struct Planned {
     parameters: Json,
 }
 
-/// The gates of a stage that names none: they judge any load, and need no parameters. A gate that
-/// cannot judge a study says so and bars nothing.
+/// The default gates of a stage: they judge any load and need no parameters. A gate that cannot judge a study reports
+/// that and bars nothing.
 pub(crate) const USUAL: [&str; 21] = [
     "census",
     "digests",
@@ -89,7 +88,7 @@ impl StageKind for Verify {
                 if let Some(object) = then.as_object_mut() {
                     object.remove("$schema");
                     object.remove("title");
-                    // `gate`, `severity` and `reason` stand beside the parameters.
+                    // `gate`, `severity` and `reason` appear beside the parameters.
                     object.remove("additionalProperties");
                 }
                 json!({"if": {"properties": {"gate": {"const": g.name()}}}, "then": then})
@@ -151,7 +150,7 @@ impl StageKind for Verify {
         }
     }
 
-    /// Notes which engines of the study have a cache of prompts that a setting switches off.
+    /// Records which engines of the study have a prompt cache that a setting switches off.
     fn informed(&self, mut parameters: Json, behind: &[Needed<'_>], library: &dyn Library) -> Json {
         let gates = parameters["gates"].as_array();
         let mut asks = gates.into_iter().flatten().map(|gate| &gate["gate"]);
@@ -174,7 +173,7 @@ impl StageKind for Verify {
         )
     }
 
-    /// Judges as ever, but no cell is barred: what a gate finds in made-up rows says nothing.
+    /// Judges as usual but bars no cell, because findings in synthetic rows mean nothing.
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
         let mut parameters = job.parameters.clone();
         for gate in parameters["gates"].as_array_mut().into_iter().flatten() {
@@ -392,8 +391,8 @@ fn known_gate(name: &str) -> Result<&'static dyn Gate, Failure> {
     gate(name).ok_or_else(|| Failure::failed(format!("unknown gate `{name}`")))
 }
 
-/// Judges every stage by every gate: by gate, then by stage. Gates that judge cells alone see groups
-/// of cells, each read once for all of them.
+/// Judges every stage by every gate, ordered by gate and then by stage. Gates that judge cells alone receive groups of
+/// cells, and each group is read once for all of them.
 fn judged(
     planned: &[Planned],
     stages: &[study::Stage<'_>],
@@ -431,7 +430,7 @@ fn judged(
     Ok(judged)
 }
 
-/// Returns the sides that were measured under other conditions, with their stage.
+/// Returns the sides measured under different conditions, with their stage.
 fn unbalanced<'a>(
     planned: &[Planned],
     stages: &'a [study::Stage<'a>],

@@ -1,25 +1,26 @@
 //! The verify stage: gates over rows.
 //!
-//! A stage is evidence only after its rows are counted. Gates are declared in the experiment,
-//! have parameters and a severity, run over every cell of the load stages needed, and leave:
+//! A stage is evidence only after its rows are counted. The experiment declares the gates with
+//! parameters and a severity. They run over every cell of the needed load stages and produce:
 //!
 //! - `gates`: one row per gate × cell (`cell` is null for a gate over a whole stage): `stage`,
 //!   `cell`, the axes, `gate`, `severity`, `outcome` (`pass`, `fail`, `not judged`), `observed`,
 //!   `expected`, `evidence`;
-//! - `exclusions`: the cells that may enter no statistic: `stage`, `cell`, the axes, `gate`,
+//! - `exclusions`: the cells barred from all statistics: `stage`, `cell`, the axes, `gate`,
 //!   `severity`, `reason`;
 //! - `census`: per load stage, cells and rows counted two ways;
 //! - `comparability`: for each gate `comparability`, pairs of compared cells facet by facet;
-//! - `imbalances`: for each gate `balanced-conditions`, the sides that were measured under other
+//! - `imbalances`: for each gate `balanced-conditions`, the sides measured under different
 //!   conditions;
-//! - `verdict`: JSON `{pass, fail, not_judged}`, counts of findings by outcome; `failed`: those that
-//!   failed by severity, `{fail, exclude, warn}`; and `failed_gates`, the names of the gates of
-//!   severity `fail` that failed.
+//! - `verdict`: JSON `{pass, fail, not_judged}`, counts of findings by outcome; `failed`: the
+//!   failed ones by severity, `{fail, exclude, warn}`; and `failed_gates`, the names of the failed
+//!   gates of severity `fail`.
 //!
-//! **A failed gate is a result, not a failed cell.** The verify cell itself completes, because
-//! its tables are the evidence; the `verdict` says how many gates of severity `fail` failed, and
-//! whoever runs the experiment ends with an error if that is not 0. Downstream, `analyze` takes
-//! a cell that failed a `fail` gate as little as an excluded one, and the report shows both.
+//! **A failed gate is a result, not a failed cell.** The verify cell itself completes, because its
+//! tables are the evidence. The `verdict` states how many gates of severity `fail` failed, and a
+//! run of the experiment ends with an error if that is not 0. Downstream, `analyze` leaves out a
+//! cell that failed a `fail` gate, just as it leaves out an excluded one, and the report shows
+//! both.
 
 mod census;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `docs/gates.md` is written from the gates themselves.
+//! Generates `docs/gates.md` from the gates.
 //!
 //! To refresh it: `UPDATE_DOCS=1 cargo test -p verify manual`.
 
@@ -67,7 +67,7 @@ fn page() -> String {
     text
 }
 
-/// Documents the hardware that ships.
+/// Documents the shipped hardware definitions.
 fn hardware(text: &mut String) {
     text.push_str(
         "\n## The collection `hardware`\n\n\
@@ -86,7 +86,7 @@ fn hardware(text: &mut String) {
     text.push_str("```\n");
 }
 
-/// Documents the tables from a study's own.
+/// Documents the tables, using those of a study.
 fn tables(text: &mut String) {
     text.push_str(
         "\n## The tables\n\n\
@@ -125,7 +125,7 @@ fn tables(text: &mut String) {
     }
 }
 
-/// Documents what is caught by what, from the test that injects it.
+/// Documents which gate catches which fault, from the test that injects the faults.
 fn faults(text: &mut String) {
     text.push_str(
         "\n## False alarms and power\n\n\
@@ -178,7 +178,7 @@ fn faults(text: &mut String) {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks for the page to be written"
+    reason = "the variable asks to rewrite the page"
 )]
 fn the_manual_says_what_the_gates_do() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gates.md");

@@ -1,4 +1,4 @@
-//! Gates over rows that were really measured, against a server of known behaviour.
+//! Tests gates over really measured rows, from a server with known behaviour.
 
 use artifacts::{Column, Scalar, Store, Table};
 use contract::{Api, synthetic};
@@ -99,7 +99,7 @@ fn study(store: &Store, faults: &Faults) -> Vec<pipeline::Input> {
 #[test]
 fn rows_of_a_healthy_server_pass_every_gate() {
     let (_folder, store) = store();
-    // How late a busy machine lets the client send is not what this test is about.
+    // This test does not judge how late a busy machine lets the client send.
     let mut gates = every_gate();
     gates["gates"]
         .as_array_mut()

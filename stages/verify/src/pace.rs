@@ -1,26 +1,26 @@
-//! The pace of a server under open arrivals: the time per token, whatever the queue.
+//! The pace of a server under open arrivals: the time per token, independent of the queue.
 //!
-//! Where requests arrive at times of their own, latency is mostly the queue a request met, and one
-//! burst is felt by all that follow it: neighbours are alike for as long as a busy period lasts,
-//! and a test for trend takes any burst for a drift. The time per output token counts every
-//! service once, whoever waited for it. It still depends on how many answers are generated at the
-//! same time; that is taken out by a straight line, and means over batches of requests
-//! (batch means, Law & Carson 1979, Operations Research 27, 1011) leave little that neighbours share.
+//! If requests arrive independently of answers, latency is mostly the queue that a request met, and all following
+//! requests feel a burst. So neighbours are alike for as long as a busy period lasts, and a test for trend mistakes any
+//! burst for a drift. The time per output token counts every service once, regardless of who waited for it. It still
+//! depends on the number of answers generated at the same time. A straight line removes that effect, and means over
+//! batches of requests (batch means, Law & Carson 1979, Operations Research 27, 1011) leave little dependence between
+//! neighbours.
 
 use contract::CellRows;
 
 /// The smallest batch.
 const SMALLEST: usize = 3;
 
-/// Returns whether the measured requests arrived at times of their own: no client waited for an
-/// answer before it sent.
+/// Returns whether the measured requests arrived independently of answers: no client waited for an answer before
+/// sending.
 pub(crate) fn is_open(rows: &CellRows) -> bool {
     let mut measured = rows.measured().peekable();
     measured.peek().is_some() && measured.all(|r| r.client_id.is_none())
 }
 
-/// Returns the paces of a cell's batches in the order of first tokens, relative to what the number
-/// of answers generated meanwhile makes of them: 1 is as expected, 1.1 is 10 % slower.
+/// Returns the paces of a cell's batches in the order of first tokens, relative to the expectation for the number of
+/// concurrent answers: 1 is as expected, 1.1 is 10 % slower.
 pub(crate) fn paces(rows: &CellRows) -> Vec<f64> {
     let points: Vec<(f64, f64)> = timed(rows);
     let together = points.iter().map(|p| p.0).sum::<f64>() / points.len().max(1) as f64;
@@ -31,8 +31,8 @@ pub(crate) fn paces(rows: &CellRows) -> Vec<f64> {
         .collect()
 }
 
-/// Returns for each measured ok answer of several tokens, in the order of first tokens, how many
-/// were generated meanwhile, and its time per token, ns.
+/// Returns for each measured ok answer with several tokens, in the order of first tokens, the number of concurrent
+/// answers and its time per token, ns.
 pub(crate) fn timed(rows: &CellRows) -> Vec<(f64, f64)> {
     let concurrency = Concurrency::generating(rows);
     let mut timed: Vec<(i64, f64, f64)> = rows
@@ -52,21 +52,21 @@ pub(crate) fn timed(rows: &CellRows) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Returns the paces of answers relative to what the number generated meanwhile makes of them.
+/// Returns the paces of answers relative to the expectation for the number of concurrent answers.
 pub(crate) fn factors(points: &[(f64, f64)]) -> Vec<f64> {
     let off = residuals(points);
     let factor = |((_, pace), off): (&(f64, f64), f64)| pace / (pace - off).max(pace * 0.01);
     points.iter().zip(off).map(factor).collect()
 }
 
-/// How many requests share the server, over any span of a cell.
+/// The number of requests that share the server, over any span of a cell.
 pub(crate) struct Concurrency {
-    /// Times at which the number changes, with its integral up to there and the number from there.
+    /// Times at which the number changes, with its integral up to then and the number from then on.
     changes: Vec<(i64, f64, i64)>,
 }
 
 impl Concurrency {
-    /// Counts requests from sending to the end of the answer.
+    /// Counts requests from sending until the end of the answer.
     pub(crate) fn in_flight(rows: &CellRows) -> Self {
         let spans = rows.requests.iter().filter(|r| !r.superseded);
         Self::of(spans.filter_map(|r| Some((r.sent_ns?, r.done_ns?))))
@@ -113,8 +113,8 @@ impl Concurrency {
     }
 }
 
-/// Returns what a straight line through the points leaves of their second coordinates; their
-/// distances from the mean if the first coordinates hardly differ.
+/// Returns the residuals of the points' second coordinates about a straight line, or their distances from the mean if
+/// the first coordinates barely differ.
 pub(crate) fn residuals(points: &[(f64, f64)]) -> Vec<f64> {
     let n = points.len().max(1) as f64;
     let (x, y) = points

@@ -1,7 +1,7 @@
-//! Whether a server keeps the prefixes of earlier prompts: what its engine's definition says of its settings.
+//! Determines from an engine's definition and settings whether a server keeps the prefixes of earlier prompts.
 //!
-//! The definition says it apart from what is executed, so no measurement has it in its key: the stage is told
-//! while planning, by the names of the engines behind it.
+//! The definition keeps this apart from what is executed, so it is not part of any measurement's key. The stage
+//! receives it during planning, by the names of the engines behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparability::{AS_DECLARED, is_running_already};
 
-/// The caches of the engines of a study, by the names of their definitions.
+/// The prompt caches of a study's engines, by the names of their definitions.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct PromptCaches(BTreeMap<String, PromptCache>);
 
 impl PromptCaches {
-    /// Looks into the definitions of the engines that the stages behind a verify stage name.
+    /// Reads the definitions of the engines that the stages behind a verify stage name.
     pub(crate) fn of(behind: &[Needed<'_>], library: &dyn Library) -> Self {
         let provisions = behind.iter().filter(|needed| needed.kind == "provision");
         let engines = provisions.filter_map(|needed| needed.parameters["engines"].as_array());
@@ -41,8 +41,8 @@ impl PromptCaches {
         self.0.is_empty()
     }
 
-    /// Returns how it is known that the cache of a server is off; `None` if it may be on. Of a group, every
-    /// role must be known.
+    /// Returns the evidence that the cache of a server is off; `None` if it may be on. For a group, every role needs
+    /// evidence.
     pub(crate) fn off(&self, descriptor: &Json) -> Option<String> {
         let mut all = vec![descriptor];
         let roles = descriptor["roles"].as_object();
@@ -60,7 +60,7 @@ impl PromptCaches {
             "settings"
         }];
         let name = cache.setting.as_deref();
-        // What a running server does not say of its settings is not its default here.
+        // For a running server, an undeclared setting does not have the default here.
         if running && settings[name?].is_null() {
             return None;
         }

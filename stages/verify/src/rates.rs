@@ -1,5 +1,5 @@
-//! How often gates cry wolf over runs that are in order, and how often they see a fault that is
-//! there. Every seed is fixed: the counts are facts, the same at each run.
+//! Measures how often gates raise false alarms over clean runs, and how often they find a real fault. Every seed is
+//! fixed, so the counts are the same in each run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::gates::ALL;
 use crate::study::{Cell, Rows, Server, Stage};
 use crate::tests_of_faults::{descriptor, physical_roofs};
 
-/// What the tests below counted when this was written, for the documentation: gate, false alarms, the
-/// same of the bare test, power with every cell at fault, power with one.
+/// The counts of the tests below at the time of writing, for the documentation: gate, false alarms, those of the bare
+/// test, power with every cell at fault, power with one.
 pub(crate) const SEEN: [[&str; 5]; 3] = [
     [
         "warm-up",
@@ -42,18 +42,18 @@ pub(crate) const SEEN: [[&str; 5]; 3] = [
     ],
 ];
 
-/// Runs of each rate.
+/// The number of runs for each rate.
 const RUNS: u64 = 200;
 
-/// How much slower a request is, by its cell, the cell's place in the order of execution, and the
-/// request's place in the cell (0 to 1).
+/// Returns the slowdown of a request from its cell, the cell's place in the execution order, and the request's place in
+/// the cell (0 to 1).
 type Factor = fn(usize, u64, f64) -> f64;
 
-/// A study of two configurations at 1 and 4 clients, four repetitions each, in memory.
+/// A study of two configurations at 1 and 4 clients with four repetitions each, in memory.
 struct Run {
     inputs: Vec<InputCell>,
     rows: Vec<Vec<Request>>,
-    /// The place of each cell in the order of execution.
+    /// Each cell's place in the execution order.
     order: Vec<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Run {
                 }
             }
         }
-        // An order that mixes configurations and repetitions, another for each seed.
+        // An order that mixes configurations and repetitions, different for each seed.
         let mut order: Vec<u64> = (0..inputs.len() as u64).collect();
         order.sort_by_key(|i| Digest::of(format!("{seed} {i}").as_bytes()).hex());
         Self {
@@ -108,7 +108,7 @@ impl Run {
         }
     }
 
-    /// Makes requests slower by a factor of cell, order of execution, and place in the cell (0 to 1).
+    /// Slows requests by a factor of cell, execution order, and place in the cell (0 to 1).
     fn slower(mut self, factor: impl Fn(usize, u64, f64) -> f64) -> Self {
         for (cell, rows) in self.rows.iter_mut().enumerate() {
             let n = rows.len() as f64;
@@ -123,7 +123,7 @@ impl Run {
                 (r.last_token_ns, r.done_ns) = (stretched(r.last_token_ns), stretched(r.done_ns));
                 r.sent_ns = Some(sent + shift);
                 r.scheduled_ns = r.scheduled_ns.map(|t| t + shift);
-                // Only of one client is what follows later by that; the others' rows just spread.
+                // With one client, later requests move by exactly this much; the rows of several clients only spread.
                 shift +=
                     ((factor - 1.0) * (r.done_ns.unwrap() - shift - sent) as f64 / factor) as i64;
             }
@@ -131,13 +131,13 @@ impl Run {
         self
     }
 
-    /// Shows the runs to gates as bare rows.
+    /// Passes the runs to gates as bare rows.
     fn judged<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
         self.shown(|_, _| (), look)
     }
 
-    /// Shows the runs to gates as a measured study has them: with chunks, a server that tells what it
-    /// is and what it took from its cache, and its counter of tokens.
+    /// Passes the runs to gates in the form of a measured study: with chunks, and with a server that reports its
+    /// identity, its cache hits and its token counter.
     fn judged_whole<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
         let servers = [8, 1].map(|slots| {
             Arc::new(Server {
@@ -228,7 +228,7 @@ fn alarm(stage: &Stage<'_>, gate: &str, parameters: &Json) -> bool {
     verdicts(stage, gate, parameters).contains(&Outcome::Fail)
 }
 
-/// Returns what a gate says of each cell and of the whole.
+/// Returns the outcomes of a gate for each cell and for the whole.
 fn verdicts(stage: &Stage<'_>, gate: &str, parameters: &Json) -> Vec<Outcome> {
     let gate = ALL.iter().find(|g| g.name() == gate).unwrap();
     let values = parameters.as_object().unwrap().clone();
@@ -310,9 +310,9 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
         ("repeats", json!({})),
         ("physical-roofs", roofs),
     ];
-    // The verdict of the client itself, and bytes that were tampered with, have tests of their own.
+    // The client's own verdict and tampered bytes have their own tests.
     let apart = ["client-health", "calibrated-range", "digests", "sql"];
-    // The operating characteristics count these.
+    // The operating characteristics count these gates.
     let apart = apart.into_iter().chain([
         "one-mode",
         "outlying-repeats",
@@ -330,7 +330,7 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
         Run::clean(seed).judged_whole(|stage| {
             for (gate, parameters) in &gates {
                 let found = verdicts(stage, gate, parameters);
-                // One that judges nothing would never alarm either.
+                // A gate that judges nothing would also never raise an alarm.
                 assert!(
                     found.iter().all(|outcome| *outcome == Outcome::Pass),
                     "{gate}, run {seed}: {found:?}"
@@ -342,8 +342,8 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
 
 #[test]
 fn a_cold_start_a_drift_and_an_effect_of_order_are_seen_in_four_of_five_runs() {
-    // Every cell's first fifth 50 % slower; every cell 30 % slower at its end; every cell
-    // 1.5 % slower than the one before it.
+    // The first fifth of every cell is 50 % slower; every cell is 30 % slower at its end; every cell is 1.5 % slower
+    // than the one before it.
     let faults: [(&str, Factor); 3] = [
         ("warm-up", |_, _, at| if at < 0.2 { 1.5 } else { 1.0 }),
         ("stationarity", |_, _, at| 1.0 + 0.3 * at),
@@ -400,7 +400,7 @@ fn cells_with_too_few_rows_are_not_judged_and_do_not_pass() {
 fn the_bare_tests_keep_their_level_over_four_hundred_runs() {
     for mood in [0.0, 0.05] {
         let mut found = BTreeMap::new();
-        // Each run is made and read once, for every gate and level.
+        // Each run is generated and read once, for every gate and level.
         for run in (0..400).map(|seed| Run::with(seed, mood)) {
             run.judged(|stage| {
                 for gate in TESTS {
@@ -414,7 +414,7 @@ fn the_bare_tests_keep_their_level_over_four_hundred_runs() {
             });
         }
         for ((gate, alpha, most), found) in found {
-            // Three standard deviations of a binomial count above what is expected.
+            // Three standard deviations of a binomial count above the expectation.
             assert!(
                 found <= most,
                 "{gate}, alpha {alpha}, mood {mood}: {found} of 400"

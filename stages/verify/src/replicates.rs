@@ -1,14 +1,14 @@
-//! Cells that should be alike: those that differ only in how often they were measured.
+//! Cells that should be alike: they differ only in the number of their measurement.
 
 use std::collections::BTreeMap;
 
 use crate::study::{Cell, Stage};
 
-/// The axes whose labels count measurements and name no condition, the outer one first.
+/// The axes whose labels count measurements and do not name a condition, outermost first.
 const REPLICATES: [&str; 2] = ["block", "rep"];
 
-/// Returns the axes over which measurements of a stage repeat: the one given, else `block` and
-/// `rep` as far as the stage has them.
+/// Returns the axes over which measurements of a stage repeat: the given one, or those of `block`
+/// and `rep` that the stage has.
 pub(crate) fn axes(stage: &Stage<'_>, given: Option<&str>) -> Vec<String> {
     match given {
         Some(axis) => vec![axis.to_owned()],
@@ -20,14 +20,14 @@ pub(crate) fn axes(stage: &Stage<'_>, given: Option<&str>) -> Vec<String> {
     }
 }
 
-/// Returns a cell's coordinates without the axes named, as text.
+/// Returns a cell's coordinates without the given axes, as text.
 pub(crate) fn rest(cell: &Cell<'_>, axes: &[String]) -> String {
     let rest = cell.input.coordinates.0.iter();
     let rest = rest.filter(|(name, _)| !axes.contains(name)).cloned();
     pipeline::Coordinates(rest.collect()).to_string()
 }
 
-/// Returns the positions of the ok cells at each coordinate, repetitions together.
+/// Returns the positions of the ok cells at each coordinate, with repetitions together.
 pub(crate) fn groups(stage: &Stage<'_>, axes: &[String]) -> BTreeMap<String, Vec<usize>> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (i, cell) in stage.cells.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(crate) fn groups(stage: &Stage<'_>, axes: &[String]) -> BTreeMap<String, Vec
     groups
 }
 
-/// Names axes for people.
+/// Formats the names of axes for display.
 pub(crate) fn named(axes: &[String]) -> String {
     if axes.is_empty() {
         "any axis".to_owned()

@@ -1,4 +1,4 @@
-//! Where values lie and how far they spread, whatever a few of them do.
+//! Robust location and spread: a few outliers do not change them.
 
 use crate::series::median;
 
@@ -10,7 +10,7 @@ pub(crate) struct Centre {
 }
 
 impl Centre {
-    /// Returns the centre of the positive ones among values; `None` if there are none.
+    /// Returns the centre of the positive values; `None` if there are none.
     pub(crate) fn of_logs(values: &[f64]) -> Option<Self> {
         let logs: Vec<f64> = values
             .iter()
@@ -30,7 +30,7 @@ impl Centre {
         self.log_median.exp()
     }
 
-    /// Returns what lies so many deviations above the median.
+    /// Returns the value this many deviations above the median.
     pub(crate) fn above(self, deviations: f64) -> f64 {
         (self.log_median + deviations * self.log_deviation).exp()
     }

@@ -1,10 +1,10 @@
-//! A cell's latencies in the order of sending, cut into waves: what the tests for trend look at.
+//! A cell's latencies in sending order, cut into waves: the data of the tests for trend.
 //!
-//! Requests that are in flight together share the server, so their latencies are not
-//! independent, and a rank test over requests would cry wolf. A *wave* is as many consecutive
-//! requests as are in flight on average; its median is one value. Under open arrivals latency is
-//! mostly the queue, which remembers a burst for longer than that: there the server's pace is
-//! looked at instead (see `pace`).
+//! Requests in flight at the same time share the server. Their latencies are therefore not
+//! independent, and a rank test over requests would raise false alarms. A *wave* is as many
+//! consecutive requests as are in flight on average; its median is one value. Under open arrivals,
+//! latency is mostly the queue, which remembers a burst for longer than a wave. There the tests use
+//! the server's pace instead (see `pace`).
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl Latency {
         contract::metric(self.name()).and_then(|metric| metric.of(&timing))
     }
 
-    /// Returns the measured ok requests of a cell that have this latency, in the order of sending.
+    /// Returns the measured ok requests of a cell that have this latency, in sending order.
     fn sent(self, rows: &CellRows) -> Vec<(&Request, f64)> {
         let mut sent: Vec<_> = rows
             .measured()
@@ -61,7 +61,7 @@ impl Latency {
         sent.into_iter().map(|(_, r, value)| (r, value)).collect()
     }
 
-    /// Returns for the latencies of `in_order` the logarithms of the lengths of answer and prompt.
+    /// Returns the logarithms of the lengths of answer and prompt for the latencies of `in_order`.
     pub(crate) fn lengths_in_order(self, rows: &CellRows) -> Vec<[f64; 2]> {
         let log = |n: i64| (n.max(0) as f64).ln_1p();
         let lengths = |(r, _): (&Request, f64)| {
@@ -71,8 +71,8 @@ impl Latency {
         self.sent(rows).into_iter().map(lengths).collect()
     }
 
-    /// Returns the latencies of a cell's measured ok requests, in the order of sending. A later
-    /// turn of a session has more to read: its latencies are scaled to the median of all turns.
+    /// Returns the latencies of a cell's measured ok requests, in sending order. A later turn of a
+    /// session has a longer prompt, so its latencies are scaled to the median of all turns.
     pub(crate) fn in_order(self, rows: &CellRows) -> Vec<f64> {
         let sent = self.sent(rows).into_iter();
         let sent: Vec<_> = sent.map(|(r, value)| (r.turn, value)).collect();
@@ -95,20 +95,20 @@ impl Latency {
         sent.into_iter().map(scaled).collect()
     }
 
-    /// Returns what is looked at for a slow start: the medians of all whole waves in a closed
-    /// loop, the paces of batches under open arrivals.
+    /// Returns the series for the test of a slow start: the medians of all whole waves in a closed
+    /// loop, or the paces of batches under open arrivals.
     pub(crate) fn since_the_start(self, rows: &CellRows) -> Series {
         Series::of(rows, || self.waves(rows))
     }
 
-    /// Returns what is looked at for a trend: the medians of the inner waves in a closed loop,
-    /// the paces of batches under open arrivals.
+    /// Returns the series for the test of a trend: the medians of the inner waves in a closed loop,
+    /// or the paces of batches under open arrivals.
     pub(crate) fn throughout(self, rows: &CellRows) -> Series {
         Series::of(rows, || self.inner_waves(rows))
     }
 
-    /// Returns the medians of a cell's waves, in the order of sending; the last wave only if it
-    /// is whole.
+    /// Returns the medians of a cell's waves, in sending order. The last wave counts only if it is
+    /// whole.
     fn waves(self, rows: &CellRows) -> Vec<f64> {
         self.in_order(rows)
             .chunks_exact(in_flight(rows))
@@ -116,14 +116,14 @@ impl Latency {
             .collect()
     }
 
-    /// Returns the same without the first and the last wave where several requests are in flight:
-    /// the first finds an idle server and the last one that empties, which is not drift.
+    /// Returns the same without the first and the last wave if several requests are in flight. The
+    /// first wave finds an idle server and the last one a server that empties; neither is drift.
     fn inner_waves(self, rows: &CellRows) -> Vec<f64> {
         inner_waves(&self.in_order(rows), rows)
     }
 }
 
-/// Returns the medians of the inner waves of values in the order of sending.
+/// Returns the medians of the inner waves of values in sending order.
 pub(crate) fn inner_waves(values: &[f64], rows: &CellRows) -> Vec<f64> {
     let size = in_flight(rows);
     let outer = if size > 1 { size } else { 0 };
@@ -133,12 +133,12 @@ pub(crate) fn inner_waves(values: &[f64], rows: &CellRows) -> Vec<f64> {
     inner.chunks_exact(size).filter_map(median).collect()
 }
 
-/// What a test for trend looks at: values that could as well have come in any other order.
+/// The data of a test for trend: values that would be exchangeable without one.
 pub(crate) struct Series {
     pub(crate) values: Vec<f64>,
-    /// What one value is called.
+    /// The name of one value.
     pub(crate) called: &'static str,
-    /// The unit behind a value, with a space.
+    /// The unit after a value, with a space in front.
     pub(crate) unit: &'static str,
 }
 
@@ -160,8 +160,8 @@ impl Series {
     }
 }
 
-/// Returns how many measured requests are in flight on average, rounded, at least 1: the sum of
-/// their durations over the window (Little's law).
+/// Returns the mean number of measured requests in flight, rounded, at least 1: the sum of their
+/// durations over the window (Little's law).
 fn in_flight(rows: &CellRows) -> usize {
     let spans = || {
         rows.measured()
@@ -185,9 +185,9 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     Sample::new(values.iter().copied()).ok().map(|s| s.median())
 }
 
-/// Returns by how much a series changes from its first to its last value, relative to its
-/// median: the Theil–Sen slope (the median of all pairwise slopes; Sen 1968, JASA 63, 1379)
-/// times the steps. `None` for fewer than two values or median 0.
+/// Returns the relative change of a series from its first to its last value: the Theil–Sen slope
+/// (the median of all pairwise slopes; Sen 1968, JASA 63, 1379) times the steps, over the median.
+/// `None` for fewer than two values or median 0.
 pub(crate) fn relative_change(values: &[f64]) -> Option<f64> {
     let mut slopes = Vec::new();
     for (i, a) in values.iter().enumerate() {
@@ -202,20 +202,20 @@ pub(crate) fn relative_change(values: &[f64]) -> Option<f64> {
     Some(median(&slopes)? * (values.len() - 1) as f64 / middle)
 }
 
-/// The test of one cell, before it is known how many others are tested.
+/// The test of one cell, before the number of other tests is known.
 pub(crate) struct CellTest {
     pub(crate) cell: usize,
     pub(crate) p: f64,
-    /// The smallest p value rows in this number can give.
+    /// The smallest p value that this number of rows can give.
     pub(crate) least: f64,
-    /// Whether the effect is large enough to matter.
+    /// Whether the effect is large enough to be relevant.
     pub(crate) matters: bool,
     pub(crate) observed: String,
 }
 
-/// Turns tests of cells into judgements that together raise a false alarm with a chance of at
-/// most `alpha`: Holm's adjustment over Tarone's family. Cells outside it have too few rows to
-/// tell anything among so many, and are not judged.
+/// Turns tests of cells into judgements that jointly raise a false alarm with a chance of at most
+/// `alpha`: Holm's adjustment over Tarone's family. Cells outside the family have too few rows to
+/// show anything among so many tests, and are not judged.
 pub(crate) fn settle(tests: Vec<CellTest>, alpha: f64, expected: &str) -> Vec<Judgement> {
     let least: Vec<f64> = tests.iter().map(|t| t.least).collect();
     let members = tarone_family(&least, alpha);

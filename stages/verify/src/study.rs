@@ -1,4 +1,4 @@
-//! What gates look at: every planned cell of the load stages, with its rows.
+//! The input of gates: every planned cell of the load stages, with its rows.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::prompt_caches::PromptCaches;
 
-/// The descriptor of the server a load cell was measured on.
+/// The descriptor of the server on which a load cell was measured.
 #[derive(Debug)]
 pub(crate) struct Server {
     /// The serve cell.
@@ -21,7 +21,7 @@ pub(crate) struct Server {
     pub(crate) coordinates: Coordinates,
     /// Its output `server`.
     pub(crate) descriptor: Json,
-    /// How it is known that its cache of prompts is off; `None` if it may be on.
+    /// The evidence that its prompt cache is off; `None` if it may be on.
     pub(crate) cache_off: Option<String>,
 }
 
@@ -30,9 +30,9 @@ pub(crate) struct Server {
 pub(crate) struct Cell<'a> {
     pub(crate) input: &'a InputCell,
     pub(crate) rows: Rows<'a>,
-    /// The server it was measured on, if the verify stage needs the serve stage, too.
+    /// The server on which it was measured, if the verify stage also needs the serve stage.
     pub(crate) server: Option<Arc<Server>>,
-    /// Where its other outputs lie; `None` for cells made up in memory.
+    /// The store with its other outputs; `None` for synthetic cells in memory.
     pub(crate) store: Option<&'a Store>,
 }
 
@@ -41,17 +41,17 @@ pub(crate) struct Cell<'a> {
 pub(crate) enum Rows<'a> {
     /// The cell is not ok.
     None,
-    /// Read already.
+    /// Already read.
     Held(Arc<CellRows>),
-    /// Read whenever a gate asks for them: the rows of all cells together would not fit.
+    /// Read whenever a gate needs them, because the rows of all cells together would not fit.
     Stored(Arc<Stored<'a>>),
 }
 
-/// Where the rows of a cell lie, and what is known of it without them.
+/// The location of a cell's rows, and the facts known without them.
 pub(crate) struct Stored<'a> {
     store: &'a Store,
     stage: &'a str,
-    /// The columns of the table `cell`, and its one row.
+    /// The columns of the table `cell` and its one row.
     facts: Option<(SchemaRef, Vec<Scalar>)>,
     failure: Failed,
 }
@@ -59,30 +59,29 @@ pub(crate) struct Stored<'a> {
 /// The first failure of reading rows for a gate.
 pub(crate) type Failed = Arc<Mutex<Option<Failure>>>;
 
-/// How many bytes of rows are held; of what is more, the gates that judge cells alone see groups of
-/// that size, and the others read the requests again. The judgements are the same either way.
+/// The number of bytes of rows that are held in memory. Above it, gates that judge cells alone receive groups of that
+/// size, and the others read the requests again. The judgements are the same either way.
 pub(crate) const HOLD: u64 = 256 << 20;
 
 /// A stage that judges no rows.
 pub(crate) const NO_LOAD: &str = "the stage does not need a load stage";
 
-/// What to do about it.
+/// The remedy.
 pub(crate) const NEEDS_LOAD: &str = "a verify stage must need the load stages that it judges";
 
 impl Cell<'_> {
-    /// Returns whether the cell is ok, and so has rows.
+    /// Returns whether the cell is ok and therefore has rows.
     pub(crate) fn is_ok(&self) -> bool {
         !matches!(self.rows, Rows::None)
     }
 
-    /// Returns everything that was measured, if the cell is ok. It may be read for that, and what
-    /// is wrong then is told by [`Stage::settled`].
+    /// Returns everything that was measured, if the cell is ok. This may read the rows; [`Stage::settled`] reports
+    /// errors.
     pub(crate) fn rows(&self) -> Option<Cow<'_, CellRows>> {
         self.read(CellRows::read)
     }
 
-    /// Returns the requests and what the cell says of itself, if it is ok; chunks and samples may
-    /// not be there.
+    /// Returns the requests and the cell's facts about itself, if it is ok. Chunks and samples may be missing.
     pub(crate) fn answers(&self) -> Option<Cow<'_, CellRows>> {
         self.read(CellRows::read_answers)
     }
@@ -105,7 +104,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Returns whether the cell says anything of itself.
+    /// Returns whether the cell has facts about itself.
     pub(crate) fn has_facts(&self) -> bool {
         match &self.rows {
             Rows::None => false,
@@ -142,10 +141,10 @@ impl Cell<'_> {
         }
     }
 
-    /// Reads one of the cell's tables; `None` if it has none of that name.
+    /// Reads one of the cell's tables; `None` if it has no table of that name.
     ///
     /// # Errors
-    /// If the artifact is missing, damaged, or no table.
+    /// If the artifact is missing, damaged, or not a table.
     pub(crate) fn table(&self, name: &str) -> Result<Option<Table>, Failure> {
         let Some(store) = self.store else {
             return Ok(None);
@@ -160,7 +159,7 @@ impl Cell<'_> {
     }
 }
 
-/// Reads a span of time as the load stage's canonical settings write it, such as `500 ms`.
+/// Reads a time span as spelled in the load stage's canonical settings, such as `500 ms`.
 pub(crate) fn nanoseconds(text: &str) -> Option<f64> {
     let (number, unit) = text.split_once(' ')?;
     let unit_ns = match unit {
@@ -180,17 +179,17 @@ pub(crate) struct Stage<'a> {
     pub(crate) name: &'a str,
     pub(crate) axes: Vec<String>,
     pub(crate) cells: Vec<Cell<'a>>,
-    /// What went wrong when rows were read for a gate.
+    /// The first error in reading rows for a gate.
     pub(crate) failure: Failed,
-    /// What a calibration of the load generator covers, if one is among the inputs.
+    /// The range that a calibration of the load generator covers, if one is among the inputs.
     pub(crate) instrument: Option<Json>,
 }
 
-/// Reads every load stage among the inputs, cells in parallel: the result does not depend on
-/// the number of threads. Of cells that together take more than `hold` bytes the rows are read later.
+/// Reads every load stage among the inputs, with cells in parallel. The result does not depend on the number of
+/// threads. If the cells together exceed `hold` bytes, their rows are read later.
 ///
 /// # Errors
-/// If there is none, or an artifact cannot be read.
+/// If there is no load stage, or an artifact cannot be read.
 pub(crate) fn stages<'a>(
     inputs: &'a [Input],
     store: &'a Store,
@@ -234,7 +233,7 @@ pub(crate) fn stages<'a>(
             })
         };
         let cells: Vec<Result<Cell<'a>, Failure>> = input.cells.par_iter().map(read).collect();
-        // Of several failures the first in order is told, whichever thread met one first.
+        // Report the first failure in cell order, whichever thread found one first.
         let mut cells = cells.into_iter().collect::<Result<Vec<_>, _>>()?;
         let values = |c: &Cell<'_>| {
             c.input
@@ -268,7 +267,7 @@ pub(crate) fn stages<'a>(
     Ok(stages)
 }
 
-/// Reads what a cell says of itself.
+/// Reads a cell's facts about itself.
 fn facts(store: &Store, cell: &InputCell) -> Result<Option<(SchemaRef, Vec<Scalar>)>, Failure> {
     let Some((_, table)) = CellRows::table(store, cell, "cell")? else {
         return Ok(None);
@@ -311,7 +310,7 @@ fn servers(
     Ok(servers)
 }
 
-/// Returns the one server whose coordinates a load cell has; `None` if none or several do.
+/// Returns the one server whose coordinates match those of a load cell; `None` if none or several match.
 fn server_of(servers: &[Arc<Server>], cell: &InputCell) -> Option<Arc<Server>> {
     let shares = |s: &&Arc<Server>| {
         s.coordinates
@@ -349,17 +348,17 @@ fn instrument(inputs: &[Input], store: &Store) -> Result<Option<Json>, Failure> 
 }
 
 impl<'a> Stage<'a> {
-    /// Says what went wrong when rows were read for a gate.
+    /// Returns the error of reading rows for a gate.
     ///
     /// # Errors
-    /// If something did.
+    /// If there was one.
     pub(crate) fn settled(&self) -> Result<(), Failure> {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.take().map_or(Ok(()), Err)
     }
 
-    /// Shows the stage in groups of cells whose rows are held, each with the place of its first
-    /// cell: all at once if they are held already.
+    /// Passes the stage in groups of cells with rows in memory, each with the position of its first cell. If the rows
+    /// are already in memory, there is one group.
     ///
     /// # Errors
     /// As `look`, and if rows cannot be read.
@@ -425,7 +424,7 @@ impl<'a> Stage<'a> {
             .collect()
     }
 
-    /// Returns coordinates of the product of the axes that no planned cell has, as text.
+    /// Returns the coordinates in the product of the axes that no planned cell has, as text.
     pub(crate) fn unplanned(&self) -> Vec<String> {
         let planned: BTreeSet<String> = self
             .cells

@@ -1,4 +1,4 @@
-//! Faults injected one at a time: each is caught by the gate made for it, and by no other.
+//! Faults injected one at a time. The gate made for a fault catches it, and no other gate does.
 
 use artifacts::{Column, Scalar, Store, Table};
 use contract::{Chunk, Phase, Request, RequestStatus, Row as _, synthetic};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::kind::{Verify, run};
 
-/// The rows of one synthetic cell, to be spoilt.
+/// The rows of one synthetic cell, to be corrupted.
 struct Rows {
     requests: Vec<Request>,
     chunks: Vec<Chunk>,
@@ -15,7 +15,7 @@ struct Rows {
     counter: f64,
 }
 
-/// Eight measured requests and one warm-up request of five tokens each, none like another.
+/// Eight measured requests and one warm-up request of five tokens each, all different.
 fn rows(shift: i64) -> Rows {
     let mut requests = Vec::new();
     for id in 0..9_i64 {
@@ -138,7 +138,7 @@ fn a_gate_in_sql_that_reads_a_column_of_no_table_is_refused_while_planning() {
 pub(crate) fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
     let run = |hold| run(&canonical(settings), inputs, store, &Control::quiet(), hold).unwrap();
     let done = run(u64::MAX);
-    // Cells read one after the other are judged as if all were in memory.
+    // Cells that are read one after the other get the same judgements as cells in memory.
     let alone = run(1);
     assert_eq!(done.warnings, alone.warnings);
     for (all, alone) in done.outputs.iter().zip(&alone.outputs) {

@@ -1,4 +1,4 @@
-//! Gates over two engines: what one of them has and the other has not is not a fault.
+//! Gates over two engines: it is not a fault if only one of them has something.
 
 use artifacts::{Column, Scalar, Store, Table};
 use contract::{CacheReset, Cell, Row as _, synthetic};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::tests::{broken, canonical, store, table, verify};
 
-/// One cell of an engine, with a counter of its own and the tables of its own.
+/// A cell of an engine with its own counter and its own tables.
 fn cell(
     store: &Store,
     engine: &str,
@@ -205,7 +205,7 @@ fn a_cache_that_was_proven_empty_is_cold_and_one_that_could_not_be_emptied_is_no
     assert_eq!(judged(None), "not judged");
 }
 
-/// The statuses of a facet of the one pair of two servers.
+/// Returns the status of a facet for the one pair of two servers.
 fn facet(descriptors: [&Json; 2], name: &str) -> (String, String) {
     let (_folder, store) = store();
     let names = ["a", "b"];
@@ -268,7 +268,7 @@ fn what_is_declared_of_running_servers_is_compared_as_declared_and_what_is_not_s
     for name in ["host", "settings"] {
         assert_eq!(facet([&first, &more], name).0, "unknown", "{name}");
     }
-    // A machine that Benchtrail looked at has more facets than anybody declares.
+    // A machine that Benchtrail inspected has more facets than anyone declares.
     let ours = json!({
         "engine": {"name": "x", "version": "1", "source": "installed by the user"},
         "model": {"sha256": "00"}, "settings": {"tensor-parallel": 8},
@@ -329,7 +329,7 @@ fn cells_of_one_server_with_the_same_prompts_are_comparable_only_with_cold_cache
     assert_eq!(judged(None, None, Some(0)), "equal");
     assert_eq!(judged(None, None, None), "unknown");
     let proven = Some(CacheReset::Proven);
-    // What the cell itself sent twice may come from the cache.
+    // A prompt that the cell itself sent twice may come from the cache.
     assert_eq!(judged(proven, proven, Some(92)), "equal");
     assert_eq!(judged(proven, Some(CacheReset::Failed), None), "differs");
 }
@@ -394,14 +394,14 @@ fn a_cache_that_a_setting_switches_off_is_known_to_be_cold_only_by_the_engines_d
     );
     let never = Some(json!({"x": {"off-by-default": true}}));
     assert_eq!(both(&server(json!({})), never), known);
-    // Of a server that runs already, only what is declared counts.
+    // For a server that already runs, only declarations count.
     let running = |declared: Json| {
         json!({"engine": {"name": "x", "source": "running already"}, "settings": {"prefixes": false},
                "declared_settings": declared})
     };
     assert_eq!(both(&running(json!({})), by_default()), unknown);
     assert_eq!(both(&running(json!({"prefixes": false})), caches()), known);
-    // Of a group, every role must be known.
+    // For a group, every role needs evidence.
     let mut group = off.clone();
     group["roles"] = json!({"router": {"server": {"engine": {"name": "r"}, "settings": {}}}});
     assert_eq!(both(&group, caches()), unknown);

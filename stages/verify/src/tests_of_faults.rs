@@ -1,5 +1,5 @@
-//! The faults of published studies, injected one at a time into a study that is in order: each
-//! is caught by the gates made for it, and by no other.
+//! The faults of published studies, injected one at a time into a clean study. The gates made for a
+//! fault catch it, and no others do.
 
 use artifacts::{Column, Scalar, Store, Table};
 use contract::synthetic::{self, ClosedLoop};
@@ -16,7 +16,7 @@ pub(crate) struct Measured {
     rep: i64,
     status: CellStatus,
     requests: Vec<Request>,
-    /// Chunks instead of the even ones that follow from the requests.
+    /// Chunks that replace the even ones derived from the requests.
     chunks: Option<Vec<Chunk>>,
     expected: i64,
     started_unix_ns: i64,
@@ -24,18 +24,18 @@ pub(crate) struct Measured {
     counter: Vec<f64>,
     parameters: Json,
     extra: Vec<(&'static str, Table)>,
-    /// What other programs use of four processors, and how often one slowed down for heat.
+    /// The use of four processors by other programs, and how often one throttled for heat.
     foreign_load: f64,
     throttles: i64,
 }
 
-/// A study before it is stored: two configurations, four repetitions, measured in turns.
+/// A study before it is stored: two configurations with four repetitions, measured in turns.
 pub(crate) struct Made {
     cells: Vec<Measured>,
     servers: Vec<(&'static str, Json)>,
 }
 
-/// The position of `serial`, repetition 2, in which most faults are injected.
+/// The position of `serial`, repetition 2, which receives most faults.
 const SPOILT: usize = 6;
 
 fn made() -> Made {
@@ -53,7 +53,7 @@ fn made() -> Made {
                 r.cached_prompt_tokens = Some(0);
             }
             let tokens: i64 = requests.iter().filter_map(|r| r.output_tokens).sum();
-            // Which configuration goes first changes from repetition to repetition.
+            // The configurations alternate in going first.
             let turn = 2 * rep + (c as i64 + rep) % 2;
             cells.push(Measured {
                 configuration,
@@ -77,7 +77,7 @@ fn made() -> Made {
     }
 }
 
-/// Returns what a server with so many slots says of itself.
+/// Returns the descriptor of a server with this many slots.
 pub(crate) fn descriptor(parallel: u32) -> Json {
     json!({
         "engine": {"name": "engine", "version": "1.2.3", "source": "packages",
@@ -135,7 +135,7 @@ impl Measured {
         };
         let chunks = self.chunks.clone().unwrap_or_else(even);
         let name = "llamacpp:tokens_predicted_total";
-        // From before the first request to after the last, as `load` scrapes.
+        // From before the first request until after the last, like the scrapes of `load`.
         let sent = self.requests.iter().filter_map(|r| r.sent_ns).min();
         let done = self.requests.iter().filter_map(|r| r.done_ns).max();
         let (from, to) = (sent.unwrap_or(0) - 1, done.unwrap_or(0) + 1);
@@ -171,7 +171,7 @@ impl Measured {
         synthetic::cell(store, &self.at(), self.parameters.clone(), &tables).unwrap()
     }
 
-    /// Three samples of a machine of four processors, of which ours use two.
+    /// Three samples of a machine with four processors, of which the study uses two.
     fn host(&self) -> Table {
         let busy = 0.5 + self.foreign_load;
         Table::new(vec![
@@ -185,8 +185,7 @@ impl Measured {
         .unwrap()
     }
 
-    /// Makes every span a multiple of itself by the place of its request, 0 to 1, and moves what
-    /// follows.
+    /// Multiplies every span by a factor of its request's place, 0 to 1, and moves later times.
     fn stretch(&mut self, factor: impl Fn(f64) -> f64) {
         let n = self.requests.len() as f64;
         let mut shift = 0;
@@ -204,7 +203,7 @@ impl Measured {
     }
 }
 
-/// Server and client, a processor each.
+/// Server and client, with one processor each.
 fn processes() -> Table {
     let times = [0, 0, 1, 1, 2, 2].map(|i| Some(i * 1_000_000_000));
     let cpu = [None, None, Some(1.0), Some(1.0), Some(1.0), Some(1.0)];
@@ -213,9 +212,9 @@ fn processes() -> Table {
 
 /// One fault.
 pub(crate) struct Fault {
-    /// What went wrong, as a reader of studies knows it.
+    /// The fault, in terms that readers of studies know.
     pub(crate) what: &'static str,
-    /// The gates that must catch it; all others must not.
+    /// The gates that must catch it. All others must not.
     pub(crate) gates: &'static [&'static str],
     inject: fn(&mut Made),
 }
@@ -226,7 +225,7 @@ macro_rules! faults {
     };
 }
 
-/// Every fault that shows in data.
+/// Every fault that is visible in data.
 pub(crate) const FAULTS: &[Fault] = faults! {
     "the engine hangs for hours and no row arrives" => ["census"] |m| m.cells[SPOILT].status = CellStatus::Hung;
     "out of memory, a wheel for another GPU, a gated model: the engine does not start" => ["census"]
@@ -387,7 +386,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
         let rows = &mut m.cells[SPOILT].requests;
         let times = [rows[9].headers_ns, rows[9].first_token_ns, rows[9].last_token_ns, rows[9].done_ns]
             .map(|t| t.unwrap() - rows[9].sent_ns.unwrap());
-        // Shorter than its own, so that the client's next request still comes after it.
+        // Shorter than its own, so that the client's next request still follows it.
         let longest = rows[20..40].iter_mut().max_by_key(|r| r.done_ns.unwrap() - r.sent_ns.unwrap()).unwrap();
         let sent = longest.sent_ns.unwrap();
         let moved = times.map(|t| Some(sent + t));
@@ -447,7 +446,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
     };
 };
 
-/// Faults of published studies that no row of a load cell can show, and why.
+/// Faults of published studies that no row of a load cell can show, with the reason.
 pub(crate) const NOT_IN_DATA: &[(&str, &str)] = &[
     (
         "a batch that no longer fits into GPU memory makes the engine three times slower",
@@ -488,17 +487,17 @@ pub(crate) const NOT_IN_DATA: &[(&str, &str)] = &[
     ),
 ];
 
-/// The query of a user's own gate.
+/// The query of a user-defined gate.
 pub(crate) const NOBODY_WAITS_LONG: &str =
     "select max(done_ns - sent_ns) < 2e10 as passed from requests";
 
-/// Verifies a study in order, for the documentation of the tables.
+/// Verifies a clean study, for the documentation of the tables.
 pub(crate) fn example() -> pipeline::Done {
     let (_folder, store) = store();
     verify(&store, &made().inputs(&store), &every_gate())
 }
 
-/// Returns the gate with the facts of a machine that can do what the rows here say.
+/// Returns the gate with the facts of a machine that is capable of the rows here.
 pub(crate) fn physical_roofs() -> Json {
     json!({"gate": "physical-roofs", "hardware": {"title": "a machine", "peak-tflops": {"bfloat16": 100.0},
         "bandwidth-gb-per-s": 1000.0, "memory-gb": 48.0}, "model": {"kv-bytes": 2}})
@@ -552,7 +551,7 @@ fn a_study_in_order_passes_every_gate_and_every_gate_judges_it() {
             )
         })
         .collect();
-    // One client everywhere: throughput cannot grow with clients.
+    // With one client throughout, throughput cannot grow with clients.
     let why = "no closed loop with several numbers of clients, known slots and cold caches";
     assert_eq!(unjudged, [(Some("possible-scaling"), Some(why))]);
 }
@@ -584,8 +583,8 @@ fn each_fault_is_caught_by_the_gates_made_for_it_and_by_no_other() {
 fn every_gate_catches_some_fault() {
     let caught: std::collections::BTreeSet<&str> =
         FAULTS.iter().flat_map(|f| f.gates).copied().collect();
-    // Tampered bytes are not a result at all; the gate in SQL goes by its own name; the client's own
-    // faults are injected where its facts are made up (`client_tests`).
+    // Tampered bytes are not a result at all, and the gate in SQL uses its own name. `client_tests`
+    // injects the client's own faults.
     let apart = ["digests", "sql", "client-health", "calibrated-range"];
     for page in crate::pages()
         .into_iter()
@@ -613,7 +612,7 @@ fn bytes_that_were_tampered_with_are_no_result_and_are_named() {
     let inputs = study.inputs(&store);
     let settings = json!({"gates": [{"gate": "digests"}]});
     assert_eq!(broken(&verify(&store, &inputs, &settings)), []);
-    // A file no other gate reads, in two cells.
+    // A file in two cells that no other gate reads.
     for cell in [1, SPOILT] {
         let hex = inputs[0].cells[cell].outputs["prompts"].digest.hex();
         let path = walk(folder.path())
@@ -625,7 +624,7 @@ fn bytes_that_were_tampered_with_are_no_result_and_are_named() {
         let mut permissions = std::fs::metadata(&path).unwrap().permissions();
         #[expect(
             clippy::permissions_set_readonly_false,
-            reason = "a file of this test's own folder"
+            reason = "a file in this test's own folder"
         )]
         permissions.set_readonly(false);
         std::fs::set_permissions(&path, permissions).unwrap();
@@ -719,7 +718,7 @@ fn the_matrix_has_a_row_for_each_pair_and_facet_and_says_what_differs() {
     }
     let done = verify(&store, &study.inputs(&store), &every_gate());
     let matrix = table(&done, "comparability");
-    // Four repetitions, one pair each, ten facets.
+    // Four repetitions with one pair each, and ten facets.
     assert_eq!(matrix.rows(), 40);
     let row = |i: usize| -> Vec<String> {
         [

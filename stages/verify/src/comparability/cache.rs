@@ -1,4 +1,4 @@
-//! What a cell found in its server's cache of prompts that another cell had left there.
+//! Detects whether a cell found prompts in its server's cache that another cell had left there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use contract::CellRows;
 use super::facets::{AS_DECLARED, Values};
 use crate::study::{Cell, Stage};
 
-/// In how many cells of a server each prompt was sent.
+/// The number of cells of each server in which each prompt was sent.
 pub(crate) type Sent = BTreeMap<usize, BTreeMap<String, u32>>;
 
-/// The share of prompt tokens that may be cached all the same, such as a template's opening.
+/// The share of prompt tokens that may be cached anyway, such as a template's opening.
 const OPENING: f64 = 0.05;
 
 /// Counts the cells of each server that sent a prompt.
@@ -36,8 +36,8 @@ fn digests(rows: &CellRows) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns whether a cell began with a cold cache, as far as its prompts go; `None` if nobody knows.
-/// Nothing is said of a cell without a server.
+/// Returns whether a cell began with a cold cache for its prompts; `None` if that is unknown. Empty
+/// for a cell without a server.
 pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
     let is = |text: String| Some(BTreeMap::from([(String::new(), text)]));
     let cold = || is("cold".to_owned());
@@ -57,7 +57,7 @@ pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
     }
     let of_server = sent.get(&Arc::as_ptr(server).addr());
     let shared = |digest: &str| of_server.is_some_and(|all| all.get(digest) > Some(&1));
-    // What a prompt finds at its first sending, another cell has left.
+    // Anything cached when a prompt is first sent was left by another cell.
     let mut first: BTreeMap<&str, &contract::Request> = BTreeMap::new();
     for request in rows.requests.iter().filter(|r| !r.superseded) {
         let Some(digest) = request.prompt_digest.as_deref().filter(|d| shared(d)) else {
@@ -76,7 +76,7 @@ pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
         .map(|r| Some((r.cached_prompt_tokens?, r.prompt_tokens?)))
         .collect();
     let Some(counts) = counts else {
-        // The server tells no counts, but a cache that is off has none.
+        // The server reports no counts, but a disabled cache has no hits.
         let how = server.cache_off.as_ref()?;
         let declared = how.contains(AS_DECLARED).then_some(AS_DECLARED);
         return is(format!("cold{}", declared.unwrap_or_default()));

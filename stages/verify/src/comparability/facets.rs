@@ -1,4 +1,4 @@
-//! What a cell was measured with, as paths and values that can be compared.
+//! What a cell was measured with, as comparable paths and values.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ pub(crate) const FACETS: [&str; 10] = [
     "settings",
 ];
 
-/// What a facet of a cell holds: values by path; `None` if it is not known.
+/// The contents of a cell's facet: values by path; `None` if unknown.
 pub(crate) type Values = Option<BTreeMap<String, String>>;
 
-/// Returns what a cell's facet holds, with that of every role if a group of servers was loaded.
+/// Returns the contents of a cell's facet, including those of every role if a group of servers was loaded.
 pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
     let descriptor = cell.server.as_ref().map(|s| &s.descriptor);
     let mut all = of(cell, descriptor, facet)?;
@@ -33,7 +33,7 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
         return Some(all);
     }
     for (name, role) in roles.into_iter().flatten() {
-        // What is not known of one member is not known of the group.
+        // If it is unknown for one member, it is unknown for the group.
         let of_role = of(cell, Some(&role["server"]), facet)?;
         let below = |(path, value): (String, String)| (format!("{name}.{path}"), value);
         all.extend(of_role.into_iter().map(below));
@@ -49,8 +49,8 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
     Some(all)
 }
 
-/// Returns what a facet of a cell on one server holds. `prompts` is compared as a whole; `prompt-tokens` and `cache`
-/// are found elsewhere.
+/// Returns the contents of a facet of a cell on one server. `prompts` is compared as a whole; `prompt-tokens` and
+/// `cache` are determined elsewhere.
 fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
     match facet {
         "source" => {
@@ -63,21 +63,20 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
         "load" => Some(flat(&cell.input.parameters)).filter(|values| !values.is_empty()),
         "client" => {
             let values = flat(&descriptor?["facets"]);
-            // What loads a server that Benchtrail starts is the host itself.
+            // The host itself loads a server that Benchtrail starts.
             let of_client = |(name, value): (&String, &String)| {
                 Some((name.strip_prefix(CLIENT)?.to_owned(), value.clone()))
             };
             Some(values.iter().filter_map(of_client).collect())
         }
-        // Nothing is known of the host and the settings of a server that somebody else started but
-        // what the user declares of them.
+        // For a server that Benchtrail did not start, only the user's declarations about host and settings are known.
         "host" if is_running_already(descriptor?) => declared(&descriptor?["facets"][DECLARED]),
         "settings" if is_running_already(descriptor?) => {
             declared(&descriptor?["declared_settings"])
         }
         "host" => {
             let mut values = flat(&descriptor?["facets"]);
-            // Which engine the host can run is not what the host is.
+            // The engine that a host can run is not part of the host's identity.
             values.remove("engine");
             Some(values).filter(|values| !values.is_empty())
         }
@@ -89,7 +88,7 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
                 Some(sum) => BTreeMap::from([("sha256".to_owned(), sum.to_owned())]),
                 None => flat(weights),
             };
-            // A name alone may stand for other weights tomorrow.
+            // A name alone may mean other weights tomorrow.
             (pinned && !values.is_empty()).then_some(values)
         }
         "engine" => {
@@ -116,13 +115,13 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
     }
 }
 
-/// What the names of facets of the machine that loads a server elsewhere begin with.
+/// The prefix of the facets of a machine that loads a remote server.
 const CLIENT: &str = "client_";
 
-/// What follows a value that nobody checked.
+/// The mark on a value that nothing verified.
 pub(crate) const AS_DECLARED: &str = " (declared)";
 
-/// Returns what the user declares, marked as such; `None` if that is nothing.
+/// Returns the user's declarations, marked as such; `None` if there are none.
 fn declared(values: &Json) -> Values {
     let marked = |(name, value): (String, String)| (name, format!("{value}{AS_DECLARED}"));
     let values: BTreeMap<String, String> = flat(values).into_iter().map(marked).collect();
@@ -133,8 +132,8 @@ pub(crate) fn is_running_already(descriptor: &Json) -> bool {
     descriptor["engine"]["source"] == EngineSource::Running.word()
 }
 
-/// Returns whether the engine was told which revision of the weights to take: one that only stands
-/// in the model's definition pins nothing.
+/// Returns whether the engine received a revision of the weights. A revision that appears only in the model's
+/// definition pins nothing.
 fn has_its_revision(descriptor: &Json) -> bool {
     let revision = descriptor["model"]["weights"]["revision"].as_str();
     let arguments = descriptor["command"]["arguments"].as_array();

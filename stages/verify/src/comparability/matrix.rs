@@ -1,4 +1,4 @@
-//! Pairs of cells facet by facet, and the table they become.
+//! Pairs of cells, facet by facet, and the table of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,22 +16,22 @@ use crate::study::Stage;
 pub(crate) struct Facet {
     pub(crate) name: &'static str,
     pub(crate) status: Status,
-    /// Whether all that differs was declared to.
+    /// Whether every difference was declared.
     pub(crate) declared: bool,
     pub(crate) detail: Option<String>,
 }
 
-/// Two cells that agree on every axis but one.
+/// Two cells that agree on all axes but one.
 pub(crate) struct Pair {
-    /// Positions in the stage.
+    /// The positions in the stage.
     pub(crate) a: usize,
     pub(crate) b: usize,
     pub(crate) facets: Vec<Facet>,
     pub(crate) verdict: PairVerdict,
 }
 
-/// Returns every pair of ok cells across an axis, in the order of the cells. What `varies` names,
-/// a facet (`settings`) or something in it (`settings.parallel`), is declared to differ.
+/// Returns every pair of ok cells across an axis, in cell order. `varies` declares what may differ:
+/// a facet (`settings`) or a part of one (`settings.parallel`).
 pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<Pair> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (i, cell) in stage.cells.iter().enumerate().filter(|(_, c)| c.is_ok()) {
@@ -105,7 +105,7 @@ fn covers(varies: &[String], facet: &str, path: &str) -> bool {
     })
 }
 
-/// Returns a value without the mark of one that nobody checked.
+/// Returns a value without the mark of an unverified one.
 fn bare(value: &str) -> &str {
     value.strip_suffix(AS_DECLARED).unwrap_or(value)
 }
@@ -129,7 +129,7 @@ fn difference(
         .filter(|path| value(a, path) != value(b, path))
         .collect();
     if some_declared {
-        // What one side does not declare is not known to differ.
+        // If one side does not declare a value, a difference is unknown.
         let one_sided: Vec<String> = paths
             .iter()
             .filter(|path| !a.contains_key(**path) || !b.contains_key(**path))
@@ -185,7 +185,7 @@ fn verdict(facets: &[Facet]) -> PairVerdict {
     facets.iter().map(of).max().unwrap_or(PairVerdict::Unknown)
 }
 
-/// Makes the table `comparability`: one row per pair and facet.
+/// Makes the table `comparability`, with one row per pair and facet.
 pub(crate) fn comparability_table(
     found: &[(&Stage<'_>, String, Vec<Pair>)],
 ) -> Result<Table, TableError> {

@@ -1,7 +1,7 @@
-//! Whether cells that are compared differ in what was meant to differ, and in nothing else.
+//! Checks whether compared cells differ only in what was meant to differ.
 //!
-//! Cells that agree on every axis but one are pairs. Each pair is looked at facet by facet;
-//! what comes out is the table `comparability` and the gate of the same name.
+//! Cells that agree on all axes but one form pairs. Each pair is compared facet by facet, for the
+//! table `comparability` and the gate of the same name.
 
 mod cache;
 mod facets;

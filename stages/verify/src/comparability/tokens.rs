@@ -1,4 +1,5 @@
-//! Whether two cells counted the same prompts alike: another tokenizer is another workload.
+//! Checks whether two cells counted the same prompts alike. Another tokenizer means another
+//! workload.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +8,11 @@ use statistics::{Continuity, Sample, mann_whitney_u};
 
 use super::matrix::Status;
 
-/// The p value below which prompt-token counts of prompts that cannot be matched are said to be
-/// shifted: the chance of a false alarm per pair of cells.
+/// The p value below which prompt-token counts of unmatched prompts count as shifted: the chance of
+/// a false alarm per pair of cells.
 const SHIFTED: f64 = 0.001;
 
-/// Compares the prompt-token counts of two cells, and says what was seen.
+/// Compares the prompt-token counts of two cells. Returns the status and a description.
 pub(super) fn compare(a: &CellRows, b: &CellRows) -> (Status, Option<String>) {
     let (of_a, of_b) = (by_prompt(a), by_prompt(b));
     let matched: Vec<(i64, i64)> = of_a

@@ -1,4 +1,4 @@
-//! `balanced-conditions`: was one side measured while the machine was busier than for the other?
+//! `balanced-conditions`: was the machine busier for one side than for the other?
 
 use conditions::Compared;
 use contract::Settings;

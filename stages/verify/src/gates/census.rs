@@ -1,4 +1,4 @@
-//! `census`: are all planned cells there, counted two ways?
+//! `census`: do all planned cells exist, counted in two ways?
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ impl TypedGate for Census {
         let axes: Vec<String> = labels.iter().map(|l| l.len().to_string()).collect();
         let mut observed =
             format!("{ok} cells ok, {with_rows} with measured rows, {excluded} excluded");
-        // The counts may be as expected, and the cause one of these.
+        // The counts may match the expectation and still one of these may be the cause.
         if let Some(causes) = listed(&evidence).filter(|_| !holds) {
             observed.push_str(&format!("; {causes}"));
         }
@@ -104,10 +104,10 @@ impl TypedGate for Census {
     }
 }
 
-/// Outputs every cell of a load stage has if one has them.
+/// Outputs that all cells of a load stage have if one of them has them.
 const ALWAYS: [&str; 4] = ["cell", "chunks", "prompts", "requests"];
 
-/// Outputs that a cell has or has not as its server and its machine allow.
+/// Outputs that depend on a cell's server and machine.
 const SOMETIMES: [&str; 12] = [
     "engine_events",
     "engine_log",
@@ -127,7 +127,7 @@ fn is_imported(cell: &Cell<'_>) -> bool {
     cell.fact_text("source").as_deref() == Some("imported")
 }
 
-/// Returns which engine served a cell, as far as is known.
+/// Returns the engine that served a cell, as far as it is known.
 fn engine(cell: &Cell<'_>) -> String {
     let descriptor = cell.server.as_ref().map(|server| &server.descriptor);
     descriptor.map_or_else(String::new, |d| {
@@ -135,7 +135,7 @@ fn engine(cell: &Cell<'_>) -> String {
     })
 }
 
-/// Returns what files are missing or unexpected among cells that should have the same ones.
+/// Returns the missing or unexpected files among cells that should have the same ones.
 fn odd_files(cells: &[&Cell<'_>], judged: impl Fn(&str) -> bool) -> Vec<String> {
     let names = cells.iter().flat_map(|c| c.input.outputs.keys());
     let names: BTreeSet<&str> = names.map(String::as_str).collect();
@@ -144,7 +144,8 @@ fn odd_files(cells: &[&Cell<'_>], judged: impl Fn(&str) -> bool) -> Vec<String> 
         let (with, without): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) = cells
             .iter()
             .partition(|c| c.input.outputs.contains_key(name));
-        // A file of a known name is missing where it is not; another is the odd one where it is.
+        // A file with a known name counts as missing where it is absent. Any other file counts as
+        // unexpected where it is present.
         let known = ALWAYS.contains(&name) || with.len() >= without.len();
         let (odd, what) = if known {
             (without, "missing")
@@ -159,14 +160,14 @@ fn odd_files(cells: &[&Cell<'_>], judged: impl Fn(&str) -> bool) -> Vec<String> 
     found
 }
 
-/// Returns what files of ok cells are missing or unexpected: those that some cells have and others
-/// have not, and files whose rows are not as many as were recorded.
+/// Returns the missing or unexpected files of ok cells: files that only some cells have, and files
+/// whose row count differs from the recorded one.
 pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
     let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.is_ok()).collect();
-    // What an imported cell has is what its tool wrote.
+    // The files of an imported cell depend on its tool.
     let own: Vec<&Cell<'_>> = ok.iter().copied().filter(|c| !is_imported(c)).collect();
     let mut found = Vec::new();
-    // What a server can be asked beside the load is its own; so each is compared with itself.
+    // Each server offers its own data beside the load, so compare its cells only with each other.
     let mut servers: BTreeMap<String, Vec<&Cell<'_>>> = BTreeMap::new();
     for cell in own.iter().copied() {
         servers.entry(engine(cell)).or_default().push(cell);

@@ -59,7 +59,7 @@ impl TypedGate for ClientHealth {
     }
 }
 
-/// Returns a number of a one-row table, whatever type its column has.
+/// Returns a number from a one-row table, whatever the type of its column.
 pub(super) fn number(cell: &Table, column: &str) -> Option<f64> {
     match cell.has(column).then(|| cell.value(column, 0).ok())?? {
         Scalar::Int(value) => Some(value as f64),

@@ -1,4 +1,4 @@
-//! `client-lag`: was it the client that was slow?
+//! `client-lag`: was the client itself slow?
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl TypedGate for ClientLag {
             let Some(last) = lags.len().checked_sub(1) else {
                 return Assessment::not_judged("no row has a send lag", expected);
             };
-            // Type 7, as every quantile here.
+            // Type 7, like every quantile here.
             let at = last as f64 * 0.99;
             let (low, high) = (lags[at.floor() as usize], lags[at.ceil() as usize]);
             let p99 = low + (high - low) * at.fract();

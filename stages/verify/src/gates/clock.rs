@@ -1,4 +1,4 @@
-//! `clock`: can the stamps be what they say?
+//! `clock`: are the stamps plausible?
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ fn fifty() -> f64 {
     50.0
 }
 
-/// 2000-01-01: a wall clock before it was never set.
+/// 2000-01-01: a wall clock before this date was never set.
 const SET_SINCE_NS: i64 = 946_684_800_000_000_000;
 
 impl TypedGate for Clock {
@@ -130,8 +130,9 @@ impl TypedGate for Clock {
     }
 }
 
-/// Returns how many requests a closed loop's client sent before its last one was done. A client
-/// takes requests in the order of their numbers; in the order of stamps a step back would hide.
+/// Returns the number of requests that a closed loop's client sent before its previous one was
+/// done. A client takes requests in the order of their numbers; the order of stamps would hide a
+/// step back.
 fn busy_twice(rows: &CellRows) -> usize {
     let mut of: BTreeMap<i64, Vec<(i64, i64, i64)>> = BTreeMap::new();
     for r in rows.requests.iter().filter(|r| !r.superseded) {
@@ -153,7 +154,8 @@ fn busy_twice(rows: &CellRows) -> usize {
     twice
 }
 
-/// Returns by how many ns at most an open arrival was sent before one with a smaller number.
+/// Returns the largest time, in ns, by which an open arrival was sent before one with a smaller
+/// number.
 fn sent_back(rows: &CellRows) -> i64 {
     let measured = || rows.measured().filter(|r| r.turn.is_none());
     let mut sent: Vec<(i64, i64)> = measured()
@@ -169,14 +171,14 @@ fn sent_back(rows: &CellRows) -> i64 {
     back
 }
 
-/// A move of the wall clock that is more than correcting it, ns.
+/// A wall-clock change that is more than a correction, ns.
 const STEP_NS: i64 = 1_000_000_000;
 
-/// Cells further apart may have a restart of the machine between them, ns.
+/// The distance in ns above which the machine may have restarted between two cells.
 const NEIGHBOURS_NS: i64 = 600_000_000_000;
 
-/// Returns, for each cell that started soon after another, by how much the wall clock moved
-/// against the monotonic one between the two starts, where it stepped.
+/// Returns the steps of the wall clock against the monotonic one between the starts of consecutive
+/// cells, for each cell that started soon after another.
 fn wall_steps(stage: &Stage<'_>) -> BTreeMap<String, i64> {
     let mut starts: Vec<(i64, i64, String)> = stage
         .cells
@@ -197,7 +199,7 @@ fn wall_steps(stage: &Stage<'_>) -> BTreeMap<String, i64> {
     starts.windows(2).filter_map(step).collect()
 }
 
-/// The cells that another overlaps: how many, and the first few.
+/// The cells that overlap another cell: their number and the first few.
 #[derive(Default)]
 struct Others {
     count: usize,
@@ -213,10 +215,10 @@ impl Others {
     }
 }
 
-/// Returns, for each cell that overlaps another, the others.
+/// Returns, for each cell that overlaps others, those cells.
 fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Others> {
     let span = |cell: &Cell<'_>| {
-        // The clock of a simulated cell starts where its settings say, whatever ran before.
+        // The clock of a simulated cell starts at the time in its settings, whatever ran before.
         let simulated = cell.fact_text("source").as_deref() == Some("simulated");
         let start = cell.fact("started_unix_ns").filter(|_| !simulated)?;
         let last = cell

@@ -1,4 +1,4 @@
-//! `cold-cache`: did a cell find its prompts in a cache that another cell had filled?
+//! `cold-cache`: did a cell find its prompts in a cache that another cell filled?
 
 use std::collections::BTreeSet;
 

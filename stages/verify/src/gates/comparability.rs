@@ -1,4 +1,4 @@
-//! `comparability`: do cells that are compared differ in the declared variable only?
+//! `comparability`: do compared cells differ only in the declared variable?
 
 use std::collections::{BTreeMap, BTreeSet};
 

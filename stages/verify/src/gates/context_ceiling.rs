@@ -18,7 +18,7 @@ pub(crate) struct Parameters {
     tokens: Option<u32>,
 }
 
-/// The name of the limit in the descriptor of a server.
+/// The name of the limit in a server's descriptor.
 const LIMIT: &str = "context_per_slot";
 
 impl TypedGate for ContextCeiling {

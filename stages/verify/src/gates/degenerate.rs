@@ -1,4 +1,4 @@
-//! `degenerate`: success that is none — no rows, no tokens, no time, all durations alike.
+//! `degenerate`: success in name only — no rows, no tokens, no time, all durations alike.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,7 +112,7 @@ impl TypedGate for Degenerate {
     }
 }
 
-/// Returns the time limit of a whole request as the load stage has it, in seconds.
+/// Returns the load stage's time limit of a whole request, in seconds.
 fn limit(cell: &Cell<'_>) -> Option<f64> {
     let text = cell.input.parameters["timeouts"]["total"].as_str()?;
     Some(nanoseconds(text)? / 1e9)

@@ -1,4 +1,4 @@
-//! `delivered-length`: did answers get the length that was asked for?
+//! `delivered-length`: did answers have the requested length?
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! `digests`: are the bytes that are counted the bytes that were measured?
+//! `digests`: are the stored bytes still the measured ones?
 
 use contract::Settings;
 use pipeline::{Failure, Json, Problem};
@@ -70,8 +70,8 @@ impl Gate for Digests {
     }
 }
 
-/// Returns how many bytes a cell's artifacts have, and what is wrong with them; `None` for a
-/// cell without artifacts.
+/// Returns the number of bytes of a cell's artifacts and the problems with them; `None` for a cell
+/// without artifacts.
 fn hashed(cell: &Cell<'_>) -> Option<(u64, Vec<String>)> {
     let store = cell.store.filter(|_| !cell.input.outputs.is_empty())?;
     let (mut bytes, mut damaged) = (0, Vec::new());

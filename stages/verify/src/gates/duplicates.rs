@@ -47,17 +47,17 @@ fn one_in_two_thousand() -> f64 {
 /// The times of an answer: from sending to headers, first token, last token and end, ns.
 type Times = [i64; 4];
 
-/// A row that could have been copied.
+/// A row that may be a copy.
 struct Row {
     cell: usize,
     id: i64,
     times: Times,
 }
 
-/// From how many requests in common on two cells are compared as a whole.
+/// The smallest number of common requests for comparing two cells as a whole.
 const COMMON: usize = 8;
 
-/// How many pairs of cells say by how much cells differ.
+/// The number of pairs of cells that show how much cells usually differ.
 const WITNESSES: usize = 12;
 
 impl TypedGate for Duplicates {
@@ -151,7 +151,7 @@ fn rows(stage: &Stage<'_>) -> Vec<Row> {
     rows
 }
 
-/// Writes how many pairs chance gives: whole numbers where there are some, else the order of magnitude.
+/// Formats the number of pairs expected by chance: a plain number, or the order of magnitude if it is tiny.
 fn few(expected: f64) -> String {
     match expected {
         e if e >= 10.0 => format!("{e:.0}"),
@@ -160,9 +160,9 @@ fn few(expected: f64) -> String {
     }
 }
 
-/// Returns the pairs of rows that agree in every time (each row with the one like it before), and
-/// how many chance would give if the two largest parts of an answer, to the first token and from
-/// there to the last, were independent.
+/// Returns the pairs of rows that agree in every time (each row with the equal one before it), and the number expected
+/// by chance. That number assumes that the two largest parts of an answer, up to the first token and from there to the
+/// last, are independent.
 fn equal_rows(rows: &[Row]) -> (Vec<(usize, usize)>, f64) {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|i| (rows[*i].times, rows[*i].cell, rows[*i].id));
@@ -172,7 +172,7 @@ fn equal_rows(rows: &[Row]) -> (Vec<(usize, usize)>, f64) {
         .map(|w| (w[0], w[1]))
         .collect();
     let all = rows.len() as f64 * (rows.len() as f64 - 1.0) / 2.0;
-    // Copies agree in one part, too, and must not make themselves likely.
+    // Copies agree also in single parts, and must not make themselves look likely.
     let alike = |part: fn(&Times) -> i64| {
         let mut values: Vec<i64> = rows.iter().map(|r| part(&r.times)).collect();
         values.sort_unstable();
@@ -196,34 +196,31 @@ fn at_least(count: usize, mean: f64) -> f64 {
         below += term;
         term *= mean / (k + 1) as f64;
     }
-    // For a small mean the tail is its first term, which the difference would lose.
+    // For a small mean, the tail is its first term, which the difference would lose.
     (1.0 - below).max(term).min(1.0)
 }
 
-/// The log latencies of a cell by request, in the order of the requests, and a pattern of which lie
-/// above their median.
+/// The log latencies of a cell by request, in request order, and a bit pattern of those above their median.
 struct Pattern {
     logs: Vec<(i64, f64)>,
     bits: u64,
 }
 
 impl Pattern {
-    /// Returns whether at most one in eight of the first requests lies on the other side of the
-    /// median.
+    /// Returns whether at most one in eight of the first requests lies on different sides of the median.
     fn may_be_near(&self, other: &Self) -> bool {
         let common = self.logs.len().min(64) as u32;
         self.logs.len() == other.logs.len() && (self.bits ^ other.bits).count_ones() * 8 <= common
     }
 }
 
-/// Names pairs of cells that differ by less than `within`, and by less than `nearer` of what other
-/// cells differ by.
+/// Returns the pairs of cells that differ by less than `within`, and by less than `nearer` times the usual difference.
 fn near_copies(stage: &Stage<'_>, parameters: &Parameters) -> Vec<String> {
     let patterns: Vec<Option<Pattern>> = stage.cells.par_iter().map(pattern).collect();
     let usual = Usual::of(stage, &patterns);
     let near = |a: usize, b: usize| -> Option<String> {
         let (x, y) = (patterns[a].as_ref()?, patterns[b].as_ref()?);
-        // Most pairs end here: of 10,000 cells there are 50 million.
+        // Most pairs end here: 10,000 cells form 50 million pairs.
         let own = x
             .may_be_near(y)
             .then(|| distance(x, y))?
@@ -245,12 +242,12 @@ fn near_copies(stage: &Stage<'_>, parameters: &Parameters) -> Vec<String> {
         .collect()
 }
 
-/// By how much cells differ that are not copies.
+/// The usual difference between cells that are not copies.
 struct Usual<'a> {
     patterns: &'a [Option<Pattern>],
-    /// The ok cells of each coordinate, repetitions together.
+    /// The ok cells of each coordinate, with repetitions together.
     groups: Vec<Vec<usize>>,
-    /// For each cell that is ok, its group.
+    /// The group of each ok cell.
     group_of: Vec<Option<usize>>,
 }
 
@@ -271,9 +268,8 @@ impl<'a> Usual<'a> {
         }
     }
 
-    /// Returns the least distance of each of two cells from its own other repetitions. Where there
-    /// are none, the repetitions of other coordinates say, which may be noisier: a copy must be
-    /// nearer then.
+    /// Returns the least distance of either cell from its other repetitions. If there are none, the repetitions of
+    /// other coordinates count. They may be noisier, so a copy must then be nearer.
     fn between(&self, a: usize, b: usize) -> Option<f64> {
         let distance =
             |a: usize, b: usize| distance(self.patterns[a].as_ref()?, self.patterns[b].as_ref()?);
@@ -312,7 +308,7 @@ fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
     let logs: Vec<(i64, f64)> = logs.into_iter().collect();
     let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     let middle = median(&values)?;
-    // Latencies that are all alike say nothing of where they come from.
+    // Nearly equal latencies reveal nothing about their origin.
     let spread: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
     median(&spread).filter(|spread| *spread > 1e-6)?;
     let bits = values
@@ -324,9 +320,9 @@ fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
     Some(Pattern { logs, bits })
 }
 
-/// Returns by which share two cells' latencies differ: the smaller of two median distances, of the
-/// log ratios from their median (one cell may be the other scaled) and of the differences from
-/// theirs over the median latency (or shifted).
+/// Returns the relative difference of two cells' latencies. It is the smaller of two median distances: that of the log
+/// ratios from their median (one cell may be a scaled copy), and that of the differences from theirs, over the median
+/// latency (or a shifted copy).
 fn distance(a: &Pattern, b: &Pattern) -> Option<f64> {
     let mut of_b = b.logs.iter().peekable();
     let common = a.logs.iter().filter_map(|(id, x)| {

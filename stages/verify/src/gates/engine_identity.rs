@@ -1,4 +1,4 @@
-//! `engine-identity`: was it one engine, one model and one host all along?
+//! `engine-identity`: did the engine, the model and the host stay the same throughout?
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ impl TypedGate for EngineIdentity {
     }
 }
 
-/// Returns the counters that fell from one scrape to a later one; `None` if none was scraped twice.
+/// Returns the counters that fell between two scrapes; `None` if nothing was scraped twice.
 fn fallen(metrics: &Table) -> Option<Vec<String>> {
     let (times, names, values) = (
         metrics.int("at_ns").ok()?,
@@ -65,7 +65,7 @@ fn fallen(metrics: &Table) -> Option<Vec<String>> {
     };
     let mut series: BTreeMap<(&str, &str), Vec<(i64, f64)>> = BTreeMap::new();
     for i in 0..metrics.rows() {
-        // By the convention of Prometheus, a name in `_total` is a counter.
+        // By Prometheus convention, a name ending in `_total` is a counter.
         if let (Some(name), Some(at), Some(value)) = (
             names[i].filter(|n| n.ends_with("_total")),
             times[i],
@@ -146,7 +146,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     .of_stage()
 }
 
-/// Returns what must be one, each with what it is here.
+/// Returns the facts that must not change, with their values here.
 fn facts(server: &Server) -> Vec<(String, String)> {
     let d = &server.descriptor;
     let name = |of: &Json| of["name"].as_str().unwrap_or("?").to_owned();
@@ -170,7 +170,7 @@ fn facts(server: &Server) -> Vec<(String, String)> {
     };
     let mut host = d["facets"].clone();
     if let Some(map) = host.as_object_mut() {
-        // Which engine the host can run is not what the host is.
+        // The engine that a host can run is not part of the host's identity.
         map.shift_remove("engine");
     }
     host.sort_all_objects();

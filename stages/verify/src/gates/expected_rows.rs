@@ -1,4 +1,4 @@
-//! `expected-rows`: as many rows as requests were planned, no fewer and no more.
+//! `expected-rows`: are there exactly as many rows as planned requests?
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

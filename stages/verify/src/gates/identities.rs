@@ -1,4 +1,4 @@
-//! `identities`: what must hold of every row whatever the server does.
+//! `identities`: what must hold for every row, whatever the server does.
 
 use contract::Request;
 use schemars::JsonSchema;
@@ -14,10 +14,10 @@ pub(crate) struct Identities;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {}
 
-/// Tells whether a row breaks an identity.
+/// Returns whether a row breaks an identity.
 type Broken = fn(&Request) -> bool;
 
-/// Each identity with the rows that break it.
+/// Each identity, and the test for rows that break it.
 const ROW: &[(&str, Broken)] = &[
     ("times out of order", |r| {
         let times = [
@@ -82,8 +82,8 @@ impl TypedGate for Identities {
                     what,
                 );
             }
-            // Chunks arrive between the first and the last token; with that and the order of
-            // times, latency ≥ TTFT + (n − 1)·TPOT follows from the definition of TPOT.
+            // Chunks arrive between the first and the last token. With that and the order of times,
+            // latency ≥ TTFT + (n − 1)·TPOT follows from the definition of TPOT.
             let timings = contract::timings(rows);
             let outside = timings.iter().filter(|t| {
                 let (Some(first), Some(last)) = (t.request.first_token_ns, t.request.last_token_ns)

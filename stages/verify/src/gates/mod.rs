@@ -1,4 +1,4 @@
-//! The gates, one a file; adding one is a file and a line here.
+//! The gates, one per file. A new gate needs a file and a line here.
 
 mod balanced_conditions;
 mod calibrated_range;
@@ -77,14 +77,14 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &sql::Sql,
 ];
 
-/// What the documentation says of a gate.
+/// The documentation of a gate.
 #[derive(Clone, Debug)]
 pub struct GatePage {
     /// The name in `gate:`.
     pub name: &'static str,
-    /// What it asks, in one sentence.
+    /// The question that it checks, in one sentence.
     pub summary: &'static str,
-    /// What follows by default if it does not pass: `fail`, `exclude` or `warn`.
+    /// The default consequence if it does not pass: `fail`, `exclude` or `warn`.
     pub severity: &'static str,
     /// The JSON Schema of its parameters.
     pub schema: pipeline::Json,

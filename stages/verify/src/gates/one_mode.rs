@@ -40,7 +40,7 @@ fn tenth() -> f64 {
 /// The smallest share of requests that makes a mode.
 const SMALLEST_SHARE: f64 = 0.1;
 
-/// From how many requests on the shape of their distribution can be seen.
+/// The smallest number of requests that shows the shape of their distribution.
 const REQUESTS: usize = 20;
 
 impl TypedGate for OneMode {
@@ -75,7 +75,7 @@ impl TypedGate for OneMode {
             return vec![Assessment::not_judged(why, expected).of_stage()];
         }
         let coordinates = tested.len();
-        // Where nothing is repeated, a cell is its coordinate.
+        // Without repetitions, a cell is its own coordinate.
         let cells = (groups.par_iter()).filter(|(_, cells)| cells.len() > 1);
         let cells = cells.flat_map_iter(|(_, cells)| cells.iter().copied());
         let alone = |cell: usize| {
@@ -98,7 +98,7 @@ impl TypedGate for OneMode {
                 wrong.push((p, tested));
             }
         }
-        // A coordinate says it for its cells.
+        // A failed coordinate speaks for its cells.
         let whole: Vec<Vec<usize>> = wrong.iter().map(|(_, t)| t.cells.clone()).collect();
         wrong.retain(|(_, t)| {
             let of = |cells: &Vec<usize>| cells.len() > 1 && cells.contains(&t.cells[0]);
@@ -148,7 +148,7 @@ impl TypedGate for OneMode {
     }
 }
 
-/// The dip test of a coordinate or of a cell.
+/// The dip test of a coordinate or a cell.
 struct Tested {
     at: String,
     cells: Vec<usize>,
@@ -157,7 +157,7 @@ struct Tested {
 }
 
 impl Tested {
-    /// Tests the requests of cells together; `None` if they are too few.
+    /// Tests the requests of several cells together; `None` if there are too few.
     fn of(at: String, cells: Vec<usize>, stage: &Stage<'_>) -> Option<Self> {
         let values = cells.iter().flat_map(|c| {
             let cell = &stage.cells[*c];
@@ -177,9 +177,9 @@ impl Tested {
     }
 }
 
-/// Returns the log latencies of a cell without what lengths and company explain, in the order of
-/// the rows. If a closed loop has more clients than the server has slots, some requests wait for a slot and others
-/// find one: then the time counts from the first token on.
+/// Returns the log latencies of a cell, in row order, without the effects of lengths and of concurrent requests. If a
+/// closed loop has more clients than the server has slots, some requests wait for a slot and others do not. Then the
+/// time counts from the first token.
 fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     let open = is_open(rows);
     let clients: BTreeSet<i64> = rows.measured().filter_map(|r| r.client_id).collect();
@@ -223,7 +223,7 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     let mut features: Vec<Vec<f64>> = (0..3)
         .map(|f| points.iter().map(|p| p.1[f]).collect())
         .collect();
-    // One explanation after the other, each freed from those before it: the least squares of all.
+    // One feature at a time, each freed from those before it: together this is least squares over all.
     while let Some(feature) = features.pop() {
         let without = |of: &[f64]| {
             let points: Vec<(f64, f64)> = feature.iter().copied().zip(of.iter().copied()).collect();
@@ -235,9 +235,9 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     values
 }
 
-/// A sample cut in two where its parts vary least.
+/// A sample cut into two parts with the least variance.
 struct Modes {
-    /// The distance of the medians of the parts.
+    /// The distance between the parts' medians.
     apart: f64,
     upper_share: f64,
 }
@@ -252,7 +252,7 @@ impl Modes {
         for cut in 1..n {
             below += sorted[cut - 1];
             let (low, high) = (below / cut as f64, (total - below) / (n - cut) as f64);
-            // What lies between the parts; the rest of the variance lies within them.
+            // The variance between the parts; the rest lies within them.
             let between = cut as f64 * (n - cut) as f64 * (high - low).powi(2);
             if best.is_none_or(|(most, _)| between > most) {
                 best = Some((between, cut));

@@ -1,4 +1,4 @@
-//! `one-piece`: do times between tokens say anything of the server?
+//! `one-piece`: are times between tokens meaningful for this server?
 
 use contract::Settings;
 use pipeline::Problem;

@@ -1,4 +1,4 @@
-//! `order-effects`: does it matter when a cell was measured?
+//! `order-effects`: does a result depend on when its cell was measured?
 
 use std::collections::BTreeMap;
 
@@ -135,14 +135,14 @@ impl TypedGate for OrderEffects {
     }
 }
 
-/// Returns when a cell was measured, with its median latency.
+/// Returns a cell's start and its median latency.
 fn measured(cell: &Cell<'_>, metric: Latency) -> Option<(Option<i64>, f64)> {
     let middle = median(&metric.in_order(cell.answers()?.as_ref()))?;
     Some((cell.fact("started_unix_ns"), middle))
 }
 
-/// The repetitions of each coordinate in the order of their start. Those that start at one time
-/// have no order: together they are one value, their mean.
+/// Returns the repetitions of each coordinate in start order. Repetitions with the same start have
+/// no order, so their mean is one value.
 fn by_coordinate(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(String, Vec<f64>)> {
     let in_order = |cells: Vec<usize>| {
         let mut starts: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
@@ -159,9 +159,9 @@ fn by_coordinate(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(St
         .collect()
 }
 
-/// One series, a value for each block in the order in which they were run: by how much its cells
-/// are slower than their coordinates are on average, 1 being the average. Blocks run one after
-/// the other, so where start times do not tell, their labels do.
+/// Returns one series, with a value for each block in execution order: how much slower its cells
+/// are than the average of their coordinates, where 1 is the average. Blocks run one after the
+/// other, so their labels decide if start times do not.
 fn by_block(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(String, Vec<f64>)> {
     let mut blocks: BTreeMap<String, (i64, Scalar, Vec<f64>)> = BTreeMap::new();
     for cells in replicates::groups(stage, axes).into_values() {
@@ -193,8 +193,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Returns the largest share of pairs of cells of two labels in which one label comes first, and
-/// says which. A pair that starts at one time counts half for each.
+/// Returns the largest share of pairs of cells of two labels in which one label comes first, with a
+/// description. A pair with the same start counts half for each.
 fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
     let mut starts: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for cell in &stage.cells {

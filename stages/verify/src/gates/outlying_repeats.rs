@@ -39,11 +39,10 @@ fn tenth() -> f64 {
     0.1
 }
 
-/// From how many repetitions on one can lie off the others.
+/// The smallest number of repetitions in which one can be an outlier.
 const REPETITIONS: usize = 3;
 
-/// The smallest spread of repetitions that is believed, on the log scale: clocks and schedulers
-/// give as much.
+/// The smallest credible spread of repetitions, on the log scale: clocks and schedulers cause this much.
 const LEAST_SPREAD: f64 = 0.005;
 
 impl TypedGate for OutlyingRepeats {
@@ -75,7 +74,7 @@ impl TypedGate for OutlyingRepeats {
             .into_values()
             .map(|cells| levels(stage, &cells, outer))
             .collect();
-        // The same for every cell of one repetition.
+        // The noise is the same for every cell of one repetition.
         let mut noises: BTreeMap<&str, Option<Noise>> = BTreeMap::new();
         for (_, level) in groups.iter().flatten() {
             let repetition = level.repetition.as_str();
@@ -115,7 +114,7 @@ fn judge(
     expected: &str,
 ) -> Assessment {
     let off = level.log - median(others).unwrap_or(level.log);
-    // The median of the others has a variance of its own: π/2 over their number for many.
+    // The median of the others also has a variance: π/2 over their number, if there are many.
     let widened = 1.0 + 1.5 / others.len() as f64;
     let scale = noise.scale.max(level.error).max(LEAST_SPREAD) * widened.sqrt();
     let p = (student_two_sided(off / scale, noise.freedom) * noise.cells as f64).min(1.0);
@@ -137,11 +136,11 @@ fn judge(
     Assessment::new(!outlies, observed, expected)
 }
 
-/// From which coefficient of variation on the answers of a cell have unlike lengths.
+/// The coefficient of variation above which the answers of a cell differ in length.
 const UNLIKE: f64 = 0.2;
 
-/// Whether the answers of a cell have unlike lengths, and times of their first and last token. Where requests wait for each
-/// other, the lengths of the others are part of a latency; the time per token is free of them.
+/// Returns whether the answers of a cell differ in length and have times of their first and last token. If requests
+/// wait for each other, the lengths of other answers affect a latency; the time per token is not affected.
 fn is_ragged(rows: &CellRows) -> bool {
     let answers = || rows.measured().filter(|r| r.is_ok());
     let lengths = answers().filter_map(|r| r.output_tokens);
@@ -153,14 +152,14 @@ fn is_ragged(rows: &CellRows) -> bool {
 /// The level of one cell's latencies.
 struct Level {
     log: f64,
-    /// The standard error of `log`, from the cell's own values.
+    /// The standard error of `log`, from the cell's values.
     error: f64,
     /// The block, or the repetition.
     repetition: String,
 }
 
-/// Returns the levels of the cells of one coordinate. Under open arrivals, and where answers have unlike lengths, the time
-/// per token is freed from the number of answers generated meanwhile, by one line for all of them.
+/// Returns the levels of the cells of one coordinate. Under open arrivals, or if answers differ in length, it uses the
+/// time per token, corrected by one common line for the number of answers generated at the same time.
 fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)> {
     let rows = |cell: &usize| stage.cells[*cell].answers();
     let by_token = cells
@@ -194,7 +193,7 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
         };
         let series = series.into_iter().filter(|v| *v > 0.0);
         let logs = Sample::new(series.map(f64::ln)).ok();
-        // A median has π/2 times the variance of a mean of as many values.
+        // A median has π/2 times the variance of a mean of equally many values.
         let error = logs
             .and_then(|s| Some(1.2533 * s.std()? / (s.len() as f64).sqrt()))
             .unwrap_or(0.0);
@@ -212,16 +211,16 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
     cells.iter().zip(&mut values).filter_map(level).collect()
 }
 
-/// Returns the latencies of each cell as if all answers and all prompts of the coordinate were as long as the mean:
-/// repetitions that drew longer answers are not slower. What a length costs is estimated within cells, so that a
-/// slow cell does not explain itself.
+/// Returns the latencies of each cell as if all answers and all prompts of the coordinate had the mean length, so that
+/// repetitions that drew longer answers are not slower. The effect of length is estimated within cells, so that a slow
+/// cell does not explain itself.
 fn as_long(cells: Vec<(Vec<f64>, Vec<[f64; 2]>)>) -> Vec<Vec<f64>> {
     let positive = |values: &[f64]| values.iter().all(|v| *v > 0.0);
     let mean = |values: &mut dyn Iterator<Item = f64>| {
         let (sum, n) = values.fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
         if n > 0.0 { sum / n } else { 0.0 }
     };
-    // Sums of squares and products within cells.
+    // Sums of squares and of products within cells.
     let (mut xx, mut xy) = ([[0.0; 2]; 2], [0.0; 2]);
     let mut n = 0.0;
     for (values, lengths) in cells.iter().filter(|(values, _)| positive(values)) {
@@ -238,7 +237,7 @@ fn as_long(cells: Vec<(Vec<f64>, Vec<[f64; 2]>)>) -> Vec<Vec<f64>> {
             }
         }
     }
-    // A length that hardly varies explains nothing.
+    // A length that barely varies explains nothing.
     let varies = |i: usize| xx[i][i] > 1e-4 * n;
     let both = xx[0][0] * xx[1][1] - xx[0][1].powi(2);
     let slopes = match (varies(0), varies(1)) {
@@ -264,7 +263,7 @@ fn as_long(cells: Vec<(Vec<f64>, Vec<[f64; 2]>)>) -> Vec<Vec<f64>> {
     cells.into_iter().map(freed).collect()
 }
 
-/// How far repetitions lie off each other in a stage as a whole.
+/// How far repetitions lie apart in the stage as a whole.
 struct Noise {
     scale: f64,
     freedom: f64,
@@ -272,7 +271,7 @@ struct Noise {
 }
 
 impl Noise {
-    /// Pools what the cells outside one repetition say, so that a bad one does not hide itself.
+    /// Pools the spread of all cells except those of one repetition, so that a bad one does not hide itself.
     fn but(repetition: &str, groups: &[Vec<(usize, Level)>]) -> Option<Self> {
         let (mut squares, mut freedom, mut cells) = (0.0, 0, 0);
         for group in groups.iter().filter(|g| g.len() >= REPETITIONS) {

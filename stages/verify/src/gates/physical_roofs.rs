@@ -1,4 +1,4 @@
-//! `physical-roofs`: is it faster than the hardware can be?
+//! `physical-roofs`: is a cell faster than the hardware allows?
 
 use contract::{CellRows, Request, Settings};
 use pipeline::suggest::remedy;
@@ -118,7 +118,7 @@ impl TypedGate for PhysicalRoofs {
             });
         };
         if let Some(map) = found.as_object_mut() {
-            // The source decides nothing.
+            // The source has no effect.
             map.shift_remove("source");
         }
         values.insert("hardware".to_owned(), found);
@@ -165,13 +165,13 @@ impl TypedGate for PhysicalRoofs {
     }
 }
 
-/// One roof: how high it is and how near a cell came.
+/// One roof: its height, and how close a cell came to it.
 struct Roof {
     name: &'static str,
     unit: &'static str,
     height: f64,
     reached: f64,
-    /// The rows that passed it, where it is a roof over each row.
+    /// The rows above it, for a roof over each row.
     rows: Vec<i64>,
 }
 
@@ -228,8 +228,8 @@ fn roofs(
         let height = bandwidth * devices * f64::from(parameters.tokens_per_pass);
         let decode = |r: &&Request| {
             let after = r.output_tokens? - r.first_chunk_tokens.unwrap_or(1);
-            // The stamps of an answer that came in one piece do not say how long it took to generate: less than since
-            // it was asked for.
+            // The stamps of an answer in one piece do not show how long generation took, but it took less than the time
+            // since the request.
             let from = [r.first_token_ns?, r.sent_ns?];
             let from = from
                 .into_iter()
@@ -336,8 +336,8 @@ fn facts(given: &ModelFacts, cell: &Cell<'_>) -> ModelFacts {
     }
 }
 
-/// Returns the most tokens that must lie in the cache at one time: the uncached prompts of
-/// requests between their first and their last token. What they generate is not counted.
+/// Returns the most tokens that must be in the cache at the same time: the uncached prompts of requests between their
+/// first and their last token. Generated tokens are not counted.
 fn most_resident(ok: &[&Request]) -> i64 {
     let mut changes: Vec<(i64, i64)> = Vec::new();
     for r in ok {
@@ -348,7 +348,7 @@ fn most_resident(ok: &[&Request]) -> i64 {
             changes.extend([(first, tokens), (last, -tokens)]);
         }
     }
-    // At one time those that leave go first: the bound must not be passed by rounding.
+    // Removals at the same time go first, so that rounding cannot exceed the bound.
     changes.sort_unstable();
     let mut resident = 0;
     let running = changes.into_iter().map(|(_, change)| {

@@ -1,4 +1,4 @@
-//! `plausible-ttft`: can the first token have come so early?
+//! `plausible-ttft`: could the first token arrive this early?
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! `possible-scaling`: does a server deliver more than its slots can?
+//! `possible-scaling`: does a server deliver more than its slots allow?
 
 use std::collections::BTreeMap;
 
@@ -71,13 +71,13 @@ impl TypedGate for PossibleScaling {
     }
 }
 
-/// Returns how many requests the server of a cell works on at one time.
+/// Returns the number of requests that a cell's server processes at once.
 fn slots(parameters: &Parameters, cell: &Cell<'_>) -> Option<i64> {
     let given = parameters.slots.map(i64::from).filter(|n| *n > 0);
     given.or_else(|| told_slots(cell))
 }
 
-/// Returns the slots that the server reports, or that its model has.
+/// Returns the number of slots that the server reports or that its model has.
 pub(crate) fn told_slots(cell: &Cell<'_>) -> Option<i64> {
     let told = || {
         let descriptor = &cell.server.as_ref()?.descriptor;
@@ -98,7 +98,7 @@ pub(crate) fn told_slots(cell: &Cell<'_>) -> Option<i64> {
     told().or_else(simulated).filter(|n| *n > 0)
 }
 
-/// Judges one cell: how many answers are generated at one time.
+/// Judges one cell by the number of answers generated at once.
 fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Assessment {
     let Some(slots) = slots(parameters, cell) else {
         return Assessment::not_judged(
@@ -142,13 +142,13 @@ fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Assessm
     Assessment::new(ids.is_empty(), observed, expected).evidence(some(&ids))
 }
 
-/// What one cell delivers.
+/// The throughput of one cell.
 struct Delivered {
     clients: i64,
     slots: i64,
-    /// Output tokens a second over the measured window.
+    /// Output tokens per second over the measured window.
     throughput: f64,
-    /// Output tokens a second of the time the server had a request.
+    /// Output tokens per second of the time in which the server had a request.
     busy: f64,
 }
 
@@ -160,7 +160,7 @@ fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
         ids.dedup();
         i64::try_from(ids.len()).ok().filter(|n| *n > 0)
     })?;
-    // What a cache answers costs no slot its time.
+    // An answer from a cache takes no time in a slot.
     if rows
         .measured()
         .any(|r| r.cached_prompt_tokens.is_some_and(|n| n > 0))
@@ -191,14 +191,14 @@ fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
     })
 }
 
-/// Judges a stage: throughput over the numbers of clients.
+/// Judges a stage by its throughput over the numbers of clients.
 fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Assessment {
     let expected = format!(
         "throughput at most {} above that of the slots",
         percent(parameters.tolerance).trim_start_matches('+')
     );
-    // Series of cells that differ in nothing but clients and repetitions: an axis belongs to the
-    // clients if its label decides their number.
+    // Series of cells that differ only in clients and repetitions. An axis belongs to the clients
+    // if its label determines their number.
     let mut hidden = replicates::axes(stage, None);
     hidden.extend(
         stage
@@ -276,7 +276,7 @@ fn counts_clients(stage: &Stage<'_>, axis: &str) -> bool {
     several.len() > 1
 }
 
-/// By how much throughput exceeds what is possible, on the log scale.
+/// The excess of throughput over what is possible, on the log scale.
 struct Excess {
     mean: f64,
     /// The lower end of the 98 % t interval; `None` with fewer than three repetitions.

@@ -1,4 +1,4 @@
-//! `repeats`: noise can only be spoken of where something was measured more than once.
+//! `repeats`: noise can be estimated only if something was measured more than once.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `same-prompts`: cells that are compared got the same prompts.
+//! `same-prompts`: compared cells received the same prompts.
 
 use std::collections::BTreeMap;
 
@@ -92,7 +92,7 @@ impl TypedGate for SamePrompts {
             }
         }
         found.sort_by_key(|j| j.cell);
-        // If one of a group differs, none of the group can be compared.
+        // If one cell of a group differs, none of the group can be compared.
         let broken: Vec<usize> = found
             .iter()
             .filter(|j| j.outcome == Outcome::Fail)
@@ -118,7 +118,7 @@ impl TypedGate for SamePrompts {
     }
 }
 
-/// The prompts of a cell, as multisets, with the token counts the server reported.
+/// The prompts of a cell as multisets, with the server's token counts.
 struct Prompts {
     digests: Vec<String>,
     tokens: BTreeMap<String, Option<i64>>,

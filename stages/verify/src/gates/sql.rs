@@ -1,4 +1,4 @@
-//! `sql`: a predicate of the user's own, as a query over the tables of one cell.
+//! `sql`: a user-defined predicate, as a query over the tables of one cell.
 
 use std::collections::BTreeSet;
 
@@ -128,7 +128,7 @@ fn at_cell(given: &Parameters, cell: &Cell<'_>, why: &str) -> Failure {
     ))
 }
 
-/// The tables that a load cell can have, as declared.
+/// The tables that a load cell can have, by their declarations.
 fn shapes() -> Vec<Shape> {
     let shape = |table: &TableSpec| Shape {
         name: table.name.to_owned(),
@@ -161,7 +161,7 @@ fn table_of(spec: &TableSpec, cell: &Cell<'_>, rows: &CellRows) -> Result<Option
     Ok(table)
 }
 
-/// Asks one cell.
+/// Runs the query on one cell.
 fn judge(
     given: &Parameters,
     mentioned: &BTreeSet<String>,

@@ -34,14 +34,14 @@ fn half_a_second() -> f64 {
     500.0
 }
 
-/// How many robust standard deviations, on the log scale, a silence must lie above the usual.
+/// The number of robust standard deviations, on the log scale, by which a stall exceeds the usual silence.
 const DEVIATIONS: f64 = 6.0;
 
-/// How many times as long as nine tenths of the silences a silence is a stall, however much they vary: without
-/// chunks, most signs of life are far apart and some are close together.
+/// A stall must also be this many times as long as nine tenths of the silences, however much they vary. Without chunks,
+/// most signs of life are far apart and some are close together.
 const LONGER: f64 = 10.0;
 
-/// From how many requests on it is known what is usual.
+/// The smallest number of requests that shows what is usual.
 const REQUESTS: usize = 5;
 
 impl TypedGate for Stalls {
@@ -110,8 +110,8 @@ impl TypedGate for Stalls {
     }
 }
 
-/// Says what made a silence, as far as the sampler beside the load tells: its stamps are of the
-/// same clock, and it does not ask the server.
+/// Returns the cause of a silence, as far as the sampler shows it. The sampler's stamps use the same clock, and it does
+/// not query the server.
 fn cause(rows: &CellRows, (from, to): (i64, i64)) -> &'static str {
     let samples = rows
         .beside
@@ -129,7 +129,7 @@ fn cause(rows: &CellRows, (from, to): (i64, i64)) -> &'static str {
     }
 }
 
-/// Returns the spans between two signs of life, ns, and how many requests gave them.
+/// Returns the spans between two signs of life, ns, and the number of requests behind them.
 fn silences(cell: &Cell<'_>, rows: &CellRows) -> (Vec<(i64, i64)>, usize) {
     let mut signs: Vec<i64> = rows.chunks.iter().map(|c| c.at_ns).collect();
     let mut flights: Vec<(i64, i64)> = Vec::new();
@@ -151,8 +151,8 @@ fn silences(cell: &Cell<'_>, rows: &CellRows) -> (Vec<(i64, i64)>, usize) {
         let spans = pairs.map(|(from, to)| (from, to - think.min(to - from)));
         return (spans.collect(), flights.len());
     }
-    // Between two signs of life no request ends, so the one sent first of those that end later is
-    // in flight to the end of the span. The heap forgets the ended ones when they come up.
+    // No request ends between two signs of life. So among the requests that end later, the one sent first is in flight
+    // until the end of the span. The heap drops ended requests when they surface.
     let (mut spans, mut sent) = (Vec::new(), 0);
     let mut in_flight: BinaryHeap<Reverse<(i64, i64)>> = BinaryHeap::new();
     for (from, to) in pairs {
@@ -170,7 +170,7 @@ fn silences(cell: &Cell<'_>, rows: &CellRows) -> (Vec<(i64, i64)>, usize) {
     (spans, flights.len())
 }
 
-/// Returns how long a client of a closed loop rests between two requests, ns.
+/// Returns how long a closed loop's client pauses between two requests, ns.
 fn think_ns(cell: &Cell<'_>) -> i64 {
     let think = cell
         .input

@@ -1,4 +1,4 @@
-//! `stationarity`: does the server become slower or faster while a cell is measured?
+//! `stationarity`: does the server become slower or faster during a cell?
 
 use contract::Settings;
 use pipeline::Problem;

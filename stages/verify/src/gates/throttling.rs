@@ -86,7 +86,7 @@ impl TypedGate for Throttling {
     }
 }
 
-/// Returns how often processors slowed down for heat from the first sample to the last.
+/// Returns how often processors throttled for heat between the first and the last sample.
 fn slowdowns(rows: &CellRows) -> Option<i64> {
     let (_, host) = rows.beside.get("host_telemetry")?;
     let counts = host.int("throttles").ok()?;
@@ -94,7 +94,7 @@ fn slowdowns(rows: &CellRows) -> Option<i64> {
     Some(known.last()? - known.first()?)
 }
 
-/// Returns the share of the GPUs' samples with a reason that counts, and those reasons.
+/// Returns the share of GPU samples with a counted reason, and these reasons.
 fn limited(rows: &CellRows, counted: &[String]) -> Option<(f64, BTreeSet<String>)> {
     let (_, gpu) = rows.beside.get("gpu_telemetry")?;
     let told: Vec<&str> = gpu

@@ -123,7 +123,7 @@ impl TypedGate for TokenAccounting {
     }
 }
 
-/// Returns when the first request was sent and when the last one ended.
+/// Returns the time of the first sending and of the last end.
 fn window(rows: &contract::CellRows) -> Option<(i64, i64)> {
     let all = || rows.requests.iter();
     let from = all().filter_map(|r| r.sent_ns).min()?;
@@ -131,8 +131,8 @@ fn window(rows: &contract::CellRows) -> Option<(i64, i64)> {
     Some((from, to))
 }
 
-/// Returns the members of a group whose counters make the sum: all whose engine is that of a member with
-/// metrics. A balancer before them has none.
+/// Returns the members of a group whose counters are summed: all that run the same engine as a member with metrics. A
+/// balancer in front of them has none.
 fn counting(cell: &Cell<'_>, rows: &contract::CellRows) -> Vec<String> {
     let Ok(Some(table)) = cell.table("members") else {
         return Vec::new();
@@ -159,8 +159,8 @@ fn counting(cell: &Cell<'_>, rows: &contract::CellRows) -> Vec<String> {
         .collect()
 }
 
-/// Returns the counter that the definition of the cell's engine names; where none is at hand,
-/// llama.cpp's, if it was scraped.
+/// Returns the counter that the definition of the cell's engine names. Without a definition, returns llama.cpp's if it
+/// was scraped.
 fn named(cell: &Cell<'_>, rows: &contract::CellRows) -> Option<String> {
     let server = cell.server.as_ref();
     let name = server.and_then(|s| s.descriptor["counters"]["generated-tokens"].as_str());

@@ -1,4 +1,4 @@
-//! `token-bias`: does one side, or one server, count more tokens than there are?
+//! `token-bias`: does one side or one server count too many tokens?
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ fn thousandth() -> f64 {
     0.001
 }
 
-/// From how many prompts on counts of two sides are compared by a test.
+/// The smallest number of prompts for testing the counts of two sides.
 const PROMPTS: usize = 8;
 
 impl Gate for TokenBias {
@@ -105,7 +105,7 @@ impl Gate for TokenBias {
     }
 }
 
-/// Judges one cell: its counts against other accounts of the same tokens.
+/// Judges one cell: compares its counts with other accounts of the same tokens.
 fn accounts(
     rows: &CellRows,
     prompts: Option<&Table>,
@@ -153,7 +153,7 @@ fn accounts(
     Ok(Assessment::new(wrong.is_empty(), observed, expected))
 }
 
-/// Returns the median ratio: one odd answer is not bias.
+/// Returns the median ratio, because one odd answer is not bias.
 fn ratio(pairs: impl Iterator<Item = (i64, i64)>) -> Option<f64> {
     let ratios: Vec<f64> = pairs
         .filter(|(a, b)| *a > 0 && *b > 0)
@@ -177,8 +177,8 @@ fn by_chunks(rows: &CellRows) -> Option<f64> {
     }))
 }
 
-/// An answer that ended because of its length has the requested length. Where nobody says why answers ended, they
-/// may be shorter, and none can be longer.
+/// Returns the ratio of counted to requested lengths. An answer that ended because of its length has the requested
+/// length. If no reasons are recorded, answers may be shorter but never longer.
 fn by_request(rows: &CellRows) -> Option<f64> {
     let of = |reason: Option<&'static str>| {
         let ended = rows.measured().filter(|r| r.is_ok());
@@ -188,8 +188,8 @@ fn by_request(rows: &CellRows) -> Option<f64> {
     of(Some("length")).or_else(|| of(None).filter(|ratio| *ratio >= 1.0))
 }
 
-/// Returns by which factor the server counts prompts otherwise; `None` if every prompt differs by
-/// the same number of tokens, as with a template, or no tokenizer counted them.
+/// Returns the factor by which the server's prompt counts differ; `None` if every prompt differs by the same number of
+/// tokens, as with a template, or no tokenizer counted them.
 fn by_tokenizer(rows: &CellRows, prompts: &Table) -> Result<Option<f64>, TableError> {
     if !prompts.has("tokens") || !prompts.has("prompt_digest") {
         return Ok(None);
@@ -200,7 +200,7 @@ fn by_tokenizer(rows: &CellRows, prompts: &Table) -> Result<Option<f64>, TableEr
         .zip(tokens)
         .filter_map(|(digest, tokens)| Some((digest?, tokens?)))
         .collect();
-    // Later turns of a session are sent with what came before them.
+    // A later turn of a session includes the turns before it.
     let alone = rows.measured().filter(|r| r.is_ok() && r.turn.is_none());
     let pairs: Vec<(i64, i64)> = alone
         .filter_map(|r| {
@@ -217,21 +217,21 @@ fn by_tokenizer(rows: &CellRows, prompts: &Table) -> Result<Option<f64>, TableEr
     })
 }
 
-/// The answers to one prompt on one side: log output tokens and log bytes for each token.
+/// The answers to one prompt on one side: log output tokens, and log bytes per token.
 #[derive(Default)]
 struct Answers {
     tokens: Vec<f64>,
     bytes_per_token: Vec<f64>,
 }
 
-/// Judges the sides of a comparison against each other.
+/// Compares the sides of a comparison with each other.
 fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Assessment {
     let expected = format!(
         "the labels of {across} count the same within {}",
         percent(parameters.tolerance).trim_start_matches('+')
     );
     let hidden = replicates::axes(stage, None);
-    // By everything but side and repetition, and prompt; then by side.
+    // By prompt and all coordinates except side and repetition, then by side.
     let mut answers: BTreeMap<(String, String), BTreeMap<String, Answers>> = BTreeMap::new();
     for cell in &stage.cells {
         let (Some(rows), Some(label)) = (cell.rows(), cell.input.coordinates.get(across)) else {
@@ -326,10 +326,10 @@ fn collect(
     }
 }
 
-/// Names requests by their place in the order of sending, by their times of sending; nothing where prompts are known, or
-/// where requests have no order. Files of other tools seldom hold prompts. If both sides sent the same prompts in the same
-/// order, this pairs answers to the same prompt; if they did not, it pairs answers at random, which the test allows. The
-/// order of rows in a file would not do: rows that are sorted by what is compared are no random pairs.
+/// Names requests by their position in the sending order. Empty if prompts are known or requests have no order. Files
+/// of other tools rarely hold prompts. If both sides sent the same prompts in the same order, this pairs answers to the
+/// same prompt. If not, it pairs answers at random, which the test allows. The order of rows in a file is not suitable:
+/// rows sorted by the compared value are not random pairs.
 fn places(rows: &CellRows) -> BTreeMap<i64, String> {
     let mut sent: Vec<i64> = rows.measured().filter_map(|r| r.sent_ns).collect();
     sent.sort_unstable();
@@ -345,8 +345,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns by what share log ratios lie off 0 on average, with the p value of that; `None` for too
-/// few of them.
+/// Returns the average offset of log ratios from 0, as a share, with its p value; `None` if there are too few.
 fn shifted(logs: Vec<f64>) -> Option<(f64, f64)> {
     if logs.len() < PROMPTS {
         return None;
@@ -356,7 +355,7 @@ fn shifted(logs: Vec<f64>) -> Option<(f64, f64)> {
     let (centre, spread) = (sample.mean(), sample.std()?);
     let p = match (spread > 1e-12, centre.abs() > 1e-12) {
         (true, _) => student_two_sided(centre / (spread / n.sqrt()), n - 1.0),
-        // The same factor for every prompt is not chance.
+        // An equal factor for every prompt is not chance.
         (false, true) => 0.0,
         (false, false) => 1.0,
     };

@@ -1,4 +1,4 @@
-//! `warm-up`: is the beginning of the measurement slower than the rest?
+//! `warm-up`: is the beginning of a measurement slower than the rest?
 
 use contract::Settings;
 use pipeline::Problem;
@@ -44,7 +44,7 @@ fn fifth() -> f64 {
     0.2
 }
 
-/// From how many cells on the normal approximation over all of them is trusted.
+/// The number of cells from which the normal approximation over all of them is used.
 const POOLED_FROM: usize = 5;
 
 impl TypedGate for WarmUp {

@@ -1,6 +1,6 @@
-//! Operating characteristics: how often each gate fails over simulated studies that are in order,
-//! and how often over studies with one fault, by its strength. Every seed is fixed, so the counts
-//! are facts. `cargo bench -p verify --bench operating_characteristics` prints them.
+//! Operating characteristics: how often each gate fails over clean simulated studies, and over studies with one fault
+//! of a given strength. Every seed is fixed, so the counts are reproducible. `cargo bench -p verify --bench
+//! operating_characteristics` prints them.
 
 mod server;
 mod study;
@@ -15,62 +15,62 @@ use crate::finding::Outcome;
 use crate::gate::Gate;
 use crate::gates::ALL;
 
-/// How the rows of files without prompts lie on the second side of a comparison, against those of the first.
+/// How the rows of files without prompts on the second side of a comparison relate to those on the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Imported {
     /// The same prompts in the same order.
     SameOrder,
-    /// The same prompts in an order of their own.
+    /// The same prompts in a different order.
     OtherOrder,
-    /// Other prompts of the same kind.
+    /// Different prompts of the same kind.
     OtherPrompts,
-    /// The same order, and a tenth of the rows are not in the file.
+    /// The same order, but a tenth of the rows is missing from the file.
     Dropped,
-    /// The same order, and the second side ended after 25 of 40 requests.
+    /// The same order, but the second side ended after 25 of 40 requests.
     Fewer,
-    /// The same order, and the longest tenth of the answers is not in the file: they timed out.
+    /// The same order, but the longest tenth of the answers is missing from the file, because they timed out.
     LongestDropped,
 }
 
-/// When requests come.
+/// The arrivals of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// One client, and four.
+    /// Closed loops of one client and of four.
     Closed,
-    /// The same with answers of 9 to 65 tokens and without chunks, as tools write them that keep one row per request.
+    /// The same with answers of 9 to 65 tokens and without chunks, as in files with one row per request.
     Ragged,
-    /// A closed loop whose rows came from files that hold no prompts, chunks or requested lengths.
+    /// A closed loop whose rows come from files without prompts, chunks or requested lengths.
     Imported(Imported),
-    /// Poisson arrivals at a share of what the server can do.
+    /// Poisson arrivals at a share of the server's capacity.
     Open {
         /// That share.
         load: f64,
     },
-    /// The same in bursts: four requests at once on average.
+    /// The same in bursts of four requests on average.
     Bursts {
         /// The share.
         load: f64,
     },
-    /// Poisson arrivals that become more frequent, from a fifth of what the server can do to nine tenths.
+    /// Poisson arrivals that become more frequent, from a fifth of the server's capacity to nine tenths.
     Ramp,
-    /// A closed loop whose prompts have 50 to 3,200 tokens, each as likely per doubling.
+    /// A closed loop whose prompts have 50 to 3,200 tokens, with equal probability per doubling.
     MixedPrompts,
-    /// A closed loop of ten requests a cell, with answers of 401 tokens.
+    /// A closed loop of ten requests per cell, with answers of 401 tokens.
     LongAnswers,
 }
 
 impl Arrivals {
-    /// Whether requests come at times of their own.
+    /// Returns whether requests arrive independently of answers.
     fn are_open(self) -> bool {
         matches!(self, Self::Open { .. } | Self::Bursts { .. } | Self::Ramp)
     }
 
-    /// Whether the lengths of answers vary.
+    /// Returns whether the lengths of answers vary.
     fn are_ragged(self) -> bool {
         matches!(self, Self::Ragged | Self::Imported(_))
     }
 
-    /// The requests of a cell.
+    /// Returns the number of requests of a cell.
     fn requests(self) -> usize {
         match self {
             Self::LongAnswers => 10,
@@ -95,44 +95,44 @@ impl Arrivals {
     }
 }
 
-/// What goes wrong.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The first fifth of every cell is slower by the strength.
+    /// The first fifth of every cell is slower by this strength.
     ColdStart,
-    /// Every cell becomes slower, by the strength at its end.
+    /// Every cell becomes slower, reaching this strength at its end.
     Drift,
-    /// Every block is slower than the one before, the last by the strength.
+    /// Every block is slower than the one before; the last one by this strength.
     LaterBlocks,
-    /// Every other request is slower by the strength.
+    /// Every other request is slower by this strength.
     TwoModes,
-    /// Every other request of one launch of ten is slower by the strength.
+    /// Every other request of one launch of ten is slower by this strength.
     TwoModesOfOneLaunch,
-    /// One launch of ten is slower by the strength.
+    /// One launch of ten is slower by this strength.
     SlowLaunch,
-    /// One cell of twenty is slower by the strength.
+    /// One cell of twenty is slower by this strength.
     SlowCell,
-    /// The cells with one client on the one-slot server are slower by the strength.
+    /// The cells with one client on the one-slot server are slower by this strength.
     SlowBase,
-    /// So many rows of one cell have the times of other rows.
+    /// This many rows of one cell have the times of other rows.
     CopiedRows,
-    /// One cell is a copy of another, every time multiplied by lognormal noise of the strength.
+    /// One cell is a copy of another, with every time multiplied by lognormal noise of this strength.
     CopiedCell,
-    /// Output tokens are counted higher by the strength on one side.
+    /// Output tokens on one side are counted higher by this strength.
     TokenBias,
-    /// The clock of one cell steps by so many ms.
+    /// The clock of one cell steps by this many ms.
     ClockStep,
-    /// The server does nothing for so many seconds.
+    /// The server does nothing for this many seconds.
     Stall,
-    /// Three first tokens of one cell come so many times earlier.
+    /// Three first tokens of one cell come this many times earlier.
     EarlyFirstToken,
-    /// The server with one slot has so many.
+    /// The server with one slot has this many.
     MoreSlots,
-    /// Other programs use so much more of the machine while one side is measured.
+    /// Other programs use this much more of the machine while one side is measured.
     ForeignLoad,
 }
 
-/// The gates that are asked, with their parameters.
+/// The gates under test, with their parameters.
 fn asked() -> Vec<(&'static dyn Gate, pipeline::Json)> {
     let settings = [
         ("token-bias", json!({"across": "configuration"})),
@@ -160,7 +160,7 @@ fn asked() -> Vec<(&'static dyn Gate, pipeline::Json)> {
     planned.collect()
 }
 
-/// How often a gate failed.
+/// How often a gate failed and how often it judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Studies in which it failed for some cell or as a whole.
@@ -169,7 +169,7 @@ pub struct Count {
     pub judged: u64,
 }
 
-/// Counts what every gate says of so many studies.
+/// Counts the outcomes of every gate over this many studies.
 pub fn count(
     arrivals: Arrivals,
     fault: Option<(Fault, f64)>,
@@ -178,7 +178,7 @@ pub fn count(
     counted(&asked(), (arrivals, fault), studies)
 }
 
-/// Counts what `token-bias` says of so many studies of imported rows, whose counts are higher by a share on one side.
+/// Counts the outcomes of `token-bias` over studies of imported rows, whose counts are higher by a share on one side.
 pub fn token_bias(imported: Imported, bias: f64, studies: std::ops::Range<u64>) -> Count {
     let mut asked = asked();
     asked.retain(|(gate, _)| gate.name() == "token-bias");
@@ -221,7 +221,7 @@ fn counted(
 mod tests {
     use super::*;
 
-    /// Studies of each kind here; the bench has a thousand and more.
+    /// The number of studies of each kind; the bench runs a thousand and more.
     const CLEAN: u64 = 12;
     const FAULTY: u64 = 5;
 
@@ -230,7 +230,7 @@ mod tests {
         let mut sums: BTreeMap<&str, Count> = BTreeMap::new();
         for (_, arrivals) in Arrivals::kinds() {
             for (gate, found) in count(arrivals, None, 0..CLEAN) {
-                // At 5 %, of 12 studies 4 fail with a chance of 0.2 %.
+                // At 5 %, 4 of 12 studies fail with a chance of 0.2 %.
                 assert!(found.fail <= 3, "{gate}, {arrivals:?}: {found:?}");
                 let sum = sums.entry(gate).or_default();
                 sum.fail += found.fail;
@@ -238,7 +238,7 @@ mod tests {
             }
         }
         for (gate, sum) in sums {
-            // At 5 %, of 120 studies 14 fail with a chance of 0.3 %.
+            // At 5 %, 14 of 120 studies fail with a chance of 0.3 %.
             assert!(sum.fail <= 13 && sum.judged > 0, "{gate}: {sum:?}");
         }
     }
@@ -257,7 +257,7 @@ mod tests {
         // At 0.2 %, three of 200 have a chance of 1 %.
         assert!(clean.iter().map(|c| c.fail).sum::<u64>() <= 2, "{clean:?}");
         assert!(clean.iter().all(|c| c.judged == 40), "{clean:?}");
-        // Where nothing but the side differs a tenth is always found.
+        // If only the side differs, a tenth is always found.
         assert_eq!(token_bias(Imported::SameOrder, 0.12, 0..10).fail, 10);
     }
 

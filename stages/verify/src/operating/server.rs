@@ -1,9 +1,9 @@
-//! A server with slots, one event at a time: what simulated studies are measured on.
+//! A server with slots, simulated event by event, for measuring simulated studies.
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// Random numbers that follow from a seed.
+/// Random numbers from a seed.
 pub(super) struct Draws(ChaCha20Rng);
 
 impl Draws {
@@ -29,27 +29,28 @@ impl Draws {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// Returns a lognormal factor of median 1.
+    /// Returns a lognormal factor with median 1.
     pub(super) fn factor(&mut self, deviation: f64) -> f64 {
         (deviation * self.normal()).exp()
     }
 }
 
-/// A server that works on several requests at once, each slower the more there are.
+/// A server that processes several requests at once. Each is slower the more there are.
 #[derive(Clone, Copy)]
 pub(super) struct Server {
     pub(super) slots: usize,
-    /// By what share each further request slows all down.
+    /// The share by which each further request slows down all of them.
     pub(super) crowding: f64,
 }
 
 impl Server {
-    /// Returns how much slower everything is with so many requests in slots.
+    /// Returns the slowdown with this many requests in slots.
     fn slowdown(self, busy: usize) -> f64 {
         1.0 + self.crowding * (busy.max(1) - 1) as f64
     }
 
-    /// Returns the requests a second that keep all slots busy, for a mean service of so many ms.
+    /// Returns the requests per second that keep all slots busy, for a mean service time of
+    /// `service_ms`.
     pub(super) fn capacity(self, service_ms: f64) -> f64 {
         self.slots as f64 * 1e3 / (service_ms * self.slowdown(self.slots))
     }
@@ -57,20 +58,20 @@ impl Server {
 
 /// When requests are sent.
 pub(super) enum Senders {
-    /// Each of so many clients sends its next request when its last one is done.
+    /// This many clients, each of which sends its next request when its last one is done.
     Closed(usize),
-    /// At times of their own, ms.
+    /// At the given times, ms.
     Open(Vec<f64>),
 }
 
-/// What a request takes of an idle server, ms.
+/// The time that a request takes on an idle server, ms.
 #[derive(Clone, Copy)]
 pub(super) struct Work {
     pub(super) prefill: f64,
     pub(super) decode: f64,
 }
 
-/// What became of a request, ms since the start of the cell.
+/// The times of a request, ms since the start of the cell.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Flight {
     pub(super) client: Option<i64>,
@@ -85,11 +86,11 @@ struct Active {
     decode: f64,
 }
 
-/// What a client needs between an answer and its next request, ms.
+/// The client's time between an answer and its next request, ms.
 const CLIENT: f64 = 0.1;
 
-/// Serves requests in the order in which they come. From `stall.0` on the server does nothing for
-/// `stall.1` ms.
+/// Serves requests in order of arrival. From `stall.0` on, the server does nothing for `stall.1`
+/// ms.
 pub(super) fn serve(
     server: Server,
     senders: &Senders,
@@ -114,7 +115,7 @@ pub(super) fn serve(
     }
     let (mut now, mut active): (f64, Vec<Active>) = (0.0, Vec::new());
     loop {
-        // Requests enter in the order of sending as slots are free.
+        // Requests enter free slots in sending order.
         waiting.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         while active.len() < server.slots && waiting.first().is_some_and(|w| w.0 <= now) {
             let (sent, request) = waiting.remove(0);
@@ -156,7 +157,7 @@ pub(super) fn serve(
         }
         now = until;
         if let Some((_, long)) = stall.filter(|(at, _)| now >= *at && now - done * slowdown < *at) {
-            // Nothing moves meanwhile; what was about to end ends later.
+            // Nothing moves during the stall; pending ends move back.
             now += long;
             for a in active.iter().filter(|a| a.prefill == 0.0) {
                 let first = &mut flights[a.request].first;

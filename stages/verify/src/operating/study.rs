@@ -1,4 +1,4 @@
-//! A simulated study in memory: clean, or with one fault of a strength.
+//! A simulated study in memory, clean or with one fault of a given strength.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use super::server::{Draws, Flight, Senders, Server, Work, serve};
 use super::{Arrivals, Fault, Imported};
 use crate::study::{Cell, Rows, Server as Described, Stage};
 
-/// Requests of a cell in which faults are injected.
+/// The number of requests of a cell with injected faults.
 const REQUESTS: usize = 40;
 
-/// Measurements of each coordinate.
+/// The number of measurements of each coordinate.
 const BLOCKS: u64 = 5;
 
-/// Where a cell stands in the study.
+/// The place of a cell in the study.
 #[derive(Clone, Copy)]
 struct Place {
     configuration: usize,
@@ -27,10 +27,10 @@ struct Place {
     block: u64,
 }
 
-/// The configurations: name, what the server says of its slots.
+/// The configurations: the name and the slots that the server reports.
 const CONFIGURATIONS: [(&str, usize); 2] = [("batched", 8), ("serial", 1)];
 
-/// Two levels each: clients of a closed loop, or tokens of an answer under open arrivals.
+/// Two levels each: clients of a closed loop, or tokens per answer under open arrivals.
 const CLIENTS: [usize; 2] = [1, 4];
 const TOKENS: [i64; 2] = [17, 33];
 
@@ -82,9 +82,9 @@ impl Made {
         made
     }
 
-    /// Faults of what is written down, where the server itself was in order.
+    /// Injects faults into the recorded rows. The simulated server itself is healthy.
     fn spoil(&mut self, fault: Fault, strength: f64, seed: u64) {
-        // The cell in the middle: `serial`, the first level, the second block.
+        // The middle cell: `serial`, the first level, the second block.
         let at = self.rows.len() / 2 + 1;
         match fault {
             Fault::CopiedRows => {
@@ -98,7 +98,7 @@ impl Made {
                 let target = &mut self.rows[at];
                 target.requests = source.requests;
                 for r in &mut target.requests {
-                    // Every time from sending on, moved by a share of itself.
+                    // Every time since sending, moved by a share of itself.
                     let factor = draws.factor(strength);
                     stretch(r, factor);
                 }
@@ -110,7 +110,7 @@ impl Made {
                     for r in &mut rows.requests {
                         let more = |n: i64| (n as f64 * (1.0 + strength)).round() as i64;
                         r.output_tokens = r.output_tokens.map(more);
-                        // Nobody asked for a length, so nobody can compare with it.
+                        // Nobody requested a length, so there is nothing to compare with.
                         r.requested_output_tokens = None;
                         r.finish_reason = Some("stop".to_owned());
                     }
@@ -151,7 +151,7 @@ impl Made {
         }
     }
 
-    /// Shows the study to gates.
+    /// Passes the study to gates.
     pub(super) fn shown<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
         let servers = CONFIGURATIONS.map(|(_, slots)| {
             Arc::new(Described {
@@ -181,7 +181,7 @@ impl Made {
     }
 }
 
-/// By how much a request is slower, by the fault, its cell and its place in it (0 to 1).
+/// Returns the slowdown of a request from the fault, its cell and its place in the cell (0 to 1).
 fn slower(fault: Option<(Fault, f64)>, place: Place, request: usize) -> f64 {
     let Some((fault, strength)) = fault else {
         return 1.0;
@@ -196,20 +196,20 @@ fn slower(fault: Option<(Fault, f64)>, place: Place, request: usize) -> f64 {
         Fault::TwoModesOfOneLaunch if launch => (request % 2) as f64,
         Fault::SlowLaunch => f64::from(launch),
         Fault::SlowCell => f64::from(launch && place.level == 1),
-        // The fewest clients were measured while the machine had other work.
+        // The cells with the fewest clients ran while the machine had other work.
         Fault::SlowBase => f64::from(place.configuration == 1 && place.level == 0),
         _ => 0.0,
     };
     1.0 + share * strength
 }
 
-/// The output tokens of the requests of a cell.
+/// Returns the output tokens of the requests of a cell.
 fn lengths(seed: u64, arrivals: Arrivals, place: Place, tokens: i64, number: u64) -> Vec<i64> {
     let own = Draws::new(seed, 3_000 + number);
     let ragged = |draws: &mut Draws| 9 + (56.0 * draws.uniform()) as i64;
     let mut draws = match arrivals {
         Arrivals::Ragged | Arrivals::Imported(Imported::OtherPrompts) => own,
-        // The same prompts for both sides, and in every block.
+        // The same prompts for both sides and in every block.
         Arrivals::Imported(_) => Draws::new(seed, 5_000 + place.level as u64),
         _ => return vec![tokens; arrivals.requests()],
     };
@@ -221,7 +221,7 @@ fn lengths(seed: u64, arrivals: Arrivals, place: Place, tokens: i64, number: u64
                 lengths.swap(i, ((i + 1) as f64 * own.uniform()).ceil() as usize - 1);
             }
         }
-        // Answers to one prompt differ, too.
+        // Answers to the same prompt also differ.
         for length in &mut lengths {
             *length = ((*length as f64 * own.factor(0.1)).round() as i64).max(2);
         }
@@ -229,7 +229,7 @@ fn lengths(seed: u64, arrivals: Arrivals, place: Place, tokens: i64, number: u64
     lengths
 }
 
-/// Leaves of the rows what a file of another tool holds.
+/// Reduces the rows to what a file of another tool holds.
 fn as_imported(rows: &mut Vec<Request>, imported: Imported, place: Place, draws: &mut Draws) {
     for r in rows.iter_mut() {
         (r.prompt_digest, r.prompt_index) = (None, None);
@@ -251,7 +251,7 @@ fn as_imported(rows: &mut Vec<Request>, imported: Imported, place: Place, draws:
     }
 }
 
-/// When the requests of an open cell are sent, ms, given the requests a second that keep the server busy.
+/// Returns the sending times of an open cell, ms, given the requests per second that keep the server busy.
 fn moments(arrivals: Arrivals, capacity: f64, draws: &mut Draws) -> Vec<f64> {
     let n = arrivals.requests();
     let mut at = 0.0;
@@ -259,7 +259,7 @@ fn moments(arrivals: Arrivals, capacity: f64, draws: &mut Draws) -> Vec<f64> {
         let full = 1e3 / capacity;
         match arrivals {
             Arrivals::Open { load } => at += full / load * draws.exponential(),
-            // The chance that a burst goes on.
+            // The probability that a burst continues.
             Arrivals::Bursts { load } => {
                 if draws.uniform() > 0.75 {
                     at += 4.0 * full / load * draws.exponential();
@@ -276,7 +276,7 @@ fn moments(arrivals: Arrivals, capacity: f64, draws: &mut Draws) -> Vec<f64> {
 fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place) -> CellRows {
     let number = (place.configuration as u64 * 2 + place.level as u64) * BLOCKS + place.block;
     let mut draws = Draws::new(seed, number);
-    // A launch is shared by the cells of a configuration and a block.
+    // The cells of a configuration and a block share a launch.
     let mut launch = Draws::new(
         seed,
         1_000 + place.configuration as u64 * BLOCKS + place.block,
@@ -346,7 +346,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         chunk.bytes = Some(2 + (4.0 * draws.uniform()) as i64);
     }
     let clients = (!arrivals.are_open()).then(|| CLIENTS[place.level] as i64);
-    // Blocks one after the other, the cells of a block in an order of its own.
+    // Blocks run one after the other, each with its own order of cells.
     let turn = (number * 7 + place.block * 3) % 4;
     let started =
         1_700_000_000_000_000_000 + (place.block as i64 * 4 + turn as i64) * 600_000_000_000;
@@ -374,8 +374,8 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     }
 }
 
-/// What was sampled beside a cell of a machine on which other programs come and go: their load has
-/// a part that a block shares, and a part of each cell's own.
+/// Returns the samples of a machine on which other programs come and go. Part of their load is common to a block, and
+/// part is specific to each cell.
 fn beside(
     draws: &mut Draws,
     block: u64,
@@ -434,7 +434,7 @@ fn row(id: i64, flight: &Flight, tokens: i64) -> Request {
     }
 }
 
-/// Chunks that come evenly while the server works.
+/// Returns chunks that arrive evenly while the server works.
 fn chunks_around(r: &Request, stall: Option<(f64, f64)>) -> Vec<contract::Chunk> {
     let Some((at, long)) = stall.map(|(at, long)| ((at * 1e6) as i64, (long * 1e6) as i64)) else {
         return even_chunks(r);
@@ -452,7 +452,7 @@ fn chunks_around(r: &Request, stall: Option<(f64, f64)>) -> Vec<contract::Chunk>
     chunks
 }
 
-/// Gives a row the times of another, from its own sending on.
+/// Gives a row the times of another, shifted to its own sending time.
 fn copy_times(from: &Request, to: &mut Request) {
     let shift = to.sent_ns.zip(from.sent_ns).map_or(0, |(a, b)| a - b);
     let moved = |t: Option<i64>| t.map(|t| t + shift);
