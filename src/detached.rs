@@ -10,8 +10,8 @@
 //!     lock                  held while a run is being started
 //! ```
 //!
-//! The command that the user types starts the binary as `__detached start`, which begins a session of its own, starts the
-//! run in it, and ends. The run therefore has neither a terminal nor a parent that could take it along.
+//! The user's command starts the binary as `__detached start`, which begins a new session, starts the run in it, and
+//! ends. So the run has neither a terminal nor a parent whose end would end it too.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -27,23 +27,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Stop;
 
-/// The hidden command by which the binary starts itself.
+/// The hidden command with which the binary starts itself.
 pub(crate) const COMMAND: &str = "__detached";
 
-/// Digits of a folder's name.
+/// The number of digits in a folder's name.
 const DIGITS: usize = 32;
 
-/// What was started.
+/// The start data of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Began {
     /// The experiment, as an absolute path.
     pub(crate) experiment: PathBuf,
     pub(crate) profile: Option<String>,
-    /// Where the run writes its events.
+    /// The path of its event log.
     pub(crate) events: Option<PathBuf>,
     /// The machine's name.
     pub(crate) host: String,
-    /// RFC 3339, UTC.
+    /// The start time, RFC 3339, UTC.
     pub(crate) since: String,
 }
 
@@ -55,16 +55,16 @@ pub(crate) struct Detached {
     process: Option<ProcessId>,
 }
 
-/// Where it is.
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Course {
-    /// It is at work.
+    /// It is running.
     Working,
     /// It ended with this exit code.
     Ended(u8),
-    /// It is gone without an exit code: somebody killed it, or the machine stopped.
+    /// It ended without an exit code: it was killed, or the machine stopped.
     Gone,
-    /// It was started on another machine, so nobody here knows.
+    /// It was started on another machine, so its state is unknown here.
     Elsewhere,
 }
 
@@ -74,10 +74,10 @@ struct Exited {
 }
 
 impl Detached {
-    /// Returns the last detached run with this lock; `None` if there was none.
+    /// Returns the last detached run with this lock; `None` if none exists.
     ///
     /// # Errors
-    /// If what is known of it cannot be read.
+    /// If its files cannot be read.
     pub(crate) fn of(store: &Path, lock: &Path) -> Result<Option<Self>, Stop> {
         let folder = folder_of(store, lock);
         let Some(began) = read(&folder.join("began.json"))? else {
@@ -95,17 +95,17 @@ impl Detached {
         self.process.map(|process| process.pid)
     }
 
-    /// Returns the file with what it writes to its standard error.
+    /// Returns the file with its standard error.
     pub(crate) fn log(&self) -> PathBuf {
         self.folder.join("log")
     }
 
-    /// Returns the file with what it writes to its standard output.
+    /// Returns the file with its standard output.
     pub(crate) fn output(&self) -> PathBuf {
         self.folder.join("output")
     }
 
-    /// Returns where it is.
+    /// Returns its state.
     ///
     /// # Errors
     /// If its files or the process table cannot be read.
@@ -124,12 +124,12 @@ impl Detached {
         if alive {
             return Ok(Course::Working);
         }
-        // It may have ended between the two looks.
+        // It may have ended between the two checks.
         let exited: Option<Exited> = read(&self.folder.join("exit.json"))?;
         Ok(exited.map_or(Course::Gone, |exited| Course::Ended(exited.code)))
     }
 
-    /// Returns the event log, once this run has begun it.
+    /// Returns the event log, once this run has started it.
     pub(crate) fn events(&self) -> Option<&Path> {
         let changed = |path: &Path| fs::metadata(path)?.modified();
         let events = self.began.events.as_deref()?;
@@ -137,7 +137,7 @@ impl Detached {
         (changed(events).ok()? >= began).then_some(events)
     }
 
-    /// Asks it to end, as Ctrl-C would. Asking again changes nothing.
+    /// Signals it to end, as Ctrl-C would. Repeated calls have no effect.
     ///
     /// # Errors
     /// If it may not be signalled.
@@ -146,7 +146,7 @@ impl Detached {
             return Ok(());
         };
         let stopping = self.folder.join("stopping");
-        // A second Ctrl-C ends a run at once; a second `stop` shall not.
+        // A second Ctrl-C ends a run immediately; a second `stop` must not.
         match File::create_new(&stopping) {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
             Err(e) => return Err(at(&stopping, &e)),
@@ -156,10 +156,10 @@ impl Detached {
     }
 }
 
-/// Starts a run with these arguments; returns it.
+/// Starts a run with these arguments and returns it.
 ///
 /// # Errors
-/// If one with this lock is at work, or the system refuses.
+/// If a run with this lock is already running, or the system returns an error.
 pub(crate) fn start(
     store: &Path,
     lock: &Path,
@@ -207,7 +207,7 @@ pub(crate) fn start(
     })
 }
 
-/// Does what the hidden command asks.
+/// Executes the hidden command.
 pub(crate) fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let (Some(part), Some(folder)) = (arguments.next(), arguments.next()) else {
         return Stop::usage("this command is for `run --detach`").report();
@@ -243,7 +243,7 @@ fn begin(folder: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(),
         .spawn()
         .map_err(Stop::machine)?;
     let process = stat(child.id()).map_err(Stop::machine)?;
-    // One that has ended already is a zombie of ours, and has a number too.
+    // A run that has already ended is our zombie, and still has a number.
     let process = process.ok_or_else(|| Stop::machine("the run ended at once"))?;
     write(&folder.join("process.json"), &process.id)
 }
@@ -276,7 +276,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Stop> {
     }
 }
 
-/// Writes a file so that readers see all of it or none.
+/// Writes a file so that readers see all of it or nothing.
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Stop> {
     let text = serde_json::to_vec(value).map_err(Stop::machine)?;
     let folder = path.parent().unwrap_or(path);

@@ -1,4 +1,4 @@
-//! What a dry run found, for people and as JSON, and what follows.
+//! The results of a dry run, as text and as JSON, and the verdict.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::exit::Stop;
 use crate::session::Session;
 
-/// Executes the pure stages of an experiment over made-up rows.
+/// Executes the pure stages of an experiment over simulated rows.
 ///
 /// # Errors
-/// If the scratch store cannot be made, or the process may not use the memory that it takes.
+/// If the scratch store cannot be created, or the process may not use enough memory.
 pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<DryRun, Stop> {
     crate::room::for_cells("the dry run", session.cells(), None)?;
     Ok(pipeline::dry_run(
@@ -23,7 +23,7 @@ pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<
     )?)
 }
 
-/// Returns a finding as text: what, where, and the remedy.
+/// Returns a finding as text: the problem, its place, and the remedy.
 pub(crate) fn text(finding: &DryRunFinding) -> String {
     let cell = pipeline::place::cell_text(&finding.stage, &finding.coordinates);
     let (word, note) = if finding.certain {
@@ -60,7 +60,7 @@ pub(crate) fn text(finding: &DryRunFinding) -> String {
     )
 }
 
-/// Returns the last line: how many cells were tried, and with what result.
+/// Returns the last line: the number of tried cells, and the result.
 pub(crate) fn verdict(dry_run: &DryRun) -> String {
     let (errors, doubts) = (dry_run.errors().count(), dry_run.doubts().count());
     let cells = counted(dry_run.executed, "cell");

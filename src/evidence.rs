@@ -1,4 +1,4 @@
-//! Where the artifacts of a report are: in the project's store, or in a bundle beside the report.
+//! Finds the artifacts of a report: in the project's store, or in a bundle next to the report.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::locks::find_locks;
 use crate::project::{Project, shown};
 use crate::shared::{Shared, reading_through};
 
-/// The store and the locks that a report's numbers are followed in.
+/// The store and the locks used to trace a report's numbers.
 pub(crate) struct Evidence {
     /// The folder whose locks are searched.
     root: PathBuf,
     store: Store,
-    /// Artifacts of which a bundle, as its author declared, holds only the digests.
+    /// Artifacts that the bundle's author declared as left out, so that the bundle has only their digests.
     pub(crate) left_out: BTreeSet<Digest>,
-    /// What the store lies in goes with this value.
+    /// The bundle that contains the store, kept as long as this value.
     bundle: Option<Bundle>,
     /// The archive that the bundle was unpacked from.
     archive: Option<PathBuf>,
@@ -28,11 +28,11 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Finds the evidence of a report: in an archive beside it that was published with it, else in
-    /// the project, which may itself be a published bundle. A store that the user names wins.
+    /// Finds the evidence of a report: in an archive next to it that was published with it, otherwise in the project,
+    /// which may itself be a published bundle. A store that the user names takes precedence.
     ///
     /// # Errors
-    /// If there is none, or it cannot be read.
+    /// If no evidence exists, or it cannot be read.
     pub(crate) fn of(
         document: &Document,
         remote: &RemoteArgs,
@@ -53,7 +53,7 @@ impl Evidence {
         }
         let shared = Shared::of(remote)?;
         let store = match shared {
-            // What is not here is fetched, so that nothing need be here yet.
+            // Missing objects are fetched, so the store need not exist yet.
             Some(_) => project.open()?,
             None => project.open_existing()?,
         };
@@ -80,7 +80,7 @@ impl Evidence {
         })
     }
 
-    /// Returns the name of a lock for the user: a place in the archive, if it was unpacked from one.
+    /// Returns the display name of a lock: its path in the archive, if it was unpacked from one.
     pub(crate) fn shown_lock(&self, lock: &Path) -> String {
         let inside = self
             .bundle
@@ -92,14 +92,14 @@ impl Evidence {
         }
     }
 
-    /// Finds the lock that the report belongs to.
+    /// Finds the report's lock.
     ///
     /// # Errors
     /// If the folder cannot be read.
     pub(crate) fn provenance(&self, document: &Document) -> Result<Provenance<'_>, Stop> {
         let mut locks = Vec::new();
         find_locks(&self.root, &mut locks)?;
-        // `run` puts the lock beside the experiment, which may lie in another project than the report.
+        // `run` puts the lock next to the experiment, which may be in another project than the report.
         let registered = self.store.roots()?.into_iter().map(|root| root.file);
         locks.extend(registered.filter(|file| file.is_file()));
         let found = Provenance::choose(&self.store, &locks, document);
@@ -108,8 +108,8 @@ impl Evidence {
     }
 }
 
-/// Returns the archive of a bundle in the report's folder that holds this report, or, if the report
-/// was edited, its trace. Other archives, and files that only have such a name, are passed over.
+/// Returns the archive of a bundle in the report's folder that contains this report, or, if the report was edited, its
+/// trace. Skips other archives, and files that only have such a name.
 fn archive_beside(document: &Document) -> Option<PathBuf> {
     let folder = document.path.parent().filter(|p| !p.as_os_str().is_empty());
     let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;

@@ -1,4 +1,4 @@
-//! How the process ends: one error type for the command line, one place for exit codes.
+//! The end of the process: one error type for the command line, one place for exit codes.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use pipeline::Lack;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Exit {
-    /// What was asked for does not hold.
+    /// The request failed, or a check does not hold.
     Failed = 1,
     /// The command line or the experiment is wrong.
     Usage = 2,
@@ -19,16 +19,16 @@ enum Exit {
     Machine = 4,
     /// Nothing matches.
     Nothing = 5,
-    /// The data cannot answer what was asked.
+    /// The data do not allow an answer.
     Undecidable = 6,
     /// Stopped by the user.
     Interrupted = 130,
 }
 
-/// What there is to say.
+/// The text of an error.
 #[derive(Debug)]
 enum Words {
-    /// It has been printed.
+    /// It has already been printed.
     Printed,
     /// One message.
     Message(String),
@@ -36,7 +36,7 @@ enum Words {
     Diagnostics(String),
 }
 
-/// Why a command did not do what it was asked.
+/// Why a command did not succeed.
 #[derive(Debug)]
 pub(crate) struct Stop {
     exit: Exit,
@@ -45,12 +45,12 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// What was asked for does not hold; what there is to say has been printed.
+    /// The request failed or a check does not hold; the message has been printed.
     pub(crate) fn told() -> Self {
         Self::printed(Exit::Failed)
     }
 
-    /// What was asked for does not hold.
+    /// The request failed, or a check does not hold.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self::with(Exit::Failed, message)
     }
@@ -60,7 +60,7 @@ impl Stop {
         Self::with(Exit::Usage, message)
     }
 
-    /// The experiment is wrong; what there is to say has been printed.
+    /// The experiment is wrong; the message has been printed.
     pub(crate) fn usage_told() -> Self {
         Self::printed(Exit::Usage)
     }
@@ -70,7 +70,7 @@ impl Stop {
         Self::with(Exit::Damaged, message)
     }
 
-    /// The store is damaged; what there is to say has been printed.
+    /// The store is damaged; the message has been printed.
     pub(crate) fn damaged_told() -> Self {
         Self::printed(Exit::Damaged)
     }
@@ -80,7 +80,7 @@ impl Stop {
         Self::with(Exit::Machine, message)
     }
 
-    /// This machine lacks something; what there is to say has been printed.
+    /// This machine lacks something; the message has been printed.
     pub(crate) fn machine_told() -> Self {
         Self::printed(Exit::Machine)
     }
@@ -102,7 +102,7 @@ impl Stop {
         }
     }
 
-    /// Puts other words into the message and its hint.
+    /// Rewords the message and its hint.
     pub(crate) fn reworded(mut self, word: impl Fn(&str) -> String) -> Self {
         if let Words::Message(message) = &mut self.words {
             *message = word(message);
@@ -116,12 +116,12 @@ impl Stop {
         Self::with(Exit::Nothing, message)
     }
 
-    /// The data cannot answer what was asked.
+    /// The data do not allow an answer.
     pub(crate) fn undecidable(message: impl fmt::Display) -> Self {
         Self::with(Exit::Undecidable, message)
     }
 
-    /// What another process of ours was asked ended with this code; what there is to say has been printed.
+    /// Another process of this program ended with this code; the message has been printed.
     pub(crate) fn as_another_did(code: u8) -> Self {
         let all = [
             Exit::Failed,
@@ -141,7 +141,7 @@ impl Stop {
         Self::printed(Exit::Interrupted)
     }
 
-    /// The experiment is wrong: its diagnostics.
+    /// The experiment is wrong, with its diagnostics.
     pub(crate) fn diagnostics(diagnostics: impl fmt::Display) -> Self {
         Self {
             words: Words::Diagnostics(diagnostics.to_string()),
@@ -149,7 +149,7 @@ impl Stop {
         }
     }
 
-    /// This machine lacks something that the experiment names: its diagnostics.
+    /// This machine lacks something that the experiment names, with the diagnostics.
     pub(crate) fn machine_diagnostics(diagnostics: impl fmt::Display) -> Self {
         Self {
             words: Words::Diagnostics(diagnostics.to_string()),
@@ -184,7 +184,7 @@ impl Stop {
         self.exit as u8
     }
 
-    /// Says why on standard error and returns the exit code.
+    /// Prints the reason to standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match &self.words {
             Words::Printed => {}
@@ -212,7 +212,7 @@ impl From<artifacts::StoreError> for Stop {
             artifacts::StoreError::NotARecord(_) => {
                 Self::damaged(error).hint("`benchtrail fsck` shows what is wrong with the store")
             }
-            // The text says what to do; only a damaged file is damage.
+            // The text contains the remedy; only a damaged file counts as damage.
             artifacts::StoreError::Index(..) if error.is_damaged_index() => Self::damaged(error),
             other => Self::machine(other),
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Stop;
 
-/// The table by which a folder of a load is known.
+/// The table that identifies a folder as one of a load.
 pub(crate) const ROWS: &str = "requests.parquet";
 
 /// Returns whether a path is a Parquet file or a folder with the tables of a load.
@@ -21,7 +21,7 @@ fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "parquet") && path.is_file()
 }
 
-/// What to say of a table that cannot be read.
+/// Returns the error for a table that cannot be read.
 pub(crate) fn damaged(name: &str, error: &artifacts::TableError) -> Stop {
     Stop::failed(format!("{name}: {error}"))
         .hint("the file is damaged or was not written to its end: copy it again, or write it again")
@@ -49,7 +49,7 @@ pub(crate) fn tables(folder: &Path) -> Result<Vec<String>, Stop> {
 /// Returns the file of a table: the path itself, or `TABLE.parquet` in a folder.
 ///
 /// # Errors
-/// If the folder has no such table, or none is named.
+/// If the folder does not have the table, or no table is named.
 pub(crate) fn table_file(path: &Path, table: Option<&str>) -> Result<PathBuf, Stop> {
     if !path.is_dir() {
         return match table {

@@ -1,6 +1,6 @@
-//! What a path on the command line is, told from the file system and its first bytes, and what to give instead where
-//! a command reads something else. Readers say what is wrong with a file of their own kind; this says that a file is
-//! of another.
+//! Determines what a path on the command line is, from the file system and its first bytes, and what to give instead if
+//! a command reads something else. Readers report problems with files of their own kind; this module reports files of
+//! the wrong kind.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::exit::Stop;
 use crate::project::shown;
 
-/// As many bytes of a file as tell what it is.
+/// The number of bytes needed to identify a file.
 const START: u64 = 4096;
 
 /// What a command reads.
@@ -16,7 +16,7 @@ const START: u64 = 4096;
 pub(crate) enum Wanted {
     /// An experiment, whether it has run or not.
     Experiment,
-    /// A study that has run, however it is kept.
+    /// A study that has run, in any form.
     Study,
     /// An experiment that has run, or its lock.
     Run,
@@ -28,7 +28,7 @@ pub(crate) enum Wanted {
     Shared,
 }
 
-/// What is found at a path.
+/// What exists at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Thing {
     Experiment,
@@ -43,15 +43,15 @@ enum Thing {
     Binary,
     /// A FIFO, a socket or a device.
     Special(&'static str),
-    /// Text of no kind that we know.
+    /// Text of an unknown kind.
     Text,
 }
 
-/// Refuses a path at which there is something else than a command reads. What is not there, cannot be opened, or may
-/// be what is wanted is left to the reader.
+/// Rejects a path with something other than what the command reads. Leaves a path to the reader if it is missing,
+/// cannot be opened, or may be right.
 ///
 /// # Errors
-/// If the path is of another kind: what it is, and what to give instead.
+/// If the path is of another kind: names the kind and what to give instead.
 pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
     if path.as_os_str().is_empty() {
         let empty = format!("the path of {} is empty", one(wanted));
@@ -87,17 +87,17 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
     Err(stop.hint(remedy(path, thing, wanted)))
 }
 
-/// Says whether a thing is what a command reads, or may be.
+/// Returns whether a thing is, or may be, what a command reads.
 fn fits(thing: Thing, wanted: Wanted, path: &Path) -> bool {
     match wanted {
-        // Of a folder and of a text, the reader says more: which experiments there are, and what is wrong where.
+        // For a folder or a text, the reader reports more: which experiments exist, and what is wrong where.
         Wanted::Experiment => matches!(
             thing,
             Thing::Experiment | Thing::Folder | Thing::Text | Thing::Empty
         ),
         Wanted::Study => match thing {
             Thing::Experiment | Thing::Lock | Thing::Bundle | Thing::Load => true,
-            // An experiment may have any name; one that has run has its lock beside it.
+            // An experiment may have any name; one that has run has its lock next to it.
             Thing::Text => path.with_extension("lock").is_file(),
             _ => false,
         },
@@ -106,13 +106,13 @@ fn fits(thing: Thing, wanted: Wanted, path: &Path) -> bool {
             Thing::Text => path.with_extension("lock").is_file(),
             _ => false,
         },
-        // Of a folder whose manifest is no file, the reader says what it is.
+        // If the folder's manifest is not a file, the reader reports that.
         Wanted::Bundle => {
             thing == Thing::Bundle
                 || thing == Thing::Folder && path.join("manifest.json").symlink_metadata().is_ok()
         }
         Wanted::Shared => matches!(thing, Thing::Folder | Thing::Load),
-        // A report is any text beside its trace.
+        // A report is any text next to its trace.
         Wanted::Report => {
             thing == Thing::Report
                 || thing == Thing::Page
@@ -132,7 +132,7 @@ fn one(wanted: Wanted) -> &'static str {
     }
 }
 
-/// What to give instead, or which command reads the thing itself.
+/// Returns what to give instead, or which command reads the thing itself.
 fn remedy(path: &Path, thing: Thing, wanted: Wanted) -> String {
     let name = shown(path);
     let beside = instead(path, thing, wanted).map(|found| shown(&found));
@@ -184,11 +184,11 @@ fn meant(wanted: Wanted) -> &'static str {
     }
 }
 
-/// Finds what was probably meant near a path.
+/// Finds what the user probably meant near a path.
 fn instead(path: &Path, thing: Thing, wanted: Wanted) -> Option<PathBuf> {
     let near: Vec<PathBuf> = match (thing, wanted) {
         (Thing::Lock, Wanted::Experiment) => {
-            // Of a profile, `NAME.PROFILE.lock`.
+            // With a profile, `NAME.PROFILE.lock`.
             let stem = path.with_extension("");
             vec![
                 stem.with_extension("yaml"),
@@ -212,7 +212,7 @@ fn instead(path: &Path, thing: Thing, wanted: Wanted) -> Option<PathBuf> {
     near.into_iter().find(|path| path.is_file())
 }
 
-/// Returns the lock in a folder, if there is one and no other.
+/// Returns the lock in a folder if it is the only one.
 fn only_lock(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let is_lock = |path: &PathBuf| {
@@ -224,12 +224,12 @@ fn only_lock(folder: &Path) -> Option<PathBuf> {
     locks.next().is_none().then_some(first)
 }
 
-/// Says whether a file is a Parquet table, whatever its name.
+/// Returns whether a file is a Parquet table, whatever its name.
 pub(crate) fn is_table(path: &Path) -> bool {
     thing(path) == Some(Thing::Table)
 }
 
-/// Tells what is at a path; `None` if nothing is there, or it cannot be opened.
+/// Identifies what is at a path; `None` if nothing exists there, or it cannot be opened.
 fn thing(path: &Path) -> Option<Thing> {
     use std::os::unix::fs::FileTypeExt;
     let metadata = path.metadata().ok()?;
@@ -255,7 +255,7 @@ fn thing(path: &Path) -> Option<Thing> {
     Some(content(path, &start))
 }
 
-/// Tells what a regular file is: by its first bytes where they say it, else by its name.
+/// Identifies a regular file by its first bytes, otherwise by its name.
 fn content(path: &Path, start: &[u8]) -> Thing {
     let name = path.to_string_lossy();
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
@@ -268,7 +268,7 @@ fn content(path: &Path, start: &[u8]) -> Thing {
     let text = String::from_utf8_lossy(start);
     let begins = |key: &str| text.lines().any(|line| line.starts_with(key));
     match () {
-        // An archive that is damaged is still meant as one.
+        // A damaged archive is still meant as an archive.
         () if ends(&[".tar.zst"]) => Thing::Bundle,
         () if ends(&[".parquet"]) => Thing::Table,
         () if ends(&[".lock"]) || text.starts_with("benchtrail lock") => Thing::Lock,

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Stop;
 
-/// Folders that hold no locks and are not searched.
+/// Folders that contain no locks and are not searched.
 const NOT_SEARCHED: [&str; 4] = [".git", ".benchtrail", "target", "node_modules"];
 
 /// Collects the locks of this program below a folder.

@@ -1,5 +1,5 @@
-//! The command line of Benchtrail: arguments, progress, diagnostics, exit codes. What it does
-//! is done by the libraries; see ARCHITECTURE.md.
+//! The command line of Benchtrail: arguments, progress, diagnostics, exit codes. The libraries do the work; see
+//! ARCHITECTURE.md.
 
 mod answers;
 mod args;
@@ -41,7 +41,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // The engine's launcher: these arguments are another program's and not for our parser.
+    // The engine's launcher: these arguments belong to another program and must not reach our parser.
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
     if first
@@ -57,26 +57,26 @@ fn main() -> ExitCode {
     if let Err(stop) = room::settle() {
         return stop.report();
     }
-    // Another machine that asks this one to prepare, start or sample an engine.
+    // Another machine uses this one to prepare, start or sample an engine.
     if first.as_ref().is_some_and(|first| first == places::COMMAND) {
         return place::answer(arguments)
             .map_or_else(|error| exit::Stop::machine(error).report(), ExitCode::from);
     }
-    // A job of Slurm that executes a part of a study.
+    // A Slurm job that executes part of a study.
     if first
         .as_ref()
         .is_some_and(|first| first == cluster::COMMAND)
     {
         return shard::answer(arguments).map_or_else(|stop| stop.report(), ExitCode::from);
     }
-    // A run that has left its terminal.
+    // A run detached from its terminal.
     if first
         .as_ref()
         .is_some_and(|first| first == detached::COMMAND)
     {
         return detached::answer(arguments);
     }
-    // The reference server of a calibration: started by ourselves, too.
+    // The reference server of a calibration, which is also started by this program.
     if first.is_some_and(|first| first == load::reference::PROCESS_COMMAND) {
         let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
         let served = load::reference::serve_process(arguments, std::io::stdin(), std::io::stdout());
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     ExitCode::from(execute(std::env::args_os()))
 }
 
-/// Does what a command line asks; returns the exit code.
+/// Executes a command line; returns the exit code.
 fn execute(words: impl Iterator<Item = OsString>) -> u8 {
     let cli = args::parse(words).unwrap_or_else(|error| other_words::with_our_word(error).exit());
     let done = commands::execute(&cli);

@@ -1,4 +1,4 @@
-//! What a run ends with: the first table of results, its usual columns, a screen of its rows.
+//! The table at the end of a run: the first table of results, with its usual columns and one screen of rows.
 
 use artifacts::{Scalar, Store, Table};
 use explore::Catalogue;
@@ -8,10 +8,10 @@ use crate::columns::Columns;
 use crate::exit::Stop;
 use crate::terminal;
 
-/// Rows that are shown.
+/// The number of rows shown.
 const ROWS: usize = 12;
 
-/// The columns that are shown where a table has them, by how their names begin.
+/// The columns shown if a table has them, by the start of their names.
 pub(crate) const USUAL: [&str; 4] = [
     "output_throughput",
     "ttft_ms_p50",
@@ -19,14 +19,14 @@ pub(crate) const USUAL: [&str; 4] = [
     "e2e_latency_ms_p50",
 ];
 
-/// Latencies from the time of sending, each with that from the schedule, which closed loops do not have.
+/// Latencies from the time of sending, each with the latency from the schedule, which closed loops do not have.
 const SCHEDULED: [(&str, &str); 2] = [
     ("ttft_ms_p50", "ttft_scheduled_ms_p50"),
     ("e2e_latency_ms_p50", "e2e_scheduled_ms_p50"),
 ];
 
-/// Returns the main table of a study as text with its name as a heading; `None` if no analysis has
-/// one: a table of means, else one of cells.
+/// Returns the main table of a study as text with its name as a heading: a table of means, otherwise one of cells.
+/// `None` if no analysis has either.
 ///
 /// # Errors
 /// If a table cannot be read.
@@ -55,8 +55,8 @@ pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Option<String>, Stop> {
     found.map(|(name, table)| text(&name, &table)).transpose()
 }
 
-/// Returns the usual columns of a table: the value itself, or its mean. Under open arrivals latencies count from the
-/// schedule: what a request waited before it was sent is part of what its user waited.
+/// Returns the usual columns of a table: the value itself, or its mean. With open arrivals, latencies count from the
+/// schedule, because the time before a request is sent is part of its user's wait.
 fn columns(table: &Table) -> Vec<String> {
     let names = table.names();
     let known = |usual: &str| {
@@ -100,7 +100,7 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
     Ok(format!("{name}:\n{laid_out}{rest}"))
 }
 
-/// Writes a value with four significant digits.
+/// Formats a value with four significant digits.
 fn words(value: &Scalar) -> String {
     match value {
         Scalar::Null => "n/a".to_owned(),

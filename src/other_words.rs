@@ -1,10 +1,10 @@
-//! The words that other load generators have for our options: who types one is told ours.
+//! Other load generators' words for our options, so that a user who types one gets ours.
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Options that are not aliases of ours, of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf,
-/// and what they are here.
+/// Options of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf that are not aliases,
+/// each with our option.
 const WORDS: &[(&str, &str)] = &[
     ("--backend", "--api"),
     ("--endpoint", "--api"),
@@ -13,7 +13,7 @@ const WORDS: &[(&str, &str)] = &[
     ("--disable-stream", "--no-stream"),
 ];
 
-/// Options of the same tools that no single one of ours stands for, and what to do instead.
+/// Options of the same tools without a single equivalent here, each with what to do instead.
 const SAYINGS: &[(&str, &str)] = &[
     (
         "--port",
@@ -120,7 +120,7 @@ const SAYINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Commands that other tools have, and what they are here.
+/// Commands of other tools, each with ours.
 const COMMANDS: &[(&str, &str)] = &[
     ("bench", "load"),
     ("benchmark", "load"),
@@ -146,7 +146,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("version", "--version"),
 ];
 
-/// What other tools name an API, or where it is served, and what it is here.
+/// Other tools' names or paths of an API, each with ours.
 const APIS: &[(&str, &str)] = &[
     ("/v1/completions", "openai-completions"),
     ("/v1/chat/completions", "openai-chat"),
@@ -171,7 +171,7 @@ const APIS: &[(&str, &str)] = &[
     ("embeddings", "openai-embeddings"),
 ];
 
-/// Puts our word in the place of the parser's guess where the unknown option is another tool's.
+/// Replaces the parser's guess by our word if the unknown option belongs to another tool.
 pub(crate) fn with_our_word(mut error: Error) -> Error {
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand)
         && let Some((_, ours)) = COMMANDS.iter().find(|(theirs, _)| theirs == given)
@@ -215,7 +215,7 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     if let (ErrorKind::UnknownArgument, Some(ours)) = (error.kind(), ours) {
         error.remove(ContextKind::Suggested);
         error.insert(ContextKind::SuggestedArg, ContextValue::String(ours));
-        // It was made for the parser's guess.
+        // The usage text was made for the parser's guess.
         error.remove(ContextKind::Usage);
     }
     error

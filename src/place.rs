@@ -1,5 +1,4 @@
-//! The binary as other machines start it: `benchtrail __place FOLDER WHAT …`, on a host that a
-//! study uses.
+//! The binary as started by other machines: `benchtrail __place FOLDER WHAT …`, on a host that a study uses.
 
 use std::ffi::OsString;
 use std::io::{BufRead, Write, stdin, stdout};
@@ -9,10 +8,10 @@ use std::path::Path;
 use pipeline::Json;
 use serde_json::json;
 
-/// Does what the arguments ask; returns our exit code.
+/// Executes the arguments; returns our exit code.
 ///
 /// # Errors
-/// What went wrong, one sentence.
+/// The problem, in one sentence.
 pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, String> {
     let words: Vec<String> = arguments
         .map(|word| word.to_string_lossy().into_owned())
@@ -35,7 +34,7 @@ pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, St
         }
         [folder, "run", order] => serve::run_order(Path::new(folder), order, stdin()),
         [folder, "keep"] => places::cloud::keep(Path::new(folder), stdin(), |document| {
-            // Who asked may be gone; what is kept is destroyed all the same.
+            // The requester may be gone; the kept machines are destroyed in any case.
             let _unheard = say(document);
         }),
         [folder, "shard", run, name, node] => {

@@ -1,8 +1,8 @@
-//! What a user sees while an experiment runs: one consumer of the executor's events.
+//! The display of a running experiment: a consumer of the executor's events.
 //!
-//! On a terminal two lines are kept current: how far the study is with an estimate of what is
-//! left, and what the cell in flight does. Elsewhere it is a log: each executed cell is one line
-//! with the time, and what a long one does is a line a minute.
+//! On a terminal, two lines stay current: the study's progress with an estimate of the time left, and the activity of
+//! the current cell. Elsewhere it is a log: one line with the time for each executed cell, and one line per minute for
+//! a long cell.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,25 +21,25 @@ use serde_json::json;
 use crate::exit::Stop;
 use crate::terminal::{complain, is_watched, plain, seconds};
 
-/// Warnings of one cell that are said; the rest is counted.
+/// The number of printed warnings per cell; the rest is only counted.
 const WARNINGS_SHOWN: usize = 6;
 
-/// From one line of a log about what has not ended to the next.
+/// The interval between two log lines about work in progress.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// Lets through what comes when nothing was said for a minute.
+/// Lets a message through after a minute without one.
 #[derive(Debug)]
 pub(crate) struct Pace {
     said: Instant,
 }
 
 impl Pace {
-    /// Starts with a minute's silence.
+    /// Starts the first minute.
     pub(crate) fn from(now: Instant) -> Self {
         Self { said: now }
     }
 
-    /// Returns whether it is time to say something, and takes it as said.
+    /// Returns whether a message is due, and if so, counts it as printed.
     pub(crate) fn due(&mut self, now: Instant) -> bool {
         let due = now.duration_since(self.said) >= LOG_EVERY;
         if due {
@@ -49,18 +49,18 @@ impl Pace {
     }
 }
 
-/// How the run is shown.
+/// How to show the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Show {
-    /// Two live lines if a terminal is there, else a log.
+    /// Two live lines on a terminal, otherwise a log.
     Progress,
-    /// The same, and what engines write to their logs while they start.
+    /// The same, and the log output of starting engines.
     Verbose,
     /// Only warnings.
     Quiet,
 }
 
-/// Shows events, and writes them to a file if one is given.
+/// Shows events, and writes them to a file if requested.
 pub(crate) struct Progress {
     state: Mutex<State>,
     log: Option<Mutex<File>>,
@@ -74,7 +74,7 @@ struct Live {
     cell: ProgressBar,
 }
 
-/// How far each stage is.
+/// The progress of each stage.
 struct State {
     began: Instant,
     pace: Pace,
@@ -82,7 +82,7 @@ struct State {
     total: usize,
     ended: usize,
     executed: usize,
-    /// Warnings of each cell that has not ended.
+    /// The number of warnings of each unfinished cell.
     warnings: BTreeMap<String, usize>,
 }
 
@@ -90,7 +90,7 @@ struct State {
 struct StageState {
     cells: usize,
     ended: usize,
-    /// How long each executed cell took, s.
+    /// The duration of each executed cell, s.
     took: Vec<f64>,
 }
 
@@ -100,8 +100,8 @@ impl Show {
     }
 }
 
-/// Returns the first line of an event log: what is planned, so that a reader of the log needs
-/// nothing else; and the digest of the token that stops the run, if one does.
+/// Returns the first line of an event log. It contains the plan, so that a reader of the log needs nothing else, and
+/// the digest of the token that stops the run, if any.
 fn first_line(experiment: &Experiment, stop: Option<&Digest>) -> serde_json::Value {
     let stages = experiment.stages.iter_enumerated().map(|(id, stage)| {
         let place = |at| experiment.coordinates(id, at).to_string();
@@ -122,7 +122,7 @@ impl Progress {
     /// Makes the display of an experiment's run.
     ///
     /// # Errors
-    /// If the file for the events cannot be made.
+    /// If the event log cannot be created.
     pub(crate) fn new(
         experiment: &Experiment,
         show: Show,
@@ -155,7 +155,7 @@ impl Progress {
             .map(|path| {
                 let begin = || {
                     let mut file = File::create(path)?;
-                    // At once: written piece by piece it would be a system call or two for each cell.
+                    // Written at once: writing it in pieces would take one or two system calls per cell.
                     let line = format!("{}\n", first_line(experiment, stop));
                     file.write_all(line.as_bytes()).map(|()| file)
                 };
@@ -171,7 +171,7 @@ impl Progress {
         })
     }
 
-    /// Takes note of an event.
+    /// Processes an event.
     pub(crate) fn hear(&self, event: &Event) {
         let left = match event {
             Event::CellEnded {
@@ -186,7 +186,7 @@ impl Progress {
         if let Some(log) = &self.log {
             let mut line = line_of(event, left).to_string();
             line.push('\n');
-            // A log that cannot be written any more must not end the measurement it watches.
+            // A failing event log must not end the measurement.
             let written = log
                 .lock()
                 .expect("no listener panics")
@@ -254,7 +254,7 @@ impl Progress {
                 let text = format!("{place}{cell}: {count}{what}{figures}{last}");
                 match &self.live {
                     Some(live) => {
-                        // What does not fit is cut at the end, so the figures stand before the coordinates.
+                        // Text that does not fit is cut at the end, so the figures come before the coordinates.
                         let (stage, at) = cell.split_at(cell.find('[').unwrap_or(cell.len()));
                         let text = format!("{place}{stage}: {count}{what}{figures}{last}  {at}");
                         live.cell.set_message(plain(&text).into_owned());
@@ -304,7 +304,7 @@ impl Progress {
         }
     }
 
-    /// Says the first warnings of a cell and counts the others, which are in its record.
+    /// Prints the first warnings of a cell and counts the others, which are in its record.
     fn warn(&self, cell: Option<&str>, message: &str) {
         let count = cell.map_or(1, |cell| {
             let mut state = self.state.lock().expect("no listener panics");
@@ -362,7 +362,7 @@ impl Progress {
             String::new()
         };
         if status == CellStatus::Skipped {
-            // Skipped cells follow from what was told already; the summary counts them.
+            // Skipped cells follow from failures already reported; the summary counts them.
         } else if status != CellStatus::Ok {
             let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
             self.say(&format!("{place}{} {cell}{reason}", status.word()));
@@ -375,7 +375,7 @@ impl Progress {
         }
     }
 
-    /// Counts a cell that ended, and returns the time that is left.
+    /// Counts a cell that ended, and returns the time left.
     fn count(&self, stage: &str, status: CellStatus, took: f64, cached: bool) -> Option<TimeLeft> {
         let mut state = self.state.lock().expect("no listener panics");
         state.ended += 1;
@@ -389,7 +389,7 @@ impl Progress {
         state.left()
     }
 
-    /// Returns the place of a cell that runs among those of its stage, `8/18 `, where there are several.
+    /// Returns the position of a running cell among the cells of its stage, `8/18 `, if there are several.
     fn place(&self, cell: &str) -> String {
         let stage = cell.split('[').next().unwrap_or(cell);
         let state = self.state.lock().expect("no listener panics");
@@ -417,7 +417,7 @@ impl Progress {
             .due(Instant::now())
     }
 
-    /// Says a line: above the live ones, or with the time in a log.
+    /// Prints a line: above the live lines, or with the time in a log.
     fn say(&self, text: &str) {
         match &self.live {
             Some(live) => live.study.suspend(|| complain(text)),
@@ -427,7 +427,7 @@ impl Progress {
     }
 }
 
-/// Returns the line of an event: with the least and the most time left, in s, where a cell ended.
+/// Returns an event's line in the log. If a cell ended, adds the least and the most time left, in s.
 fn line_of(event: &Event, left: Option<TimeLeft>) -> serde_json::Value {
     let mut value = serde_json::to_value(event).expect("an event is plain data");
     if let Some(left) = left {
@@ -436,7 +436,7 @@ fn line_of(event: &Event, left: Option<TimeLeft>) -> serde_json::Value {
     value
 }
 
-/// Returns the rolling figures of a load as words.
+/// Formats the rolling figures of a load.
 fn figures(rates: &Rates) -> String {
     let short = |value: f64| match value {
         v if v >= 100.0 => format!("{v:.0}"),
@@ -458,14 +458,14 @@ fn figures(rates: &Rates) -> String {
     format!("; {}", parts.join(", "))
 }
 
-/// Returns a line of a log: the time, UTC to the second, and the text.
-#[expect(clippy::disallowed_methods, reason = "lines of a log say when")]
+/// Returns a log line: the time, UTC to the second, and the text.
+#[expect(clippy::disallowed_methods, reason = "log lines have a time")]
 pub(crate) fn logged(text: &str) -> String {
     format!("{:.0} {text}", jiff::Timestamp::now())
 }
 
 impl State {
-    /// Returns the time left, once it can be told.
+    /// Returns the time left, once it can be estimated.
     fn left(&self) -> Option<TimeLeft> {
         if self.executed < 3 || self.began.elapsed() < Duration::from_secs(2) {
             return None;
@@ -474,8 +474,8 @@ impl State {
     }
 }
 
-/// The time that a run has left: at least so long, and at most so long unless a cell takes longer than any of
-/// its stage did so far.
+/// The time left in a run: at least `least_s`, and at most `most_s` unless a cell takes longer than any of its stage so
+/// far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct TimeLeft {
     least_s: f64,
@@ -483,8 +483,8 @@ struct TimeLeft {
 }
 
 impl TimeLeft {
-    /// Returns the sum over the stages of the cells left times the shortest and the longest cell so far;
-    /// `None` while cells are left of a stage of which none was executed: nothing is known of them.
+    /// Returns the sum over the stages of the number of cells left times the shortest and the longest cell so far.
+    /// `None` while a stage with cells left has no executed cell, because their duration is unknown.
     fn of<'s>(stages: impl Iterator<Item = &'s StageState>) -> Option<Self> {
         let mut left = Self {
             least_s: 0.0,
@@ -495,7 +495,7 @@ impl TimeLeft {
             if cells == 0.0 {
                 continue;
             }
-            // One cell that sums up the others takes no time worth waiting for.
+            // A single cell that summarizes the others takes negligible time.
             if stage.took.is_empty() && stage.cells == 1 {
                 continue;
             }
@@ -522,7 +522,7 @@ impl std::fmt::Display for TimeLeft {
 impl Live {
     fn new(cells: u64) -> Self {
         let all = MultiProgress::new();
-        // What does not fit into the window is cut, whatever size the window takes meanwhile.
+        // Text that does not fit into the window is cut, even if the window's size changes.
         let bar = "{bar:20} {pos} of {len} cells, {elapsed} elapsed  {wide_msg}";
         let study = all.add(ProgressBar::new(cells));
         study.set_style(ProgressStyle::with_template(bar).expect("the template is right"));

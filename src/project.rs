@@ -1,4 +1,4 @@
-//! Where things lie: the project's folder, the store, the lock, the rendered report.
+//! The places of files: the project's folder, the store, the lock, the rendered report.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
@@ -8,21 +8,20 @@ use tempfile::TempDir;
 
 use crate::exit::Stop;
 
-/// The folder a set of experiments shares, and the store in it.
+/// The folder that a set of experiments shares, and the store in it.
 #[derive(Debug)]
 pub(crate) struct Project {
-    /// The nearest folder above the experiment that holds a store or a repository, else the
-    /// experiment's own folder.
+    /// The nearest folder above the experiment with a store or a repository, otherwise the experiment's own folder.
     pub(crate) root: PathBuf,
     /// The store's folder.
     pub(crate) store: PathBuf,
-    /// Where the index over a bundle's objects lies; it goes with this value.
+    /// The folder of the index over a bundle's objects, kept as long as this value.
     work: OnceCell<TempDir>,
 }
 
 impl Project {
-    /// Finds the project of a file (or of the working directory), with the store where the
-    /// user says or in `.benchtrail`.
+    /// Finds the project of a file (or of the working directory), with the store in the folder that the user names, or
+    /// in `.benchtrail`.
     ///
     /// # Errors
     /// If the working directory cannot be read.
@@ -45,7 +44,7 @@ impl Project {
         } else {
             ".benchtrail"
         };
-        // Engines are started in folders of their own, where a relative path leads elsewhere.
+        // Engines are started in their own folders, where a relative path would lead elsewhere.
         let store = store.map_or_else(|| root.join(own), |store| here.join(store));
         Ok(Self {
             root,
@@ -59,7 +58,8 @@ impl Project {
         !self.is_published() && !self.is_read_only()
     }
 
-    /// Returns the digests that the store remembers of large files. Those of a bundle are somebody else's word.
+    /// Returns the digests of large files that the store remembers; none for a bundle, because its digests come from
+    /// another party.
     pub(crate) fn known_files(&self) -> KnownFiles {
         match self.is_published() {
             true => KnownFiles::default(),
@@ -67,12 +67,12 @@ impl Project {
         }
     }
 
-    /// Returns whether the store is that of a published bundle: data that nothing may change.
+    /// Returns whether the store is that of a published bundle, which nothing may change.
     pub(crate) fn is_published(&self) -> bool {
         self.store == self.root.join("store") && is_bundle(&self.root)
     }
 
-    /// Refuses to write where a bundle is.
+    /// Rejects a command that would write to a bundle.
     ///
     /// # Errors
     /// If the project is a published bundle.
@@ -90,7 +90,7 @@ impl Project {
         ))
     }
 
-    /// Refuses what would write to a store that this process cannot write.
+    /// Rejects a command that would write to a store that this process cannot write.
     fn must_be_writable(&self, command: &str) -> Result<(), Stop> {
         if !self.is_read_only() {
             return Ok(());
@@ -102,7 +102,7 @@ impl Project {
         .hint("use `--store DIR` with a folder of yours, or change the permissions of this one"))
     }
 
-    /// Returns whether the store is there and this process may not write to it.
+    /// Returns whether the store exists and this process may not write to it.
     fn is_read_only(&self) -> bool {
         let writable = |path: &Path| {
             let access = rustix::fs::Access::WRITE_OK;
@@ -113,16 +113,16 @@ impl Project {
             && !(writable(&self.store) && (!index.exists() || writable(&index)))
     }
 
-    /// Opens the store, making it if it is not there.
+    /// Opens the store, creating it if needed.
     ///
     /// # Errors
-    /// If the folder cannot be made or its index not be opened.
+    /// If the folder cannot be created or its index cannot be opened.
     pub(crate) fn open(&self) -> Result<Store, Stop> {
         if self.is_ours() {
             return Ok(Store::open(&self.store)?);
         }
-        // A bundle's own index, if it has one, was made by somebody else. It is never read. That of
-        // a store that cannot be written cannot be opened. An index of our own serves for both.
+        // A bundle's own index, if any, was made by another party and is never read. The index of a store that is not
+        // writable cannot be opened. A temporary index serves for both.
         let machine = |e: std::io::Error| Stop::machine(format!("a temporary folder: {e}"));
         let work = match self.work.get() {
             Some(work) => work,
@@ -135,10 +135,10 @@ impl Project {
         Ok(bundle::open_store(&self.store, work.path())?)
     }
 
-    /// Opens the store that must be there already.
+    /// Opens the store, which must exist.
     ///
     /// # Errors
-    /// If there is no store.
+    /// If the store does not exist.
     pub(crate) fn open_existing(&self) -> Result<Store, Stop> {
         if !self.store.is_dir() {
             return Err(
@@ -151,19 +151,19 @@ impl Project {
         self.open()
     }
 
-    /// Returns where an experiment's report is written unless the user says otherwise.
+    /// Returns the default path of an experiment's report.
     pub(crate) fn report_file(&self, name: &str, profile: Option<&str>) -> PathBuf {
         let folder = profile.map_or_else(|| name.to_owned(), |p| format!("{name}.{p}"));
         self.root.join("reports").join(folder).join("report.md")
     }
 }
 
-/// Returns whether a folder is a published bundle: its reports can be asked like any others.
+/// Returns whether a folder is a published bundle, whose reports can be queried like any others.
 fn is_bundle(folder: &Path) -> bool {
     folder.join(bundle::MANIFEST).is_file() && folder.join("store/objects").is_dir()
 }
 
-/// Returns a path as short as it can be said from the working directory.
+/// Returns the shortest form of a path from the working directory.
 pub(crate) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here)

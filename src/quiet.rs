@@ -1,4 +1,4 @@
-//! The look at the machine before a run measures on it.
+//! Checks the machine before a run measures on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use crate::exit::Stop;
 use crate::session::Session;
 use crate::terminal::complain;
 
-/// How long a look at the machine takes.
+/// The duration of a check.
 pub(crate) const LOOK: Duration = Duration::from_millis(300);
 
-/// Looks at the machine if the run measures on it; warns, waits or refuses as the design says.
+/// Checks the machine if the run measures on it; warns, waits or stops as the design requires.
 pub(crate) fn look_before(
     session: &Session,
     plan: &Plan,
@@ -51,7 +51,7 @@ pub(crate) fn look_before(
     Ok(Some(preflight))
 }
 
-/// Lets time pass; false if the user stopped the run.
+/// Lets time pass; returns false if the user stopped the run.
 pub(crate) fn rest(length: Duration, cancelled: &AtomicBool) -> bool {
     let end = Instant::now() + length;
     while Instant::now() < end && !cancelled.load(Ordering::Relaxed) {

@@ -1,12 +1,12 @@
-//! Reasons that many cells share, said once.
+//! Reasons shared by many cells, printed once.
 
 use std::collections::BTreeSet;
 
 use pipeline::Cause;
 
-/// A cell and why it is not ok.
+/// A cell that is not ok, with the reason.
 pub(crate) struct Told<'a> {
-    /// Its status as a word.
+    /// Its status word.
     pub(crate) word: &'a str,
     /// Its stage.
     pub(crate) stage: &'a str,
@@ -16,14 +16,14 @@ pub(crate) struct Told<'a> {
     pub(crate) reason: &'a str,
 }
 
-/// The first of some cells that share a line, and how many there are.
+/// The first of the cells that share a line, and their number.
 type Shared<'a> = (&'a Told<'a>, usize);
 
-/// The causes that do not pass on another one, each with its first cell.
+/// The causes that do not pass on another cause, each with its first cell.
 pub(crate) struct Roots(Vec<(Cause, String)>);
 
 impl Roots {
-    /// Finds them among the reasons of cells.
+    /// Finds the root causes among the reasons of cells.
     pub(crate) fn of<'a>(reasons: impl Iterator<Item = (&'a str, String)>) -> Self {
         let mut seen: BTreeSet<&str> = BTreeSet::new();
         let all: Vec<(Cause, String)> = reasons
@@ -51,7 +51,7 @@ impl Roots {
 pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
     let roots = Roots::of(cells.iter().map(|c| (c.reason, c.cell.clone())));
     let mut own: Vec<Shared<'_>> = Vec::new();
-    // The cells that repeat a reason, by the cell whose reason it is: status, stage, number.
+    // The cells that repeat a reason, grouped by the cell it comes from, then by status and stage, with their number.
     let mut followers: Vec<(&str, Vec<Shared<'_>>)> = Vec::new();
     for cell in cells {
         let root = roots.followed(cell.reason);

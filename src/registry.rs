@@ -1,4 +1,4 @@
-//! The one place that knows both the pipeline and the stage kinds.
+//! The only module that knows both the pipeline and the stage kinds.
 
 use pipeline::Registry;
 

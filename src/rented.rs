@@ -1,10 +1,10 @@
-//! Machines that cost money, at both ends of a run: those that an earlier run left are destroyed before
-//! it, those that it made are given back after it.
+//! Rented machines at both ends of a run: those left by an earlier run are destroyed before it, and those it made are
+//! given back after it.
 
 use pipeline::{Control, Event, PipelineError};
 use places::cloud::{Returned, give_back_all, sweep};
 
-/// Destroys what earlier runs with the store have left.
+/// Destroys machines that earlier runs with the store have left.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -23,7 +23,7 @@ pub(crate) fn sweep_left(
     Ok(())
 }
 
-/// Gives back the machines of this run, and says what they cost.
+/// Gives back the machines of this run, and returns their costs.
 pub(crate) fn give_back(hear: &dyn Fn(&Event)) -> Vec<String> {
     let mut costs = Vec::new();
     for machine in give_back_all() {

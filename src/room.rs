@@ -1,12 +1,10 @@
-//! Whether a step fits into the address space that this process may use (`ulimit -v`), asked before it
-//! starts: an allocator that is refused memory ends a process in the middle of its work, or leaves its
-//! threads waiting for each other.
+//! Checks before a step whether it fits into the address space that this process may use (`ulimit -v`). A failed
+//! allocation would end the process in the middle of its work, or leave its threads waiting for each other.
 //!
-//! What a step needs can only be told if it does not depend on when threads meet. The allocator of glibc
-//! reserves 64 MiB of addresses for an arena, up to 128 MiB while it aligns them, and another for each
-//! thread that finds all arenas busy. So a process whose addresses are limited has one arena and two
-//! threads that share its calculations: it starts itself again with both settings, which are read
-//! before `main`.
+//! A step's need is only predictable if it does not depend on the timing of threads. The allocator of glibc reserves 64
+//! MiB of addresses for an arena, up to 128 MiB while it aligns them, and another arena for each thread that finds all
+//! arenas busy. So a process with limited addresses uses one arena and two threads for its calculations. It starts
+//! itself again with both settings, which are read before `main`.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -16,32 +14,33 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::exit::Stop;
 
-/// What every command needs, in bytes: the binary, its threads, a small study.
+/// The need of every command in bytes: the binary, its threads, a small study.
 const LEAST: u64 = 144 << 20;
 
-/// What a cell adds: its rows and texts in the tables that stages hold (docs/limits.md has what was measured).
+/// The additional need per cell in bytes: its rows and texts in the tables that stages hold (docs/limits.md has the
+/// measurements).
 const CELL: u64 = 128 << 10;
 
-/// The cells that are executed at once within [`LEAST`] and [`CELL`].
+/// The number of cells executed in parallel within [`LEAST`] and [`CELL`].
 const SIDE_BY_SIDE: u64 = 2;
 
-/// What another cell executed at the same time adds: the stack of its thread and small tables.
+/// The additional need in bytes of another cell executed in parallel: its thread's stack and small tables.
 const JOB: u64 = 8 << 20;
 
-/// What it adds for each cell of the study, which it may read.
+/// The additional need in bytes of such a cell for each cell of the study, which it may read.
 const JOB_CELL: u64 = 24 << 10;
 
-/// The settings that a limited process has, with the values of each that will do.
+/// The settings of a limited process, with the acceptable values of each.
 const SETTINGS: [(&str, &[&str]); 2] = [
     ("MALLOC_ARENA_MAX", &["1"]),
     ("RAYON_NUM_THREADS", &["2", "1"]),
 ];
 
-/// Starts this program again with one arena and two threads if its addresses are limited and it has more. Returns
-/// if there is nothing to do.
+/// Starts this program again with one arena and two threads if its addresses are limited and it has more. Returns if
+/// nothing needs to change.
 ///
 /// # Errors
-/// If it cannot be started again.
+/// If the program cannot be started again.
 pub(crate) fn settle() -> Result<(), Stop> {
     if limit().is_none() || !cfg!(target_env = "gnu") || SETTINGS.iter().all(is_set) {
         return Ok(());
@@ -64,7 +63,7 @@ pub(crate) fn settle() -> Result<(), Stop> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the allocator and the pool of threads read their settings there"
+    reason = "the allocator and the thread pool read their settings there"
 )]
 fn is_set((name, values): &(&str, &[&str])) -> bool {
     std::env::var(name).is_ok_and(|value| values.contains(&value.as_str()))
@@ -75,7 +74,7 @@ pub(crate) fn at_all() -> Result<(), Stop> {
     fits("this program", LEAST, limit())
 }
 
-/// Fails if a step over so many cells, with so many executed at once, cannot work within the limit.
+/// Fails if a step over `cells` cells, with `jobs` executed in parallel, does not fit within the limit.
 pub(crate) fn for_cells(what: &str, cells: usize, jobs: Option<usize>) -> Result<(), Stop> {
     let jobs = jobs
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
@@ -90,7 +89,7 @@ pub(crate) fn for_cells(what: &str, cells: usize, jobs: Option<usize>) -> Result
     })
 }
 
-/// Returns the bytes of address space that so many cells need, with so many executed at once.
+/// Returns the bytes of address space needed for `cells` cells, with `jobs` executed in parallel.
 fn needed(cells: u64, jobs: u64) -> u64 {
     let more = jobs.min(cells).saturating_sub(SIDE_BY_SIDE);
     LEAST + cells * CELL + more * (JOB + cells * JOB_CELL)

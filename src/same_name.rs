@@ -1,4 +1,4 @@
-//! Two experiments of one name: they write their reports to the same place.
+//! Detects two experiments of one name, which write their reports to the same place.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The most bytes of an event log's first line that are read: it names every cell.
+/// The most bytes read from an event log's first line, which names every cell.
 const FIRST_LINE: u64 = 64 << 20;
 
-/// Returns the other experiment whose run wrote the event log at `events`, if it is still there: its report lies beside the
-/// log, and the run of `experiment` is about to replace it.
+/// Returns the other experiment whose run wrote the event log at `events`, if that experiment still exists. Its report
+/// is next to the log, and the run of `experiment` is about to replace it.
 pub(crate) fn other(events: &Path, experiment: &Path) -> Option<PathBuf> {
     let mut line = String::new();
     let log = File::open(events).ok()?.take(FIRST_LINE);
     BufReader::new(log).read_line(&mut line).ok()?;
     let began: Value = serde_json::from_str(&line).ok()?;
     let before = PathBuf::from(began["file"].as_str()?);
-    // If the file was renamed since, nothing is replaced.
+    // If the file has been renamed since, nothing is replaced.
     let there = before.canonicalize().ok()?;
     (there != experiment.canonicalize().ok()?).then_some(before)
 }

@@ -1,4 +1,4 @@
-//! What `plan` and `run` begin with: the experiment, the registry, the project, the options.
+//! The common start of `plan` and `run`: the experiment, the registry, the project, the options.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::given::{Wanted, must_be};
 use crate::project::Project;
 use crate::registry::registry;
 
-/// An experiment ready to be planned.
+/// An experiment ready for planning.
 pub(crate) struct Session {
     pub(crate) registry: Registry,
     pub(crate) experiment: Experiment,
@@ -25,7 +25,7 @@ impl Session {
     /// Reads and checks the experiment.
     ///
     /// # Errors
-    /// If the file is not there or holds mistakes: all of them are told.
+    /// If the file is missing or contains mistakes; reports all of them.
     pub(crate) fn open(arguments: &ExperimentArgs, global: &Global) -> Result<Self, Stop> {
         must_be(&arguments.experiment, Wanted::Experiment)?;
         let registry = registry();
@@ -47,12 +47,12 @@ impl Session {
         })
     }
 
-    /// Returns how many cells the experiment has.
+    /// Returns the number of cells in the experiment.
     pub(crate) fn cells(&self) -> usize {
         self.experiment.stages.iter().map(|s| s.cells.len()).sum()
     }
 
-    /// Plans, with the files that settings name put into the store first.
+    /// Plans, after putting the files that settings name into the store.
     ///
     /// # Errors
     /// If a file has changed meanwhile, or the store or the lock cannot be read.
@@ -68,8 +68,8 @@ impl Session {
         )?)
     }
 
-    /// Plans what is about to run, with the files that settings name put into the store first. The second part is there
-    /// if nothing is left to execute.
+    /// Plans a run, after putting the files that settings name into the store. The second part is present if nothing is
+    /// left to execute.
     ///
     /// # Errors
     /// Same as [`Self::plan`].
@@ -82,10 +82,10 @@ impl Session {
         Ok(pipeline::plan_to_run(experiment, registry, store, options)?)
     }
 
-    /// Looks whether the cells that a plan executes can start.
+    /// Checks that the cells that a plan executes can start.
     ///
     /// # Errors
-    /// If something is missing: all of it is told.
+    /// If something is missing; reports all of it.
     pub(crate) fn check_ready(&self, plan: &Plan) -> Result<(), Stop> {
         let missing = pipeline::unready(&self.experiment, &self.registry, plan)?;
         if missing.is_empty() {
@@ -96,10 +96,10 @@ impl Session {
     }
 }
 
-/// Returns where a user keeps definitions for all projects.
+/// Returns the folder of a user's definitions for all projects.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the user's folder of definitions is where the system says"
+    reason = "the system determines the folder of the user's definitions"
 )]
 pub(crate) fn user_folders() -> Vec<PathBuf> {
     let configuration = std::env::var_os("XDG_CONFIG_HOME")
@@ -111,7 +111,7 @@ pub(crate) fn user_folders() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the planning options that the command line gives.
+/// Returns the planning options from the command line.
 pub(crate) fn plan_options(selection: &Selection) -> PlanOptions {
     PlanOptions {
         only: selection.only.clone(),

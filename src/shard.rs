@@ -1,5 +1,5 @@
-//! The binary as it executes a shard: as a job of Slurm (`benchtrail __shard STORE RUN NAME`), on a machine that Slurm
-//! chose, or on a host of a pool (`benchtrail __place FOLDER shard RUN NAME HOST`).
+//! Executes a shard: as a Slurm job (`benchtrail __shard STORE RUN NAME`) on a machine that Slurm chose, or on a host
+//! of a pool (`benchtrail __place FOLDER shard RUN NAME HOST`).
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -22,16 +22,16 @@ use crate::quiet;
 use crate::registry::registry;
 use crate::terminal::complain;
 
-/// The exit code of a job that was stopped before its end.
+/// The exit code of a job stopped before its end.
 const STOPPED: u8 = 130;
 
-/// Executes what the arguments name; returns our exit code.
+/// Executes the shard that the arguments name; returns our exit code.
 ///
 /// # Errors
-/// If this is no job, or the shared store or the machine refuses.
+/// If this is not a job, or the shared store or the machine returns an error.
 #[expect(
     clippy::disallowed_methods,
-    reason = "Slurm tells a job what it is by variables"
+    reason = "Slurm describes a job in its environment variables"
 )]
 pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, Stop> {
     let words: Vec<String> = arguments
@@ -64,11 +64,11 @@ pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, St
     job.execute(&remote, run, name, &cancelled)
 }
 
-/// Executes a shard on a host of a pool: whoever holds the other end of the connection keeps the shared store, and is
-/// listened to; returns our exit code.
+/// Executes a shard on a host of a pool; returns our exit code. The other end of the connection provides the shared
+/// store and can stop the shard.
 ///
 /// # Errors
-/// If the other end or the machine refuses.
+/// If the other end or the machine returns an error.
 pub(crate) fn on_host(folder: &Path, run: &str, name: &str, node: &str) -> Result<u8, Stop> {
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
@@ -91,7 +91,8 @@ pub(crate) fn on_host(folder: &Path, run: &str, name: &str, node: &str) -> Resul
     let url = "the run that asked for this";
     let wire = Wire::new(url, stdin(), stdout(), Arc::clone(&gone), hear);
     watch(Arc::clone(&life), Arc::clone(&gone), Arc::clone(&cancelled));
-    // Outside of the scratch folders of shards: the kernel lets go of it when this process ends, however it ends.
+    // The lock is outside the scratch folders of shards. The kernel releases it when this process ends, however it
+    // ends.
     let Some(_alone) = alone(folder, &wire, &cancelled)? else {
         return Ok(STOPPED);
     };
@@ -111,7 +112,7 @@ pub(crate) fn on_host(folder: &Path, run: &str, name: &str, node: &str) -> Resul
     job.execute(&remote, run, name, &cancelled)
 }
 
-/// Stops this process's work when the other end of the connection is silent for too long: a link that was cut may seem
+/// Stops this process's work if the other end of the connection is silent for too long, because a broken link may seem
 /// open for hours.
 fn watch(life: Arc<AtomicU64>, gone: Arc<AtomicBool>, cancelled: Arc<AtomicBool>) {
     std::thread::spawn(move || {
@@ -129,7 +130,7 @@ fn watch(life: Arc<AtomicU64>, gone: Arc<AtomicBool>, cancelled: Arc<AtomicBool>
     });
 }
 
-/// Waits until no other shard is at work in a folder of this host, and holds it; `None` if the user stops meanwhile.
+/// Waits until no other shard is running in a folder of this host, and locks it; `None` if the user stops the wait.
 fn alone(folder: &Path, wire: &Wire, cancelled: &AtomicBool) -> Result<Option<File>, Stop> {
     let path = folder.join("shard.lock");
     let at = |e: std::io::Error| Stop::machine(format!("{}: {e}", path.display()));
@@ -156,7 +157,7 @@ fn alone(folder: &Path, wire: &Wire, cancelled: &AtomicBool) -> Result<Option<Fi
     }
 }
 
-/// A shard that this process executes, and what it knows of its machine.
+/// A shard that this process executes, and the data of its machine.
 struct Job {
     job: String,
     node: String,
@@ -199,7 +200,7 @@ impl Job {
     }
 }
 
-/// Looks at this machine before it measures.
+/// Checks this machine before it measures.
 fn look(experiment: &Experiment, cancelled: &Arc<AtomicBool>) -> Result<Option<Preflight>, String> {
     let quiet = experiment.quiet();
     let mut pause = |length: Duration, _: &Loud| quiet::rest(length, cancelled);

@@ -1,4 +1,4 @@
-//! A shared store as commands use it: opened, watched, its errors as exit codes.
+//! A shared store as commands use it: opened, watched, with its errors as exit codes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::exit::Stop;
 use crate::session::Session;
 use crate::terminal::{bytes, complain};
 
-/// A shared store, and who uses it.
+/// A shared store and its user.
 pub(crate) struct Shared {
     pub(crate) remote: Remote,
     pub(crate) me: Maker,
 }
 
 impl Shared {
-    /// Opens the shared store that an option or the environment names, to read from it.
+    /// Opens the shared store named by an option or the environment, for reading.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If the store does not exist.
     pub(crate) fn of(arguments: &RemoteArgs) -> Result<Option<Self>, Stop> {
         let Some(url) = &arguments.remote else {
             return Ok(None);
@@ -34,10 +34,10 @@ impl Shared {
         Ok(Some(Self::new(Remote::open(url)?)))
     }
 
-    /// Opens it to write to it, too; makes it if it is not there.
+    /// Opens it for reading and writing, creating it if needed.
     ///
     /// # Errors
-    /// If it can neither be opened nor made.
+    /// If the store can neither be opened nor created.
     pub(crate) fn of_writer(arguments: &RemoteArgs) -> Result<Option<Self>, Stop> {
         let Some(url) = &arguments.remote else {
             return Ok(None);
@@ -50,7 +50,7 @@ impl Shared {
         Self { remote, me }
     }
 
-    /// Gets what a study can use before it measures, tells of it, and returns the notes for its plan.
+    /// Fetches the results that a study can use before it measures, reports them, and returns the notes for its plan.
     ///
     /// # Errors
     /// If the study cannot be planned or the shared store cannot be read.
@@ -90,10 +90,10 @@ impl Shared {
         Ok(fetched.offers)
     }
 
-    /// Puts the results that locks name into the shared store.
+    /// Copies the results that locks name to the shared store.
     ///
     /// # Errors
-    /// If it refuses, or something is damaged here.
+    /// If the shared store returns an error, or a local result is damaged.
     pub(crate) fn push(
         &self,
         store: &Store,
@@ -107,10 +107,10 @@ impl Shared {
     }
 }
 
-/// Does a transfer with a bar that a terminal shows.
+/// Runs a transfer, with a bar on a terminal.
 ///
 /// # Errors
-/// What the transfer says.
+/// The errors of the transfer.
 pub(crate) fn watched<T>(
     what: &str,
     cancelled: &AtomicBool,
@@ -141,10 +141,10 @@ pub(crate) fn reading_through(store: Store, shared: Option<Shared>) -> Store {
     }
 }
 
-/// Returns the name that the user wants to have in records, if any.
+/// Returns the name that the user wants in records, if any.
 #[expect(
     clippy::disallowed_methods,
-    reason = "how people want to be named in records is theirs to say"
+    reason = "users decide how records name them"
 )]
 pub(crate) fn chosen_name() -> Option<String> {
     std::env::var("BENCHTRAIL_AS")
@@ -152,7 +152,7 @@ pub(crate) fn chosen_name() -> Option<String> {
         .filter(|name| !name.is_empty())
 }
 
-/// Returns what a push did, in one line, and a line for every cell with two results.
+/// Returns a one-line summary of a push, and a line for every cell with two results.
 pub(crate) fn push_lines(report: &PushReport, url: &str) -> Vec<String> {
     let mut lines = vec![format!(
         "{} results pushed to {url}, {} were there ({} objects, {})",
@@ -178,7 +178,7 @@ pub(crate) fn push_lines(report: &PushReport, url: &str) -> Vec<String> {
     lines
 }
 
-/// Returns what a push did.
+/// Returns the summary of a push as JSON.
 pub(crate) fn push_json(report: &PushReport, url: &str) -> Value {
     let twins = report.twins.iter().map(|twin| {
         json!({

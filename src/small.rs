@@ -1,5 +1,5 @@
-//! A folder that `load --out` wrote as a study in small: its rows, imported as they are, with the
-//! summaries, gates and the report of any other study.
+//! A folder that `load --out` wrote, as a small study: its rows, imported unchanged, with the summaries, gates and
+//! report of any other study.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,19 +14,19 @@ use crate::exit::Stop;
 use crate::folder::{ROWS, is_load};
 use crate::session::Session;
 
-/// The study that is written into the folder itself.
+/// The study's file, written into the folder itself.
 pub(crate) const FILE: &str = "study.yaml";
 
-/// Folders of a sweep's levels begin so; the axis that their names' rest labels.
+/// The prefixes of a sweep's level folders, each with the axis that the rest of the name labels.
 const SWEEPS: [(&str, &str); 2] = [("concurrency-", "concurrency"), ("rate-", "request_rate")];
 
-/// Returns whether a path is a folder of a run of `load`, or of its levels.
+/// Returns whether a path is a folder of a `load` run, or of a sweep's levels.
 pub(crate) fn is_one(path: &Path) -> bool {
     is_load(path) || !levels(path).is_empty()
 }
 
-/// Returns the levels of a sweep: the axis, the start of the folders' names, and the labels in
-/// ascending order. Nothing if the folder is none of a sweep.
+/// Returns the levels of a sweep: the axis, the prefix of the folders' names, and the labels in ascending order. Empty
+/// if the folder is not from a sweep.
 fn levels(folder: &Path) -> Vec<(&'static str, &'static str, String)> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
@@ -45,13 +45,13 @@ fn levels(folder: &Path) -> Vec<(&'static str, &'static str, String)> {
     }
     let level = |label: &str| label.parse::<f64>().unwrap_or(f64::INFINITY);
     found.sort_by(|a, b| a.0.cmp(b.0).then(level(&a.2).total_cmp(&level(&b.2))));
-    // A folder has the levels of one sweep; of two, the first is taken.
+    // A folder has the levels of one sweep; if there are two, the first is used.
     let first = found.first().map(|(axis, _, _)| *axis);
     found.retain(|(axis, _, _)| Some(*axis) == first);
     found
 }
 
-/// Returns the study of a folder as YAML; `base` is what paths of its files begin with.
+/// Returns the study of a folder as YAML; `base` is the prefix of its files' paths.
 fn text(name: &str, folder: &Path, base: &Path) -> String {
     let levels = levels(folder);
     let file = |inside: &str| {
@@ -61,7 +61,7 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
     let mut text = format!(
         "# What a run of `benchtrail load --out` left, as a study.\nexperiment: {name}\nseed: 1\n"
     );
-    // Labels are of one type: where one is `inf`, all are text, which no figure has on an axis.
+    // Labels have one type: if one is `inf`, all are text, which no figure can use as an axis.
     let numbers = levels.iter().all(|(_, _, label)| label != "inf");
     let sweep = levels.first().map(|(axis, start, _)| (*axis, *start));
     if let Some((axis, _)) = sweep {
@@ -148,7 +148,7 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
     text
 }
 
-/// Returns the bounds that a run was asked to keep, as the operator `goodput` takes them.
+/// Returns the bounds of a run, in the form of the operator `goodput`.
 fn bounds(folder: &Path) -> Option<serde_json::Value> {
     let text = artifacts::regular::read_text(&folder.join("load.json")).ok()?;
     let document: serde_json::Value = serde_json::from_str(&text).ok()?;
@@ -168,7 +168,7 @@ fn bounds(folder: &Path) -> Option<serde_json::Value> {
     (!bounds.is_empty()).then_some(serde_json::Value::Array(bounds))
 }
 
-/// Returns a name that an experiment may have, made of the folder's.
+/// Returns a valid experiment name based on the folder's name.
 fn name_of(folder: &Path) -> String {
     let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let last = full.file_name().unwrap_or_default().to_string_lossy();
@@ -184,7 +184,7 @@ fn name_of(folder: &Path) -> String {
     }
 }
 
-/// Writes the study into the folder, unless one is there, and returns its file.
+/// Writes the study into the folder unless it already has one, and returns its file.
 ///
 /// # Errors
 /// If the folder cannot be written.
@@ -197,7 +197,7 @@ pub(crate) fn write(folder: &Path) -> Result<PathBuf, Stop> {
     Ok(file)
 }
 
-/// The study of a folder, executed in a temporary folder: the folder itself stays as it is.
+/// The study of a folder, executed in a temporary folder so that the folder itself stays unchanged.
 pub(crate) struct Small {
     pub(crate) lock: Lock,
     pub(crate) lock_file: PathBuf,
@@ -208,7 +208,7 @@ pub(crate) struct Small {
 /// Imports and summarizes a folder.
 ///
 /// # Errors
-/// If a table of it cannot be read.
+/// If one of its tables cannot be read.
 pub(crate) fn open(folder: &Path) -> Result<Small, Stop> {
     let fault = |e: std::io::Error| Stop::machine(format!("a temporary folder: {e}"));
     let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-load");
@@ -230,7 +230,7 @@ pub(crate) fn open(folder: &Path) -> Result<Small, Stop> {
     let session = Session::open(&arguments, &global)?;
     let store = session.project.open()?;
     let options = RunOptions {
-        // A gate that fails is a result, and what it bars is told in the report.
+        // A failed gate is a result, and the report states what it excludes.
         keep_going: true,
         build: Build {
             version: env!("CARGO_PKG_VERSION").to_owned(),

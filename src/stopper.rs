@@ -1,8 +1,8 @@
-//! A run that a page may stop: whoever knows the run's token leaves it in a file, and the run ends as after Ctrl-C.
+//! Lets a page stop a run: the page writes the run's token to a file, and the run ends as after Ctrl-C.
 //!
-//! The token lies beside the event log, in a file that only the user may read. The event log has its digest, so that the
-//! explorer can tell a wrong token without knowing the right one. The token is shown only after the log is there: whoever
-//! has it is therefore never told that it is the token of an earlier run.
+//! The token is next to the event log, in a file that only the user may read. The event log contains its digest, so
+//! that the explorer can detect a wrong token without knowing the right one. The token becomes visible only after the
+//! log exists, so a valid token is never rejected as one of an earlier run.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -15,19 +15,19 @@ use std::time::Duration;
 
 use artifacts::Digest;
 
-/// From one look for the file to the next.
+/// The interval between two checks for the file.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The most of a file that is read: no token is as long.
+/// The most bytes read from a file; every token is shorter.
 const LONGEST: u64 = 1 << 10;
 
-/// A token that no file shows yet.
+/// A token that is not yet in a file.
 pub(crate) struct Token {
     folder: PathBuf,
     secret: String,
 }
 
-/// Watches for the file that stops a run, until it is dropped.
+/// Watches for the file that stops a run, until dropped.
 pub(crate) struct Stopper {
     token: PathBuf,
     over: Arc<AtomicBool>,
@@ -35,8 +35,8 @@ pub(crate) struct Stopper {
 }
 
 impl Token {
-    /// Makes the token of a run whose event log lies in the folder, and takes away what an earlier run left there;
-    /// `None` if that cannot be: a run goes on without.
+    /// Makes the token of a run with its event log in the folder, and removes the files of an earlier run; `None` if
+    /// that fails, and the run continues without a token.
     pub(crate) fn new(folder: &Path) -> Option<Self> {
         for stale in [explore::STOP_TOKEN, explore::STOP] {
             let _not_there = fs::remove_file(folder.join(stale));
@@ -52,7 +52,7 @@ impl Token {
         Digest::of(self.secret.as_bytes())
     }
 
-    /// Shows the token in its file, and watches the folder from then on.
+    /// Writes the token to its file, and watches the folder from then on.
     pub(crate) fn watch(self, cancelled: Arc<AtomicBool>) -> Option<Stopper> {
         let wanted = self.digest();
         let token = self.folder.join(explore::STOP_TOKEN);
@@ -91,7 +91,7 @@ impl Drop for Stopper {
     }
 }
 
-/// Whether the file is there and has the token in it; any other is taken away.
+/// Returns whether the file exists and contains the token; removes the file in either case.
 fn asked(stop: &Path, wanted: &Digest) -> bool {
     let Ok(meta) = fs::symlink_metadata(stop) else {
         return false;
@@ -119,7 +119,7 @@ mod tests {
         fs::write(&stop, "0123").unwrap();
         assert!(!asked(&stop, &digest) && !stop.exists());
         fs::write(&stop, &token).unwrap();
-        // The thread may have been faster than this look.
+        // The thread may have removed the file before this check.
         let seen = asked(&stop, &digest);
         drop(stopper);
         assert!(seen || cancelled.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! A study that has run, wherever it lies: beside its lock, in a bundle, or in a folder of `load --out`.
+//! A study that has run, in any place: next to its lock, in a bundle, or in a folder of `load --out`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use crate::given::{Wanted, must_be};
 use crate::project::{Project, shown};
 use crate::small::{self, Small};
 
-/// What must stay while a study is read.
+/// Values that must live while a study is read.
 pub(crate) enum Kept {
     Project { _project: Project },
     Bundle { _bundle: Box<Bundle> },
@@ -22,11 +22,11 @@ pub(crate) enum Kept {
 
 /// A study, its lock and its store.
 pub(crate) struct Study {
-    /// As the user named it.
+    /// The name that the user gave.
     pub(crate) name: String,
     pub(crate) lock: Lock,
     pub(crate) lock_file: PathBuf,
-    /// The folder that its paths begin at.
+    /// The folder that its paths are relative to.
     pub(crate) root: PathBuf,
     pub(crate) store: Store,
     pub(crate) kept: Kept,
@@ -37,7 +37,7 @@ impl Study {
     /// `load --out` wrote.
     ///
     /// # Errors
-    /// If it is none of these, has not run, or its store is not there.
+    /// If the path is none of these, the study has not run, or its store is missing.
     pub(crate) fn open(path: &Path, profile: Option<&str>, global: &Global) -> Result<Self, Stop> {
         let study = Self::open_whatever_size(path, profile, global)?;
         crate::room::for_cells("reading a study", study.lock.records().count(), None)?;

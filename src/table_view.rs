@@ -1,4 +1,4 @@
-//! A table of the store as text or JSON for people and scripts.
+//! Shows a table of the store as text or JSON.
 
 use artifacts::{Scalar, Table, TableError};
 use serde_json::{Map, Value, json};
@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 use crate::columns::{Columns, wrap};
 use crate::terminal;
 
-/// Which part of a table to show.
+/// The part of a table to show.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    /// First row and the row after the last; `None` is the first forty.
+    /// The first row and the row after the last; `None` shows the first forty.
     pub(crate) rows: Option<(usize, usize)>,
-    /// Columns; none named is all, as far as the terminal is wide enough for them.
+    /// The columns; an empty list shows all that fit into the terminal.
     pub(crate) columns: Vec<String>,
-    /// How the user sees columns that the terminal is too narrow for.
+    /// How to see columns that do not fit into the terminal.
     pub(crate) all_columns: &'static str,
 }
 
@@ -21,7 +21,7 @@ const FIRST_ROWS: usize = 40;
 const WIDEST_TEXT: usize = 60;
 
 impl View {
-    /// Reads `FROM..TO`, half-open; either end may be left out.
+    /// Reads a half-open range `FROM..TO`; either end may be missing.
     ///
     /// # Errors
     /// If the text is not a range.
@@ -58,14 +58,14 @@ impl View {
             return Ok(table.names());
         }
         for name in &self.columns {
-            // Asking for a column that is not there is an error that lists those there are.
+            // Requesting a missing column is an error that lists the existing ones.
             table.column(name)?;
         }
         Ok(self.columns.clone())
     }
 
-    /// Returns the part as aligned text for the terminal: a heading of names and units, the rows,
-    /// how many rows there are in all, and which columns did not fit.
+    /// Returns the part as aligned text for the terminal: a heading of names and units, the rows, the total number of
+    /// rows, and the columns that did not fit.
     ///
     /// # Errors
     /// If a column is not in the table.
@@ -96,7 +96,7 @@ impl View {
             rows.push(line);
         }
         let all = Columns::new(heading, rows, &right);
-        // Columns that were asked for by name are all shown.
+        // Columns requested by name are all shown.
         let (shown, left_out) = match width.filter(|_| self.columns.is_empty()) {
             Some(width) => all.fitting(width),
             None => (all, Vec::new()),
@@ -119,7 +119,7 @@ impl View {
                 left_out.len(),
                 names.len(),
                 self.all_columns,
-                // The first column is the row's number.
+                // The first column is the row number.
                 left_out
                     .iter()
                     .map(|column| names[column - 1].as_str())

@@ -4,22 +4,22 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
-/// Why standard output took less than it was given.
+/// The first error while writing standard output.
 static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
 
-/// Writes a line to standard output; [`finish`] says whether all lines arrived.
+/// Writes a line to standard output; [`finish`] reports whether all lines arrived.
 pub(crate) fn say(text: &str) {
     let text = plain(text);
     if let Err(error) = writeln!(io::stdout().lock(), "{text}") {
-        // The first error is the one that is reported.
+        // Only the first error is reported.
         let _ = UNWRITTEN.set(error);
     }
 }
 
-/// Ends standard output. A closed pipe (`| head`) is the reader's wish and no error.
+/// Ends standard output. A closed pipe (`| head`) is the reader's choice, not an error.
 ///
 /// # Errors
-/// If a part of what was said could not be written, for instance to a full disk.
+/// If part of the output could not be written, for example to a full disk.
 pub(crate) fn finish() -> Result<(), String> {
     let flushed = io::stdout().lock().flush();
     let unwritten = UNWRITTEN.get().or(flushed.as_ref().err());
@@ -29,10 +29,10 @@ pub(crate) fn finish() -> Result<(), String> {
     }
 }
 
-/// Writes bytes to standard output as they are. A closed pipe (`| head`) is the reader's wish and no error.
+/// Writes raw bytes to standard output. A closed pipe (`| head`) is the reader's choice, not an error.
 ///
 /// # Errors
-/// If they cannot be written.
+/// If the bytes cannot be written.
 pub(crate) fn write_raw(bytes: &[u8]) -> io::Result<()> {
     match io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -46,10 +46,9 @@ pub(crate) fn complain(text: &str) {
     let _closed_pipe = writeln!(err, "{}", plain(text));
 }
 
-/// Returns text as a terminal may have it. Labels, files and servers say what they like: a control
-/// character could move the cursor, change the title or hide what was said before. Each is written
-/// as an escape that can be read; lines and tabs stay. Characters that reverse the direction of
-/// what follows are escaped likewise.
+/// Returns text that is safe for a terminal. Labels, files and servers may contain anything: a control character could
+/// move the cursor, change the title or hide earlier output. Each one is escaped in readable form; newlines and tabs
+/// stay. Characters that reverse the text direction are escaped in the same way.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let harmless = |c: char| !is_control(c);
     if text.chars().all(harmless) {
@@ -59,7 +58,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     for c in text.chars() {
         match harmless(c) {
             true => plain.push(c),
-            // This form means the same in JSON.
+            // This form has the same meaning in JSON.
             false => plain.push_str(&format!("\\u{:04x}", u32::from(c))),
         }
     }
@@ -72,16 +71,16 @@ fn is_control(c: char) -> bool {
     reorders || (c.is_control() && c != '\n' && c != '\t')
 }
 
-/// Returns whether somebody watches standard error.
+/// Returns whether standard error is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Returns how many columns of characters a line of standard output has; `None` where it is no
-/// terminal, and lines may be of any length.
+/// Returns the width of standard output in character columns; `None` if it is not a terminal, where lines may have any
+/// length.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the width of a terminal is a matter of the terminal"
+    reason = "`COLUMNS` declares the width if the terminal reports none"
 )]
 pub(crate) fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
@@ -94,12 +93,12 @@ pub(crate) fn width() -> Option<usize> {
     told.filter(|width| *width > 0).or_else(declared)
 }
 
-/// Returns a count of bytes for people.
+/// Formats a number of bytes for display.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;
-    // As it is shown, so that 1024.0 KiB is 1.0 MiB.
+    // Compares the rounded value, so that 1024.0 KiB becomes 1.0 MiB.
     while (value * 10.0).round() >= 10_240.0 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -111,9 +110,9 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// Returns a span of seconds for people.
+/// Formats a duration in seconds for display.
 pub(crate) fn seconds(span: f64) -> String {
-    // Rounded before it is split, so that 119.6 s are 2 min 00 s and not 1 min 60 s.
+    // Rounded before it is split, so that 119.6 s becomes 2 min 00 s and not 1 min 60 s.
     let (whole, minutes) = (span.round(), (span / 60.0).round());
     if (span * 10.0).round() < 100.0 {
         format!("{span:.1} s")

@@ -1,8 +1,8 @@
-//! Whether the programs of an experiment may start: asked once per folder, remembered by the
-//! digest of what would be executed.
+//! Whether the programs of an experiment may start. The user is asked once per folder, and the answer is remembered by
+//! the digest of what would be executed.
 //!
-//! What is remembered is one small file each in the user's state folder. It names the folder and
-//! shows what was consented to; deleting it takes the consent back.
+//! Each consent is a small file in the user's state folder. It names the folder and shows what the user consented to;
+//! deleting it withdraws the consent.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal};
@@ -18,22 +18,22 @@ use crate::project::shown;
 use crate::session::{Session, user_folders};
 use crate::terminal::{bytes, complain, is_watched};
 
-/// Lines of a script that are shown before the rest is counted.
+/// The number of script lines shown before the rest is only counted.
 const SCRIPT_SHOWN: usize = 12;
 
-/// How a consent may be given where it lacks.
+/// How a missing consent may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The user said so on the command line.
+    /// The user gave it on the command line.
     Given,
-    /// Ask, if somebody is there to answer.
+    /// Ask, if a user can answer.
     Ask,
 }
 
 /// Returns what the cells that a plan executes may do outside of this program.
 ///
 /// # Errors
-/// If they would start something that nobody consented to, and nobody does now.
+/// If they would start something that the user has not consented to, and the user does not consent now.
 pub(crate) fn permit(session: &Session, plan: &Plan, answer: Answer) -> Result<Permit, Stop> {
     let (registry, folders) = (&session.registry, user_folders());
     let vouched = with_own_definitions(registry, &folders, &Disk, engines::executed_by);
@@ -73,12 +73,12 @@ pub(crate) fn permit(session: &Session, plan: &Plan, answer: Answer) -> Result<P
     Ok(permit)
 }
 
-/// Returns whether somebody is there to answer.
+/// Returns whether a user can answer.
 fn can_ask() -> bool {
     io::stdin().is_terminal() && is_watched()
 }
 
-/// Returns the folder that a consent is for, so that it can be told from others.
+/// Returns the folder that a consent is for, in a form that distinguishes it from others.
 fn folder(session: &Session) -> PathBuf {
     let root = &session.project.root;
     let named = if root.as_os_str().is_empty() {
@@ -100,7 +100,7 @@ fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
     }
     complain("start it? only `yes` does, and is remembered for this folder [no]");
     let mut line = String::new();
-    // An end of input is not consent.
+    // End of input is not consent.
     let read = io::stdin().lock().read_line(&mut line);
     read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
 }
@@ -119,7 +119,7 @@ fn refused(session: &Session, asked: &[(&StageEffect, &Consent)]) -> Stop {
     ))
 }
 
-/// Returns an effect as lines for people.
+/// Formats an effect as lines for display.
 pub(crate) fn text(effect: &StageEffect) -> String {
     let cells = match effect.cells {
         1 => "1 cell".to_owned(),
@@ -288,7 +288,7 @@ pub(crate) fn text(effect: &StageEffect) -> String {
     }
 }
 
-/// Returns a word as a shell would take it.
+/// Quotes a word for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%{}".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -297,7 +297,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// The consents that are remembered for a folder.
+/// The remembered consents for a folder.
 struct Kept {
     project: PathBuf,
     folder: Option<PathBuf>,
@@ -306,7 +306,7 @@ struct Kept {
 impl Kept {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the user's state folder is where the system says"
+        reason = "the system determines the user's state folder"
     )]
     fn of(project: &Path) -> Self {
         let absolute = |path: PathBuf| path.is_absolute().then_some(path);
@@ -342,7 +342,7 @@ impl Kept {
         fs::create_dir_all(folder).map_err(fault)?;
         let text = json!({"folder": self.project.to_string_lossy(), "consent": consent});
         let text = serde_json::to_string_pretty(&text).map_err(|e| e.to_string())?;
-        // Renamed into place: half a file would be a consent, too.
+        // Renamed into place, because half a file would also be a consent.
         let mut whole = tempfile::NamedTempFile::new_in(folder).map_err(fault)?;
         io::Write::write_all(&mut whole, text.as_bytes()).map_err(fault)?;
         whole.persist(&file).map_err(|e| fault(e.error))?;

@@ -1,4 +1,4 @@
-//! One short request before many are sent at once: if the server refuses it, it would refuse them all.
+//! Sends one short request before many are sent at once: a server that rejects it would reject them all.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,16 +15,15 @@ use super::load_server::Server;
 use super::load_settings::settings_of;
 use crate::exit::Stop;
 
-/// The seed of the request: its prompt shares no start with those of the run, so that it fills no cache for
-/// them.
+/// The seed of the request. Its prompt has no prefix in common with the run's prompts, so it fills no cache for them.
 const SEED: u64 = 1_640_164_017;
 
 /// Sends one request and waits for its answer.
 ///
-/// `like` gives the delivery and the time limits.
+/// `like` sets the delivery and the time limits.
 ///
 /// # Errors
-/// If the server refuses the request in a way that no other request would change.
+/// If the server rejects the request in a way that applies to every request.
 pub(super) fn try_once(
     like: &DirectLoad,
     server: &Server<'_>,
@@ -35,7 +34,7 @@ pub(super) fn try_once(
         arrival: DirectArrival::ClosedLoop { clients: 1 },
         prompts: DirectPrompts::Words(8, 8),
         output_tokens: Some((1, 1)),
-        // One for each server.
+        // One request per server.
         requests: Some(target.servers.len().max(1) as u64),
         duration: None,
         max_in_flight: None,
@@ -59,7 +58,7 @@ pub(super) fn try_once(
     }
 }
 
-/// Returns how it ended, and the answer that says that the request itself is wrong.
+/// Returns how the request ended, and the refusal if the request itself is wrong.
 fn send(
     settings: load::Settings,
     origin: Origin,

@@ -1,4 +1,4 @@
-//! `load --save-result`: the run as a result file of another tool.
+//! `load --save-result`: writes the run as a result file of another tool.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::args::LoadArgs;
 use crate::exit::Stop;
 use crate::terminal::complain;
 
-/// Returns whether a file is asked for.
+/// Returns whether a file is requested.
 fn is_asked(arguments: &LoadArgs) -> bool {
     arguments.save_result || arguments.result_filename.is_some()
 }
@@ -21,7 +21,7 @@ fn layout(arguments: &LoadArgs) -> Tool {
     Tool::from_word(&arguments.result_format).expect("the parser admits only words of tools")
 }
 
-/// Looks before anything is measured whether the file can be written.
+/// Checks before the measurement whether the file can be written.
 pub(super) fn check(arguments: &LoadArgs, several: bool) -> Result<(), Stop> {
     if !is_asked(arguments) {
         return Ok(());
@@ -62,7 +62,7 @@ fn in_folder(arguments: &LoadArgs, file: &Path) -> PathBuf {
     }
 }
 
-/// Writes the file that was asked for, if one was.
+/// Writes the requested file, if any.
 pub(super) fn save(
     arguments: &LoadArgs,
     target: &Target,
@@ -103,7 +103,7 @@ pub(super) fn save(
     Ok(())
 }
 
-/// Layout, level, model and time, as vLLM names its files.
+/// Returns a file name as vLLM forms it: format, level, model and time.
 fn default_name(tool: Tool, facts: &ResultFacts) -> PathBuf {
     let level = match (facts.clients, facts.rate) {
         (Some(clients), _) => format!("concurrency{clients}"),

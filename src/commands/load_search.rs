@@ -1,4 +1,4 @@
-//! `load --search`: the highest level at which a server keeps its bounds.
+//! `load --search`: finds the highest level at which a server meets its bounds.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) fn search(
     listen_for_signals(&cancelled)?;
     let control = Control::new(cancelled, None, Box::new(|_| {}));
     let quiet = arguments.quiet || global.json;
-    // A closed loop takes what time its requests take.
+    // A closed loop takes as long as its requests take.
     let open = settings
         .arrival
         .as_ref()

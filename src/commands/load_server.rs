@@ -1,4 +1,4 @@
-//! The server of `load` and of commands like it, as their arguments name it.
+//! The server of `load` and similar commands, from their arguments.
 
 use std::path::Path;
 
@@ -11,23 +11,23 @@ use pipeline::suggest::remedy;
 
 use crate::exit::Stop;
 
-/// A server as arguments name it.
+/// A server named by arguments.
 pub(super) struct Server<'a> {
     pub(super) url: &'a str,
-    /// Further servers that requests go to in turn with it.
+    /// Additional servers that get requests in turn.
     pub(super) further: Vec<&'a str>,
     pub(super) ca_file: Option<&'a Path>,
     pub(super) model: Option<&'a str>,
     pub(super) api: &'a str,
     pub(super) api_key_env: Option<&'a str>,
-    /// The path of its Prometheus metrics, if they are sampled.
+    /// The path of its Prometheus metrics, if they should be sampled.
     pub(super) metrics: Option<&'a str>,
-    /// Headers that every request carries beside its own.
+    /// Headers added to every request.
     pub(super) headers: &'a [(String, String)],
 }
 
 impl Server<'_> {
-    /// Returns where requests go, and makes sure that something is there.
+    /// Returns the target of requests, after checking that a server answers there.
     pub(super) fn target(&self) -> Result<Target, Stop> {
         let api_key = self
             .api_key_env
@@ -53,7 +53,7 @@ impl Server<'_> {
         target_in_turn(&server, &self.further).map_err(|(url, error)| self.explain(&url, &error))
     }
 
-    /// Returns what a server means that refuses every request.
+    /// Returns the error for a server that rejects every request, with its meaning.
     pub(super) fn refusal(&self, target: &Target, refusal: &Refusal) -> Stop {
         let stop = Stop::failed(format!(
             "{} refuses every request, so no more were sent: {refusal}",
@@ -86,7 +86,7 @@ impl Server<'_> {
         }
     }
 
-    /// Adds what to do.
+    /// Adds the remedy.
     fn explain(&self, url: &str, error: &TargetError) -> Stop {
         match error {
             TargetError::Url(_) if is_experiment(url) => Stop::usage(format!(
@@ -141,7 +141,7 @@ impl Server<'_> {
     }
 }
 
-/// Whether what is given as a URL is an experiment.
+/// Returns whether the argument given as a URL is an experiment.
 fn is_experiment(given: &str) -> bool {
     (given.ends_with(".yaml") || given.ends_with(".yml")) && !given.contains("://")
 }

@@ -1,4 +1,4 @@
-//! What the arguments of `load` ask for, as the settings of a load stage.
+//! Turns the arguments of `load` into the settings of a load stage.
 
 use std::path::Path;
 
@@ -14,16 +14,16 @@ use crate::exit::Stop;
 use crate::registry::registry;
 use crate::session::user_folders;
 
-/// A level of the load with how its requests arrive.
+/// A level of the load, and its arrivals.
 pub(super) struct Levelled {
     /// Clients, or requests per second; infinite for all at once.
     pub(super) level: f64,
     pub(super) arrival: DirectArrival,
 }
 
-/// Returns the levels that the arguments ask for; at least one.
+/// Returns the levels from the arguments; at least one.
 pub(super) fn levels(arguments: &LoadArgs) -> Vec<Levelled> {
-    // All at once, but never more than so many in flight: that is a closed loop, as vLLM means it.
+    // All requests at once but with a maximum in flight is a closed loop, as in vLLM.
     if let (Some(clients), [rate]) = (arguments.max_concurrency, arguments.rate.as_slice())
         && rate.is_infinite()
     {
@@ -60,7 +60,7 @@ pub(super) fn levels(arguments: &LoadArgs) -> Vec<Levelled> {
     }]
 }
 
-/// Refuses a level that is given twice.
+/// Rejects a level that is given twice.
 pub(super) fn check_levels(levels: &[Levelled]) -> Result<(), Stop> {
     let given_before = |(i, one): (usize, &Levelled)| {
         let before = levels[..i].iter().any(|other| other.level == one.level);
@@ -81,8 +81,8 @@ pub(super) fn axis_of(arguments: &LoadArgs) -> &'static str {
     }
 }
 
-/// Returns the settings in full. They go the way of an experiment's: the same checks, the same
-/// search for workloads, the same meaning.
+/// Returns the complete settings. They are processed like an experiment's: the same checks, the same search for
+/// workloads, the same meaning.
 pub(super) fn checked_settings(
     arguments: &LoadArgs,
     arrival: &DirectArrival,
@@ -90,7 +90,7 @@ pub(super) fn checked_settings(
     settings_of(&direct(arguments, arrival)?, arguments.seed)
 }
 
-/// The same of what a run asks for.
+/// Does the same for the load of a run.
 pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, Stop> {
     let experiment =
         json!({ "experiment": "load", "seed": seed, "stages": { "load": direct.stage() } });
@@ -102,7 +102,7 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
     let file = Path::new("command line");
     let experiment = load_text(&experiment.to_string(), file, &registry(), &options, &Disk)
         .map_err(|diagnostics| {
-            // Their places are in a text that the user never wrote.
+            // Their places are in a text that the user did not write.
             let mut all: Vec<String> = Vec::new();
             for diagnostic in &diagnostics.0 {
                 // Arrivals and prompts may come from one file.
@@ -128,7 +128,7 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
     Ok(settings)
 }
 
-/// What a message says in the words of a study, and the options that stand for it.
+/// Phrases of messages about studies, and the options to name instead.
 const IN_OPTIONS: [(&str, &str); 3] = [
     (
         "give the workload a `tokenizer: {file: …}`, or lengths in words",
@@ -138,13 +138,13 @@ const IN_OPTIONS: [(&str, &str); 3] = [
     ("raise `requests`", "raise --requests"),
 ];
 
-/// Puts options in the place of keys: who measures from the command line has no file to write them into.
+/// Replaces keys by options, because a user of the command line has no file with these keys.
 pub(super) fn in_options(text: &str) -> String {
     let put = |text: String, (key, option): &(&str, &str)| text.replace(key, option);
     IN_OPTIONS.iter().fold(text.to_owned(), put)
 }
 
-/// Returns what the arguments ask for, with these arrivals.
+/// Returns the load from the arguments, with these arrivals.
 pub(super) fn direct(arguments: &LoadArgs, arrival: &DirectArrival) -> Result<DirectLoad, Stop> {
     Ok(DirectLoad {
         arrival: arrival.clone(),

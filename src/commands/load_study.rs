@@ -1,5 +1,4 @@
-//! `load.json` in the folder of a run: what was asked of which server, so that a study can start from
-//! it, and what came out.
+//! `load.json` in the folder of a run: the server, the settings and the results, so that a study can start from it.
 
 use std::fs;
 use std::path::Path;
@@ -14,28 +13,28 @@ use crate::exit::Stop;
 /// The file's name.
 const FILE: &str = "load.json";
 
-/// A run of `load` as a study in small.
+/// A run of `load`, described as a small study.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct LoadStudy {
     /// The version of the program that ran it.
     pub(super) benchtrail: String,
     pub(super) url: String,
-    /// Of several servers all, the one at `url` first; else empty.
+    /// All servers if there are several, the one at `url` first; otherwise empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) urls: Vec<String>,
     pub(super) model: String,
     pub(super) api: String,
-    /// The variable that held the API key, never the key.
+    /// The variable with the API key, never the key.
     pub(super) api_key_env: Option<String>,
     pub(super) seed: u64,
     /// The load as a stage of an experiment.
     pub(super) stage: Value,
-    /// What `--json` prints.
+    /// The document that `--json` prints.
     pub(super) result: Value,
 }
 
 impl LoadStudy {
-    /// Describes a run that has ended; `stage` is the load as an experiment would declare it.
+    /// Describes a finished run; `stage` is the load as an experiment would declare it.
     pub(super) fn new(
         arguments: &LoadArgs,
         target: &Target,
@@ -43,7 +42,7 @@ impl LoadStudy {
         mut stage: Value,
         result: Value,
     ) -> Self {
-        // A number of tokens on the command line changes the workload that the name stands for.
+        // A number of tokens on the command line changes the named workload.
         if arguments.output_tokens.is_some() {
             stage["workload"] =
                 serde_json::to_value(&settings.workload).expect("settings always serialize");
@@ -61,7 +60,7 @@ impl LoadStudy {
         }
     }
 
-    /// Returns the URLs of the servers that were loaded.
+    /// Returns the URLs of the loaded servers.
     pub(super) fn servers(&self) -> Vec<String> {
         match self.urls.is_empty() {
             true => vec![self.url.clone()],
@@ -69,7 +68,7 @@ impl LoadStudy {
         }
     }
 
-    /// Writes it beside the tables of the run.
+    /// Writes it next to the tables of the run.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -79,10 +78,10 @@ impl LoadStudy {
         fs::write(&path, text + "\n").map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
     }
 
-    /// Reads what a run left in its folder.
+    /// Reads the description from a run's folder.
     ///
     /// # Errors
-    /// If the folder is none of a run, or what it holds cannot be read.
+    /// If the folder is not from a run, or its content cannot be read.
     pub(super) fn read(folder: &Path) -> Result<Self, Stop> {
         let path = folder.join(FILE);
         if !folder.is_dir() {

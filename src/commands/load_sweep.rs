@@ -1,4 +1,4 @@
-//! `load` at several levels: one table, the knee, and a figure.
+//! `load` at several levels: prints one table, the knee, and writes a figure.
 
 use std::path::Path;
 
@@ -11,9 +11,9 @@ use crate::columns::columns;
 use crate::exit::Stop;
 use crate::terminal::say;
 
-/// What is varied.
+/// The levels of a sweep.
 pub(super) struct Sweep {
-    /// The axis, for people: `clients` or `req/s`.
+    /// The axis in messages: `clients` or `req/s`.
     pub(super) axis: &'static str,
     /// The levels with their arrivals.
     pub(super) levels: Vec<Levelled>,

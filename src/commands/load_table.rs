@@ -1,4 +1,4 @@
-//! How a run of `load` is shown: the table users of other tools know, and the same as JSON.
+//! The display of a `load` run: the table that users of other tools know, and the same as JSON.
 
 use contract::{Phase, RequestStatus};
 use load::{Delivery, Distribution, LoadFiles, LoadSpec, Slo, Summary, Target};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::columns::columns;
 
-/// Says below the table where its words are defined.
+/// The note below the table on where its terms are defined.
 const DEFINITIONS: &str = "\
 For definitions, and how vLLM, SGLang, guidellm and aiperf differ (above all in TPOT and ITL), \
 see docs/load.md";
@@ -51,8 +51,8 @@ pub(super) fn table_of(
     text
 }
 
-/// Says which of the quantiles shown the number of requests cannot carry: below 1 ÷ (1 − q) values, a quantile
-/// is hardly more than the largest.
+/// Returns a note on the displayed quantiles that have too few requests: with fewer than 1 ÷ (1 − q) values, a quantile
+/// is little more than the maximum.
 fn caveat(summary: &Summary) -> Option<String> {
     let n = summary.e2e_latency.as_ref().map(|d| d.n)?;
     let beyond: Vec<&str> = [(10, "p90"), (20, "p95"), (100, "p99")]
@@ -110,7 +110,7 @@ fn ok(summary: &Summary) -> u64 {
         .unwrap_or(0)
 }
 
-/// Stands where tokens would, if a sum would leave some out.
+/// Replaces a token count if the sum would be incomplete.
 const UNCOUNTED: &str = "tok; unknown, because not every answer says how many";
 
 fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
@@ -228,7 +228,7 @@ fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> 
     rows
 }
 
-/// The rows of the latency table; those without values are left out.
+/// Returns the rows of the latency table, without rows that have no values.
 fn latencies(summary: &Summary) -> Vec<Vec<String>> {
     named(summary)
         .into_iter()
@@ -242,13 +242,13 @@ fn latencies(summary: &Summary) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The samples of a run: their names in JSON and in the table.
+/// Returns the samples of a run, with their names in JSON and in the table.
 fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 9] {
     let [ttft, e2e] = match summary.ttft_scheduled {
         Some(_) => ["TTFT  from sending", "E2E   from sending"],
         None => ["TTFT  time to first token", "E2E   to the last token"],
     };
-    // Users of open arrivals wait from their scheduled time on.
+    // With open arrivals, users wait from the scheduled time on.
     [
         (
             "ttft_scheduled_ms",
@@ -282,7 +282,7 @@ fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution
     ]
 }
 
-/// A line for each status that is not ok, with the first error of that status.
+/// Returns a line for each status that is not ok, with the first error of that status.
 fn errors(result: &LoadFiles, summary: &Summary) -> Vec<String> {
     let failed = summary
         .statuses
@@ -305,7 +305,7 @@ fn first_error(result: &LoadFiles, status: RequestStatus) -> Option<&str> {
     result.tally.first_errors.get(&status).map(String::as_str)
 }
 
-/// Returns the same as JSON; what is undefined is null.
+/// Returns the same as JSON; undefined values are null.
 pub(super) fn json_of(
     seed: u64,
     target: &Target,

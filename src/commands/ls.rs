@@ -1,4 +1,4 @@
-//! `ls`: the artifacts of a stage.
+//! `ls`: lists the artifacts of a stage.
 
 use pipeline::place::{CellPattern, cell_text};
 use serde_json::json;

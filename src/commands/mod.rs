@@ -1,4 +1,4 @@
-//! A file for each command.
+//! The commands, one file each.
 
 mod audit;
 mod calibrate;
@@ -49,10 +49,10 @@ pub(crate) use run::listen_for_signals;
 use crate::args::{Cli, Command};
 use crate::exit::Stop;
 
-/// Does what the command line asks.
+/// Executes the command line.
 ///
 /// # Errors
-/// If it cannot be done or does not hold; see [`Stop`].
+/// If the command fails or a check does not hold; see [`Stop`].
 pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
     crate::room::at_all()?;
     let global = &cli.global;

@@ -1,4 +1,4 @@
-//! `plan`: for every cell cached, run, after or blocked, and why.
+//! `plan`: shows for every cell whether it is cached, runs, is decided later or is blocked, and why.
 
 use std::sync::Arc;
 
@@ -190,10 +190,10 @@ pub(super) fn because(decision: &Decision) -> String {
     }
 }
 
-/// Blocks whose order is shown before the rest is counted.
+/// The number of blocks whose order is shown before the rest is only counted.
 const BLOCKS_SHOWN: usize = 8;
 
-/// Returns what the design is, in which order it launches, and what it can find.
+/// Describes the design, its launch order, and the effects it can find.
 fn design(design: &DesignPlan) -> Vec<String> {
     let all = design.blocks * design.launches.len();
     let mut lines = vec![format!(

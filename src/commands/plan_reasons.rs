@@ -1,4 +1,4 @@
-//! The reasons of a plan, each said once with the cells that share it.
+//! The reasons of a plan, each shown once with the cells that share it.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use pipeline::{Decision, PlannedCell};
 use super::plan::{because, word};
 use crate::reasons::Roots;
 
-/// Reasons shown for one stage before the rest is counted.
+/// The number of reasons shown per stage before the rest is only counted.
 const REASONS_SHOWN: usize = 4;
 
 /// Why a group of cells is not cached.
 #[derive(Clone, PartialEq, Eq)]
 enum Why<'a> {
-    /// A reason of its own, as text.
+    /// Its own reason, as text.
     Own(String),
-    /// Each cell waits for its own cell of this stage.
+    /// Each cell waits for a separate cell of this stage.
     Waits(&'a str),
-    /// Blocked because another cell is, the first with that reason.
+    /// Blocked because of another cell, the first with that reason.
     Follows(String),
 }
 
@@ -28,7 +28,7 @@ struct Group<'a> {
     cells: Vec<&'a PlannedCell>,
 }
 
-/// Returns the reasons, one line each, with the cells that share it.
+/// Returns the reasons, one line each, with the cells that share them.
 pub(super) fn grouped(cells: &[PlannedCell]) -> Vec<String> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     let roots = roots(cells);
@@ -52,8 +52,7 @@ pub(super) fn grouped(cells: &[PlannedCell]) -> Vec<String> {
     lines(&groups)
 }
 
-/// Returns the reasons of blocked cells that do not repeat the reason of another one, each with its
-/// first cell.
+/// Returns the reasons of blocked cells that do not repeat another cell's reason, each with its first cell.
 fn roots(cells: &[PlannedCell]) -> Roots {
     Roots::of(cells.iter().filter_map(|cell| match &cell.decision {
         Decision::Blocked { reason, .. } => Some((reason.as_str(), cell.name.to_string())),
@@ -91,7 +90,7 @@ fn which(group: &Group<'_>) -> String {
 fn lines(groups: &[Group<'_>]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
-    // The groups that follow the same cell share a line, after the reason that they share.
+    // Groups that follow the same cell share a line, after their common reason.
     let mut followed: Vec<(&str, Vec<String>)> = Vec::new();
     for group in groups {
         let line = match &group.why {
@@ -128,7 +127,7 @@ fn lines(groups: &[Group<'_>]) -> Vec<String> {
     lines
 }
 
-/// Returns what the cells of a group wait for: the one cell, or each its own cell of a stage.
+/// Returns what the cells of a group wait for: one common cell, or a separate cell of a stage for each.
 fn waits(group: &Group<'_>, stage: &str) -> String {
     let mut waited = group.cells.iter().map(|cell| text(&cell.decision));
     let first = waited.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `power`: how often the verdicts of an experiment would be wrong, and what they would find.
+//! `power`: simulates how often the verdicts of an experiment would be wrong, and what they would find.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,10 +15,10 @@ use crate::exit::Stop;
 use crate::session::Session;
 use crate::terminal::say;
 
-/// The noise of launches where nothing is known of it.
+/// The noise of launches if it is unknown.
 const USUAL_NOISE: f64 = 0.03;
 
-/// The noise of requests where it is not given.
+/// The noise of requests if it is not given.
 const USUAL_REQUESTS: f64 = 0.1;
 
 pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> {
@@ -133,7 +133,7 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
     lines
 }
 
-/// Says what the margins of a table show: without an effect, and falsely at a margin itself.
+/// Returns what the margins of a table show: without an effect, and wrongly at the margin itself.
 fn of_margins(stage: &str, table: &Simulated) -> Option<String> {
     let null = table.at.first().filter(|at| at.rows_with_margin > 0)?;
     let share = |count: u64, of: u64| format!("{:.1} %", 100.0 * count as f64 / of as f64);
@@ -147,7 +147,7 @@ fn of_margins(stage: &str, table: &Simulated) -> Option<String> {
         share(null.rows_not_higher, all),
         share(null.rows_not_lower, all),
     );
-    // The effect that is just reached is the hardest to tell from one within the margin.
+    // The effect exactly at the margin is the hardest to distinguish from one within it.
     let at = table.at.iter().filter(|at| at.rows_at_margin > 0);
     if let Some(at) = at.min_by(|x, y| x.effect.total_cmp(&y.effect)) {
         line.push_str(&format!(
@@ -170,12 +170,12 @@ fn shares(option: &str, percentages: &[f64]) -> Result<Vec<f64>, Stop> {
     }
 }
 
-/// The noise that is simulated, as shares.
+/// The simulated noise, as shares.
 struct Noise {
     launch: f64,
     cell: f64,
     requests: f64,
-    /// Where the noise of launches is known from.
+    /// The source of the noise of launches.
     from: String,
 }
 
@@ -198,7 +198,7 @@ impl Noise {
         })
     }
 
-    /// Returns the noise that the plan knows.
+    /// Returns the noise from the plan.
     fn known(session: &Session) -> Result<(f64, String), Stop> {
         let store = session.project.open()?;
         let options = PlanOptions::default();
@@ -216,7 +216,7 @@ impl Noise {
     }
 }
 
-/// Returns what is simulated for each analyze cell, by name.
+/// Returns the study to simulate for each analyze cell, by name.
 fn studies(session: &Session, noise: &Noise) -> Result<Vec<(String, Study)>, Stop> {
     let experiment = &session.experiment;
     let mut studies = Vec::new();
@@ -286,7 +286,7 @@ fn loads(session: &Session, stage: StageId, at: &Coordinates) -> Result<Vec<Load
         .collect()
 }
 
-/// Lays out what was found, a line for each table.
+/// Formats the results, one line per table.
 fn table(stage: &str, power: &Power, effects: &[f64]) -> String {
     let mut heading = vec!["table".to_owned(), "tests".to_owned(), "false".to_owned()];
     heading.extend(effects.iter().map(|e| format!("{} %", trimmed(100.0 * e))));

@@ -1,4 +1,4 @@
-//! `publish`: a finished study as a directory that others can check.
+//! `publish`: writes a finished study as a directory that others can check.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -149,7 +149,7 @@ fn archive_of(folder: &Path) -> PathBuf {
     name.into()
 }
 
-/// The names of this machine's user and of the machine, which must not become public.
+/// Returns the names of this machine and its user, which must not become public.
 #[expect(
     clippy::disallowed_methods,
     reason = "a bundle must not carry the user's name"

@@ -1,4 +1,4 @@
-//! `pull`: the results that locks name, or all of a study, from a shared store.
+//! `pull`: copies the results that locks name, or all of a study, from a shared store.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::project::Project;
 use crate::shared::{Shared, watched};
 use crate::terminal::{bytes, complain, say};
 
-/// Results that are not whole and that are named; the rest is counted.
+/// The number of incomplete results that are named; the rest is only counted.
 const BROKEN_SHOWN: usize = 10;
 
 pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
@@ -31,7 +31,7 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
     project.must_not_be_published("pull")?;
     let store = project.open()?;
     if store.needs_rebuild()? {
-        // What is here must not be taken for somebody else's.
+        // Local results must not be mistaken for results of others.
         store.rebuild(pipeline::record::view)?;
     }
     let cancelled = Arc::new(AtomicBool::new(false));

@@ -1,4 +1,4 @@
-//! `push`: the results that locks name into a shared store.
+//! `push`: copies the results that locks name to a shared store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {
     Err(Stop::told())
 }
 
-/// Returns the profile asked for, by either option.
+/// Returns the requested profile, from either option.
 pub(super) fn profile(named: Option<&String>, smoke: bool) -> Option<&str> {
     match smoke {
         true => Some("smoke"),
@@ -57,7 +57,7 @@ pub(super) fn profile(named: Option<&String>, smoke: bool) -> Option<&str> {
     }
 }
 
-/// Reads the locks of studies, or all of a project, each with its place.
+/// Reads the locks of studies, or all locks of a project, each with its path.
 pub(super) fn locks(
     project: &Project,
     studies: &[PathBuf],

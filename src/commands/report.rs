@@ -1,4 +1,4 @@
-//! `report`: the report of a study that has run, written again; of a folder of `load --out`, its first.
+//! `report`: writes the report of a finished study again, or the first report of a `load --out` folder.
 
 use std::path::{Path, PathBuf};
 
@@ -40,8 +40,7 @@ pub(super) fn report(arguments: &ReportArgs, global: &Global) -> Result<(), Stop
     Ok(())
 }
 
-/// Writes the study of the rows into their folder and runs it there, so that `why` and `explore` find
-/// what they need.
+/// Writes a study of the rows into their folder and runs it there, so that `why` and `explore` find what they need.
 fn of_folder(arguments: &ReportArgs, global: &Global) -> Result<(), Stop> {
     let folder = &arguments.study;
     let report = arguments.out.clone();
@@ -52,7 +51,7 @@ fn of_folder(arguments: &ReportArgs, global: &Global) -> Result<(), Stop> {
             profile: None,
             smoke: false,
         },
-        // What the gates bar is told in the report, which is there all the same.
+        // The report is written even if gates fail, and names what they exclude.
         keep_going: true,
         report: Some(report.unwrap_or_else(|| folder.join("report.md"))),
         no_dry_run: true,
@@ -62,7 +61,7 @@ fn of_folder(arguments: &ReportArgs, global: &Global) -> Result<(), Stop> {
     run::run(&run, global)
 }
 
-/// Writes the reports that a lock names, and returns where.
+/// Writes the reports that a lock names, and returns their paths.
 fn write_again(study: &Study, out: Option<&Path>) -> Result<Vec<PathBuf>, Stop> {
     let mut found = Vec::new();
     for stage in &study.lock.stages {

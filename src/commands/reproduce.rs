@@ -1,4 +1,4 @@
-//! `reproduce`: the pure stages of a bundle executed again, byte for byte.
+//! `reproduce`: executes the pure stages of a bundle again and compares every byte.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
         .iter()
         .filter(|c| c.verdict == Reproduction::Identical)
         .count();
-    // The check above has found everything that the author did not declare to leave out.
+    // The check above has found everything missing that the author did not declare as left out.
     let absent = |c: &&Reproduced| matches!(c.verdict, Reproduction::NotExecuted { .. });
     let not_executed = cells.iter().filter(absent).count();
     let holds = identical + not_executed == cells.len();
@@ -91,7 +91,7 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
     if holds { Ok(()) } else { Err(Stop::told()) }
 }
 
-/// Executes nothing: what is not as published does not say what its author executed.
+/// Executes nothing, because a bundle that differs from its publication does not show what its author executed.
 fn refuse(arguments: &ReproduceArgs, checked: &Checked, global: &Global) -> Result<(), Stop> {
     if global.json {
         say(&json!({
@@ -108,7 +108,7 @@ fn refuse(arguments: &ReproduceArgs, checked: &Checked, global: &Global) -> Resu
     Err(Stop::told())
 }
 
-/// Tells each stage's count, and every cell that differs.
+/// Prints the counts of each stage, and every cell that differs.
 fn tell(cells: &[Reproduced]) {
     let mut stages: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for cell in cells {

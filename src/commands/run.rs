@@ -1,4 +1,4 @@
-//! `run`: execute what is missing, write the report where the user finds it.
+//! `run`: executes missing cells, and writes the report.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ use crate::stopper::Token;
 use crate::terminal::{complain, say};
 use crate::trust::{self, quoted};
 
-/// Cells in trouble that are named at the end; the ledger has them all.
+/// The number of failed cells that are named at the end; the ledger lists all of them.
 const TROUBLE_SHOWN: usize = 10;
 
 pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     }
     let (plan, prepared) = session.plan_to_run(&store, &options)?;
     session.check_ready(&plan)?;
-    // Before signals are kept for later: at a question, Ctrl-C ends the process.
+    // Asked before signals are deferred, so that Ctrl-C at a question ends the process.
     if shared.is_none() {
         let wanting = pipeline::wants_shared_store(&session.experiment, &session.registry, &plan)?;
         if !wanting.is_empty() {
@@ -100,7 +100,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
             session.experiment.name
         ));
     }
-    // Without an event log nobody can see the run, and nobody can stop it from a page.
+    // Without an event log, nobody can see the run or stop it from a page.
     let folder = events.as_deref().and_then(Path::parent);
     let token = folder.and_then(Token::new);
     let digest = token.as_ref().map(Token::digest);
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         events.as_deref(),
         digest.as_ref(),
     )?;
-    // From here on the log has the token's digest, and the token may be seen.
+    // From here on, the log contains the token's digest, and the token may become visible.
     let stopper = token.and_then(|token| token.watch(Arc::clone(&cancelled)));
     let mut options = RunOptions {
         plan: PlanOptions {
@@ -134,7 +134,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let listener = |event: &Event| progress.hear(event);
     rented::sweep_left(&store, &listener)?;
     let summary = pipeline::run_prepared(
-        // What others executed meanwhile is in no plan made here.
+        // A plan made here does not contain the results of other machines.
         prepared.filter(|_| came.is_none()),
         &session.experiment,
         &session.registry,
@@ -152,7 +152,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     if let Some(came) = came {
         came.close()?;
     }
-    // Without a lock nothing ran.
+    // Without a lock, nothing ran.
     let place = lock_path(&session.experiment);
     let lock = match summary.locked.take() {
         Some(lock) => Some(lock),
@@ -170,7 +170,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let any_ok = summary.counts.contains_key(CellStatus::Ok.word());
     let gates = match &lock {
         Some(lock) if any_ok => outcomes(&store, &session, lock)?,
-        // The lock is that of an earlier run.
+        // The lock is from an earlier run.
         _ => Outcomes::default(),
     };
     let mut claims = Vec::new();
@@ -224,8 +224,8 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     }
 }
 
-/// Returns where events go unless the user says otherwise: beside the report, where `explore` looks
-/// for a run that goes on. A folder that cannot be made must not stop a measurement.
+/// Returns the default path of the event log: next to the report, where `explore` looks for a run in progress. A folder
+/// that cannot be created must not stop a measurement.
 pub(super) fn events_file(session: &Session) -> Option<PathBuf> {
     let experiment = &session.experiment;
     let report = session
@@ -236,9 +236,8 @@ pub(super) fn events_file(session: &Session) -> Option<PathBuf> {
     Some(folder.join("events.jsonl"))
 }
 
-/// Tries the pure stages on made-up rows if something is to be
-/// measured first: a mistake in the analysis or the report should not wait for the end of the
-/// measurement.
+/// Tries the pure stages on simulated rows if something will be measured first: a mistake in the analysis or the report
+/// should show before the measurement, not after it.
 fn try_before(
     arguments: &RunArgs,
     session: &Session,
@@ -262,7 +261,7 @@ fn try_before(
     Ok(())
 }
 
-/// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
+/// The first Ctrl-C or SIGTERM ends the run cleanly; a second one ends the process.
 pub(crate) fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(cancelled))
@@ -272,7 +271,7 @@ pub(crate) fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop
     Ok(())
 }
 
-/// Writes each report beside its figures and its trace, and returns where.
+/// Writes each report next to its figures and its trace, and returns the paths.
 fn write_reports(
     session: &Session,
     store: &Store,
@@ -304,7 +303,7 @@ fn write_reports(
     Ok(written)
 }
 
-/// Writes the page of a study that cannot be measured here; returns where.
+/// Writes the page of a study that cannot be measured here; returns its path.
 fn write_not_run(session: &Session, plan: &Plan) -> Result<Option<PathBuf>, Stop> {
     let experiment = &session.experiment;
     let Some(page) = pipeline::not_run(experiment, plan, &session.registry) else {
@@ -334,8 +333,8 @@ fn result_name(result: &StudyResult) -> String {
         .join("-")
 }
 
-/// Returns a label as part of a file's name: what is not a letter, a digit, `-`, `_` or `.`
-/// becomes `_`, since a label may hold anything, a path too.
+/// Returns a label as part of a file name: every character except letters, digits, `-`, `_` and `.` becomes `_`,
+/// because a label may contain anything, even a path.
 fn plain(label: &str) -> String {
     let kept = |c: char| c.is_alphanumeric() || "-_.".contains(c);
     label
@@ -344,9 +343,8 @@ fn plain(label: &str) -> String {
         .collect()
 }
 
-/// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables
-/// likewise, and every other output under its name.
-/// Returns false if the outputs hold no report.
+/// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables in the same way,
+/// and every other output under its name. Returns false if the outputs contain no report.
 pub(super) fn write_report<'a>(
     store: &Store,
     outputs: impl Iterator<Item = (&'a str, &'a Artifact)> + Clone,
@@ -364,7 +362,7 @@ pub(super) fn write_report<'a>(
             "report" => path.to_owned(),
             "trace" => trace_file(path),
             "html" => path.with_extension("html"),
-            // Its statements and the tables it derived itself.
+            // The report's statements and the tables it derived.
             table if artifact.media == Media::Parquet => {
                 path.with_extension(format!("{table}.parquet"))
             }
@@ -380,18 +378,18 @@ pub(super) fn write_report<'a>(
     Ok(true)
 }
 
-/// Returns where the trace of a report lies: beside it.
+/// Returns the path of a report's trace: next to the report.
 pub(super) fn trace_file(report: &Path) -> PathBuf {
     report.with_extension("trace.parquet")
 }
 
-/// What the gates of all verify cells said.
+/// The outcomes of the gates of all verify cells.
 #[derive(Default)]
 struct Outcomes {
     pass: u64,
     fail: u64,
     not_judged: u64,
-    /// The gates of severity `fail` that failed.
+    /// The failed gates of severity `fail`.
     failed: Vec<String>,
 }
 
@@ -426,7 +424,7 @@ fn outcomes(store: &Store, session: &Session, lock: &Lock) -> Result<Outcomes, S
 }
 
 impl Outcomes {
-    /// Adds what the gates of one cell said.
+    /// Adds the outcomes of one cell's gates.
     fn add(&mut self, stage: &str, verdict: &Value) {
         let count = |outcome: &str| verdict[outcome].as_u64().unwrap_or_default();
         self.pass += count("pass");
@@ -493,13 +491,13 @@ fn tell(arguments: &RunArgs, summary: &RunSummary, reports: &[PathBuf], gates: &
         .iter()
         .filter(|l| is_trouble(l))
         .partition(|l| l.status == CellStatus::Skipped);
-    // Where nothing failed and yet not all is done, the first cell that was skipped says why.
+    // If nothing failed but the study is not done, the first skipped cell gives the reason.
     if trouble.is_empty() && !summary.done {
         trouble.extend(skipped.first());
     }
     for line in trouble.iter().take(TROUBLE_SHOWN) {
         let cell = pipeline::place::cell_text(&line.stage, &line.coordinates.to_string());
-        // The whole reason of a failure was told when the cell ended.
+        // The full reason of a failure was already printed when the cell ended.
         let reason = line
             .reason
             .as_deref()
@@ -541,14 +539,14 @@ fn tell(arguments: &RunArgs, summary: &RunSummary, reports: &[PathBuf], gates: &
     say(&format!("lock         {}", shown(&summary.lock)));
 }
 
-/// Says the main table of results, if there is one. What was measured does not depend on it.
+/// Prints the main table of results, if any. An error here does not affect the measurements.
 fn tell_table(lock: Option<&Lock>, store: &Store) {
     if let Some(Ok(Some(text))) = lock.map(|lock| main_table::of(lock, store)) {
         say(&text);
     }
 }
 
-/// Says what the study answers, and where a browser finds the report.
+/// Prints the study's answers, and the report's address for a browser.
 fn tell_answers(claims: &[Answer], reports: &[PathBuf]) {
     if !claims.is_empty() {
         say("claims:");
@@ -557,14 +555,14 @@ fn tell_answers(claims: &[Answer], reports: &[PathBuf]) {
         say(&format!("  {}", answer.text()));
     }
     for page in reports.iter().map(|r| r.with_extension("html")) {
-        // A report that was given a file of another name may have no page.
+        // A report with a custom file name may have no page.
         if let Ok(page) = page.canonicalize() {
             say(&format!("read it at   file://{}", page.display()));
         }
     }
 }
 
-/// Names the commands that a reader of the summary wants next.
+/// Prints the commands that a reader of the summary probably wants next.
 fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
     let file = quoted(&shown(&session.experiment.file));
     let profile = match &session.experiment.profile {
@@ -598,7 +596,7 @@ fn is_trouble(line: &LedgerLine) -> bool {
     !matches!(line.status, CellStatus::Ok | CellStatus::Excluded)
 }
 
-/// Returns line and text of a number of the report worth asking about: the first in a usual column of results, else the
+/// Returns the line and text of an interesting number in the report: the first in a usual column of results, or the
 /// first measured one.
 fn first_number(report: &Path) -> Option<(i64, String)> {
     let table = artifacts::Table::from_parquet(fs::read(trace_file(report)).ok()?).ok()?;

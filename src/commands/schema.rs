@@ -1,4 +1,4 @@
-//! `schema`: the JSON Schema of experiments, for editors, and the declared tables.
+//! `schema`: prints the JSON Schema of experiments, for editors, or the declared tables.
 
 use crate::args::{SchemaArgs, SchemaOf};
 use crate::exit::Stop;

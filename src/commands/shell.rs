@@ -1,4 +1,4 @@
-//! `completions` and `man`: what a shell and `man` want to know of the command line.
+//! `completions` and `man`: print the command line's description for a shell and for `man`.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::exit::Stop;
 use crate::project::shown;
 use crate::terminal::{say, write_raw};
 
-/// The name of the program that scripts complete.
+/// The program name that scripts complete.
 const NAME: &str = "benchtrail";
 
 pub(super) fn completions(arguments: &CompletionsArgs) -> Result<(), Stop> {

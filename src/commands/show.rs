@@ -1,4 +1,4 @@
-//! `show`: a table, a record, a log; by the start of its digest or by its place in an experiment.
+//! `show`: shows a table, a record or a log, found by the start of its digest or by its place in an experiment.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
         all_columns: "choose columns with `--columns NAMES`",
     };
     let path = Path::new(&arguments.source);
-    // Of a folder of rows, a dot leads into the study that it is.
+    // In a folder of rows, a dot or bracket refers to the small study behind it.
     let inside = arguments
         .what
         .as_deref()
@@ -46,7 +46,7 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
     print(bytes, &digest.to_string(), &view, global)
 }
 
-/// Shows a Parquet file that lies in no store, or a table of a folder that `load --out` wrote.
+/// Shows a Parquet file outside any store, or a table of a folder that `load --out` wrote.
 fn loose(path: &Path, arguments: &ShowArgs, view: &View, global: &Global) -> Result<(), Stop> {
     let file = crate::folder::table_file(path, arguments.what.as_deref())?;
     let bytes = artifacts::regular::read(&file)
@@ -81,7 +81,7 @@ fn print(bytes: Vec<u8>, name: &str, view: &View, global: &Global) -> Result<(),
     Ok(())
 }
 
-/// Returns the object whose digest starts as given.
+/// Returns the object whose digest starts with the given text.
 fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     if let Ok(digest) = text.parse() {
         return Ok(digest);
@@ -125,7 +125,7 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     }
 }
 
-/// Returns the artifact that the arguments name in a study.
+/// Returns the artifact of a study that the arguments name.
 fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), Stop> {
     let profile = if arguments.smoke {
         Some("smoke")

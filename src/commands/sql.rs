@@ -1,4 +1,4 @@
-//! `sql`: a query over the tables of an experiment.
+//! `sql`: queries the tables of an experiment.
 
 use artifacts::{Column, Store, Table};
 use explore::{Catalogue, CatalogueError, csv};
@@ -41,7 +41,7 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     print(arguments, rows, &answer, global)
 }
 
-/// Asks the tables of a folder that `load --out` wrote, or one Parquet file by its name.
+/// Queries the tables of a folder that `load --out` wrote, or one Parquet file by its name.
 fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> Result<(), Stop> {
     let path = &arguments.experiment;
     let names = if path.is_dir() {
@@ -102,7 +102,7 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
     print(arguments, rows, &answer.table, global)
 }
 
-/// Prints an answer as it was asked for.
+/// Prints an answer in the requested format.
 fn print(
     arguments: &SqlArgs,
     rows: Option<(usize, usize)>,
@@ -177,7 +177,7 @@ fn list(
     if global.json {
         say(&serde_json::Value::Array(objects).to_string());
     } else if as_csv {
-        // A name without the quotes that SQL wants.
+        // A name without the quotes that SQL requires.
         for line in &mut lines {
             line[0] = line[0].trim_matches('"').to_owned();
         }
@@ -195,7 +195,7 @@ fn list(
     Ok(())
 }
 
-/// Returns a list as CSV, quoted as the answers to queries are.
+/// Returns a list as CSV, quoted like the answers to queries.
 fn list_as_csv(heading: &[&str], lines: &[Vec<String>]) -> Result<String, Stop> {
     let column = |i: usize| lines.iter().map(move |line| Some(line[i].as_str()));
     let all = heading.iter().enumerate();

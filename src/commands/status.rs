@@ -1,4 +1,4 @@
-//! `status`: what became of every cell, as the lock has it, and what unfinished runs have.
+//! `status`: shows the status of every cell from the lock, and the cells of unfinished runs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     let detached = Detached::of(&store, &lock)?;
     let left = !unfinished.is_empty() || !jobs.is_empty();
     if (left || detached.is_some()) && !lock.exists() {
-        // A run was killed before it wrote its first lock, or is still at work.
+        // A run was killed before it wrote its first lock, or is still running.
         if !global.json {
             tell_detached(detached.as_ref())?;
         }
@@ -108,7 +108,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     Ok(())
 }
 
-/// Says where a detached run is.
+/// Prints the state of a detached run.
 fn tell_detached(run: Option<&Detached>) -> Result<(), Stop> {
     if let Some(run) = run {
         say(&status_line(run)?);
@@ -123,7 +123,7 @@ fn cells_of(lock: &Lock) -> impl Iterator<Item = (&str, &LockCell)> {
         .flat_map(|stage| stage.cells.iter().map(|cell| (stage.name.as_str(), cell)))
 }
 
-/// What a run executed that has not written the lock: it is still at work, or was killed.
+/// The cells executed by a run that has not written the lock, because it is still running or was killed.
 struct Unfinished {
     live: bool,
     /// Counts of statuses by stage.
@@ -136,7 +136,7 @@ impl Unfinished {
     }
 }
 
-/// Returns what runs executed since the lock was written.
+/// Returns the cells that runs have executed since the lock was written.
 fn unfinished(
     experiment: &Path,
     profile: Option<&str>,
@@ -152,7 +152,7 @@ fn unfinished(
     for journal in root.map(|root| root.journals).unwrap_or_default() {
         let mut stages: BTreeMap<String, BTreeMap<&'static str, usize>> = BTreeMap::new();
         for record in &journal.records {
-            // The last of them may have been lost with the power.
+            // The last records may have been lost in a power failure.
             let Ok(bytes) = store.get(record) else {
                 continue;
             };
@@ -237,7 +237,7 @@ fn earlier_json(earlier: &Earlier) -> serde_json::Value {
     json!({ "status": earlier.status, "key": earlier.key, "record": earlier.record })
 }
 
-/// Measurements executed more than once that are named unless all cells are asked for.
+/// The number of measurements executed more than once that are named unless `--cells` is given.
 const MARKS_SHOWN: usize = 10;
 
 /// Returns a line for each measurement with earlier results, with their records.

@@ -1,4 +1,4 @@
-//! `verify`: check a published bundle.
+//! `verify`: checks a published bundle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     let key = arguments.key.as_deref().map(PublicKey::read).transpose()?;
     must_be(&arguments.bundle, Wanted::Bundle)?;
     let bundle = Bundle::open(&arguments.bundle)?;
-    // A lock that cannot be read is one of the complaints.
+    // An unreadable lock is one of the complaints.
     if let Ok(lock) = bundle.lock() {
         crate::room::for_cells("checking the bundle's study", lock.records().count(), None)?;
     }
@@ -104,7 +104,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     }
 }
 
-/// What nothing but a signature can show.
+/// A fact that only a signature can establish.
 const UNSIGNED: &str = "the bundle is not signed, so nobody vouches for the measurements: \
                         records, request rows and everything derived from them agree, but the \
                         author of the bundle may have invented them";
@@ -155,7 +155,7 @@ fn objection(cell: &Reproduced) -> Option<String> {
 fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
     let store = bundle.store()?;
     let locks = [bundle.lock_file()];
-    // A lock that cannot be read has been complained of.
+    // An unreadable lock is already among the complaints.
     let lock = bundle.lock();
     let left_out = lock.and_then(|lock| bundle.left_out(&lock, &store));
     let left_out = left_out.unwrap_or_default();
@@ -172,7 +172,7 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
                 &format,
                 &super::audit::judge(),
             ),
-            // The missing file has been complained of; the report is not silently passed over.
+            // The missing file is already among the complaints; the report must not be skipped silently.
             Err(error) => Audit {
                 problems: vec![why::Problem {
                     place: None,

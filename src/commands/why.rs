@@ -1,4 +1,4 @@
-//! `why`: from a number of a report down to the raw request rows.
+//! `why`: traces a number of a report down to the raw request rows.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     let mut query = Query::parse(&arguments.report, arguments.number.as_deref());
     let whole = Path::new(&arguments.report);
     if whole.is_file() {
-        // The file's own name ends like a place.
+        // The file's own name ends like a position.
         query = Query {
             report: whole.to_owned(),
             text: query.text,
@@ -77,7 +77,7 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Explains the checked statement at a place without a number, if there is one.
+/// Explains the checked statement at a place without a number, if any.
 fn statement(
     document: &Document,
     query: &Query,
@@ -108,10 +108,10 @@ fn statement(
     Ok(())
 }
 
-/// Reads the report and the trace beside it.
+/// Reads the report and the trace next to it.
 ///
 /// # Errors
-/// If one of them is not there or not readable.
+/// If either is missing or not readable.
 pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
     must_be(report, Wanted::Report)?;
     if report
@@ -131,7 +131,7 @@ pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
     Ok(Document::open(report, &trace_file(report))?)
 }
 
-/// Several numbers match: shows each with its place, for the next question.
+/// Shows several matching numbers with their places, for the next question.
 fn list(document: &Document, numbers: &[&Number], global: &Global) {
     if global.json {
         say(&json!({ "report": shown(&document.path), "several": numbers }).to_string());

@@ -1,4 +1,4 @@
-//! The page of the command line.
+//! The reference page of the command line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use super::{cell, list};
 use crate::args::Cli;
 
-/// Options that are listed once, for all commands.
+/// The heading of options that are listed once, for all commands.
 const GLOBAL: &str = "Global options";
 
 pub(super) fn page() -> String {
@@ -115,7 +115,7 @@ fn table<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
         if !takes {
             default.clear();
         }
-        // What the text says itself belongs into the column.
+        // A default stated in the text goes into the column.
         if let Some((before, rest)) = meaning.clone().rsplit_once("[default: ")
             && let Some((said, after)) = rest.split_once(']')
         {
@@ -170,7 +170,7 @@ fn table<'a>(arguments: impl Iterator<Item = &'a Arg>) -> String {
     table
 }
 
-/// Returns how an argument is written.
+/// Returns the written form of an argument.
 fn form(argument: &Arg, takes: bool) -> String {
     let names = argument.get_value_names().unwrap_or_default();
     let value = names
@@ -197,7 +197,7 @@ fn form(argument: &Arg, takes: bool) -> String {
     cell(&forms.join(", "))
 }
 
-/// Returns a help text as a sentence: the parser drops its final stop.
+/// Returns a help text as a sentence: the parser drops its final full stop.
 fn text(styled: Option<&StyledStr>) -> String {
     let text = styled.map(ToString::to_string).unwrap_or_default();
     match text.trim_end() {

@@ -1,4 +1,4 @@
-//! The page of the keys of an experiment.
+//! The reference page of an experiment's keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use super::{cell, list};
 use crate::registry::registry;
 
-/// Where the choices of a key have a page of their own: by the key that says which one it is.
+/// The keys whose choices have a separate page, with a link to it.
 const PAGES: [(&str, &str); 2] = [
     ("operator", "[operators](operators.md)"),
     ("gate", "[gates](gates.md)"),
 ];
 
-/// Keys that every stage has, told once.
+/// Keys that every stage has, listed once.
 const COMMON: [&str; 8] = [
     "description",
     "needs",
@@ -26,10 +26,10 @@ const COMMON: [&str; 8] = [
     "exclusive",
 ];
 
-/// The schema, and the names that its definitions have on the page.
+/// The schema, and the names of its definitions on the page.
 struct Schema {
     root: Value,
-    /// By name in the schema: the name on the page. Equal definitions share one.
+    /// The name on the page of each definition in the schema. Equal definitions share a name.
     titles: BTreeMap<String, String>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn page() -> String {
     page
 }
 
-/// Names the definitions for the page: without the collection that they come from, unless two of one name differ.
+/// Names the definitions for the page: without their collection, unless two with the same name differ.
 fn titles(root: &Value) -> BTreeMap<String, String> {
     let definitions = root["$defs"].as_object().expect("definitions");
     let mut contents: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -107,7 +107,7 @@ fn titles(root: &Value) -> BTreeMap<String, String> {
     for (name, definition) in definitions {
         let short = name.rsplit('.').next().unwrap_or(name);
         let mut content = definition.to_string();
-        // References of another collection lead to the same.
+        // References from another collection lead to the same definition.
         for prefix in [
             "load.",
             "workloads.",
@@ -150,7 +150,7 @@ impl Schema {
 
     /// Collects the keys of a schema and of its alternatives.
     fn rows(&self, schema: &Value, rows: &mut Vec<(String, String)>) {
-        // Of what may extend something, the form that does not.
+        // If the schema may extend another, uses the form that does not.
         let lists = [
             schema["required"].as_array(),
             schema["else"]["required"].as_array(),
@@ -161,7 +161,7 @@ impl Schema {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        // Of a definition that may extend another, the form with every key.
+        // For a definition that may extend another, uses the form with every key.
         let parts = [schema, &schema["else"], &schema["then"]];
         for (key, value) in parts
             .iter()
@@ -171,7 +171,7 @@ impl Schema {
             if rows.iter().any(|(known, _)| known == key) {
                 continue;
             }
-            // A variant says what it is for itself; its key only says which one.
+            // A variant describes its own purpose; its key only names the variant.
             let told = match sentence(value) {
                 said if said.is_empty() => sentence(schema),
                 said => said,
@@ -204,7 +204,7 @@ impl Schema {
         }
     }
 
-    /// Returns the type of a value for people.
+    /// Describes the type of a value.
     fn kind_of(&self, schema: &Value) -> String {
         if let Some(reference) = schema["$ref"].as_str() {
             let name = reference.trim_start_matches("#/$defs/");
@@ -288,7 +288,7 @@ impl Schema {
     }
 }
 
-/// Whether a definition has keys or choices to list.
+/// Returns whether a definition has keys or choices to list.
 fn has_section(definition: &Value) -> bool {
     let parts = [definition, &definition["then"], &definition["else"]];
     let keys = parts.iter().any(|part| part["properties"].is_object());
@@ -296,7 +296,7 @@ fn has_section(definition: &Value) -> bool {
         .any(|choice| choice["const"].is_string() || has_section(choice))
 }
 
-/// Returns the alternatives of a schema, without placeholders and without nothing.
+/// Returns the alternatives of a schema, except placeholders and null.
 fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     let all = ["oneOf", "anyOf"]
         .iter()
@@ -322,7 +322,7 @@ fn bounds(schema: &Value) -> String {
     }
 }
 
-/// Returns the default of a key, which may stand in the form that is no placeholder.
+/// Returns the default of a key, which may be in the alternative that is not a placeholder.
 fn default(schema: &Value) -> String {
     let own = schema.get("default");
     let within = || alternatives(schema).find_map(|choice| choice.get("default"));

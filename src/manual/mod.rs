@@ -1,4 +1,4 @@
-//! The reference pages that derive from our types: `docs/command-line.md` from the parser of the command line, and
+//! The reference pages generated from our types: `docs/command-line.md` from the parser of the command line, and
 //! `docs/yaml-keys.md` from the schemas of the stage kinds. To refresh them: `UPDATE_DOCS=1 cargo test --bin benchtrail
 //! manual`.
 
@@ -8,7 +8,7 @@ mod keys;
 use std::fs;
 use std::path::Path;
 
-/// Compares a page with what derives from the types, or writes it.
+/// Compares a page with the text generated from the types, or writes it.
 #[expect(
     clippy::disallowed_methods,
     reason = "a developer asks for the pages to be written"
@@ -27,13 +27,13 @@ fn assert_page(name: &str, text: &str) {
     );
 }
 
-/// Returns a text as one that fits into a cell of a table.
+/// Returns a text in a form that fits into a table cell.
 fn cell(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.replace('|', "\\|")
 }
 
-/// Returns words as a list of code.
+/// Formats words as a list of code.
 fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
     words.join(", ")

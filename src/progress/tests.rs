@@ -18,7 +18,7 @@ fn the_time_left_is_a_range_and_is_not_told_before_it_is_known() {
         took: took.to_vec(),
     };
     let left = |stages: &[StageState]| TimeLeft::of(stages.iter()).map(|left| left.to_string());
-    // The servers are up, and nothing is known of the cells that take the time.
+    // The servers are up, but the duration of the long cells is unknown.
     let started = [stage(2, 2, &[0.5, 0.7]), stage(18, 0, &[])];
     assert_eq!(left(&started), None);
     let later = [
