@@ -171,8 +171,8 @@ impl Stretch {
         (self.from + self.to) / 2.0 * self.seconds
     }
 
-    /// Returns when `count` arrivals are expected, in seconds from its start: the root of `from · t + (to − from) / (2
-    /// · seconds) · t² = count`.
+    /// Returns when `count` arrivals are expected, in seconds from its start. This is the root of the equation
+    /// `from · t + (to − from) / (2 · seconds) · t² = count`.
     fn when(self, count: f64) -> f64 {
         if count <= 0.0 {
             return 0.0;

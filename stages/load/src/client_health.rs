@@ -15,11 +15,11 @@
 //! may see the whole. Every interval has a tick, so a stall is at most an interval longer than observed.
 //!
 //! Bytes that arrive while the thread sleeps are stamped late for two reasons: the time to wake up, which the probe
-//! samples evenly, and the sockets served before them, which each read records. A thread that is busy for longer than a
-//! probe interval cannot hide it from the probe, which limits the second term for threads that never sleep. The write
-//! is the time between the stamp `sent` and the request's arrival in the server's socket. TTFT and E2E, differences of
-//! two stamps, are too long by at most the bound. The bound does not include what happens to bytes before the kernel
-//! wakes the thread (a network, delays on the other side).
+//! samples evenly in time, and the sockets served before them, which each read records. A thread that is busy for
+//! longer than a probe interval cannot hide it from the probe, which limits the second term for threads that never
+//! sleep. The write is the time between the stamp `sent` and the request's arrival in the server's socket. TTFT and
+//! E2E, differences of two stamps, are too long by at most the bound. The bound does not include what happens to bytes
+//! before the kernel wakes the thread (a network, delays on the other side).
 //!
 //! # The verdict
 //!

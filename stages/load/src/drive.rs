@@ -53,7 +53,7 @@ pub(crate) struct Start {
     pub(crate) peer: Peer,
 }
 
-/// What runs beside the load.
+/// The companions of a load.
 pub(crate) struct Companions {
     pub(crate) present: Vec<Box<dyn Companion>>,
     pub(crate) absent: Vec<Absent>,

@@ -1,7 +1,7 @@
 //! Images beside prompts: PNG files of coloured tiles, each drawn from its prompt's index.
 //!
 //! A server decodes and encodes pixels, not bytes. With tiles, a request with a megapixel needs only about ten
-//! kilobytes, and no image cache finds an image of another prompt.
+//! kilobytes, and no image cache can reuse an image of another prompt.
 
 use std::io::Write as _;
 

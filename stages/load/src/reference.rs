@@ -245,8 +245,8 @@ impl ReferenceServer {
         }
     }
 
-    /// Writes the log after every answer in progress has ended: a line per request, `ordinal prompt_digest arrived_ns
-    /// sent_ns…`.
+    /// Writes the log after every answer in progress has ended. A line per request:
+    /// `ordinal prompt_digest arrived_ns sent_ns…`.
     ///
     /// # Errors
     /// If it cannot be written.

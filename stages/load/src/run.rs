@@ -34,7 +34,7 @@ use contract::Api;
 /// The requests of a run and their times.
 #[derive(Clone, Debug)]
 pub struct LoadSpec {
-    /// What a request asks for.
+    /// The content of the requests.
     pub workload: Workload,
     /// The prompts, made by [`PromptSet::generate`].
     pub prompts: PromptSet,
@@ -94,7 +94,7 @@ pub struct LoadedServer {
 }
 
 impl Target {
-    /// Names a server by its URL, model and API alone.
+    /// Makes a target from a URL, a model and an API alone.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>, api: Api) -> Self {
         Self {
             base_url: base_url.into(),
@@ -112,7 +112,7 @@ impl Target {
         }
     }
 
-    /// Names several servers with the same API; requests go to them in turn.
+    /// Makes a target of several servers with the same API; requests go to them in turn.
     #[must_use]
     pub fn in_turn(self, servers: Vec<LoadedServer>) -> Self {
         let several = servers.len() > 1;
@@ -211,7 +211,7 @@ pub struct CellFacts {
     pub arrival: &'static str,
     /// Clients of a closed loop.
     pub clients: Option<u32>,
-    /// Mean rate of an open loop, requests a second.
+    /// Mean rate of an open loop, requests per second.
     pub rate: Option<f64>,
     /// The API of the requests.
     pub api: &'static str,

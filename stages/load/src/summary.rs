@@ -89,7 +89,7 @@ pub struct Summary {
     /// Prompt and output tokens of answered requests per second; `None` if the count of one of them is unknown.
     pub total_throughput: Option<f64>,
     /// Output tokens of answered requests; `None` if the count of one request is unknown, because a sum of the others
-    /// is too small.
+    /// would be too small.
     pub output_tokens: Option<i64>,
     /// Prompt tokens of answered requests; `None` as for output tokens.
     pub prompt_tokens: Option<i64>,
@@ -109,7 +109,7 @@ pub struct Summary {
     pub e2e_latency: Option<Distribution>,
     /// Open arrivals, as drawn and as sent; `None` for closed loops and bursts.
     pub arrivals: Option<Arrivals>,
-    /// Sent − scheduled, ms: the client's own delay.
+    /// Sent − scheduled, ms: the client's own delay. With a limit on requests in flight, from when a place was free.
     pub send_lag: Option<Distribution>,
     /// TTFT − the server's own time for the prompt, ms: the time between server and client, including the server's
     /// queue. `None` unless the server reports its timings.

@@ -14,7 +14,7 @@ use super::clients::Ended;
 /// Bytes of unread answers above which no further request is sent.
 pub(super) const MOST_UNREAD: usize = 32 * 1024 * 1024;
 
-/// Makes both ends.
+/// Makes both ends of the channel.
 pub(crate) fn answers() -> (AnswerSender, AnswerReceiver) {
     let (sender, receiver) = mpsc::channel();
     let unread = Arc::new(AtomicUsize::new(0));
@@ -27,7 +27,7 @@ pub(crate) fn answers() -> (AnswerSender, AnswerReceiver) {
     )
 }
 
-/// The end for the measuring thread.
+/// The measuring thread's end of the channel.
 #[derive(Debug)]
 pub(crate) struct AnswerSender {
     sender: mpsc::Sender<Ended>,
@@ -48,7 +48,7 @@ impl AnswerSender {
     }
 }
 
-/// The end for the parsing thread.
+/// The parsing thread's end of the channel.
 #[derive(Debug)]
 pub(crate) struct AnswerReceiver {
     receiver: mpsc::Receiver<Ended>,

@@ -62,7 +62,7 @@ impl Epoch {
 }
 
 /// Waits for stamps with the kernel's high-resolution timer. The runtime's timers tick in milliseconds, which would
-/// bunch arrivals above a few hundred a second.
+/// bunch arrivals above a few hundred per second.
 #[cfg(target_os = "linux")]
 pub(crate) struct Timer {
     descriptor: tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>,

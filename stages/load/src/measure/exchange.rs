@@ -298,7 +298,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether an idle connection is known to have been closed by the server.
+    /// Returns whether the server is known to have closed an idle connection.
     pub(super) fn closed(&mut self, shared: &Shared, seen: &Seen) -> bool {
         // Everything but silence counts as closed, including an unexpected byte.
         let open = self.stream.is_silent();

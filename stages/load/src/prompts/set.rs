@@ -483,7 +483,7 @@ fn turns(turns: Option<&Turns>, draws: &mut crate::random::Draws) -> Option<u32>
     Some(match turns? {
         Turns::Fixed(n) => *n,
         Turns::Range(range) => draws.between(u64::from(range.from), u64::from(range.to)) as u32,
-        // Inversion: the number of failures before the first success, with 1/mean for success.
+        // Inversion: the number of failures before the first success, whose probability is 1/mean.
         Turns::Drawn(TurnsDrawn::Geometric(mean)) if *mean <= 1.0 => 1,
         Turns::Drawn(TurnsDrawn::Geometric(mean)) => {
             let more = draws.exponential() / -(1.0 - 1.0 / mean).ln();

@@ -1,4 +1,4 @@
-//! Prompts in a file: in memory each takes the eight bytes that say where it lies.
+//! Prompts in a file. In memory, each takes only the eight bytes of its position.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

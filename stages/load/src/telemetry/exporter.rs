@@ -204,7 +204,7 @@ impl Series {
         let less = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a - b);
         let outside = |device: &str| device != "lo";
         let network = |name: &str| self.sum(name, outside).map(whole);
-        // The sources of errors and drops, both ways.
+        // The sources of errors and drops, in both directions.
         let lost = [
             "node_network_receive_errs_total",
             "node_network_receive_drop_total",

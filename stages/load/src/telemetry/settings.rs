@@ -1,4 +1,4 @@
-//! What is sampled beside the load, and how often.
+//! The settings for sampling beside the load.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

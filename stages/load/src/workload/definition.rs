@@ -1,4 +1,4 @@
-//! What a request asks for: the definition of a workload (collection `workloads`).
+//! The definition of a workload (collection `workloads`): the content of requests.
 
 use std::collections::BTreeMap;
 

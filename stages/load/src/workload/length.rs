@@ -1,4 +1,4 @@
-//! Lengths: how many, and of what.
+//! Lengths: a count and a unit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a request asks for: the definition of a workload (collection `workloads`).
+//! Workloads (collection `workloads`): the content of requests.
 
 mod check;
 mod definition;

@@ -2,7 +2,7 @@ use contract::Word as _;
 
 use super::*;
 
-/// The default generation for every API; each test changes the field that it checks.
+/// A generation for every API, with defaults. Each test changes the field that it checks.
 struct Asked {
     system: Option<&'static str>,
     schema: Option<Value>,

@@ -63,7 +63,7 @@ pub enum Executed {
     Stopped,
 }
 
-/// Runs a transfer without a progress display, which nothing can stop.
+/// Runs a transfer that reports no progress and cannot be stopped.
 fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
     transfer(Watch {
         cancelled: &AtomicBool::new(false),

@@ -69,7 +69,7 @@ fn the_work_for_a_cell_does_not_grow_with_the_study() {
         match *what {
             // One before anything begins, one when nothing is left.
             "plans" => assert!(few <= 2 && many <= 2, "plans: {few}, {many}"),
-            // A slow machine may need another look; growth with the square would be {times} times as much.
+            // A slow machine may need another look. Quadratic growth would give {times} times as much.
             _ => assert!(
                 many <= times * few * 3 / 2,
                 "{what} for {times} times the cells: {few}, {many}"

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::terms::Terms;
 
-/// The jobs of one study that Slurm has at once by default.
+/// The default number of jobs of one study that Slurm has at once.
 pub const AT_ONCE: u32 = 8;
 
 /// Jobs of Slurm, one for each launch of a server. Nothing of it is in a key.

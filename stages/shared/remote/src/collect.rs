@@ -141,7 +141,7 @@ impl Survey {
         })
     }
 
-    /// Returns the names of objects that no result reaches except these.
+    /// Returns the names of objects that no result except these reaches.
     fn unreached(&self, without: &BTreeSet<String>) -> BTreeMap<&str, u64> {
         let stay = self.found.iter().filter(|f| !without.contains(&f.name()));
         let mut reached: BTreeSet<&Digest> = stay.flat_map(Found::objects).collect();

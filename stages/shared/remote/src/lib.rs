@@ -15,8 +15,8 @@
 //! Every name is written once, by a put that fails if the name is taken. A completion is written after its record and
 //! everything that the record refers to, so readers of a completion may rely on them. The completions of a key are
 //! numbered without gaps and read one after another, so no reader depends on a listing. Two writers of one key
-//! therefore meet at a number. The second one learns of the first and takes the next number. Hints serve only `pull
-//! --study`.
+//! therefore meet at a number. The second one learns of the first and takes the next number. Only `pull --study` uses
+//! hints.
 //!
 //! Only a collection ([`Remote::collect`]) removes objects. It leaves a mark in place of the completion of each removed
 //! result, so that the numbers still have no gaps.

@@ -227,9 +227,9 @@ pub fn push_records(
     remote.push(store, &pushed, false, watch)
 }
 
-/// Uploads the results that locks name, including those of earlier executions. Also registers them, so that no
-/// collection of the shared store removes them. Returns how many results in use are incomplete in the local store and
-/// were not uploaded, too. Each lock comes with its path.
+/// Uploads the results that locks name, including those of earlier executions, and registers them, so that no
+/// collection of the shared store removes them. Also returns how many results in use are incomplete in the local store
+/// and were not uploaded. Each lock comes with its path.
 ///
 /// # Errors
 /// As [`Remote::push`].

@@ -294,7 +294,7 @@ fn poisson_and_gamma_arrivals_are_sent_at_the_sums_of_their_draws() {
 
 #[test]
 fn a_ramp_is_sent_when_so_many_arrivals_are_expected() {
-    // From 0 to 20 in 2 s: x = 5 t² arrivals by t, then 20 a second.
+    // From 0 to 20 in 2 s: x = 5 t² arrivals by t, then 20 per second.
     let when = |x: f64| {
         if x < 20.0 {
             (x / 5.0).sqrt()

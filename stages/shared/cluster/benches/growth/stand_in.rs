@@ -48,7 +48,7 @@ pub(crate) fn keep_records(folder: &Path, records: &BTreeMap<String, Digest>) {
     fs::write(folder.join("records"), text).expect("a file");
 }
 
-/// Answers as a command of Slurm if this program was started as one; returns whether it was.
+/// Acts as a Slurm command if this program was started as one; returns whether it was.
 #[expect(
     clippy::disallowed_methods,
     reason = "a command of Slurm gets only its arguments and variables from us"
