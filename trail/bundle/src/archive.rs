@@ -16,11 +16,11 @@ use crate::manifest::Manifest;
 use crate::open::SEAL_BYTES;
 use crate::place::BundlePath;
 
-/// Writes a directory as a `.tar.zst`: names sorted, no owner, no time, so that equal bundles
-/// give equal archives. The entries lie under the directory's own name.
+/// Writes a directory as a `.tar.zst`. Names are sorted and there are no owners or times, so that equal bundles give
+/// equal archives. The entries lie under the directory's own name.
 ///
 /// # Errors
-/// If a file cannot be read or the archive not be written.
+/// If a file cannot be read or the archive cannot be written.
 pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     let fault = |e| BundleError::Io(archive.to_owned(), e);
     let name = folder.file_name().ok_or_else(|| {
@@ -29,8 +29,7 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
             io::Error::other("the directory has no name"),
         )
     })?;
-    // The compressor reads while the tar is written: a temporary file lies between them, since
-    // both want to drive.
+    // The compressor pulls its input while the tar writer pushes its output, so a temporary file lies between them.
     let near = archive
         .parent()
         .filter(|p| !p.as_os_str().is_empty())
@@ -39,7 +38,7 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     {
         let mut builder = tar::Builder::new(io::BufWriter::new(&mut plain));
         let mut paths = files(folder).map_err(|e| BundleError::Io(folder.to_owned(), e))?;
-        // The manifest comes first: it says how many bytes the others take.
+        // The manifest comes first, because it states the sizes of the others.
         paths.sort_by_key(|path| path != layout::MANIFEST);
         for path in paths {
             let absolute = folder.join(&path);
@@ -66,7 +65,7 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     compressor.set_drain(io::BufWriter::new(target.as_file_mut()));
     compressor.compress();
     drop(compressor);
-    // A temporary file is closed to others; an archive is made to be given away.
+    // Temporary files are private, but an archive is made for others.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     target
         .as_file()
@@ -89,7 +88,7 @@ fn open(archive: &Path) -> Result<tar::Archive<Stream>, BundleError> {
     Ok(tar::Archive::new(stream))
 }
 
-/// Reads the manifest of a `.tar.zst`, its first entry, and nothing after it.
+/// Reads the manifest of a `.tar.zst`, its first entry, and nothing beyond it.
 ///
 /// # Errors
 /// If the file is not an archive of a bundle.
@@ -113,13 +112,13 @@ pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
     Manifest::parse(&text).map_err(malformed)
 }
 
-/// Unpacks a `.tar.zst` into an empty directory and returns the name of the one directory that
-/// it holds. The first entry is the manifest. Of the others only regular files are taken that
-/// the manifest lists, with the size that it gives, and only if all of them fit on the disk.
+/// Unpacks a `.tar.zst` into an empty directory and returns the name of the only directory in it. The first entry is
+/// the manifest. From the others, it accepts only regular files that the manifest lists, with the listed sizes, and
+/// only if all of them fit on the disk.
 ///
 /// # Errors
-/// If the archive is damaged, does not begin with the manifest, holds anything that the manifest
-/// does not list, or needs more space than there is.
+/// If the archive is damaged, does not begin with the manifest, holds anything that the manifest does not list, or
+/// needs more space than is available.
 pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
@@ -171,11 +170,11 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
         .ok_or_else(|| malformed("it is empty".to_owned()))
 }
 
-/// The most bytes of a header that gives the name of the next entry.
+/// The most bytes of a header that holds the name of the next entry.
 const NAME_BYTES: u64 = 64 << 10;
 
-/// Returns the next entry and its name, which an entry before it may give. The library would read such an entry
-/// whole, of whatever size it is.
+/// Returns the next entry and its name, which may come from a preceding header entry. The library would read such an
+/// entry completely, whatever its size.
 fn next<'a, R: Read>(
     entries: &mut tar::Entries<'a, R>,
 ) -> io::Result<Option<(PathBuf, tar::Entry<'a, R>)>> {
@@ -222,7 +221,7 @@ fn next<'a, R: Read>(
     Ok(None)
 }
 
-/// Checks that an archive ends where its last entry ends, but for the zeros that fill its last record.
+/// Checks that an archive ends with its last entry, except for the zeros that fill its last record.
 fn nothing_follows(mut stream: Stream) -> io::Result<()> {
     let mut rest = Vec::new();
     (&mut stream).take(NAME_BYTES).read_to_end(&mut rest)?;
@@ -234,10 +233,10 @@ fn nothing_follows(mut stream: Stream) -> io::Result<()> {
     }
 }
 
-/// What the manifest lets an archive hold.
+/// What an archive may hold, according to the manifest.
 struct Expected {
     top: BundlePath,
-    /// The sizes of the files still to come, in bytes.
+    /// The sizes in bytes of the files that have not been read yet.
     sizes: BTreeMap<BundlePath, u64>,
 }
 
@@ -261,7 +260,7 @@ impl Expected {
         })
     }
 
-    /// Takes a file off the list and returns how many bytes it has at the most.
+    /// Removes a file from the list and returns its maximum size in bytes.
     fn take(&mut self, top: &BundlePath, place: &BundlePath, size: u64) -> Result<u64, String> {
         if *top != self.top {
             return Err("it holds more than one directory".to_owned());
@@ -389,7 +388,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// `PROPTEST_CASES=5000 cargo test -p bundle mutated` tries more.
+        /// `PROPTEST_CASES=5000 cargo test -p bundle mutated` tries more cases.
         #[test]
         fn a_mutated_archive_is_refused_or_unpacked_below_its_folder(
             edits in proptest::collection::vec(
@@ -402,7 +401,7 @@ mod tests {
             let mut bytes = fs::read(&path).unwrap();
             let mut plain = Vec::new();
             if !compressed {
-                // Faults in the tar itself, under a sound compression.
+                // Faults in the tar itself, inside intact compression.
                 let mut decoder = StreamingDecoder::new(bytes.as_slice()).unwrap();
                 Read::read_to_end(&mut decoder, &mut plain).unwrap();
                 plain.truncate(4096);

@@ -1,4 +1,4 @@
-//! Everything that a lock reaches: its cells with their records, and their artifacts.
+//! Everything that a lock refers to: its cells with their records, and their artifacts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,42 +10,42 @@ use pipeline::{Artifact, Media};
 
 use crate::error::BundleError;
 
-/// The output that every number of a report leads to.
+/// The output at the end of every number's trail.
 const REQUESTS: &str = "requests";
 
-/// A cell that was executed.
+/// An executed cell.
 pub(crate) struct Cell {
-    /// As messages write it.
+    /// The cell's name, as in messages.
     pub(crate) name: String,
     pub(crate) class: LockClass,
     pub(crate) digest: Digest,
     pub(crate) record: Record,
 }
 
-/// What an object is.
+/// The description of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) media: Media,
-    /// `CELL.OUTPUT`, of the first cell that has it.
+    /// `CELL.OUTPUT` for the first cell that has the object.
     pub(crate) what: String,
     pub(crate) rows: Option<u64>,
 }
 
-/// Everything a lock reaches.
+/// Everything that a lock refers to.
 pub(crate) struct Catalogue {
-    /// In the order of the lock.
+    /// The cells, in the order of the lock.
     pub(crate) cells: Vec<Cell>,
-    /// By digest: those that the bundle holds.
+    /// The objects in the bundle, by digest.
     pub(crate) objects: BTreeMap<Digest, Object>,
-    /// By digest: those of which the bundle holds the digest only.
+    /// The objects of which the bundle holds only the digest, by digest.
     pub(crate) left_out: BTreeMap<Digest, Object>,
 }
 
 impl Catalogue {
-    /// Reads every record of a lock. `without` are names of outputs: those of measurements are left out.
+    /// Reads every record of a lock. `without` names outputs of measurements that are left out.
     ///
     /// # Errors
-    /// If a record is missing, damaged, or not the one the lock means; or if an output cannot be left out.
+    /// If a record is missing, damaged, or not the one in the lock, or if an output cannot be left out.
     pub(crate) fn read(
         lock: &Lock,
         store: &Store,
@@ -94,7 +94,7 @@ impl Catalogue {
                 });
             }
         }
-        // What another output has too is there anyway.
+        // An object that another output also has is included anyway.
         let held = &found.objects;
         found
             .left_out
@@ -104,7 +104,7 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// Numbers lead to request rows: those stay. A name that no measurement has is a mistake.
+    /// Request rows must stay, because numbers lead to them. A name that no measurement has is a mistake.
     fn check_left_out(&self, unwanted: &BTreeSet<&str>) -> Result<(), BundleError> {
         let measured = self
             .cells
@@ -130,8 +130,7 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Adds the records of a cell's earlier results, as far as they are there: what they say, and not
-    /// what they were made of.
+    /// Adds the existing records of a cell's earlier results, without their inputs.
     fn earlier(&mut self, name: &str, line: &LockCell, store: &Store) {
         for earlier in line.earlier.iter().filter(|e| store.contains(&e.record)) {
             let object = || Object {
@@ -156,7 +155,7 @@ impl Catalogue {
         objects.entry(artifact.digest).or_insert_with(object);
     }
 
-    /// What a cell read must be what another one of the lock left.
+    /// Checks that every input of a cell is an output of another cell in the lock.
     fn check_inputs(&self) -> Result<(), BundleError> {
         for cell in &self.cells {
             let inputs = cell.record.recipe.inputs.iter().flat_map(|i| &i.cells);
@@ -174,8 +173,8 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Returns a line for each artifact: stage, coordinates, output, media, rows, digest, and its
-    /// file, which is empty if the bundle does not hold it.
+    /// Returns a line for each artifact: stage, coordinates, output, media, rows, digest, and its file. The file is
+    /// empty if the bundle does not hold it.
     pub(crate) fn listing(&self) -> String {
         let mut text = String::from("stage\tcell\toutput\tmedia\tbytes\trows\tdigest\tfile\n");
         for cell in &self.cells {
@@ -222,12 +221,12 @@ pub(crate) fn media_type(media: Media) -> &'static str {
     }
 }
 
-/// When a cell began and ended, RFC 3339.
+/// Returns when a cell began and ended, in RFC 3339.
 pub(crate) fn times(record: &Record) -> (String, String) {
     let Ok(start) = record.started.parse::<jiff::Timestamp>() else {
         return (record.started.clone(), record.started.clone());
     };
-    // Seconds of a record are a duration that was measured: neither negative nor huge.
+    // A record's seconds are a measured duration: neither negative nor huge.
     let length = jiff::SignedDuration::try_from_secs_f64(record.seconds).unwrap_or_default();
     let end = start.checked_add(length).unwrap_or(start);
     (start.to_string(), end.to_string())

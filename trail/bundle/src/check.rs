@@ -1,4 +1,4 @@
-//! Checking a bundle: every byte, the signature, and that lock, records and artifacts agree.
+//! Checks a bundle: every byte, the signature, and the agreement of lock, records and artifacts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -26,41 +26,41 @@ use crate::ro_crate::object_digest;
 use crate::sources::Sources;
 use crate::statement::manifest_digest;
 
-/// Something about a bundle that does not hold.
+/// A problem with a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Complaint {
     /// The file of the bundle.
     pub path: String,
-    /// What does not hold.
+    /// The problem.
     pub what: String,
 }
 
-/// How a bundle stands to a key.
+/// The signature of a bundle with respect to a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signature {
-    /// It carries none.
+    /// The bundle has no signature.
     Unsigned,
-    /// It is signed, and no key was given to check it with.
+    /// The bundle is signed, but no key was given to check it.
     Unchecked(Vec<String>),
-    /// Signed by the key given.
+    /// Signed by the given key.
     Good(String),
-    /// Not signed by the key given, or forged: a complaint says which.
+    /// Not signed by the given key, or forged; a complaint says which.
     Bad,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// Files compared with their digests.
+    /// The number of files compared with their digests.
     pub files: usize,
-    /// Their bytes.
+    /// The size of these files in bytes.
     pub bytes: u64,
-    /// Executed cells whose records were read.
+    /// The number of executed cells whose records were read.
     pub cells: usize,
     /// The signature.
     pub signature: Signature,
-    /// Everything that does not hold.
+    /// All problems.
     pub complaints: Vec<Complaint>,
 }
 
@@ -73,7 +73,7 @@ impl Checked {
     }
 }
 
-/// Files over all the others: each is checked by what it says, not by the manifest.
+/// Files that cover all others. Each is checked by its content, not by the manifest.
 const SEALS: [&str; 4] = [
     layout::MANIFEST,
     layout::STATEMENT,
@@ -81,12 +81,12 @@ const SEALS: [&str; 4] = [
     layout::SUMS,
 ];
 
-/// Checks every file against the manifest, the manifest against statement and signature, and
-/// the lock against its records and artifacts. Every document that follows from lock, records,
-/// study and colophon is derived again and compared. A file outside the manifest is a complaint.
+/// Checks every file against the manifest, the manifest against statement and signature, and the
+/// lock against its records and artifacts. Every document that follows from lock, records, study
+/// and colophon is derived again and compared. A file outside the manifest is a complaint.
 ///
 /// # Errors
-/// If the directory cannot be listed. What does not hold is a complaint, not an error.
+/// If the directory cannot be listed. A problem in the bundle is a complaint, not an error.
 pub fn verify(bundle: &Bundle, key: Option<&PublicKey>) -> Result<Checked, BundleError> {
     let mut checked = Checked {
         files: 0,
@@ -161,7 +161,7 @@ fn check_seals(
         None => checked.complain(layout::STATEMENT, "it is missing"),
         Some(Err(e)) => checked.complain(layout::STATEMENT, format!("it cannot be read: {e}")),
         Some(Ok(value)) if manifest_digest(&value) != Some(manifest.as_str()) => {
-            // Which of the two was changed, only a signature could tell.
+            // Only a signature could show which of the two was changed.
             let message = format!(
                 "it is not the manifest that {} describes",
                 layout::STATEMENT
@@ -211,7 +211,7 @@ fn check_seals(
     Ok(())
 }
 
-/// The sums are for those who have no other tool: they must say what the manifest says.
+/// The sums are for readers without other tools, so they must match the manifest.
 fn sums(bundle: &Bundle, found: Option<Vec<u8>>, checked: &mut Checked) {
     let Some(found) = found else {
         return checked.complain(layout::SUMS, "it is missing");
@@ -276,7 +276,8 @@ fn check_study(bundle: &Bundle, checked: &mut Checked) {
     for what in study.disagreements(&lock, &records) {
         checked.complain(layout::STUDY, what);
     }
-    // Every file is then a regular one with the bytes of the manifest: it can be read again.
+    // Every file is now known to be regular and to have the manifest's bytes, so it can be read
+    // again.
     if whole
         && checked.complaints.is_empty()
         && let Err(error) = check_derived(bundle, &lock, &study, &catalogue, &store, checked)
@@ -285,7 +286,7 @@ fn check_study(bundle: &Bundle, checked: &mut Checked) {
     }
 }
 
-/// Derives every document of the bundle again and compares it with the one that is there.
+/// Derives every document of the bundle again and compares it with the existing one.
 fn check_derived(
     bundle: &Bundle,
     lock: &Lock,
@@ -356,7 +357,7 @@ fn check_derived(
     Ok(())
 }
 
-/// Returns whether a seal has the bytes that were derived.
+/// Returns whether a seal has the derived bytes.
 fn seal_entry(root: &Path, path: &BundlePath, derived: &Entry) -> bool {
     path.read(root, SEAL_BYTES)
         .is_ok_and(|bytes| Entry::of_bytes(path, &bytes) == *derived)

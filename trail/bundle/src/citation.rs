@@ -25,12 +25,12 @@ pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -
     text
 }
 
-/// A YAML scalar in double quotes; JSON's escapes are YAML's.
+/// Returns a YAML scalar in double quotes. JSON's escapes are also YAML's.
 fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }
 
-/// Returns a title as Markdown that stands for itself, in one line.
+/// Returns a title as one line of escaped Markdown.
 fn plain(title: &str) -> String {
     let mut plain = String::with_capacity(title.len());
     for c in title.chars() {
@@ -109,7 +109,7 @@ Copy everything except `store/` and `manifest.json` to another folder, and run t
     )
 }
 
-/// Says which outputs are not here, and what that means for those who check.
+/// Describes which outputs are missing and what that means for checking.
 fn without(publication: &Publication<'_>, artifacts: usize) -> String {
     if publication.without.is_empty() {
         return String::new();
@@ -126,7 +126,7 @@ fn without(publication: &Publication<'_>, artifacts: usize) -> String {
     )
 }
 
-/// Says which of the files that the plan read are here, and what to do about the others.
+/// Describes which of the files that the plan read are included, and how to get the others.
 fn sources(publication: &Publication<'_>) -> String {
     let mut text = String::new();
     if !publication.sources.carried.is_empty() {
@@ -157,11 +157,11 @@ fn sources(publication: &Publication<'_>) -> String {
     text
 }
 
-/// What the front page says of the content.
+/// What the front page states about the content.
 pub(crate) struct Facts<'a> {
     pub(crate) cells: usize,
     pub(crate) objects: usize,
-    /// Artifacts that are named and not here.
+    /// The number of artifacts that are named but not included.
     pub(crate) left_out: usize,
     pub(crate) reports: &'a [BundlePath],
     /// Whether the statement is signed.

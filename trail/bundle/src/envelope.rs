@@ -1,7 +1,7 @@
 //! DSSE: a signature over a document and its type.
 //!
-//! What is signed is the pre-authentication encoding of the DSSE specification, version 1:
-//! `DSSEv1 LEN(type) type LEN(body) body`, lengths in decimal, separated by single spaces.
+//! The signature covers the pre-authentication encoding of the DSSE specification, version 1:
+//! `DSSEv1 LEN(type) type LEN(body) body`, with decimal lengths, separated by single spaces.
 
 use std::fmt;
 
@@ -29,20 +29,20 @@ pub(crate) struct Envelope {
 /// One signature of an envelope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct EnvelopeSignature {
-    /// Which key made it: the SHA-256 of its public half.
+    /// The key that made it, as the SHA-256 of its public half.
     pub(crate) keyid: String,
     /// The signature in base64.
     pub(crate) sig: String,
 }
 
-/// An envelope does not hold.
+/// The reason why an envelope is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvelopeError {
-    /// Not base64 where base64 is due, or a signature of another length.
+    /// Text that is not base64, or a signature of a wrong length.
     Malformed(String),
-    /// No signature is by this key.
+    /// This key made none of the signatures.
     OtherKey(Vec<String>),
-    /// The signature is not one over this document.
+    /// The signature does not match this document.
     Forged,
 }
 
@@ -72,7 +72,7 @@ impl Envelope {
         }
     }
 
-    /// Returns the document, unchecked.
+    /// Returns the document without checking it.
     ///
     /// # Errors
     /// If it is not base64.
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_encoding_is_that_of_the_specification() {
-        // The example of the DSSE protocol's text.
+        // The example in the text of the DSSE protocol.
         let expected = b"DSSEv1 29 http://example.com/HelloWorld 11 hello world".to_vec();
         assert_eq!(
             encoding("http://example.com/HelloWorld", b"hello world"),

@@ -1,4 +1,4 @@
-//! What can go wrong with a bundle as a whole.
+//! Errors of a bundle as a whole.
 
 use std::fmt;
 use std::io;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 
 use crate::secrets::SecretFinding;
 
-/// A bundle cannot be written or opened.
+/// The reason why a bundle cannot be written or opened.
 #[derive(Debug)]
 pub enum BundleError {
-    /// The file system refused.
+    /// A file system error.
     Io(PathBuf, io::Error),
-    /// The store refused, or holds not what the lock says.
+    /// A store error, or a store that does not match the lock.
     Store(artifacts::StoreError),
-    /// There is something where the bundle should go.
+    /// The bundle's path already exists.
     Exists(PathBuf),
-    /// There is no bundle where one was expected.
+    /// The path is not a bundle.
     NotABundle(PathBuf, String),
-    /// A file of the bundle is not what it should be.
+    /// A file of the bundle is invalid.
     Malformed(PathBuf, String),
-    /// The study is not what can be published.
+    /// The study cannot be published.
     Study(String),
     /// Secrets or user names would be published.
     Secrets(Vec<SecretFinding>),

@@ -1,5 +1,4 @@
-//! Ed25519 keys in the files that other tools read: PKCS#8 PEM for the private half, SPKI PEM
-//! for the public one.
+//! Ed25519 keys in standard files: PKCS#8 PEM for the private half, SPKI PEM for the public one.
 
 use std::fs;
 use std::io::Write as _;
@@ -32,10 +31,10 @@ impl std::fmt::Debug for KeyPair {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
-/// Makes a new key from the system's randomness.
+/// Generates a new key from the system's randomness.
 ///
 /// # Errors
-/// If the system has none.
+/// If the system provides none.
 pub fn generate() -> Result<KeyPair, BundleError> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).map_err(|e| {
@@ -56,7 +55,7 @@ impl KeyPair {
     /// Reads a private key.
     ///
     /// # Errors
-    /// If the file cannot be read or is no Ed25519 key in PKCS#8 PEM.
+    /// If the file cannot be read or is not an Ed25519 key in PKCS#8 PEM.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         let text =
             artifacts::regular::read_text(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
@@ -67,7 +66,7 @@ impl KeyPair {
         SigningKey::from_pkcs8_pem(&text)
             .map(Self::of)
             .map_err(|_| {
-                // The error of the parser is not repeated: it must never hold a part of a key.
+                // Do not repeat the parser's error: it must never contain part of a key.
                 let what = "not an Ed25519 private key in PKCS#8 PEM; create one with `benchtrail \
                     keygen`"
                     .to_owned();
@@ -75,11 +74,10 @@ impl KeyPair {
             })
     }
 
-    /// Writes both halves: the private one readable by its owner alone. Neither file may be
-    /// there already.
+    /// Writes both halves. Only the owner can read the private one. Neither file may exist yet.
     ///
     /// # Errors
-    /// If a file is there, or cannot be written.
+    /// If a file exists already or cannot be written.
     pub fn write(&self, private: &Path, public: &Path) -> Result<(), BundleError> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let unwritable =
@@ -123,7 +121,7 @@ impl PublicKey {
     /// Reads a public key.
     ///
     /// # Errors
-    /// If the file cannot be read or is no Ed25519 key in SPKI PEM.
+    /// If the file cannot be read or is not an Ed25519 key in SPKI PEM.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         let text =
             artifacts::regular::read_text(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;

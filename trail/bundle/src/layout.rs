@@ -1,6 +1,6 @@
 //! The names of a bundle's files.
 
-/// The manifest: what makes a directory a bundle.
+/// The manifest. Its presence makes a directory a bundle.
 pub const MANIFEST: &str = "manifest.json";
 pub(crate) const README: &str = "README.md";
 pub(crate) const CITATION: &str = "CITATION.cff";
@@ -14,13 +14,13 @@ pub(crate) const ARTIFACTS: &str = "artifacts.tsv";
 pub(crate) const REPORT: &str = "report";
 pub(crate) const STORE: &str = "store";
 
-/// Returns where an object lies.
+/// Returns the path of an object.
 pub(crate) fn object(digest: &artifacts::Digest) -> String {
     let hex = digest.hex();
     format!("{STORE}/objects/{}/{}", &hex[..2], &hex[2..])
 }
 
-/// Returns whether a place in a bundle is one of the bundle's own.
+/// Returns whether a path in a bundle is reserved for the bundle's own files.
 pub(crate) fn is_own(path: &str) -> bool {
     let first = path.split('/').next().unwrap_or_default();
     let report = first.strip_prefix(REPORT).is_some_and(|rest| {

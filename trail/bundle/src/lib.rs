@@ -1,4 +1,4 @@
-//! A finished study as a directory (or archive) that others can check without asking anybody.
+//! A finished study as a directory (or archive) that others can check on their own.
 //!
 //! ```text
 //! README.md                  what this is and how to check it
@@ -16,7 +16,7 @@
 //! store/objects/             every record and artifact that the lock reaches
 //! ```
 //!
-//! [`publish`] writes it, [`Bundle`] opens it, [`verify`] checks it. All bytes are a function
+//! [`publish`] writes it, [`Bundle`] opens it, and [`verify`] checks it. All bytes are a function
 //! of the study and the options: publishing twice gives the same bundle.
 
 mod archive;

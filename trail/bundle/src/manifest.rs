@@ -13,7 +13,7 @@ use crate::sources::LeftOut;
 /// The version of the layout.
 pub(crate) const FORMAT: u32 = 2;
 
-/// What a bundle holds.
+/// The contents of a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The version of the layout.
@@ -22,32 +22,31 @@ pub struct Manifest {
     pub experiment: String,
     /// The lock's file.
     pub lock: BundlePath,
-    /// What the derived documents are made from besides lock, records and study.
+    /// What the derived documents are made from, in addition to lock, records and study.
     pub colophon: Colophon,
     /// The trail digest: one hash for the whole study.
     pub trail: Digest,
     /// Rules of the secret scan that were switched off.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub allowed: Vec<String>,
-    /// Every file but the manifest, the statement and its envelope, sorted by path.
+    /// Every file except the manifest, the statement and its envelope, sorted by path.
     pub files: Vec<Entry>,
 }
 
-/// What was said when the bundle was published: with it, every document of the bundle can be
-/// derived again.
+/// The options of the publication. With them, every document of the bundle can be derived again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Colophon {
     /// The experiment's file.
     pub experiment: BundlePath,
-    /// Definitions and files that the plan read.
+    /// The definitions and files that the plan read.
     pub carried: Vec<BundlePath>,
-    /// Files that the plan read and the bundle does not hold.
+    /// The files that the plan read but the bundle does not hold.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<LeftOut>,
-    /// Outputs of measurements of which the bundle holds only the digests.
+    /// The outputs of measurements of which the bundle holds only the digests.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub without: Vec<String>,
-    /// Who is cited.
+    /// The authors to cite.
     pub authors: Vec<String>,
     /// The SPDX identifier of the license.
     pub license: String,
@@ -60,7 +59,7 @@ pub struct Colophon {
 pub struct Entry {
     /// The path in the bundle, with `/`.
     pub path: BundlePath,
-    /// How many bytes.
+    /// The size in bytes.
     pub bytes: u64,
     /// The BLAKE3 digest, `b3:` and 64 hexadecimal digits.
     pub blake3: Digest,
@@ -80,8 +79,8 @@ impl Entry {
         }
     }
 
-    /// Describes the file of a bundle that this entry names; `None` if its size is another than
-    /// this entry's: then nothing is read.
+    /// Describes this entry's file in a bundle. Returns `None` without reading it if its size
+    /// differs from this entry's.
     ///
     /// # Errors
     /// If it cannot be read, or is not a regular file.
@@ -115,7 +114,7 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// In words, if the bytes are not a manifest of this format.
+    /// A sentence, if the bytes are not a manifest of this format.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
         if value["format"] != FORMAT {
@@ -127,13 +126,13 @@ impl Manifest {
         serde_json::from_value(value).map_err(|e| e.to_string())
     }
 
-    /// Returns how many bytes the files take together that the manifest lists.
+    /// Returns the total size in bytes of the files that the manifest lists.
     pub(crate) fn total_bytes(&self) -> u64 {
         let sizes = self.files.iter().map(|f| f.bytes);
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Returns the file's bytes.
+    /// Returns the bytes of the manifest file.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("a manifest always serializes");
         bytes.push(b'\n');

@@ -1,4 +1,4 @@
-//! Opening a bundle: a directory, or an archive unpacked into a temporary one.
+//! Opens a bundle: a directory, or an archive unpacked into a temporary one.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::layout;
 use crate::manifest::Manifest;
 use crate::place::BundlePath;
 
-/// The most bytes of a document that is read before the manifest is: manifest, statement,
-/// envelope, sums. A manifest of a million files has about 250 MB.
+/// The largest document that is read before the manifest: manifest, statement, envelope, sums. A manifest of a million
+/// files has about 250 MB.
 pub(crate) const SEAL_BYTES: u64 = 256 << 20;
 
 /// An open bundle. Nothing in it is trusted until [`verify`](crate::verify) has checked it.
@@ -25,7 +25,7 @@ pub(crate) const SEAL_BYTES: u64 = 256 << 20;
 pub struct Bundle {
     root: PathBuf,
     manifest: Manifest,
-    /// A store of its own over the bundle's objects, and the archive's content: both go with it.
+    /// A private store over the bundle's objects, and the archive's content. Both are removed on drop.
     work: tempfile::TempDir,
 }
 
@@ -72,7 +72,7 @@ impl Bundle {
         &self.manifest
     }
 
-    /// Returns where the lock lies.
+    /// Returns the path of the lock.
     pub fn lock_file(&self) -> PathBuf {
         self.manifest.lock.below(&self.root)
     }
@@ -91,7 +91,7 @@ impl Bundle {
     /// Reads the lock.
     ///
     /// # Errors
-    /// If it is not there or was edited.
+    /// If the lock is missing or was edited.
     pub fn lock(&self) -> Result<Lock, BundleError> {
         let path = self.lock_file();
         self.regular(&self.manifest.lock)?;
@@ -106,7 +106,7 @@ impl Bundle {
         }
     }
 
-    /// Refuses anything but a regular file of a size that can be read.
+    /// Refuses anything except a regular file of a readable size.
     fn regular(&self, place: &BundlePath) -> Result<(), BundleError> {
         let fault = |e| BundleError::Io(place.below(&self.root), e);
         let (_, size) = place.open(&self.root).map_err(fault)?;
@@ -116,10 +116,10 @@ impl Bundle {
         Ok(())
     }
 
-    /// Reads what the stages that see the study saw of it.
+    /// Reads the study document, the input of the stages that see the study.
     ///
     /// # Errors
-    /// If it is not there or cannot be read.
+    /// If it is missing or cannot be read.
     pub fn study(&self) -> Result<StudyDocument, BundleError> {
         let place = BundlePath::new(layout::STUDY).expect("a name is a place");
         let path = place.below(&self.root);
@@ -134,7 +134,7 @@ impl Bundle {
         Catalogue::read(lock, store, &self.manifest.colophon.without)
     }
 
-    /// Returns the artifacts of which the bundle holds only the digests, as its author declared.
+    /// Returns the artifacts of which, by its author's declaration, the bundle holds only the digests.
     ///
     /// # Errors
     /// If the lock or one of its records cannot be read.
@@ -142,11 +142,11 @@ impl Bundle {
         Ok(self.catalogue(lock, store)?.left_out.into_keys().collect())
     }
 
-    /// Opens a store over the bundle's objects. Index and scratch space lie elsewhere, so that
-    /// the bundle stays as it is.
+    /// Opens a store over the bundle's objects. Index and scratch space lie elsewhere, so that the bundle does not
+    /// change.
     ///
     /// # Errors
-    /// If the objects are not there or the temporary directory refuses.
+    /// If the objects are missing or the temporary directory cannot be used.
     pub fn store(&self) -> Result<Store, BundleError> {
         open_store(
             &self.root.join(layout::STORE),
@@ -155,11 +155,11 @@ impl Bundle {
     }
 }
 
-/// Opens a store over the objects of another one, a bundle's for instance. Its index and its scratch space lie in
-/// `folder`: an index that came with it is never read, and it stays as it is.
+/// Opens a store over the objects of another one, such as a bundle's. Its index and its scratch space lie in `folder`.
+/// The other store's own index is never read, and that store does not change.
 ///
 /// # Errors
-/// If the objects are not there, or `folder` cannot be written.
+/// If the objects are missing, or `folder` cannot be written.
 pub fn open_store(store: &Path, folder: &Path) -> Result<Store, BundleError> {
     let objects = store.join("objects");
     for folder in [store.to_owned(), objects.clone()] {

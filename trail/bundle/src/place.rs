@@ -1,6 +1,6 @@
-//! Where a file lies in a bundle, and the only way its bytes are read.
+//! Paths in a bundle, and the only way to read a file's bytes.
 //!
-//! A bundle may come from anybody. A place in it is a type that cannot lead out of it, and only
+//! A bundle may come from anyone. A path in it is a type that cannot lead out of it, and only
 //! regular files are opened: a symbolic link, a FIFO or a device is an error, never a read.
 
 use std::fmt;
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The place of a file in a bundle: ordinary names joined by `/`.
+/// The path of a file in a bundle: ordinary names joined by `/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct BundlePath(String);
 
-/// A text that is not the place of a file in a bundle.
+/// A text that is not the path of a file in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceError(String);
 
 impl BundlePath {
-    /// Checks a place.
+    /// Checks a path.
     ///
     /// # Errors
     /// If it is empty or longer than 4,096 bytes, begins or ends with `/`, has an empty part, `.`
@@ -40,12 +40,12 @@ impl BundlePath {
         }
     }
 
-    /// Returns the place as text.
+    /// Returns the path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns where the file lies on disk.
+    /// Returns the file's path on disk.
     pub fn below(&self, root: &Path) -> PathBuf {
         root.join(&self.0)
     }
@@ -53,8 +53,8 @@ impl BundlePath {
     /// Opens the file and returns it with its size in bytes.
     ///
     /// # Errors
-    /// If it is not there, if it or a folder on the way to it is a symbolic link, or if it is
-    /// not a regular file.
+    /// If it is missing, it or a folder on its path is a symbolic link, or it is not a regular
+    /// file.
     pub(crate) fn open(&self, root: &Path) -> io::Result<(File, u64)> {
         let mut path = root.to_owned();
         let mut parts = self.0.split('/').peekable();
@@ -75,7 +75,7 @@ impl BundlePath {
         Ok((file, size))
     }
 
-    /// Reads the file if it has at most `most` bytes.
+    /// Reads the file if its size is at most `most` bytes.
     ///
     /// # Errors
     /// As [`BundlePath::open`], and if it is larger.

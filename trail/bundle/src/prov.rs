@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::catalogue::{Catalogue, media_type, times};
 use crate::publication::Publication;
 
-/// Returns the document: artifacts are entities, cells activities, the program and the authors
-/// agents.
+/// Returns the document. Artifacts are entities, cells are activities, and the program and the
+/// authors are agents.
 pub(crate) fn prov(publication: &Publication<'_>, catalogue: &Catalogue) -> Value {
     let mut entities = Map::new();
     for (digest, object) in &catalogue.objects {

@@ -1,4 +1,4 @@
-//! What is published, and what of it the documents of a bundle are made from.
+//! What is published, and the sources of the bundle's documents.
 
 use artifacts::Store;
 use pipeline::StudyDocument;
@@ -10,25 +10,25 @@ use crate::sources::Sources;
 /// What to publish.
 #[derive(Debug)]
 pub struct Publication<'a> {
-    /// The places of experiment and lock, and the files that the plan read.
+    /// The paths of experiment and lock, and the files that the plan read.
     pub sources: &'a Sources,
     /// The experiment's text.
     pub experiment_text: &'a str,
     /// The lock.
     pub lock: &'a Lock,
-    /// What the stages that see the study saw of it.
+    /// The study document, the input of the stages that see the study.
     pub study: &'a StudyDocument,
-    /// Where the artifacts are.
+    /// The store with the artifacts.
     pub store: &'a Store,
-    /// Outputs of measurements of which only the digests are published.
+    /// The outputs of measurements of which only the digests are published.
     pub without: &'a [String],
-    /// Who is cited; at least one.
+    /// The authors to cite; at least one.
     pub authors: &'a [String],
     /// The SPDX identifier of the license.
     pub license: &'a str,
     /// Rules of the secret scan that are switched off.
     pub allowed: &'a [String],
-    /// Names of this machine's user and host, which must not become public.
+    /// The names of this machine's user and host, which must not be published.
     pub names: &'a [String],
     /// The key to sign with.
     pub key: Option<&'a KeyPair>,

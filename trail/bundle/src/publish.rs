@@ -1,4 +1,4 @@
-//! Writing a bundle.
+//! Writes a bundle.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,29 +20,30 @@ use crate::secrets::Scanner;
 use crate::statement::statement;
 use crate::{citation, prov};
 
-/// What was published.
+/// The result of a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The directory.
     pub folder: PathBuf,
-    /// How many files it holds.
+    /// The number of files in it.
     pub files: usize,
-    /// How many bytes they have.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// How many artifacts and records are among them.
+    /// The number of artifacts and records among them.
     pub objects: usize,
-    /// How many artifacts the bundle names and does not hold.
+    /// The number of artifacts that the bundle names but does not hold.
     pub left_out: usize,
     /// The reports, as paths in the bundle.
     pub reports: Vec<BundlePath>,
-    /// The name of the key it was signed with.
+    /// The name of the signing key.
     pub key: Option<String>,
 }
 
-/// Writes a bundle into a directory that must not exist. It appears complete or not at all.
+/// Writes a bundle into a directory that must not exist yet. It appears completely or not at all.
 ///
 /// # Errors
-/// If secrets would become public, an artifact is missing or damaged, or the file system refuses.
+/// If secrets would be published, an artifact is missing or damaged, or a file system operation
+/// fails.
 pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published, BundleError> {
     if folder.exists() {
         return Err(BundleError::Exists(folder.to_owned()));
@@ -73,7 +74,8 @@ pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published
     };
     let mut published = writer.all(publication, &catalogue)?;
     published.folder = folder.to_owned();
-    // From here on the directory belongs to the user: a temporary one is closed to others.
+    // From here on the directory belongs to the user, so it loses the private mode of temporary
+    // ones.
     let path = draft.keep();
     let finish = || {
         use std::os::unix::fs::PermissionsExt as _;
@@ -81,16 +83,16 @@ pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published
         fs::rename(&path, folder)
     };
     finish().map_err(|e| {
-        // What cannot be moved into place is of no use where it is.
+        // If it cannot be moved into place, it is useless.
         let _ = fs::remove_dir_all(&path);
         BundleError::Io(folder.to_owned(), e)
     })?;
     Ok(published)
 }
 
-/// Derives again every file of a bundle but the envelope of its signature, and describes them.
-/// Nothing is written. `publication` has no key; `attestation` is the
-/// envelope of the bundle's signature, if it has one.
+/// Derives again every file of a bundle except the envelope of its signature, and describes them.
+/// Nothing is written. `publication` has no key; `attestation` is the envelope of the bundle's
+/// signature, if any.
 ///
 /// # Errors
 /// If an artifact is missing or damaged.
@@ -112,14 +114,14 @@ pub(crate) fn describe(
 }
 
 struct Writer<'a> {
-    /// Where the files go; `None` if they are only described.
+    /// The target folder; `None` if files are only described.
     folder: Option<&'a Path>,
     entries: Vec<Entry>,
-    /// What searches for secrets; `None` in a bundle that is published already.
+    /// The search for secrets; `None` for a bundle that is already published.
     scanner: Option<Scanner>,
     findings: Vec<crate::secrets::SecretFinding>,
     signed: bool,
-    /// The envelope of a bundle that is published already: only its signer could make it again.
+    /// The envelope of a bundle that is already published, which only its signer could recreate.
     attestation: Option<&'a [u8]>,
 }
 
@@ -200,7 +202,7 @@ impl Writer<'_> {
         })
     }
 
-    /// Writes manifest, statement, envelope and sums, which are over all the others.
+    /// Writes manifest, statement, envelope and sums, which cover all other files.
     fn seal(
         &mut self,
         publication: &Publication<'_>,
@@ -247,7 +249,7 @@ impl Writer<'_> {
         self.document(&own(layout::SUMS), &sums)
     }
 
-    /// Writes the reports where a reader looks for them.
+    /// Writes the reports to the paths where readers expect them.
     fn reports(
         &mut self,
         publication: &Publication<'_>,
@@ -284,7 +286,7 @@ impl Writer<'_> {
         Ok(reports)
     }
 
-    /// Writes a file that the plan read, as it was then.
+    /// Writes a file that the plan read, with its content at that time.
     fn carry(
         &mut self,
         place: &BundlePath,
@@ -337,7 +339,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a text of our own or of the user, scanned.
+    /// Scans and writes a text of Benchtrail or of the user.
     fn document(&mut self, path: &BundlePath, text: &str) -> Result<(), BundleError> {
         if let Some(scanner) = &mut self.scanner {
             scanner.text(path, path, text, &mut self.findings);
@@ -364,7 +366,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the place of a file that a bundle names itself.
+/// Returns the path of a file that every bundle has.
 fn own(name: &str) -> BundlePath {
     BundlePath::new(name).expect("a bundle's own names are places in it")
 }

@@ -1,5 +1,5 @@
-//! The bundle's description as a Workflow Run RO-Crate 0.5 (on RO-Crate 1.1): the experiment is
-//! the workflow, the run one action, every executed cell an action of its own.
+//! The bundle's description as a Workflow Run RO-Crate 0.5 (on RO-Crate 1.1). The experiment is the
+//! workflow, the run is one action, and every executed cell is a further action.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use crate::manifest::Entry;
 use crate::place::BundlePath;
 use crate::publication::Publication;
 
-/// What the description says of the bundle as a whole.
+/// What the description states about the bundle as a whole.
 pub(crate) struct Facts<'a> {
     pub(crate) title: &'a str,
     pub(crate) description: &'a str,
     pub(crate) date: &'a str,
     pub(crate) window: (&'a str, &'a str),
-    /// Every file described, with its media type where it is known.
+    /// Every described file, with its media type if it is known.
     pub(crate) files: &'a [Entry],
     pub(crate) reports: &'a [BundlePath],
 }
@@ -97,7 +97,7 @@ pub(crate) fn ro_crate(
             .iter()
             .map(|file| described(publication, catalogue, file)),
     );
-    // What is not in the crate has no path in it.
+    // An object outside the crate has no path in it.
     graph.extend(catalogue.left_out.iter().map(|(digest, object)| {
         json!({
             "@id": absent_id(digest), "@type": "CreativeWork", "name": object.what,
@@ -166,7 +166,7 @@ fn status(status: CellStatus) -> &'static str {
     }
 }
 
-/// The stage kinds, as the tools that the workflow is made of.
+/// Returns the stage kinds, as the tools of the workflow.
 fn tools(publication: &Publication<'_>, catalogue: &Catalogue) -> Vec<Value> {
     let kinds: BTreeMap<&str, u32> = catalogue
         .cells
@@ -187,7 +187,7 @@ fn tools(publication: &Publication<'_>, catalogue: &Catalogue) -> Vec<Value> {
     tools.collect()
 }
 
-/// The run as a whole.
+/// Describes the run as a whole.
 fn run(publication: &Publication<'_>, facts: &Facts<'_>) -> Value {
     let results: Vec<Value> = if facts.reports.is_empty() {
         vec![reference(&publication.sources.lock)]
@@ -236,7 +236,7 @@ fn described(publication: &Publication<'_>, catalogue: &Catalogue, file: &Entry)
     entity
 }
 
-/// Returns the digest that a path in the store stands for.
+/// Returns the digest for a path in the store.
 pub(crate) fn object_digest(path: &str) -> Option<Digest> {
     let hex = path
         .strip_prefix(layout::STORE)?

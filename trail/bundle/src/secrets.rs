@@ -1,6 +1,6 @@
-//! The scan for secrets and user names before anything becomes public.
+//! The scan for secrets and user names before publication.
 //!
-//! A finding never repeats what it found: it names the rule and the place.
+//! A finding never repeats the text: it names the rule and the place.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use artifacts::Table;
 use regex::Regex;
 use serde::Serialize;
 
-/// A kind of text that must not become public.
+/// A kind of text that must not be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The name, for `--allow`.
     pub name: &'static str,
-    /// What it finds.
+    /// A description of what it finds.
     pub finds: &'static str,
     pattern: &'static str,
 }
@@ -87,18 +87,18 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// A place where something would become public that should not.
+/// A place whose text must not be published.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SecretFinding {
     /// The file of the bundle.
     pub path: String,
-    /// What the file is, for instance `ladder[rep=1].engine_log`.
+    /// The content of the file, such as `ladder[rep=1].engine_log`.
     pub what: String,
     /// The line and column, or the column's name and the row.
     pub place: String,
     /// The rule's name.
     pub rule: String,
-    /// What it finds.
+    /// A description of what was found.
     pub finds: String,
 }
 
@@ -112,19 +112,19 @@ impl fmt::Display for SecretFinding {
     }
 }
 
-/// Finds what must not become public.
+/// The scanner for text that must not be published.
 pub(crate) struct Scanner {
     rules: Vec<(Rule, Regex)>,
     names: Vec<Regex>,
 }
 
-/// Names of accounts that belong to nobody in particular.
+/// Names of generic accounts.
 const COMMON: [&str; 9] = [
     "root", "user", "ubuntu", "debian", "admin", "runner", "nobody", "home", "bench",
 ];
 
 impl Scanner {
-    /// Makes a scanner without some rules; `names` are the user's own names on this machine.
+    /// Makes a scanner without the allowed rules. `names` are the user's own names on this machine.
     pub(crate) fn new(allowed: &[String], names: &[String]) -> Self {
         let rules = RULES
             .iter()
@@ -154,7 +154,7 @@ impl Scanner {
         }
     }
 
-    /// Returns the rule that a text breaks first, with the offset.
+    /// Returns the first rule that a text breaks, with the offset.
     fn first(&self, text: &str) -> Vec<(usize, &'static str, &'static str)> {
         let mut found: Vec<(usize, &'static str, &'static str)> = Vec::new();
         for (rule, pattern) in &self.rules {
@@ -204,7 +204,7 @@ impl Scanner {
         findings: &mut Vec<SecretFinding>,
     ) {
         for column in table.names() {
-            // A column of numbers holds no text.
+            // A column of numbers contains no text.
             let Ok(values) = table.text(&column) else {
                 continue;
             };
@@ -244,7 +244,7 @@ mod tests {
         findings.into_iter().map(|f| f.rule).collect()
     }
 
-    /// Put together here so that no scanner of source code takes the test for a leak.
+    /// Assembled here so that scanners of source code do not flag the test as a leak.
     fn samples() -> Vec<(String, &'static str)> {
         let a = |n: usize| "a1B2".repeat(n);
         vec![

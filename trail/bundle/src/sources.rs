@@ -1,8 +1,8 @@
-//! What a plan read beside the experiment: which of it a bundle carries, and where.
+//! The files that a plan read in addition to the experiment: which of them a bundle carries, and where.
 //!
-//! Everything keeps its place relative to the experiment, so that every path in it still leads
-//! somewhere. What lies below the experiment's folder goes below the bundle's root; if something is
-//! read from the folder above, where definitions are looked for too, that one becomes the root.
+//! Each file keeps its place relative to the experiment, so that all paths in it remain valid. Files below the
+//! experiment's folder go below the bundle's root. If the plan read something from the folder above, where definitions
+//! are also searched, that folder becomes the root.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,38 +16,38 @@ use crate::error::BundleError;
 use crate::layout;
 use crate::place::BundlePath;
 
-/// The largest file that is carried.
+/// The largest file that a bundle carries.
 const LARGEST: u64 = 64 << 20;
 
 /// The files of a study that are not artifacts.
 #[derive(Debug)]
 pub struct Sources {
-    /// The experiment's place in the bundle.
+    /// The path of the experiment in the bundle.
     pub(crate) experiment: BundlePath,
-    /// The lock's place in the bundle.
+    /// The path of the lock in the bundle.
     pub(crate) lock: BundlePath,
-    /// The files carried: their places in the bundle, where they lie, and their digests.
+    /// The carried files: their paths in the bundle, their paths on disk, and their digests.
     pub(crate) carried: Vec<(BundlePath, PathBuf, Digest)>,
-    /// The files that are not.
+    /// The files that are not carried.
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// A file that the plan read and the bundle does not hold.
+/// A file that the plan read but the bundle does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// The path as the settings name it, or `COLLECTION/NAME` of a definition.
+    /// The path as the settings name it, or `COLLECTION/NAME` for a definition.
     pub name: String,
     /// The digest of its bytes.
     pub digest: Digest,
-    /// Why it is not there.
+    /// The reason why it is not included.
     pub reason: String,
 }
 
 impl Sources {
-    /// Places everything that the plan of an experiment read; `leave_out` are files to be named only.
+    /// Assigns paths to all files that the plan of an experiment read. Files in `leave_out` are only named.
     ///
     /// # Errors
-    /// If a file is gone, has a place that is the bundle's own, or a file to leave out was not read.
+    /// If a file is missing, has a path that the bundle reserves, or a file to leave out was not read.
     pub fn of(
         experiment: &Experiment,
         lock: &Path,
@@ -136,7 +136,7 @@ impl Sources {
     }
 }
 
-/// Returns a path without links and `..`, but for its last part: a linked file is carried as one.
+/// Returns a path without links and `..`, except for its last part: a linked file is carried under its own name.
 fn real(path: &Path) -> Result<PathBuf, BundleError> {
     let folder = path
         .parent()

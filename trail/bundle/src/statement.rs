@@ -1,4 +1,4 @@
-//! An in-toto statement with SLSA provenance: what was made, by what, from what.
+//! An in-toto statement with SLSA provenance: what was made, with which program, from what.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::layout::MANIFEST;
 use crate::manifest::Entry;
 use crate::publication::Publication;
 
-/// What the statement names as its subjects: the manifest stands for every file.
+/// Returns the statement. Its subject is the manifest, which covers every file.
 pub(crate) fn statement(
     publication: &Publication<'_>,
     catalogue: &Catalogue,
@@ -59,7 +59,7 @@ pub(crate) fn statement(
     })
 }
 
-/// Returns the SHA-256 that a statement gives for the manifest.
+/// Returns the manifest's SHA-256 in a statement.
 pub(crate) fn manifest_digest(statement: &Value) -> Option<&str> {
     let subjects = statement["subject"].as_array()?;
     subjects.iter().find(|s| s["name"] == MANIFEST)?["digest"]["sha256"].as_str()

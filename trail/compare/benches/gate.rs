@@ -1,7 +1,7 @@
-//! How often `diff --gate` fails and passes between studies whose designs are alike and unlike.
+//! How often `diff --gate` fails and passes between studies with equal and with different designs.
 //!
-//! `cargo bench -p compare --bench gate`; a number after `--` is the number of pairs of studies of each figure (4,000).
-//! Ends with an error if a figure is above 5 % by more than four standard errors.
+//! `cargo bench -p compare --bench gate`; a number after `--` sets the number of pairs of studies per figure (4,000).
+//! Ends with an error if a figure exceeds 5 % by more than four standard errors.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 

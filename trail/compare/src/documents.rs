@@ -1,4 +1,4 @@
-//! The descriptors of machines and servers, leaf by leaf.
+//! Compares the descriptors of machines and servers, leaf by leaf.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,22 @@ use serde::Serialize;
 
 use crate::side::{CompareError, Side};
 
-/// A leaf of descriptors that differs.
+/// A descriptor leaf that differs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DocumentChange {
-    /// The stage and output it is in.
+    /// The stage and output that contain it.
     pub document: String,
     /// The dotted path.
     pub path: String,
-    /// The value in the older study; `None` if it is not there.
+    /// The value in the older study; `None` if it is absent.
     pub a: Option<Json>,
-    /// The value in the newer one.
+    /// The value in the newer study; `None` if it is absent.
     pub b: Option<Json>,
-    /// In how many cells.
+    /// The number of cells.
     pub cells: usize,
 }
 
-/// Returns what differs in the JSON outputs of provision and serve cells that both sides have.
+/// Returns the differences in the JSON outputs of provision and serve cells that both sides have.
 pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<DocumentChange>, CompareError> {
     let (before, after) = (leaves(a)?, leaves(b)?);
     let mut found: BTreeMap<String, DocumentChange> = BTreeMap::new();
@@ -71,7 +71,7 @@ fn leaves(side: &Side<'_>) -> Result<BTreeMap<(String, String), Leaves>, Compare
             let value = side.json(&document, &artifact.digest)?;
             let mut flat = Leaves::new();
             flatten("", &value, &mut flat);
-            // What merely varies from minute to minute is not a change of the environment.
+            // Observations vary from minute to minute and are not changes of the environment.
             flat.retain(|path, _| !path.starts_with("observations"));
             found.insert((cell.name(), document), flat);
         }

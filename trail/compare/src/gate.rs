@@ -11,19 +11,19 @@ use crate::units::{Logs, NONE, Values, effect, without_ratio};
 /// The power of the smallest detectable worsening.
 const POWER: f64 = 0.8;
 
-/// The normal quantile of the power: an estimate lies less than so many standard errors below the truth with that
-/// chance.
+/// The normal quantile of the power. With that chance, an estimate is less than this many standard errors below the
+/// truth.
 const Z_OF_POWER: f64 = 0.841_621;
 
-/// What a gate says.
+/// The outcome of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The worsening is shown to be below the threshold.
     Pass,
-    /// There is a worsening, and its estimate is above the threshold.
+    /// There is a worsening, and its estimate exceeds the threshold.
     Fail,
-    /// The units do not tell.
+    /// The units do not decide.
     Undecidable,
 }
 
@@ -45,15 +45,15 @@ pub struct GateResult {
     pub table: String,
     /// The column.
     pub column: String,
-    /// Which way is better.
+    /// The direction that is better.
     pub better: Direction,
-    /// How many coordinates are taken together.
+    /// The number of coordinates taken together.
     pub coordinates: usize,
-    /// How many units the older study has.
+    /// The number of units of the older study.
     pub n_a: usize,
-    /// How many the newer one has.
+    /// The number of units of the newer study.
     pub n_b: usize,
-    /// The worsening, as a share: 0.1 is 10 % worse. `None` where it cannot be judged.
+    /// The worsening as a share: 0.1 is 10 % worse. `None` if it cannot be judged.
     pub worsening: Option<f64>,
     /// Its one-sided lower bound.
     pub low: Option<f64>,
@@ -63,16 +63,16 @@ pub struct GateResult {
     pub p: Option<f64>,
     /// The same after Holm's correction over the columns.
     pub holm_p: Option<f64>,
-    /// The smallest worsening that so many units with this spread find in 80 % of gates: shown among the columns
-    /// tested, and above the threshold.
+    /// The smallest worsening that this many units with this spread find in 80 % of gates. It accounts for the number
+    /// of tested columns and lies above the threshold.
     pub smallest_detectable: Option<f64>,
-    /// What the gate says of the column.
+    /// The outcome for the column.
     pub outcome: Outcome,
-    /// Why it is undecidable, or why it passes without a test.
+    /// The reason why it is undecidable, or why it passes without a test.
     pub reason: Option<String>,
 }
 
-/// Why byte-identical tables pass: there is one measurement, and nothing to compare it with.
+/// The reason why byte-identical tables pass: there is only one measurement, so there is nothing to compare.
 const SAME: &str = "both studies hold the same measurements";
 
 /// The values of one column at every coordinate that both studies have.
@@ -84,15 +84,15 @@ pub(crate) struct Column {
     pub(crate) replicated: bool,
     /// Whether the tables of both studies are byte-identical.
     pub(crate) same: bool,
-    /// In what the cells of the two studies were measured differently.
+    /// The differences in conditions between the cells of the two studies.
     pub(crate) unlike: Option<String>,
     /// The older and the newer study's values.
     pub(crate) at: Vec<[Values; 2]>,
-    /// The cells of each study without a value here, of how many that its plan has at coordinates of the other.
+    /// The planned cells of each study at coordinates of the other, and how many of them lack a value here.
     pub(crate) lost: [Lost; 2],
 }
 
-/// What one study planned and has no value of.
+/// The planned cells of a study without a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) cells: usize,
@@ -105,7 +105,7 @@ impl Lost {
     }
 }
 
-/// Judges the columns, and states the smallest worsening that each would find.
+/// Judges the columns and states the smallest worsening that each would find.
 pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
     let known = || columns.iter().filter(|c| c.better != Direction::Unknown);
     let mut results = decide(known(), rule);
@@ -114,10 +114,10 @@ pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
         if column.same {
             continue;
         }
-        // One-sided: the two-sided test at twice the level, of the first step of Holm's procedure.
+        // One-sided: the two-sided test at twice the level, in the first step of Holm's procedure.
         let detectable = effect_of(column).ok().map(|effect| {
             let found = effect.smallest_detectable(2.0 * rule.alpha / tested as f64, POWER);
-            // The estimate must also exceed what is allowed.
+            // The estimate must also exceed the allowed worsening.
             let exceeds = log_margin(rule.threshold) + Z_OF_POWER * effect.error;
             found.max(exceeds).exp_m1()
         });
@@ -126,7 +126,7 @@ pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
     results
 }
 
-/// Judges the columns: one family, one-sided.
+/// Judges the columns as one family, one-sided.
 fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<GateResult> {
     let (mut results, mut lost) = (Vec::new(), Vec::new());
     for column in columns {
@@ -163,7 +163,7 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
     results
 }
 
-/// Returns what the columns come to together: a fail fails, nothing judged passes nothing.
+/// Returns the joint outcome of the columns. One failure fails; without any judged column, nothing passes.
 pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
     let any = |outcome: Outcome| results.iter().any(|r| r.outcome == outcome);
     if any(Outcome::Fail) {
@@ -175,7 +175,7 @@ pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
     }
 }
 
-/// Returns the log ratio of the newer over the older units, or why it cannot be judged.
+/// Returns the log ratio of the newer over the older units, or the reason why it cannot be judged.
 fn effect_of(column: &Column) -> Result<UnitEffect, String> {
     if !column.replicated {
         return Err(NONE.to_owned());
@@ -204,8 +204,8 @@ fn effect_of(column: &Column) -> Result<UnitEffect, String> {
 }
 
 impl Column {
-    /// Whether at least half of the units of each side have a value at a coordinate. Each value is taken against the
-    /// mean of its coordinate: where few units share that mean, it hides what they differ by.
+    /// Returns whether at least half of the units of each side have a value at a coordinate. Each value is taken
+    /// relative to the mean of its coordinate; if few units share that mean, it hides their differences.
     fn is_shared(&self, sides: &[Values; 2]) -> bool {
         (0..2).all(|side| {
             let all = self.at.iter().flat_map(|at| at[side].by_unit.keys());
@@ -269,9 +269,9 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
     result
 }
 
-/// Returns one value a unit of each side: the mean of its logarithms over the coordinates that most units have, taken
-/// against the mean of each coordinate so that a unit without one of them is not moved by it; `None` if a
-/// value has no logarithm.
+/// Returns one value per unit of each side: the mean of its logarithms over the coordinates that most units have. Each
+/// logarithm is taken relative to the mean of its coordinate, so that a unit with a missing coordinate is not shifted.
+/// `None` if a value has no logarithm.
 fn units(column: &Column) -> Option<[Logs; 2]> {
     let shared: Vec<&[Values; 2]> = column.at.iter().filter(|s| column.is_shared(s)).collect();
     let mut apart: [BTreeMap<&str, Vec<f64>>; 2] = Default::default();
@@ -308,7 +308,7 @@ mod tests {
 
     use crate::operating::{Pair, pairs};
 
-    /// A latency at four coordinates in so many launches a side, the newer one slower by a factor.
+    /// A latency at four coordinates in `blocks` launches per side; the newer side is slower by a factor.
     fn study(number: u64, blocks: usize, factor: f64, launch: f64) -> Column {
         let pair = Pair {
             units: [blocks; 2],
@@ -354,7 +354,7 @@ mod tests {
             (found.outcome, found.worsening, found.reason.as_deref()),
             (Outcome::Pass, Some(0.0), Some(SAME))
         );
-        // The same values under other bytes are two measurements, and noise hides a worsening.
+        // Equal values with different bytes are two measurements, and noise hides a worsening.
         let other = Column {
             same: false,
             ..noisy
@@ -365,8 +365,8 @@ mod tests {
         );
     }
 
-    /// In how many of 300 gates a column fails that is worse by what the gate states as the smallest detectable
-    /// worsening, next to others that are not.
+    /// Returns the share of 300 gates in which a column fails that is worse by the stated smallest detectable
+    /// worsening, beside columns that are not worse.
     fn found_at_the_stated(columns: usize, threshold: f64) -> f64 {
         let mut number = 1_000 * columns as u64;
         let rule = Rule {
@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn the_smallest_worsening_stated_is_found_in_four_of_five_gates() {
-        // Four standard errors of 300 gates are 9 points. A mean of estimates from five units a side states a little
+        // Four standard errors of 300 gates are 9 points. A mean of estimates from five units per side states slightly
         // less than the truth.
         for (columns, threshold) in [(1, 0.0), (1, 0.05), (4, 0.05), (4, 0.1)] {
             let found = found_at_the_stated(columns, threshold);

@@ -1,8 +1,8 @@
-//! Two studies side by side: what changed in recipe, environment, verdicts and results, and
-//! what the units of replication of both say of a change of the results.
+//! Compares two studies: what changed in recipe, environment, verdicts and results, and what the
+//! units of replication of both show about a change of the results.
 //!
-//! A [`Side`] is a lock with the store its records lie in. [`compare`] reads both; nothing is
-//! executed and nothing is written.
+//! A [`Side`] is a lock with the store that holds its records. [`compare`] reads both sides. It
+//! executes nothing and writes nothing.
 
 mod documents;
 mod gate;
@@ -28,34 +28,34 @@ pub use results::{ChangeVerdict, Direction, ResultChange, Rule, Test};
 pub use side::{CompareError, Side};
 pub use tables::VerdictChange;
 
-/// Everything in which two studies differ.
+/// All differences between two studies.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Fields of recipes that differ, with how many cells.
+    /// Fields of recipes that differ, with the number of cells.
     pub recipes: Vec<RecipeChange>,
-    /// Cells that only one of them has, or that ended otherwise.
+    /// Cells that only one study has, or that ended differently.
     pub cells: Vec<CellChange>,
-    /// What differs in the descriptors of machines and servers.
+    /// Differences in the descriptors of machines and servers.
     pub environment: Vec<DocumentChange>,
-    /// Verdicts in words, and gates, that differ.
+    /// Verdicts and gate outcomes that differ.
     pub verdicts: Vec<VerdictChange>,
-    /// Every measured result that both have, with the test of its change.
+    /// Every measured result that both studies have, with the test of its change.
     pub results: Vec<ResultChange>,
-    /// Every column whose better way is known, over all coordinates: what a gate is made of.
+    /// Every column with a known better direction, over all coordinates: the input of a gate.
     pub gate: Vec<GateResult>,
     /// Numbers of the reports that differ.
     pub numbers: Vec<NumberChange>,
-    /// How many numbers the reports have in common.
+    /// The number of numbers that both reports have.
     pub numbers_compared: usize,
 }
 
-/// Returns the names of all conditions of measuring that are compared.
+/// Returns the names of all compared measuring conditions.
 pub fn conditions() -> Vec<&'static str> {
     conditions::names()
 }
 
 impl Comparison {
-    /// Returns what a gate says of all columns together.
+    /// Returns the joint outcome of the gate over all columns.
     pub fn outcome(&self) -> Outcome {
         gate::outcome(&self.gate)
     }

@@ -1,4 +1,4 @@
-//! The numbers of two reports side by side.
+//! Compares the numbers of two reports.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,26 +9,26 @@ use why::{Document, Number};
 
 use crate::side::{CompareError, Side};
 
-/// A number that both reports show and that differs.
+/// A number that both reports show with different values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NumberChange {
-    /// Where the newer report has it, `LINE:COLUMN`.
+    /// Its place in the newer report, `LINE:COLUMN`.
     pub place: String,
-    /// The table or document it comes from.
+    /// Its table or document.
     pub source: String,
     /// The row.
     pub row: Option<String>,
     /// The column.
     pub column: Option<String>,
-    /// As the older report shows it.
+    /// The number as the older report shows it.
     pub a: String,
-    /// As the newer report shows it.
+    /// The number as the newer report shows it.
     pub b: String,
-    /// The relative change of the values in full precision, where both are numbers and the older is not 0.
+    /// The relative change of the values in full precision, if both are numbers and the older one is not 0.
     pub change: Option<f64>,
 }
 
-/// Returns the numbers that differ as shown, and how many both reports have.
+/// Returns the numbers whose rendering differs, and the number of numbers that both reports have.
 pub(crate) fn changes(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -75,7 +75,7 @@ struct Key {
     format: String,
 }
 
-/// The numbers of a side's reports by what they are; of several places the first.
+/// Returns the numbers of a side's reports by what they are. If a number has several places, the first one counts.
 fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
     let mut found = BTreeMap::new();
     for cell in side
@@ -97,7 +97,7 @@ fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
         let document = Document::of(Path::new("report.md"), &report, &trace)
             .map_err(|e| CompareError(format!("{}: the trace of {name}: {e}", side.name)))?;
         for number in document.numbers {
-            // The trail differs between any two studies, and a report's own numbering says nothing.
+            // The trail differs between any two studies, and a report's own numbering is meaningless here.
             if matches!(
                 number.source,
                 TraceSource::Trail | TraceSource::Structure | TraceSource::Literal

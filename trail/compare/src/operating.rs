@@ -1,53 +1,53 @@
-//! How often the gate between two studies fails, passes and does not judge, where the designs of the two are alike and
-//! where they are not. Designs are data, and every pair of studies follows from its number, so the counts are facts.
-//! `cargo bench -p compare --bench gate` prints them.
+//! Counts how often the gate between two studies fails, passes and does not judge, for equal and for different designs.
+//! Designs are data, and every pair of studies follows from its number, so the counts are reproducible. `cargo bench -p
+//! compare --bench gate` prints them.
 
 use crate::gate::{Column, Lost, Outcome, judge, outcome};
 use crate::results::{Direction, Rule};
 use crate::units::Values;
 
-/// Which cells one study has.
+/// The cells that a study has.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measured {
     /// Every coordinate in every unit.
     All,
-    /// All but a share of the cells, which failed at random.
+    /// All except a share of the cells, which failed at random.
     Random(f64),
-    /// All but the cells that are slower than typical by a share: they timed out.
+    /// All except the cells that are slower than typical by a share, which timed out.
     UnlessSlow(f64),
-    /// Each coordinate in one unit, as where the blocks are numbered through on several hosts.
+    /// Each coordinate in one unit, as when block numbers continue across several hosts.
     OneUnitEach,
-    /// Every second coordinate in every second unit, the others in the others.
+    /// Every second coordinate in every second unit; the other coordinates in the other units.
     Turns,
-    /// The first so many coordinates.
+    /// The first coordinates, up to this number.
     First(usize),
 }
 
 /// Two studies of one latency.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair {
-    /// What is unusual about it.
+    /// What is unusual about the pair.
     pub name: &'static str,
-    /// The units of the older and the newer study.
+    /// The numbers of units of the older and the newer study.
     pub units: [usize; 2],
-    /// The coordinates.
+    /// The number of coordinates.
     pub coordinates: usize,
-    /// What each study has.
+    /// The cells that each study has.
     pub measured: [Measured; 2],
     /// The standard deviation of a launch's logarithm in each study.
     pub launch: [f64; 2],
-    /// The columns judged together: the first is worse by the factor.
+    /// The number of columns judged together. The first one is worse by the factor.
     pub columns: usize,
 }
 
-/// What gates said.
+/// Counts of gate outcomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// How many failed.
+    /// The number of gates that failed.
     pub fail: u64,
-    /// How many passed.
+    /// The number of gates that passed.
     pub pass: u64,
-    /// How many did not judge.
+    /// The number of gates that did not judge.
     pub undecidable: u64,
 }
 
@@ -105,7 +105,8 @@ pub fn pairs() -> Vec<Pair> {
 }
 
 impl Pair {
-    /// Counts what the gate says of so many pairs of studies, the first column of the newer ones worse by a factor.
+    /// Counts the outcomes of the gate over this many pairs of studies. The first column of the newer studies is worse
+    /// by a factor.
     pub fn count(&self, factor: f64, rule: &Rule, studies: u64) -> Said {
         let mut said = Said::default();
         for number in 0..studies {
@@ -126,7 +127,7 @@ impl Pair {
             .collect()
     }
 
-    /// A latency at every coordinate, of 50 ms and more.
+    /// A latency at every coordinate, of at least 50 ms.
     fn column(&self, noise: &mut Noise, factor: f64) -> Column {
         let mut at = vec![[Values::default(), Values::default()]; self.coordinates];
         let mut lost = [Lost::default(); 2];
@@ -172,7 +173,7 @@ impl Pair {
     }
 }
 
-/// Random numbers that follow from a seed alone: SplitMix64 (Steele, Lea & Flood 2014).
+/// Random numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014).
 struct Noise(u64);
 
 impl Noise {
@@ -204,7 +205,7 @@ mod tests {
     #[test]
     fn no_design_fails_equal_servers_or_passes_slower_ones_more_often_than_one_in_twenty() {
         let (studies, rule) = (200, Rule::default());
-        // Ten of 200 at 5 %, and four standard errors.
+        // Ten of 200 at 5 %, plus four standard errors.
         let most = 22;
         for pair in pairs() {
             let [same, slower] = [1.0, 1.05].map(|factor| pair.count(factor, &rule, studies));
@@ -250,7 +251,7 @@ mod tests {
             reason.contains("of its 20 cells there, the older of 0 of 20"),
             "{reason}"
         );
-        // A worsening is still shown.
+        // A worsening is still detected.
         let said = lost.count(1.2, &rule, 50);
         assert_eq!(said.fail, 50);
     }

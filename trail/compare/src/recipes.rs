@@ -1,4 +1,4 @@
-//! What decided the results: recipes field by field, and cells that only one side has.
+//! Compares what decided the results: recipes field by field, and cells that only one side has.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,32 @@ use serde::Serialize;
 
 use crate::side::{Executed, Side};
 
-/// A field of the recipes of a stage that differs.
+/// A field that differs in the recipes of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecipeChange {
     /// The stage.
     pub stage: String,
     /// The field, with both values.
     pub what: String,
-    /// In how many cells.
+    /// The number of cells in which it differs.
     pub cells: usize,
-    /// Of how many that both have.
+    /// The number of cells that both studies have.
     pub of: usize,
 }
 
-/// A cell that only one side has, or that ended otherwise.
+/// A cell that only one side has, or that ended differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CellChange {
     /// The cell.
     pub cell: String,
-    /// Its status in the older study; `None` if it is not there.
+    /// Its status in the older study; `None` if it is absent.
     pub a: Option<String>,
-    /// Its status in the newer one.
+    /// Its status in the newer study; `None` if it is absent.
     pub b: Option<String>,
 }
 
-/// Returns the fields in which recipes differ. Inputs of pure stages are left out: they differ
-/// because of what is told for the stages above them.
+/// Returns the fields in which recipes differ. Inputs of pure stages are left out, because their
+/// differences follow from those reported for the stages above them.
 pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
     let of: BTreeMap<(&str, &str), &Executed> = a
         .cells
@@ -77,7 +77,7 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
         .collect()
 }
 
-/// Returns the cells that only one side has or that ended otherwise.
+/// Returns the cells that only one side has or that ended differently.
 pub(crate) fn cells(a: &Side<'_>, b: &Side<'_>) -> Vec<CellChange> {
     let statuses = |side: &Side<'_>| -> BTreeMap<String, String> {
         let cells = side.lock.stages.iter().flat_map(|s| {

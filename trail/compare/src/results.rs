@@ -19,16 +19,16 @@ pub enum Test {
     /// Welch's t test of the units' logarithms.
     #[default]
     Welch,
-    /// The Mann–Whitney U test of the units; needs four a side, more for several results.
+    /// The Mann–Whitney U test of the units. It needs four per side, and more for several results.
     MannWhitney,
 }
 
-/// When a change counts.
+/// The criteria for a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rule {
-    /// The columns of the cells' table that are compared; empty means the usual ones that are there.
+    /// The compared columns of the table of cells; empty means the usual ones that exist.
     pub columns: Vec<String>,
-    /// The smallest relative change that counts, for instance 0.05.
+    /// The smallest relative change that counts, such as 0.05.
     pub threshold: f64,
     /// The largest Holm-adjusted p that counts.
     pub alpha: f64,
@@ -36,7 +36,7 @@ pub struct Rule {
     pub test: Test,
     /// The axes whose labels are units of replication; empty means `block` where both studies have it.
     pub unit: Vec<String>,
-    /// The conditions of measuring in which the studies may differ; a difference in any other makes a result
+    /// The measuring conditions in which the studies may differ. A difference in any other condition makes a result
     /// undecidable.
     pub conditions_may_differ: Vec<String>,
 }
@@ -54,7 +54,7 @@ impl Default for Rule {
     }
 }
 
-/// The columns compared if the user names none.
+/// The columns that are compared by default.
 const USUAL: [&str; 5] = [
     "output_throughput",
     "request_throughput",
@@ -63,29 +63,29 @@ const USUAL: [&str; 5] = [
     "e2e_latency_ms_p50",
 ];
 
-/// Which way is better.
+/// The direction that is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// More is better: rates.
+    /// Higher values are better: rates.
     Higher,
-    /// Less is better: times, energy, errors.
+    /// Lower values are better: times, energy, errors.
     Lower,
-    /// Neither is known to be better.
+    /// The better direction is unknown.
     Unknown,
 }
 
-/// What a change amounts to.
+/// The verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeVerdict {
     /// No change beyond the threshold was shown.
     NoEvidence,
-    /// Shown, beyond the threshold, and for the better.
+    /// A change beyond the threshold for the better was shown.
     Improvement,
-    /// Shown, beyond the threshold, and for the worse.
+    /// A change beyond the threshold for the worse was shown.
     Regression,
-    /// Shown and beyond the threshold; which way is better is not known.
+    /// A change beyond the threshold was shown, but the better direction is unknown.
     Changed,
     /// The data cannot answer.
     Undecidable,
@@ -109,35 +109,35 @@ impl ChangeVerdict {
 pub struct ResultChange {
     /// The table of cells.
     pub table: String,
-    /// The coordinates, repetitions left out.
+    /// The coordinates, without repetitions.
     pub at: String,
     /// The column.
     pub column: String,
     /// Its unit.
     pub unit: Option<String>,
-    /// How many units the older study has; how many rows where there are no units.
+    /// The number of units of the older study, or of rows if there are no units.
     pub n_a: usize,
-    /// How many the newer one has.
+    /// The number of units or rows of the newer study.
     pub n_b: usize,
-    /// The mean over the older study's units.
+    /// The mean over the units of the older study.
     pub mean_a: f64,
-    /// The mean over the newer study's.
+    /// The mean over the units of the newer study.
     pub mean_b: f64,
     /// `mean_b / mean_a − 1`; `None` if the older mean is 0.
     pub change: Option<f64>,
-    /// The p of the test; `None` where it cannot be made.
+    /// The p value of the test; `None` if the test is impossible.
     pub p: Option<f64>,
-    /// The same after Holm's correction over all results tested.
+    /// The same after Holm's correction over all tested results.
     pub holm_p: Option<f64>,
-    /// Which way is better.
+    /// The direction that is better.
     pub better: Direction,
-    /// What it amounts to.
+    /// The verdict on the change.
     pub verdict: ChangeVerdict,
-    /// Why it is undecidable.
+    /// The reason why it is undecidable.
     pub reason: Option<String>,
 }
 
-/// Returns every result that both sides have, tested, and the columns over all their coordinates.
+/// Returns every result that both sides have, with its test, and the columns over all their coordinates.
 pub(crate) fn changes(
     a: &Side<'_>,
     b: &Side<'_>,
@@ -169,7 +169,7 @@ pub(crate) fn changes(
             units: axes.units.clone(),
             may_differ: &rule.conditions_may_differ,
         };
-        // Small differences show over all cells, others at their own coordinate.
+        // Small differences show over all cells, larger ones at a single coordinate.
         let unlike = if same { None } else { both.unlike(None) };
         let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
         for column in columns(older, newer, rule) {
@@ -208,8 +208,8 @@ pub(crate) fn changes(
                 found.extend(result(&whole, place, &sides, rule));
                 whole.at.push(sides);
             }
-            // A quantile that so few requests cannot support is null everywhere. What only the newer study lacks does
-            // not pass.
+            // A quantile that too few requests can support is null everywhere. A column that only the newer study lacks
+            // does not pass.
             if !was.is_empty() {
                 pooled.push(whole);
             }
@@ -267,7 +267,7 @@ fn result(
     })
 }
 
-/// Returns the p of the test of one result, or why it cannot say anything.
+/// Returns the p value of the test of one result, or the reason why the test is impossible.
 fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String> {
     match rule.test {
         Test::Welch => {
@@ -304,7 +304,7 @@ fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String
     }
 }
 
-/// Adjusts the p of all results tested together, and says what each change amounts to.
+/// Adjusts the p values of all results tested together, and sets the verdict on each change.
 fn judge(results: &mut [ResultChange], rule: &Rule) {
     let tested: Vec<usize> = (0..results.len())
         .filter(|i| results[*i].p.is_some())

@@ -35,10 +35,10 @@ impl Executed {
     }
 }
 
-/// A lock with the store its records lie in.
+/// A lock with the store that holds its records.
 #[derive(Debug)]
 pub struct Side<'s> {
-    /// What messages call it.
+    /// The name of the study in messages.
     pub name: String,
     pub(crate) lock: Lock,
     store: &'s Store,
@@ -49,7 +49,7 @@ impl<'s> Side<'s> {
     /// Reads every record of a lock.
     ///
     /// # Errors
-    /// If one is missing or damaged.
+    /// If a record is missing or damaged.
     pub fn read(
         name: impl Into<String>,
         lock: Lock,
@@ -83,7 +83,7 @@ impl<'s> Side<'s> {
         })
     }
 
-    /// Returns the axes that only tell repetitions apart.
+    /// Returns the axes that only distinguish repetitions.
     pub(crate) fn replicates(&self) -> Vec<String> {
         let mut axes: Vec<String> = self
             .cells
@@ -102,7 +102,7 @@ impl<'s> Side<'s> {
         axes
     }
 
-    /// Returns the coordinates of every cell that was to be measured, whatever became of it, each axis as `axis=label`.
+    /// Returns the coordinates of every planned measurement, whatever its result, each axis as `axis=label`.
     pub(crate) fn measured(&self) -> Vec<BTreeSet<String>> {
         let stages = self.lock.stages.iter();
         let measuring = stages.filter(|stage| stage.class == LockClass::Measurement);
@@ -117,7 +117,7 @@ impl<'s> Side<'s> {
             .collect()
     }
 
-    /// Returns the tables of one kind's cells by `CELL.OUTPUT`, lineage left out.
+    /// Returns the tables of a kind's cells by `CELL.OUTPUT`, without lineages.
     pub(crate) fn tables(&self, kinds: &[&str]) -> Result<BTreeMap<String, Table>, CompareError> {
         let mut found = BTreeMap::new();
         for cell in self
@@ -150,7 +150,7 @@ impl<'s> Side<'s> {
             .map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))
     }
 
-    /// Looks inside an artifact if it is JSON.
+    /// Returns the content of an artifact if it is JSON.
     pub(crate) fn peek(&self, digest: &Digest) -> Option<Json> {
         serde_json::from_slice(&self.store.get(digest).ok()?).ok()
     }

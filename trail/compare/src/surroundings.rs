@@ -1,7 +1,7 @@
-//! Under what conditions the cells of both studies were measured.
+//! The conditions under which the cells of both studies were measured.
 //!
-//! Two studies were measured at different times, perhaps beside other programs. Of a machine that was
-//! busier for one of them, a change says nothing about the system.
+//! Two studies were measured at different times, perhaps while other programs ran. If the machine was busier for one of
+//! them, a change is not evidence about the system.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use pipeline::Media;
 use crate::side::{CompareError, Side};
 use crate::tables::row_key;
 
-/// The load cells behind each row of a table, with what was sampled beside them.
+/// The load cells behind each row of a table, with the conditions sampled during them.
 pub(crate) struct Surroundings {
     side: &'static str,
     behind: Vec<Vec<Conditions>>,
 }
 
 impl Surroundings {
-    /// Reads what was sampled beside the cells behind a table; nothing where its lineage is not there.
+    /// Reads the conditions sampled during the cells behind a table. Empty if the table has no lineage.
     ///
     /// # Errors
     /// If an artifact cannot be read.
@@ -48,7 +48,7 @@ impl Surroundings {
         })
     }
 
-    /// Adds the cells behind some rows, each with its unit: no unit is common to two studies.
+    /// Adds the cells behind some rows, each with its unit. Two studies have no common units.
     fn measured<'a>(
         &'a self,
         table: &'a Table,
@@ -72,17 +72,17 @@ impl Surroundings {
 pub(crate) struct Both<'a> {
     pub(crate) tables: [&'a Table; 2],
     pub(crate) surroundings: [Surroundings; 2],
-    /// The axes whose labels are units; every row is one where there are none.
+    /// The axes whose labels are units. If there are none, every row is a unit.
     pub(crate) units: Vec<String>,
-    /// The axes that say at which coordinate a row is.
+    /// The axes that give a row's coordinate.
     pub(crate) places: Vec<String>,
     /// The conditions that may differ.
     pub(crate) may_differ: &'a [String],
 }
 
 impl Both<'_> {
-    /// Says in what the cells of the two studies were measured differently, at one coordinate or at all
-    /// that both have; `None` if they were alike, or nothing was sampled.
+    /// Describes the differences in measuring conditions between the two studies, at one coordinate or at all that both
+    /// have; `None` if conditions were alike or nothing was sampled.
     pub(crate) fn unlike(&self, at: Option<&str>) -> Option<String> {
         let place = |side: usize, row: usize| row_key(self.tables[side], &self.places, row);
         let all = |side: usize| -> BTreeSet<String> {
@@ -111,7 +111,7 @@ impl Both<'_> {
     }
 }
 
-/// Returns each row of a table with the load cells it was made of.
+/// Returns each row of a table with its source load cells.
 fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareError> {
     let name = format!("{table}.lineage");
     let Some(digest) = side.output(&name) else {
@@ -120,7 +120,7 @@ fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareEr
     let wrong = |e: String| CompareError(format!("{}: {name}: {e}", side.name));
     let lineage = Table::from_parquet(side.bytes(&name, &digest)?);
     let lineage = lineage.map_err(|e| wrong(e.to_string()))?;
-    // What an older benchtrail wrote does not say from which cells rows came.
+    // Older versions of Benchtrail did not record which cells the rows came from.
     let Ok(lineage) = Lineage::read(&lineage) else {
         return Ok(Vec::new());
     };
@@ -132,7 +132,7 @@ fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareEr
     Ok(rows.filter_map(of).collect())
 }
 
-/// Reads what was sampled beside a cell; `None` if nothing was.
+/// Reads the conditions sampled during a cell; `None` if there are none.
 fn sampled(side: &Side<'_>, cell: &str) -> Result<Option<Conditions>, CompareError> {
     let Some(executed) = side.cells.iter().find(|c| c.name() == cell) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Words of tables: verdicts of an analysis, and gates.
+//! Compares words in tables: verdicts of an analysis, and gates.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ pub struct VerdictChange {
     pub row: String,
     /// The column.
     pub column: String,
-    /// The word in the older study; `None` if the row is not there.
+    /// The word in the older study; `None` if the row is missing.
     pub a: Option<String>,
-    /// The word in the newer one.
+    /// The word in the newer study; `None` if the row is missing.
     pub b: Option<String>,
 }
 
-/// Columns whose words are verdicts, by the kind of the stage.
+/// The columns of an analysis whose words are verdicts.
 const ANALYSIS: [&str; 3] = ["verdict", "winner", "breakdown_n"];
 const GATES: [&str; 1] = ["outcome"];
 
-/// Returns every verdict in words that differs, and every gate whose outcome does.
+/// Returns every verdict that differs, and every gate with a different outcome.
 pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>, CompareError> {
     let mut found = Vec::new();
     for (kinds, columns) in [(["analyze"], &ANALYSIS[..]), (["verify"], &GATES[..])] {
@@ -61,7 +61,7 @@ pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>,
     Ok(found)
 }
 
-/// Returns the columns that tell the rows of a table apart.
+/// Returns the columns that distinguish the rows of a table.
 pub(crate) fn keys(table: &Table) -> Vec<String> {
     let declared = table.metadata("keys").unwrap_or_default();
     declared
@@ -71,7 +71,7 @@ pub(crate) fn keys(table: &Table) -> Vec<String> {
         .collect()
 }
 
-/// Returns a row's key, written as coordinates are.
+/// Returns a row's key, formatted like coordinates.
 pub(crate) fn row_key(table: &Table, keys: &[String], row: usize) -> String {
     let label = |k: &String| table.value(k, row).unwrap_or(Scalar::Null);
     Coordinates(keys.iter().map(|k| (k.clone(), label(k))).collect()).to_string()

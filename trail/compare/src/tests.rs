@@ -11,14 +11,14 @@ use serde_json::json;
 
 use crate::{ChangeVerdict, Direction, Outcome, Rule, Side, Test, compare};
 
-/// A study of one server, two concurrencies and some repetitions.
+/// A study of one server, two concurrencies and several repetitions.
 struct Study {
     throughput: [Vec<f64>; 2],
     ttft: [Vec<f64>; 2],
     threads: i64,
     engine: &'static str,
     verdict: &'static str,
-    /// Of each repetition, the share of the processors that other programs used; without it nothing was sampled.
+    /// The share of the processors that other programs used, per repetition; empty if nothing was sampled.
     foreign: Vec<f64>,
 }
 
@@ -35,7 +35,7 @@ impl Default for Study {
     }
 }
 
-/// What was sampled beside a load of which other programs used a share of the processors.
+/// The samples of a load during which other programs used a share of the processors.
 fn sampled(foreign: f64) -> Vec<(&'static str, Media, Vec<u8>)> {
     let at = || Column::int("at_ns", [Some(0), Some(1), Some(2)]);
     let busy = Some(0.25 + foreign);
@@ -54,7 +54,7 @@ fn sampled(foreign: f64) -> Vec<(&'static str, Media, Vec<u8>)> {
         .to_vec()
 }
 
-/// The lineage of the table of cells: two rows of each repetition.
+/// The lineage of the table of cells: two rows per repetition.
 fn lineage(reps: usize) -> Table {
     let source = |n: usize| {
         contract::LineageSource::Artifact(std::sync::Arc::new(contract::SourceArtifact {
@@ -247,7 +247,7 @@ fn lock(store: &Store, study: &Study) -> Lock {
     }
 }
 
-/// The repetitions of these studies stand for launches.
+/// The repetitions of these studies represent launches.
 fn rule() -> Rule {
     Rule {
         unit: vec!["rep".to_owned()],
@@ -303,7 +303,7 @@ fn a_slower_study_is_a_regression_at_the_coordinate_it_is_slower_at() {
         regressions(&found),
         [("concurrency=4", "output_throughput")]
     );
-    // Over both coordinates it is 9.5 % worse.
+    // Over both coordinates, it is 9.5 % worse.
     let gate = |found: &crate::Comparison| -> Vec<(String, Outcome)> {
         found
             .gate
@@ -416,7 +416,7 @@ fn a_change_without_launches_is_undecidable_and_passes_no_gate() {
     };
     let found = compared(&one(100.0), &one(150.0), &rule());
     undecidable(&found, "the newer study: 1 unit, and at least 3 are needed");
-    // Repetitions are not launches unless that is said.
+    // Repetitions are not launches unless that is declared.
     let newer = Study {
         ttft: [vec![50.5, 51.0, 49.0], vec![80.0]],
         ..Study::default()
@@ -439,7 +439,7 @@ fn studies_measured_beside_other_programs_are_undecidable_and_the_reason_names_t
         foreign: foreign.to_vec(),
         ..Study::default()
     };
-    // As quiet as the older study: the change is the system's.
+    // As quiet as the older study, so the system caused the change.
     let alike = compared(&quiet, &slower([0.02, 0.01, 0.02]), &rule());
     assert_eq!(alike.outcome(), Outcome::Fail);
     let busy = slower([0.30, 0.32, 0.31]);
@@ -468,7 +468,7 @@ fn studies_measured_beside_other_programs_are_undecidable_and_the_reason_names_t
         ..rule()
     };
     assert_eq!(compared(&quiet, &busy, &allowed).outcome(), Outcome::Fail);
-    // What was sampled in one study only says nothing about the other.
+    // Samples of only one study allow no comparison of conditions.
     let unknown = compared(&Study::default(), &busy, &rule());
     assert_eq!(unknown.outcome(), Outcome::Fail);
 }
@@ -496,7 +496,7 @@ fn three_repetitions_are_too_few_for_the_rank_test() {
         found.results[0].reason.as_deref(),
         Some("the smallest p of 3 and 3 units is 0.100: the test cannot reject")
     );
-    // The gate is by t whatever the test of single results.
+    // The gate uses t, whatever the test of single results is.
     assert_eq!(found.outcome(), Outcome::Fail);
 }
 

@@ -1,4 +1,4 @@
-//! A comparison as text.
+//! Formats a comparison as text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use pipeline::Json;
 
 use crate::{ChangeVerdict, Comparison};
 
-/// How many lines of a section are shown; `--json` has all.
+/// The number of lines shown per section; `--json` has all.
 const SHOWN: usize = 30;
 
 impl fmt::Display for Comparison {
@@ -147,7 +147,7 @@ impl Comparison {
         self.gate(f)
     }
 
-    /// Says how many results cannot be judged, and why.
+    /// Writes how many results cannot be judged, and why.
     fn undecidable(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for reason in self.results.iter().filter_map(|r| r.reason.as_deref()) {
@@ -160,7 +160,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Says what each column comes to over all coordinates.
+    /// Writes the result of each column over all coordinates.
     fn gate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for g in &self.gate {
             let bounds = match (g.low, g.high) {

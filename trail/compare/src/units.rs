@@ -1,7 +1,7 @@
 //! The units of replication of two studies: launches of the older and of the newer one.
 //!
-//! Two studies share no blocks, so that a change is judged by the units of each side: Welch's t of the
-//! logarithms of their values.
+//! Two studies share no blocks, so a change is judged by the units of each side: Welch's t of the logarithms of their
+//! values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::tables::{keys, row_key};
 /// The axis that a study's design adds.
 const BLOCK: &str = "block";
 
-/// Why nothing can be judged without units.
+/// The reason why nothing can be judged without units.
 pub(crate) const NONE: &str =
     "no replication of launches: the cells have no axis `block`, and no `--unit` is named";
 
@@ -29,12 +29,12 @@ pub(crate) struct Axes {
 /// The values of a column at one coordinate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
-    /// By unit, the repetitions of each averaged; by row where there are no units.
+    /// The values by unit, averaged over its repetitions, or by row if there are no units.
     pub(crate) by_unit: BTreeMap<String, f64>,
 }
 
 impl Axes {
-    /// Returns the named axes, or `block` where both tables have it.
+    /// Returns the named axes, or `block` if both tables have it.
     pub(crate) fn new(named: &[String], replicates: &[String], tables: [&Table; 2]) -> Self {
         let has = |axis: &String| tables.iter().all(|table| keys(table).contains(axis));
         let units = match named.is_empty() {
@@ -51,7 +51,7 @@ impl Axes {
         }
     }
 
-    /// Returns the axes that say at which coordinate a row is.
+    /// Returns the axes that give a row's coordinate.
     pub(crate) fn places(&self, table: &Table) -> Vec<String> {
         let within = |k: &String| !self.replicates.contains(k) && !self.units.contains(k);
         keys(table).into_iter().filter(within).collect()
@@ -90,8 +90,8 @@ impl Axes {
 }
 
 impl Axes {
-    /// Returns how many of the cells that one study was to measure, at coordinates that the other one has, have no value of a
-    /// column. A launch or a cell that the plan leaves out is not lost.
+    /// Returns the number of cells that one study planned at the other's coordinates, and how many of them have no
+    /// value in a column. Launches and cells outside the plan are not lost.
     pub(crate) fn lost(
         &self,
         planned: &[BTreeSet<String>],
@@ -111,7 +111,7 @@ impl Axes {
             let valued: Vec<BTreeSet<String>> = values
                 .get(place)
                 .map_or(Vec::new(), |v| v.by_unit.keys().map(|u| parts(u)).collect());
-            // Repetitions of one unit count once.
+            // Count repetitions of one unit only once.
             let units: BTreeSet<BTreeSet<String>> = planned
                 .iter()
                 .filter(|cell| at.is_subset(cell))
@@ -133,12 +133,12 @@ impl Values {
         mean(self.by_unit.values().copied().collect())
     }
 
-    /// Returns the spread that the rounding of the units' values gives to the logarithm of one by itself.
+    /// Returns the spread that rounding alone gives to the logarithm of one unit's value.
     pub(crate) fn rounding(&self) -> f64 {
         rounding_of_logs(&self.by_unit.values().copied().collect::<Vec<_>>())
     }
 
-    /// Returns the logarithms of the units' values; `None` if one has none.
+    /// Returns the logarithms of the units' values; `None` if a value has none.
     pub(crate) fn logs(&self) -> Option<BTreeMap<&str, f64>> {
         let log = |value: f64| (value > 0.0).then(|| value.ln());
         self.by_unit
@@ -152,18 +152,18 @@ fn mean(values: Vec<f64>) -> Option<f64> {
     Sample::new(values).ok().map(|sample| sample.mean())
 }
 
-/// Says why values of a column cannot be compared: `diff` compares ratios.
+/// Explains why values of a column cannot be compared: `diff` compares ratios.
 pub(crate) fn without_ratio(column: &str, values: &[f64]) -> String {
     contract::without_ratio(column, values, "`diff` compares ratios only")
 }
 
-/// The logarithms of one side's units, and the spread that the rounding of their values gives to one by itself.
+/// The logarithms of one side's units, and the spread that rounding alone gives to one of them.
 pub(crate) struct Logs {
     pub(crate) units: Vec<f64>,
     pub(crate) rounding: f64,
 }
 
-/// Returns the log ratio of the newer over the older units, or why there is none.
+/// Returns the log ratio of the newer over the older units, or the reason why there is none.
 pub(crate) fn effect(older: &Logs, newer: &Logs) -> Result<UnitEffect, String> {
     let side = |name: &str, logs: &Logs| {
         unit_effect_rounded(&logs.units, logs.rounding)

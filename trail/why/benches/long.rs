@@ -1,5 +1,5 @@
-//! The cost of reading a long report back: `audit` of 5,000 numbers in at most 2 s, `why` for one of
-//! them in at most 100 ms, both growing as the report does. The report is the one that
+//! The cost of reading a long report back: `audit` of 5,000 numbers in at most 2 s, and `why` for
+//! one of them in at most 100 ms. Both grow linearly with the report. The report is the one that
 //! the bench of the report stage renders.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
@@ -55,8 +55,8 @@ fn main() {
     }
 }
 
-/// Opens, audits, and explains one number in the middle; returns the three times in ms. `audit` and
-/// `why` include finding the lock, with nothing read before.
+/// Opens, audits, and explains one number in the middle. Returns the three times in ms. `audit` and
+/// `why` include finding the lock, without cached reads.
 fn read_back(store: &Store, report: &Path, lock: &Path, numbers: usize) -> [f64; 3] {
     let ms = |start: Instant| start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
@@ -154,7 +154,7 @@ fn write(store: &Store, folder: &Path, long: &Long) -> PathBuf {
         stages,
     };
     lock.sort();
-    // The trail digest of the report is made up, and no number of this report shows it.
+    // The report's trail digest is synthetic, and no number of this report shows it.
     lock.write(&folder.join("long.lock")).expect("a lock");
     report
 }

@@ -1,4 +1,4 @@
-//! Every number of a report read again from its artifacts, every digest computed again.
+//! Reads every number of a report again from its artifacts, and computes every digest again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,44 +16,45 @@ use crate::document::Document;
 use crate::provenance::{Holder, Provenance};
 use crate::statement::{Again, Judge, judge_again, statements, values};
 
-/// Something that does not hold.
+/// A problem that an audit found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The place in the report, `LINE:COLUMN`.
     pub place: Option<String>,
     /// The number's text.
     pub text: Option<String>,
-    /// What does not hold.
+    /// The problem.
     pub what: String,
 }
 
-/// What an audit found.
+/// The result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Audit {
     /// The report's file.
     pub report: String,
     /// The lock.
     pub lock: Option<String>,
-    /// How many numbers the trace has.
+    /// The number of numbers in the trace.
     pub numbers: usize,
-    /// How many come from an artifact, the lock or the experiment; the others are the report's
-    /// own numbering and declared literals.
+    /// The number of those that come from an artifact, the lock or the experiment. The others are the report's own
+    /// numbering and declared literals.
     pub traced: usize,
-    /// How many hold: at their place, equal to what the artifact has, rendered to the same text.
+    /// The number of verified numbers: at their place, equal to the artifact's value, and rendered to the same text.
     pub verified: usize,
-    /// How many statements and claims the report has.
+    /// The number of statements and claims in the report.
     pub statements: usize,
-    /// How many of them were judged again over their tables and found as they are told.
+    /// The number of those that were judged again over their tables with the reported result.
     pub hold: usize,
-    /// How many were not judged again: premises, and those over tables the lock does not have.
+    /// The number of those that were not judged again: premises, and statements over tables that the lock does not
+    /// have.
     pub not_judged: usize,
-    /// How many numbers there are of each source.
+    /// The number of numbers from each source.
     pub sources: BTreeMap<String, usize>,
-    /// How many artifacts and records were hashed again.
+    /// The number of artifacts and records that were hashed again.
     pub artifacts: usize,
-    /// How many artifacts the bundle names but, as its author declared, does not hold.
+    /// The number of artifacts that the bundle names but, by its author's declaration, does not hold.
     pub left_out: usize,
-    /// Everything that does not hold.
+    /// All problems.
     pub problems: Vec<Problem>,
 }
 
@@ -72,10 +73,9 @@ impl Audit {
     }
 }
 
-/// Checks a report: its bytes and its trace's against the lock, every number against its
-/// artifact, every artifact and record of the lock against its digest. `left_out` are artifacts that
-/// a bundle declares to lack. `format` renders a value as the report does, `judge` judges the rule of
-/// a statement.
+/// Checks a report: its bytes and its trace's against the lock, every number against its artifact, and every artifact
+/// and record of the lock against its digest. `left_out` holds the artifacts that a bundle declares as missing.
+/// `format` renders a value as the report does, and `judge` judges the rule of a statement.
 pub fn audit(
     document: &Document,
     provenance: &Provenance<'_>,
@@ -112,7 +112,7 @@ pub fn audit(
     audit
 }
 
-/// Judges every statement again; returns the values their evaluations found.
+/// Judges every statement again. Returns the values of their evaluations.
 fn judge_all(
     document: &Document,
     provenance: &Provenance<'_>,
@@ -143,7 +143,7 @@ fn judge_all(
 
 fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
     if let Some(file) = &provenance.file {
-        // What was parsed may forgive what was not written so: upper case in a digest, a space.
+        // Parsing may accept edits to the text, such as an upper-case digest or an extra space.
         match artifacts::regular::read(file) {
             Ok(bytes) if bytes == provenance.lock.to_text().as_bytes() => {}
             Ok(_) => audit.complain(format!("{}: the text was edited", file.display())),
@@ -181,9 +181,9 @@ fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
     beside(document, provenance, &seal.record, audit);
 }
 
-/// Checks the other files of the report, its figures, against the lock.
+/// Checks the report's other files, its figures, against the lock.
 fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, audit: &mut Audit) {
-    // A record that cannot be read is told with all the others.
+    // Unreadable records are reported together elsewhere.
     let Ok(record) = provenance.reader.record(record) else {
         return;
     };
@@ -211,13 +211,13 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
     }
 }
 
-/// Checks what the lock says of each cell, and of the study, against the records. The trail digest
-/// leaves out what follows from the rest: keys, outputs of measurements, name, profile and seed.
+/// Checks the lock's entries for each cell and for the study against the records. The trail digest leaves out what
+/// follows from the rest: keys, outputs of measurements, name, profile and seed.
 fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) {
     let lock = &provenance.lock;
     for stage in &lock.stages {
         for line in &stage.cells {
-            // A record that cannot be read is told with all the others.
+            // Unreadable records are reported together elsewhere.
             let Some(Ok(record)) = line.record.map(|digest| provenance.reader.record(&digest))
             else {
                 continue;
@@ -236,7 +236,7 @@ fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) 
             }
         }
     }
-    // Other records may have been made by another experiment and be shared; the report's is its own.
+    // Other records may be shared with another experiment that made them. The report's record is its own.
     if let Ok(record) = provenance.reader.record(report) {
         if record.experiment != lock.experiment {
             let (now, then) = (&lock.experiment, &record.experiment);
@@ -266,7 +266,7 @@ fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) 
     }
 }
 
-/// Says which lines of the report are not those rendered.
+/// Lists the lines of the report that differ from the rendered ones.
 fn edited(now: &str, then: &str) -> String {
     let (now, then): (Vec<&str>, Vec<&str>) = (now.lines().collect(), then.lines().collect());
     if now.len() != then.len() {
@@ -291,7 +291,7 @@ fn edited(now: &str, then: &str) -> String {
     }
 }
 
-/// Hashes every record of the lock, and every artifact those name.
+/// Hashes every record of the lock and every artifact in these records.
 fn hash_all(
     document: &Document,
     provenance: &Provenance<'_>,

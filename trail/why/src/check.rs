@@ -1,4 +1,4 @@
-//! One number of a report read again: at its place, from its artifact, rendered as it was.
+//! Reads one number of a report again: at its place, from its artifact, with its rendering.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::provenance::{Holder, Provenance};
 /// Renders a value: value, unit, format.
 pub type Format<'a> = &'a dyn Fn(&Scalar, Option<&str>, &str) -> Result<String, String>;
 
-/// Checks one number; says what does not hold.
+/// Checks one number. The error describes the problem.
 pub(crate) fn check(
     provenance: &Provenance<'_>,
     lines: &[&str],
@@ -95,13 +95,13 @@ pub(crate) fn check(
     }
 }
 
-/// Whether a value told as JSON is the number the trace has: `1.0` and `1` are the same.
+/// Returns whether a JSON value is the number in the trace: `1.0` and `1` are equal.
 fn same_number(value: &str, number: &Number) -> bool {
     let there = number.value.as_deref().and_then(|v| v.parse::<f64>().ok());
     there.is_some() && there == value.parse::<f64>().ok()
 }
 
-/// Renders the trace's own value again, where no artifact has it.
+/// Renders the trace's own value again, if no artifact holds it.
 fn rendered(number: &Number, format: Format<'_>) -> Result<(), String> {
     let Some(value) = &number.value else {
         return Ok(());
@@ -135,7 +135,7 @@ fn artifact(number: &Number) -> Result<(Digest, &str), String> {
     Ok((artifact, column))
 }
 
-/// The cell that a number's artifact is an output of, if the lock is known.
+/// Returns the cell whose output is the number's artifact, if the lock is known.
 fn holder(
     provenance: &Provenance<'_>,
     number: &Number,
@@ -176,7 +176,7 @@ fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, S
             table.rows()
         ));
     }
-    // Coordinates of the cell stand beside the columns of its tables.
+    // A cell's coordinates count as columns of its tables.
     let label = holder
         .filter(|_| !table.has(column))
         .and_then(|h| h.record.coordinates.get(column).cloned());
@@ -188,7 +188,7 @@ fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, S
     }
 }
 
-/// What a table says of itself: a column's name in a heading, the sides of its ratios, the cells it lacks.
+/// Checks what a table states about itself: a column's name in a heading, the sides of its ratios, the cells it lacks.
 fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
     let (artifact, column) = artifact(number)?;
     let table = provenance.reader.table(&artifact).map_err(text)?;
@@ -223,12 +223,12 @@ fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
     }
 }
 
-/// Text as a report shows it: on one line.
+/// Returns text as a report shows it, on one line.
 fn one_line(text: &str) -> String {
     text.replace(['\n', '\r', '\t'], " ")
 }
 
-/// Counts the rows that meet a condition; `None` if they are not those of an artifact.
+/// Counts the rows that meet a condition; `None` if they do not belong to an artifact.
 fn recount(provenance: &Provenance<'_>, number: &Number) -> Result<Option<Scalar>, String> {
     let output = number.output.as_deref().unwrap_or_default();
     let condition = number.row_key.clone().unwrap_or_default();
@@ -279,7 +279,7 @@ fn same_text(
     unit: Option<&str>,
     format: Format<'_>,
 ) -> Result<(), String> {
-    // The word for null is the template's and not in the trace.
+    // The template chooses the word for null, and the trace does not hold it.
     if *value == Scalar::Null {
         return Ok(());
     }
@@ -287,7 +287,7 @@ fn same_text(
 }
 
 fn is_text(number: &Number, rendered: &str) -> Result<(), String> {
-    // In a table of the report a bar is written with a backslash.
+    // A table in the report escapes a vertical bar with a backslash.
     if number.text == rendered || number.text.replace("\\|", "|") == rendered {
         return Ok(());
     }
@@ -352,7 +352,7 @@ fn list(number: &Number, items: &[Json], format: Format<'_>) -> Result<(), Strin
     is_text(number, &texts.join(", "))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "made for map_err")]
+#[expect(clippy::needless_pass_by_value, reason = "passed to map_err")]
 pub(crate) fn text(error: TrailError) -> String {
     error.to_string()
 }

@@ -8,7 +8,7 @@ use contract::{ReadError, read_trace};
 
 use crate::error::TrailError;
 
-/// One traced number (or word) of a report: its place, and where it says it comes from.
+/// A traced number (or word) of a report: its place and its stated source.
 pub use contract::TraceRow as Number;
 
 /// A rendered report with its trace.
@@ -30,7 +30,7 @@ impl Document {
     /// Reads a report and its trace.
     ///
     /// # Errors
-    /// If one of them is not there or not readable.
+    /// If one of them is missing or unreadable.
     pub fn open(report: &Path, trace: &Path) -> Result<Self, TrailError> {
         let read = |path: &Path, missing: fn(PathBuf) -> TrailError| {
             artifacts::regular::read(path).map_err(|e| match e.kind() {
@@ -43,10 +43,10 @@ impl Document {
         Self::of(report, &markdown, &table).map_err(|e| TrailError::Trace(trace.to_owned(), e))
     }
 
-    /// Makes a document of the bytes of a report and its trace.
+    /// Makes a document from the bytes of a report and its trace.
     ///
     /// # Errors
-    /// If the trace's bytes are not a trace, or one of another format version.
+    /// If the trace's bytes are not a trace, or have another format version.
     pub fn of(path: &Path, report: &[u8], trace: &[u8]) -> Result<Self, ReadError> {
         Ok(Self {
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Why a trail cannot be followed.
+//! Reasons why a trail cannot be followed.
 
 use std::fmt;
 use std::io;
@@ -7,26 +7,26 @@ use std::path::PathBuf;
 use artifacts::{Digest, StoreError};
 use contract::ReadError;
 
-/// Why a trail cannot be followed.
+/// The reason why a trail cannot be followed.
 #[derive(Debug)]
 pub enum TrailError {
     /// A file cannot be read.
     Io(PathBuf, io::Error),
-    /// There is no such report.
+    /// The report does not exist.
     NoReport(PathBuf),
-    /// There is no trace beside the report.
+    /// The report has no trace beside it.
     NoTrace(PathBuf),
     /// The file beside the report is not a trace.
     Trace(PathBuf, ReadError),
-    /// The store does not give an artifact, or gives a damaged one.
+    /// The store lacks an artifact or holds a damaged one.
     Store(StoreError),
-    /// An artifact is not what the trail says it is.
+    /// An artifact does not match the trail.
     Artifact(Digest, String),
     /// No number of the report matches.
     NoNumber {
-        /// What was asked for.
+        /// The requested number.
         asked: String,
-        /// What there is instead.
+        /// The numbers that exist instead.
         hint: String,
     },
 }

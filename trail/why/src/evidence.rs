@@ -1,5 +1,4 @@
-//! What stands behind raw rows: the cells that measured them, the gates those cells met, the
-//! server that answered and the host it ran on.
+//! The evidence behind raw rows: the cells that measured them, their gates, the server that answered and its host.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,50 +10,50 @@ use crate::error::TrailError;
 use crate::lineage::RawRows;
 use crate::provenance::{Holder, Provenance};
 
-/// A measured cell and what its gates said.
+/// A measured cell and the outcomes of its gates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadCell {
     /// The cell.
     pub cell: String,
-    /// Its record; `None` if the lock has it no longer.
+    /// Its record; `None` if the lock no longer has it.
     pub record: Option<Digest>,
-    /// When it was measured: wall clock, RFC 3339, UTC.
+    /// The start of its measurement: wall clock, RFC 3339, UTC.
     pub started: Option<String>,
-    /// The tool that measured, where its result file was imported; `None` for a live run. Then
-    /// `started` is when the file was read.
+    /// The tool that measured, if its result file was imported; `None` for a live run. For an import, `started` is the
+    /// time of reading the file.
     pub imported: Option<ImportedFrom>,
     /// Whether its rows were drawn from a declared model of a server.
     pub simulated: bool,
-    /// What the measurement itself doubted.
+    /// The warnings of the measurement itself.
     pub warnings: Vec<String>,
-    /// What its gates said.
+    /// The outcomes of its gates.
     pub gates: Gates,
-    /// The server descriptor it was measured against.
+    /// The descriptor of the server under load.
     pub server: Option<Digest>,
 }
 
-/// Where imported rows come from.
+/// The origin of imported rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ImportedFrom {
     /// The tool that wrote the file, or the format of its table.
     pub tool: String,
-    /// The file itself, as it was.
+    /// The original file.
     pub original: Digest,
 }
 
-/// What gates said of a cell, or of a stage as a whole, by outcome.
+/// The gates of a cell or of a whole stage, by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Gates {
-    /// How many passed.
+    /// The number of gates that passed.
     pub pass: usize,
-    /// Those that failed.
+    /// The gates that failed.
     pub fail: Vec<GateFinding>,
-    /// Those that could not be judged.
+    /// The gates that could not judge.
     pub not_judged: Vec<GateFinding>,
 }
 
 impl Gates {
-    /// Returns how many gates were asked.
+    /// Returns the number of gates.
     pub fn asked(&self) -> usize {
         self.pass + self.fail.len() + self.not_judged.len()
     }
@@ -68,7 +67,7 @@ impl Gates {
     }
 }
 
-/// A gate that did not pass a cell (or its whole stage).
+/// A gate that did not pass for a cell (or its whole stage).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GateFinding {
     /// The gate.
@@ -79,20 +78,20 @@ pub struct GateFinding {
     pub outcome: String,
     /// The cell; `None` for the stage as a whole.
     pub cell: Option<String>,
-    /// What was observed.
+    /// The observed value.
     pub observed: String,
-    /// What was expected.
+    /// The expected value.
     pub expected: String,
 }
 
-/// A table of gates, read once for any number of questions.
+/// A table of gates, read once for all queries.
 #[derive(Debug)]
 pub(crate) struct GateTable {
-    /// What was found: of each stage, in the order of the table.
+    /// The findings with their stages, in the order of the table.
     found: Vec<(String, GateFinding)>,
-    /// What is of a cell, by stage and cell.
+    /// The indices of findings about a cell, by stage and cell.
     of_cell: HashMap<String, HashMap<String, Vec<usize>>>,
-    /// What is of a stage as a whole.
+    /// The indices of findings about a whole stage.
     of_stage: Vec<usize>,
 }
 
@@ -147,7 +146,7 @@ impl GateTable {
     }
 }
 
-/// A server as it was resolved, and the host it ran on.
+/// A server as resolved, and its host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Server {
     /// The cell of the serve stage.
@@ -170,20 +169,20 @@ pub struct Server {
     pub environment: Option<Digest>,
 }
 
-/// Everything behind raw rows.
+/// All evidence behind raw rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Evidence {
     pub(crate) cells: Vec<LoadCell>,
-    /// What the gates said of the stages as a whole.
+    /// The outcomes of gates over whole stages.
     pub(crate) study: Gates,
     pub(crate) judged: bool,
     pub(crate) servers: Vec<Server>,
 }
 
-/// Collects what stands behind raw rows; `analysis` is the cell whose inputs they are.
+/// Collects the evidence behind raw rows; `analysis` is the cell whose inputs they are.
 ///
 /// # Errors
-/// If an artifact on the way is missing or damaged.
+/// If an artifact on the trail is missing or damaged.
 pub(crate) fn behind(
     provenance: &Provenance<'_>,
     analysis: &Holder,
@@ -229,7 +228,8 @@ pub(crate) fn behind(
     Ok(evidence)
 }
 
-/// Reads the gates of the cells: those that the analysis needs, else those of every stage that checked one of the cells.
+/// Reads the gates of the cells: those among the inputs of the analysis or, if there are none, those of every stage
+/// that checked one of the cells.
 fn judge(
     provenance: &Provenance<'_>,
     analysis: &Holder,
@@ -247,7 +247,7 @@ fn judge(
     for digest in &tables {
         evidence.judged = true;
         let table = provenance.reader.gates(digest)?;
-        // A gate of a stage without axes names its only cell with nothing.
+        // In a stage without axes, the name of the only cell is empty.
         for ((stage, cell), judged) in places.iter().zip(&mut evidence.cells) {
             for finding in table.of_cell(stage, cell) {
                 judged.gates.add(finding);
@@ -260,7 +260,7 @@ fn judge(
     Ok(())
 }
 
-/// Returns where a cell's rows were imported from.
+/// Returns the file that a cell's rows were imported from.
 fn imported(holder: &Holder) -> Option<ImportedFrom> {
     let tool = holder
         .record
@@ -275,7 +275,7 @@ fn imported(holder: &Holder) -> Option<ImportedFrom> {
     })
 }
 
-/// Returns the server behind a measured cell: the input that has a server descriptor.
+/// Returns the server behind a measured cell: the input with a server descriptor.
 fn server_of(provenance: &Provenance<'_>, holder: &Holder) -> Result<Option<Server>, TrailError> {
     let inputs = holder.record.recipe.inputs.iter();
     let mut cells =

@@ -1,5 +1,5 @@
-//! Why a report prints a number: the number, its table, the rows it was made of, what stands
-//! behind them.
+//! Explains why a report prints a number: the number, its table, the rows it was made from, and the evidence behind
+//! them.
 
 use artifacts::{Digest, Scalar};
 use contract::TraceSource;
@@ -13,18 +13,18 @@ use crate::evidence::{self, Evidence, Gates, LoadCell, Server};
 use crate::lineage::{self, RawRows, RowRange, TableRows};
 use crate::provenance::{Holder, Provenance};
 
-/// Where a number was read from.
+/// The source of a number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TablePlace {
     /// `stage.output`, with the cell's coordinates if it has any.
     pub name: String,
     /// The artifact.
     pub artifact: Digest,
-    /// The record of the cell that made it; `None` if no lock is known that has it.
+    /// The record of the cell that made it; `None` if no known lock has it.
     pub record: Option<Digest>,
     /// The row, from 0.
     pub row: Option<usize>,
-    /// The row's key columns; for counts the condition.
+    /// The row's key columns; for counts, the condition.
     #[serde(serialize_with = "condition_text")]
     pub row_key: Option<Condition>,
     /// The column, or the path in a document.
@@ -39,45 +39,45 @@ pub struct TablePlace {
     pub parameters: Option<String>,
     /// What a row of the table stands for.
     pub level: Option<String>,
-    /// Cells that the table lacks by its own account, those that agree with the row's key.
+    /// The cells that the table itself declares as missing and that match the row's key.
     pub missing: Vec<MissingCell>,
 }
 
-/// Why a report prints a number.
+/// The explanation of a number in a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
     /// The report's file.
     pub report: String,
     /// The number.
     pub number: Number,
-    /// Other places (`LINE:COLUMN`) of those asked for where the same value stands.
+    /// Other requested places (`LINE:COLUMN`) with the same value.
     pub also_at: Vec<String>,
-    /// What kind of number it is, in a sentence.
+    /// The kind of the number, in a sentence.
     pub meaning: String,
     /// The artifact it was read from.
     pub place: Option<TablePlace>,
-    /// The rows it was made of.
+    /// The rows it was made from.
     pub lineage: Option<TableRows>,
     /// The raw rows at the end of the lineage.
     pub raw: Vec<RawRows>,
-    /// The measured cells they belong to, and the gates those met.
+    /// The measured cells of these rows, and their gates.
     pub cells: Vec<LoadCell>,
-    /// What gates said of the stages as a whole.
+    /// The outcomes of gates over whole stages.
     pub stage_gates: Gates,
     /// The servers that answered, and their hosts.
     pub servers: Vec<Server>,
-    /// Commands that show the way.
+    /// Commands that show the steps of the trail.
     pub see: Vec<String>,
-    /// Why the trail may not be what it was when the report was rendered.
+    /// Reasons why the trail may have changed since the report was rendered.
     pub doubts: Vec<String>,
     /// The lock.
     pub lock: Option<String>,
 }
 
-/// Explains one number; `also` are the places where it stands.
+/// Explains one number; `also` holds its other places.
 ///
 /// # Errors
-/// If an artifact on the way is missing or damaged.
+/// If an artifact on the trail is missing or damaged.
 pub fn why(
     document: &Document,
     provenance: &Provenance<'_>,
@@ -104,12 +104,11 @@ pub fn why(
     explain(provenance, number, answer)
 }
 
-/// Explains one value of a table, whether or not a report prints it: the same tree, with no report
-/// (`report` is empty and the number's place is 0:0).
+/// Explains one value of a table, whether or not a report prints it. The answer has the same structure without a
+/// report: `report` is empty and the number's place is 0:0.
 ///
 /// # Errors
-/// If the lock has no such cell, output, row or column, or an artifact on the way is missing or
-/// damaged.
+/// If the lock has no such cell, output, row or column, or an artifact on the trail is missing or damaged.
 pub fn why_value(
     provenance: &Provenance<'_>,
     stage: &str,
@@ -169,7 +168,7 @@ pub fn why_value(
 }
 
 impl Answer {
-    /// Begins an answer: what the number itself says.
+    /// Starts an answer with what the number itself states.
     fn of(provenance: &Provenance<'_>, number: &Number) -> Self {
         Self {
             report: String::new(),
@@ -189,7 +188,7 @@ impl Answer {
     }
 }
 
-/// Follows a number from its artifact to the raw rows and what stands behind them.
+/// Follows a number from its artifact to the raw rows and the evidence behind them.
 fn explain(
     provenance: &Provenance<'_>,
     number: &Number,
@@ -225,10 +224,10 @@ fn explain(
     Ok(answer)
 }
 
-/// What rows of a table were made of and what stands behind them: the same for every number of these rows.
+/// The sources of rows of a table and the evidence behind them. They are the same for every number of these rows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Descent {
-    /// What to add to the meaning of a number that has no lineage.
+    /// An addition to the meaning of a number without lineage.
     meaning: Option<String>,
     doubts: Vec<String>,
     lineage: Option<TableRows>,
@@ -239,7 +238,7 @@ pub(crate) struct Descent {
     see: Vec<String>,
 }
 
-/// Follows the rows of a table number to the end.
+/// Follows the rows of a table number to the end of the trail.
 fn descend(
     provenance: &Provenance<'_>,
     number: &Number,
@@ -282,7 +281,7 @@ fn descend(
     Ok(())
 }
 
-/// Follows rows of an output to the end.
+/// Follows rows of an output to the end of the trail.
 fn below(
     provenance: &Provenance<'_>,
     holder: &Holder,
@@ -303,7 +302,7 @@ fn below(
             let files = lineage.files().into_iter().take(6);
             found.see = files.map(|file| show(&file.artifact, &[])).collect();
         }
-        // A row of a measurement is a raw row itself.
+        // A row of a measurement is itself a raw row.
         None if holder.record.outputs.contains_key("requests") => found.raw.push(RawRows {
             stage: holder.record.stage.clone(),
             coordinates: holder.record.coordinates.to_string(),
@@ -333,7 +332,7 @@ fn below(
     Ok(found)
 }
 
-/// The rows that a count counted.
+/// Returns the rows behind a count.
 fn counted(
     provenance: &Provenance<'_>,
     number: &Number,
@@ -349,7 +348,7 @@ fn counted(
         .rows(&artifact.digest, &condition, Some(holder))
 }
 
-/// What a table without lineage was made of: the cells that its stage read.
+/// Describes the sources of a table without lineage: the cells that its stage read.
 fn inputs(holder: &Holder) -> String {
     let read: Vec<String> = holder
         .record
@@ -415,7 +414,7 @@ fn place(
     Ok(place)
 }
 
-/// How report and trace stand to the lock.
+/// Compares report and trace with the lock and returns doubts.
 fn doubts(document: &Document, provenance: &Provenance<'_>) -> Vec<String> {
     let mut doubts = provenance.doubts.clone();
     match &provenance.seal {
@@ -446,7 +445,7 @@ fn doubts(document: &Document, provenance: &Provenance<'_>) -> Vec<String> {
     doubts
 }
 
-/// Whether the number's text stands at its place.
+/// Returns whether the number's text appears at its place.
 pub(crate) fn is_at(document: &Document, number: &Number) -> bool {
     let Some(line) = number
         .line
@@ -458,7 +457,7 @@ pub(crate) fn is_at(document: &Document, number: &Number) -> bool {
     is_in(line, number)
 }
 
-/// Whether the number's text stands at its columns of a line.
+/// Returns whether the number's text appears at its columns of a line.
 pub(crate) fn is_in(line: &str, number: &Number) -> bool {
     let (Some(before), Some(length)) = (
         number.column_start.checked_sub(1),
@@ -480,7 +479,7 @@ fn show(artifact: &Digest, spans: &[RowRange]) -> String {
     command
 }
 
-/// What kind of number it is.
+/// Describes the kind of a number.
 fn meaning(number: &Number) -> String {
     let column = number.column.as_deref().unwrap_or_default();
     let of_ledger = || {
@@ -515,7 +514,7 @@ fn meaning(number: &Number) -> String {
     }
 }
 
-#[expect(clippy::ref_option, reason = "serde gives the field")]
+#[expect(clippy::ref_option, reason = "serde passes the field by reference")]
 fn condition_text<S: Serializer>(
     condition: &Option<Condition>,
     serializer: S,
@@ -526,8 +525,8 @@ fn condition_text<S: Serializer>(
     }
 }
 
-/// Whether a missing cell is one that a condition speaks of. A column of a table may hold labels as text
-/// that are numbers in the experiment, so letters count.
+/// Returns whether a condition covers a missing cell. A table's column may hold as text labels that are numbers in the
+/// experiment, so labels also match by their spelling.
 pub(crate) fn allows_letters(condition: &Condition, cell: &MissingCell) -> bool {
     cell.coordinates.0.iter().all(|(axis, label)| {
         let letters = |wanted: &Scalar| wanted.to_string() == label.to_string();

@@ -1,4 +1,4 @@
-//! Rows of a table by the values of some columns: how an audit answers conditions.
+//! An index of a table's rows by the values of some columns, for the conditions of an audit.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,8 +7,8 @@ use pipeline::place::{Condition, LabelKey};
 
 use crate::provenance::Holder;
 
-/// Splits off the part of a condition about columns of a table; `None` if the rest does not hold of the
-/// cell's coordinates, which count as columns.
+/// Splits off the part of a condition about columns of a table. Returns `None` if the rest does not hold for the cell's
+/// coordinates, which count as columns.
 pub(crate) fn of_table(
     condition: &Condition,
     table: &Table,
@@ -24,8 +24,8 @@ pub(crate) fn of_table(
     others.columns().all(holds).then_some(Condition(own))
 }
 
-/// The rows of a table by the values of some columns: an audit recounts from it without a look at
-/// each row for each count.
+/// The rows of a table by the values of some columns. An audit counts with it, without scanning all rows for each
+/// count.
 #[derive(Debug)]
 pub(crate) struct Index(HashMap<Vec<LabelKey>, Vec<usize>>);
 
@@ -33,14 +33,14 @@ impl Index {
     /// Indexes a table.
     ///
     /// # Errors
-    /// If a column is not there.
+    /// If a column is missing.
     pub(crate) fn new(table: &Table, columns: &[String]) -> Result<Self, TableError> {
         let mut rows: HashMap<Vec<LabelKey>, Vec<usize>> = HashMap::new();
         for row in 0..table.rows() {
             let key = columns
                 .iter()
                 .map(|c| Ok(LabelKey::of(&table.value(c, row)?)));
-            // What equals nothing, not even itself, meets no condition.
+            // A value that does not equal itself meets no condition.
             if let Some(key) = key.collect::<Result<Option<_>, TableError>>()? {
                 rows.entry(key).or_default().push(row);
             }
@@ -48,7 +48,7 @@ impl Index {
         Ok(Self(rows))
     }
 
-    /// Returns the rows that meet a condition over just these columns, ascending.
+    /// Returns the rows that meet a condition over exactly these columns, ascending.
     pub(crate) fn rows(&self, condition: &Condition) -> Vec<usize> {
         let labels = condition.0.iter().map(|(_, labels)| labels);
         let wanted: Vec<BTreeSet<LabelKey>> = labels

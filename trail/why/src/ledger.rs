@@ -1,4 +1,4 @@
-//! The ledger of planned cells, as far as the lock has it: stages and the status of each cell.
+//! The part of the ledger of planned cells that the lock holds: the stages, and the status of each cell.
 
 use artifacts::Scalar;
 use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
@@ -6,12 +6,12 @@ use pipeline::place::Condition;
 
 use crate::document::Number;
 
-/// The stages that a report knew of: all but those that see the study.
+/// Returns the stages that a report knows: all except those that see the study.
 fn stages(lock: &Lock) -> impl Iterator<Item = &LockStage> {
     lock.stages.iter().filter(|s| s.class != LockClass::Study)
 }
 
-/// Returns a value of the table `ledger.stages`; `None` for what the lock does not have.
+/// Returns a value of the table `ledger.stages`; `None` if the lock does not have it.
 pub(crate) fn value(lock: &Lock, number: &Number) -> Option<Scalar> {
     if number.output.as_deref() != Some("ledger.stages") {
         return None;

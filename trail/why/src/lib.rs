@@ -1,8 +1,8 @@
-//! From a number of a rendered report back to the raw request rows it was made of, and the
-//! check that every number of a report still is what its artifacts say.
+//! Follows a number of a rendered report back to the raw request rows it was made from, and checks
+//! that every number of a report still matches its artifacts.
 //!
-//! [`Document`] is the report with its trace; [`find`] finds numbers in it; [`Provenance`] is
-//! the lock that the report belongs to; [`why`] explains one number; [`audit`] checks all.
+//! [`Document`] is the report with its trace, [`find`] finds numbers in it, and [`Provenance`] is
+//! the lock that the report belongs to. [`why`] explains one number; [`audit`] checks all numbers.
 
 mod audit;
 mod check;

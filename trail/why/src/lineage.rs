@@ -1,4 +1,4 @@
-//! From rows of a table, over the tables they were made of, to raw rows.
+//! Follows rows of a table through the tables they were made from to raw rows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::error::TrailError;
 use crate::provenance::{Holder, Provenance};
 
-/// Longer chains of tables than this are taken for a circle.
+/// A longer chain of tables counts as a cycle.
 const DEEPEST: usize = 32;
 
 /// Rows of a table, half-open.
@@ -24,12 +24,12 @@ pub struct RowRange {
     pub end: usize,
 }
 
-/// Returns how many rows spans have together.
+/// Returns the total number of rows in spans.
 pub(crate) fn count(spans: &[RowRange]) -> usize {
     spans.iter().map(|s| s.end - s.start).sum()
 }
 
-/// Rows of a table of a pure stage, and what they were made of.
+/// Rows of a table of a pure stage, and their sources.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TableRows {
     /// The cell that made the table.
@@ -40,13 +40,13 @@ pub struct TableRows {
     pub artifact: Digest,
     /// The rows.
     pub spans: Vec<RowRange>,
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
-    /// What they were made of.
+    /// The sources of the rows.
     pub sources: Vec<MadeOf>,
 }
 
-/// What rows were made of.
+/// A source of rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum MadeOf {
@@ -54,13 +54,13 @@ pub enum MadeOf {
     Table(TableRows),
     /// Raw rows.
     Raw(RawRows),
-    /// Lines of a file that others published.
+    /// Lines of a published file.
     File(FileRows),
     /// The trail ends here.
     Lost {
-        /// What the lineage names.
+        /// The source in the lineage.
         source: String,
-        /// Why it cannot be followed.
+        /// The reason why it cannot be followed.
         reason: String,
     },
 }
@@ -70,26 +70,26 @@ pub enum MadeOf {
 pub struct FileRows {
     /// The file's name.
     pub file: String,
-    /// Where it was published, if the experiment says so.
+    /// The place of publication, if the experiment states it.
     pub origin: Option<String>,
     /// The output that holds it.
     pub output: String,
-    /// Its bytes.
+    /// The digest of its bytes.
     pub artifact: Digest,
     /// `line`, or `row` of a Parquet file.
     pub counted: &'static str,
-    /// Which, from 0.
+    /// The lines or rows, from 0.
     pub spans: Vec<RowRange>,
-    /// The first line of a text that names its columns, where it has one.
+    /// The header line of a text file, if it has one.
     pub heading: Option<String>,
-    /// The text of the first of them; of a Parquet file none.
+    /// The text of the first lines; empty for a Parquet file.
     pub text: Vec<String>,
 }
 
 /// Rows of an artifact of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RawRows {
-    /// The stage that measured.
+    /// The stage that measured the rows.
     pub stage: String,
     /// The coordinates of its cell.
     pub coordinates: String,
@@ -99,18 +99,18 @@ pub struct RawRows {
     pub artifact: Digest,
     /// The rows.
     pub spans: Vec<RowRange>,
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
 }
 
 impl RawRows {
-    /// Returns the cell as messages write it.
+    /// Returns the cell's name, as in messages.
     pub fn cell(&self) -> String {
         cell_text(&self.stage, &self.coordinates)
     }
 }
 
-/// Raw sources, each output of a cell once, in the order of first use.
+/// Raw sources in the order of first use, with each output of a cell once.
 #[derive(Default)]
 struct Found<'a> {
     raw: Vec<RawRows>,
@@ -131,7 +131,7 @@ impl<'a> Found<'a> {
 }
 
 impl TableRows {
-    /// Returns every raw source below, those of the same output put together.
+    /// Returns every raw source below, merged by output.
     pub fn raw(&self) -> Vec<RawRows> {
         let mut found = Found::default();
         self.collect(&mut found);
@@ -152,7 +152,7 @@ impl TableRows {
         }
     }
 
-    /// Returns every file below, each once.
+    /// Returns every file below, without duplicates.
     pub fn files(&self) -> Vec<&FileRows> {
         let mut found: Vec<&FileRows> = Vec::new();
         for source in &self.sources {
@@ -182,11 +182,11 @@ impl TableRows {
     }
 }
 
-/// Follows rows of an output of a cell down to raw rows. `None` if there is no lineage beside
-/// the output.
+/// Follows rows of an output of a cell down to raw rows. Returns `None` if the output has no
+/// lineage.
 ///
 /// # Errors
-/// If an artifact on the way is missing, damaged, or not what its record says.
+/// If an artifact on the trail is missing, damaged, or does not match its record.
 pub(crate) fn follow(
     provenance: &Provenance<'_>,
     holder: &Holder,
@@ -241,11 +241,11 @@ fn follow_to(
     }))
 }
 
-/// So many lines of a file are shown, and so many characters of each.
+/// The number of a file's lines that are shown, and the number of characters per line.
 const LINES: usize = 3;
 const CHARACTERS: usize = 200;
 
-/// The file that a table was read from.
+/// Returns the file that a table was read from.
 fn file(
     provenance: &Provenance<'_>,
     holder: &Holder,
@@ -303,7 +303,7 @@ fn lost(source: &LineageSource, reason: &str) -> MadeOf {
     }
 }
 
-/// An output of a cell of an input: raw rows, or a table of another analysis.
+/// Returns an output of an input cell: raw rows, or a table of another analysis.
 fn step(
     provenance: &Provenance<'_>,
     holder: &Holder,
@@ -332,7 +332,7 @@ fn step(
         let source = LineageSource::Artifact(artifact.clone());
         return Ok(lost(&source, "no input of the analysis has this artifact"));
     };
-    // An analysis of an analysis: its tables have lineages of their own.
+    // In an analysis of an analysis, the input tables have their own lineages.
     if outputs.contains_key(&format!("{output}.lineage"))
         && let Some(below) = provenance.at(&cell.stage, &coordinates)?
         && below
@@ -355,11 +355,11 @@ fn step(
     }))
 }
 
-/// A lineage, and where in it the lines of each row of its table are.
+/// A lineage, with the positions of the lines for each row of its table.
 #[derive(Debug)]
 pub(crate) struct Lines {
     lineage: Lineage,
-    /// Positions of lines, by row and then as they stand.
+    /// Positions of lines, sorted by row and then by their order.
     by_row: Vec<usize>,
 }
 
@@ -384,7 +384,7 @@ impl Lines {
     }
 }
 
-/// Returns what rows were made of: source and rows, in order of first use.
+/// Returns the sources of rows: source and rows, in order of first use.
 fn made_of<'a>(lines: &'a Lines, spans: &[RowRange]) -> Vec<(&'a LineageSource, Vec<RowRange>)> {
     let lineage = &lines.lineage;
     let mut used: BTreeMap<usize, (usize, Vec<RowRange>)> = BTreeMap::new();
@@ -404,7 +404,7 @@ fn made_of<'a>(lines: &'a Lines, spans: &[RowRange]) -> Vec<(&'a LineageSource, 
         .collect()
 }
 
-/// Sorts spans and joins those that touch.
+/// Sorts spans and merges those that touch.
 pub(crate) fn joined(spans: impl IntoIterator<Item = RowRange>) -> Vec<RowRange> {
     let mut sorted: Vec<RowRange> = spans.into_iter().filter(|s| s.end > s.start).collect();
     sorted.sort();

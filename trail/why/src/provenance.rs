@@ -1,4 +1,4 @@
-//! Which lock a report belongs to, and from an artifact to the cell that made it.
+//! Finds the lock that a report belongs to, and the cell that made an artifact.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,18 +17,18 @@ use crate::explain::Descent;
 use crate::lineage::RowRange;
 use crate::read::Reader;
 
-/// How the files of a report stand to what the lock says was rendered.
+/// How the report's files compare with what was rendered according to the lock.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Seal {
     /// The record of the cell that rendered the report.
     pub record: Digest,
-    /// The report as rendered.
+    /// The digest of the report as rendered.
     pub report: Digest,
-    /// The trace as rendered.
+    /// The digest of the trace as rendered.
     pub trace: Option<Digest>,
-    /// Whether the report's file has the bytes rendered.
+    /// Whether the report's file has the rendered bytes.
     pub report_intact: bool,
-    /// Whether the trace's file has the bytes rendered.
+    /// Whether the trace's file has the rendered bytes.
     pub trace_intact: bool,
 }
 
@@ -42,39 +42,39 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Returns the cell as messages write it.
+    /// Returns the cell's name, as in messages.
     pub fn cell(&self) -> String {
         cell_text(&self.record.stage, &self.record.coordinates.to_string())
     }
 }
 
-/// The lock a report belongs to, with the store its records lie in.
+/// The lock of a report, with the store that holds its records.
 #[derive(Debug)]
 pub struct Provenance<'store> {
     /// The lock's file; `None` if no lock is known.
     pub file: Option<PathBuf>,
     /// The lock; empty if none is known.
     pub lock: Lock,
-    /// How report and trace stand to the lock; `None` if it holds neither.
+    /// How report and trace compare with the lock; `None` if it holds neither.
     pub seal: Option<Seal>,
-    /// What went wrong in finding out.
+    /// Problems during the search.
     pub doubts: Vec<String>,
     pub(crate) reader: Reader<'store>,
-    /// By stage, the record of the first cell that has an artifact among its outputs.
+    /// The record of the first cell that has an artifact among its outputs, by stage.
     holders: RefCell<BTreeMap<String, Rc<HashMap<Digest, Digest>>>>,
     /// The records by cell.
     places: RefCell<Option<Rc<HashMap<String, Digest>>>>,
     /// The tables of gates.
     judges: RefCell<Option<Rc<[Judge]>>>,
-    /// What the rows asked for last were made of: a report prints several numbers of one row in turn.
+    /// The sources of the last requested rows, because a report prints several numbers of a row in sequence.
     descent: RefCell<Option<(DescentPlace, Rc<Descent>)>>,
     descents: Cell<usize>,
 }
 
-/// The record of a table's cell, the output, and rows of it.
+/// The record of a table's cell, the output, and rows of the output.
 type DescentPlace = (Digest, String, Vec<RowRange>);
 
-/// A table of gates and the cells that it judges, by stage.
+/// A table of gates, with the cells that it judges by stage.
 #[derive(Debug)]
 struct Judge {
     gates: Digest,
@@ -82,8 +82,8 @@ struct Judge {
 }
 
 impl<'store> Provenance<'store> {
-    /// Chooses among locks the one that a report belongs to: whose records have the report as
-    /// an output, or else its trace, or else an artifact that the trace names.
+    /// Chooses the lock that a report belongs to. Its records have as an output the report or, failing that, the trace
+    /// or an artifact that the trace names.
     pub fn choose(store: &'store Store, locks: &[PathBuf], document: &Document) -> Self {
         let reader = Reader::new(store);
         let mut doubts = Vec::new();
@@ -124,7 +124,7 @@ impl<'store> Provenance<'store> {
                 ..none
             };
             if seal.report_intact && seal.trace_intact {
-                // What is wrong with other locks does not touch this report.
+                // Problems with other locks do not affect this report.
                 found.doubts.clear();
             }
             found.seal = Some(seal);
@@ -160,7 +160,7 @@ impl<'store> Provenance<'store> {
         }
     }
 
-    /// Takes a lock as it is, for values that no report prints.
+    /// Uses a given lock, for values that no report prints.
     ///
     /// # Errors
     /// If the lock cannot be read.
@@ -184,7 +184,7 @@ impl<'store> Provenance<'store> {
         self.file.is_some()
     }
 
-    /// Returns the cells of a stage that are ok, each with its record.
+    /// Returns the ok cells of a stage, each with its record.
     ///
     /// # Errors
     /// If a record cannot be read.
@@ -204,8 +204,8 @@ impl<'store> Provenance<'store> {
             .collect()
     }
 
-    /// Returns the cell that a number was read from; `None` if the lock does not have it, or it no longer
-    /// has the number's artifact among its outputs.
+    /// Returns the cell that a number was read from. Returns `None` if the lock does not have the cell, or if the cell
+    /// no longer has the number's artifact among its outputs.
     ///
     /// # Errors
     /// If a record cannot be read.
@@ -224,7 +224,7 @@ impl<'store> Provenance<'store> {
             let cell = self.at(stage, &coordinates.to_string())?;
             return Ok(cell.filter(has));
         }
-        // A table that the report made itself.
+        // The report itself made this table.
         if let Some(seal) = &self.seal {
             let record = self.reader.record(&seal.record)?;
             let own = Holder {
@@ -238,7 +238,7 @@ impl<'store> Provenance<'store> {
         self.some_holder(stage, artifact)
     }
 
-    /// Returns a cell of a stage that has an artifact among its outputs.
+    /// Returns any cell of a stage that has an artifact among its outputs.
     fn some_holder(&self, stage: &str, artifact: &Digest) -> Result<Option<Holder>, TrailError> {
         let known = self.holders.borrow().get(stage).cloned();
         let holders = match known {
@@ -266,7 +266,7 @@ impl<'store> Provenance<'store> {
         }))
     }
 
-    /// Returns the cell of these coordinates, if the lock has its record.
+    /// Returns the cell with these coordinates, if the lock has its record.
     ///
     /// # Errors
     /// If the record cannot be read.
@@ -291,7 +291,7 @@ impl<'store> Provenance<'store> {
         }))
     }
 
-    /// Returns what rows of an output were made of; follows them unless they are those asked for last.
+    /// Returns the sources of rows of an output. Follows the rows unless they are the last requested ones.
     ///
     /// # Errors
     /// If they cannot be followed.
@@ -313,13 +313,13 @@ impl<'store> Provenance<'store> {
         Ok(found)
     }
 
-    /// Returns how often rows were followed so far.
+    /// Returns how many times rows were followed.
     #[cfg(test)]
     pub(crate) fn descents(&self) -> usize {
         self.descents.get()
     }
 
-    /// Returns the tables of gates that the study's stages made of any of these cells, given as stage and coordinates.
+    /// Returns the study's tables of gates about any of these cells, which are given as stage and coordinates.
     ///
     /// # Errors
     /// If a record cannot be read.
@@ -373,7 +373,7 @@ impl<'store> Provenance<'store> {
     }
 }
 
-/// The reports of a lock of which the document is one, or was one before it was edited.
+/// Returns the reports of a lock that match the document, or matched it before it was edited.
 fn seals(
     reader: &Reader<'_>,
     lock: &Lock,

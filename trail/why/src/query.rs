@@ -1,18 +1,18 @@
-//! Finding numbers in a report: by place, by text, by both.
+//! Finds numbers in a report by place, by text, or by both.
 
 use std::path::PathBuf;
 
 use crate::document::{Document, Number};
 use crate::error::TrailError;
 
-/// What to look for in which report.
+/// A search for numbers in a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     /// The report's file.
     pub report: PathBuf,
     /// The line, from 1.
     pub line: Option<usize>,
-    /// The character of the line, from 1.
+    /// The character in the line, from 1.
     pub column: Option<usize>,
     /// The number as the report prints it.
     pub text: Option<String>,
@@ -43,19 +43,19 @@ impl Query {
     }
 }
 
-/// What a query found.
+/// The result of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found<'a> {
-    /// One value, and every place of those asked for where it is.
+    /// One value, with all its requested places.
     One(&'a Number, Vec<&'a Number>),
-    /// Several values: the place must be told more exactly.
+    /// Several values: the query needs a more exact place.
     Several(Vec<&'a Number>),
 }
 
 /// Finds the numbers that match a query.
 ///
 /// # Errors
-/// If there is none; the hint says what is near.
+/// If none matches; the hint names what is near.
 pub fn find<'a>(document: &'a Document, query: &Query) -> Result<Found<'a>, TrailError> {
     let on_line = |n: &&Number| query.line.is_none_or(|line| n.line == line);
     let at_column = |n: &&Number| {
@@ -80,8 +80,8 @@ pub fn find<'a>(document: &'a Document, query: &Query) -> Result<Found<'a>, Trai
     Ok(Found::Several(matches))
 }
 
-/// Whether a number is printed like this, with or without its unit, thousands' commas and the
-/// typographic minus sign.
+/// Returns whether a number is printed this way, with or without its unit, thousands separators and
+/// the typographic minus sign.
 fn is_text(number: &Number, wanted: &str) -> bool {
     let plain = |text: &str| text.replace('\u{2212}', "-").replace([',', ' '], "");
     let (printed, wanted) = (plain(&number.text), plain(wanted));
@@ -144,7 +144,7 @@ fn nothing(document: &Document, query: &Query) -> TrailError {
     }
 }
 
-/// Whether a number's full value is what somebody would round to the text.
+/// Returns whether a number's full value is within 1 % of the wanted one.
 fn is_near(number: &Number, wanted: &str) -> bool {
     let value: Option<f64> = number.value.as_ref().and_then(|v| v.parse().ok());
     let wanted: Option<f64> = wanted.replace(',', "").parse().ok();

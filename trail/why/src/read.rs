@@ -1,4 +1,4 @@
-//! Artifacts read once: each is fetched, its digest checked, and kept while it is needed.
+//! Reads artifacts once: fetches each, checks its digest, and keeps it while it is needed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,13 +17,13 @@ use crate::index::{Index, of_table};
 use crate::lineage::Lines;
 use crate::provenance::Holder;
 
-/// Where the inputs of a cell stand in its recipe, by stage and coordinates.
+/// The positions of a cell's inputs in its recipe, by stage and coordinates.
 pub(crate) type Inputs = HashMap<(String, String), Vec<(usize, usize)>>;
 
-/// A table and columns of it.
+/// A table and some of its columns.
 type TableColumns = (Digest, Vec<String>);
 
-/// A store with what was read of it.
+/// A store with a cache of what was read.
 #[derive(Debug)]
 pub(crate) struct Reader<'store> {
     store: &'store Store,
@@ -54,7 +54,7 @@ impl<'store> Reader<'store> {
         }
     }
 
-    /// Returns the rows of a cell's table that meet a condition; the cell's coordinates count as
+    /// Returns the rows of a cell's table that meet a condition. The cell's coordinates count as
     /// columns.
     pub(crate) fn rows(
         &self,
@@ -84,13 +84,13 @@ impl<'store> Reader<'store> {
         Ok(rows)
     }
 
-    /// Returns how many rows were looked at so far to find those of conditions.
+    /// Returns the number of rows visited to evaluate conditions.
     #[cfg(test)]
     pub(crate) fn visited(&self) -> usize {
         self.visited.get()
     }
 
-    /// Reads bytes and checks that they are those of the digest.
+    /// Reads bytes and checks them against the digest.
     pub(crate) fn check(&self, digest: &Digest) -> Result<(), TrailError> {
         self.store.get(digest)?;
         Ok(())
@@ -124,7 +124,7 @@ impl<'store> Reader<'store> {
         })
     }
 
-    /// Returns the cells that a table lacks, by its note `missing`.
+    /// Returns the cells that a table lacks, from its note `missing`.
     pub(crate) fn missing(&self, digest: &Digest) -> Result<Rc<[MissingCell]>, TrailError> {
         if let Some(known) = self.missing.borrow().get(digest) {
             return Ok(known.clone());
@@ -141,7 +141,7 @@ impl<'store> Reader<'store> {
         Ok(cells)
     }
 
-    /// Returns where the inputs of a cell stand in its recipe.
+    /// Returns the positions of the inputs of a cell in its recipe.
     pub(crate) fn inputs(&self, holder: &Holder) -> Rc<Inputs> {
         let mut known = self.inputs.borrow_mut();
         let places = known.entry(holder.digest).or_insert_with(|| {

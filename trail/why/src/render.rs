@@ -1,4 +1,4 @@
-//! An answer for people: a tree from the number down to raw rows.
+//! Formats an answer for display: a tree from the number down to raw rows.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::evidence::{GateFinding, Gates, LoadCell, Server};
 use crate::explain::{Answer, TablePlace};
 use crate::lineage::{FileRows, MadeOf, RawRows, RowRange, TableRows};
 
-/// So many measured cells of a table are shown, then how many more there are.
+/// The number of measured cells of a table that are shown; the rest are counted.
 const SHOWN: usize = 6;
 
-/// So many cells that a table lacks are shown, then how many more there are.
+/// The number of missing cells of a table that are shown; the rest are counted.
 const MISSING_SHOWN: usize = 3;
 
-/// Lines and what hangs below them.
+/// Lines, each with the lines nested below it.
 struct Tree {
     lines: Vec<String>,
     below: Vec<Tree>,
@@ -44,7 +44,7 @@ impl Tree {
     }
 }
 
-/// The file that a table was read from: its name, the lines, and what they say.
+/// Returns the tree of a table's source file: its name, the lines, and their text.
 fn file_tree(file: &FileRows) -> Tree {
     let places = file.spans.iter().map(|span| match span.end - span.start {
         1 => format!("{} {}", file.counted, span.start + 1),
@@ -211,7 +211,7 @@ impl Answer {
         trees
     }
 
-    /// A tree for each measured cell, the first few of them.
+    /// Returns a tree for each of the first measured cells.
     fn raw_trees(&self, raw: &[&RawRows]) -> Vec<Tree> {
         let mut cells: Vec<String> = Vec::new();
         for rows in raw {
@@ -340,7 +340,7 @@ fn cell_lines(cell: &LoadCell) -> Vec<String> {
     lines
 }
 
-/// Says how many gates had each outcome, in the words of the table `gates`.
+/// Describes how many gates had each outcome, in the words of the table `gates`.
 fn outcomes(pass: usize, fail: usize, not_judged: usize) -> String {
     format!("{pass} pass, {fail} fail, {not_judged} not judged")
 }
@@ -349,7 +349,7 @@ fn counts(gates: &Gates) -> String {
     outcomes(gates.pass, gates.fail.len(), gates.not_judged.len())
 }
 
-/// The gates that did not pass, those that failed first.
+/// Returns the gates that did not pass, failures first.
 fn findings(gates: &Gates) -> impl Iterator<Item = &GateFinding> {
     gates.fail.iter().chain(&gates.not_judged)
 }

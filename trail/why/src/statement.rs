@@ -1,4 +1,4 @@
-//! The checked statements of a report: read from its record, judged again over its tables.
+//! The checked statements of a report: read from its record, and judged again over its tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,59 +14,60 @@ use crate::document::Document;
 use crate::error::TrailError;
 use crate::provenance::Provenance;
 
-/// One cell's table: its coordinates, its digest, its rows.
+/// One cell's table: its coordinates, digest and rows.
 pub type TablePart = (Coordinates, Digest, Rc<Table>);
 
-/// Reads a table by the name a rule gives it: the parts of its cells, in their order.
+/// Reads a table by its name in a rule: the parts of its cells, in order.
 pub type Read<'a> = &'a dyn Fn(&str) -> Result<Vec<TablePart>, String>;
 
 /// Judges a rule, given as JSON, over tables.
 pub type Judge<'a> = &'a dyn Fn(&str, Read<'_>) -> Result<Judged, String>;
 
-/// What a rule's evaluation found.
+/// The result of evaluating a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Judged {
     /// `yes`, `no` or `unknown`.
     pub truth: String,
-    /// How many rows were looked at.
+    /// The number of rows considered.
     pub n: Option<i64>,
-    /// How many of them meet the predicate.
+    /// The number of rows that meet the predicate.
     pub count: Option<i64>,
     /// Values of the evaluation, as JSON.
     pub values: String,
-    /// The rows against it, as JSON.
+    /// The rows that contradict the rule, as JSON.
     pub against: String,
 }
 
-/// A statement or a claim as the report's record has it.
+/// A statement or a claim in the report's record.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Statement {
     /// Its number, from 0.
     pub number: i64,
-    /// The claim whose rule it is.
+    /// The claim that the rule belongs to.
     pub claim: Option<String>,
-    /// Line and character of the first character, and one past the last; null for claims.
+    /// Line and column of the first character, and of the end, one past the last character; null
+    /// for claims.
     pub place: Option<[usize; 4]>,
-    /// Where it is in the template.
+    /// Its place in the template.
     pub template: Option<String>,
     /// The words as rendered.
     pub text: Option<String>,
-    /// What is said of the rows, as JSON; `None` for a premise.
+    /// The rule about the rows, as JSON; `None` for a premise.
     pub rule: Option<String>,
-    /// The stage whose table it is about.
+    /// The stage whose table it concerns.
     pub stage: Option<String>,
     /// The table's name.
     pub output: Option<String>,
     /// `holds`, `alternative`, `premise`, `licensed`, `refused` or `undecided`.
     pub outcome: String,
-    /// What was found when the report was rendered.
+    /// The evaluation when the report was rendered.
     pub found: Option<Judged>,
-    /// Why.
+    /// The reason for the outcome.
     pub reason: String,
 }
 
 impl Statement {
-    /// Returns whether it covers a place.
+    /// Returns whether it covers a place in the report.
     pub fn covers(&self, line: usize, column: usize) -> bool {
         self.place.is_some_and(|[from_line, from, to_line, to]| {
             (from_line, from) <= (line, column) && (line, column) < (to_line, to)
@@ -83,7 +84,7 @@ impl Statement {
     }
 }
 
-/// Returns the statements of a report; none if the lock does not know it.
+/// Returns the statements of a report; none if the lock does not have the report.
 ///
 /// # Errors
 /// If the record or the table cannot be read.
@@ -147,16 +148,16 @@ fn read(table: &Table) -> Result<Vec<Statement>, TableError> {
     Ok((0..table.rows()).map(statement).collect())
 }
 
-/// What became of judging a statement again.
+/// The result of judging a statement again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// It was judged over its tables, and everything is as it was.
+    /// It was judged over its tables, with the same result.
     Holds,
-    /// It is a premise, or about tables of the ledger that a lock does not have in full.
+    /// It is a premise, or concerns tables of the ledger that a lock does not hold completely.
     NotJudged,
 }
 
-/// Judges a statement again; says what does not hold.
+/// Judges a statement again. The error describes what does not hold.
 pub(crate) fn judge_again(
     document: &Document,
     provenance: &Provenance<'_>,
@@ -207,7 +208,7 @@ pub(crate) fn judge_again(
     ))
 }
 
-/// Checks that the words still stand where they were rendered.
+/// Checks that the words are still at the place where they were rendered.
 fn stands(document: &Document, statement: &Statement) -> Result<(), String> {
     let (Some([line, column, to_line, to]), Some(text)) = (statement.place, &statement.text) else {
         return Ok(());
@@ -240,7 +241,8 @@ fn stands(document: &Document, statement: &Statement) -> Result<(), String> {
     ))
 }
 
-/// The tables of a name: of a stage's cells, of the report itself, or of the ledger.
+/// Returns the tables with a name: those of a stage's cells, of the report itself, or of the
+/// ledger.
 fn parts(provenance: &Provenance<'_>, name: &str) -> Result<Vec<TablePart>, String> {
     if name == "ledger" {
         return Ok(vec![(
@@ -278,7 +280,7 @@ fn parts(provenance: &Provenance<'_>, name: &str) -> Result<Vec<TablePart>, Stri
     }
 }
 
-/// The ledger as a lock has it: all but the count of evidence.
+/// Returns the ledger from a lock: everything except the count of evidence.
 fn ledger(provenance: &Provenance<'_>) -> Result<Table, String> {
     let stages = provenance
         .lock
@@ -300,7 +302,7 @@ fn ledger(provenance: &Provenance<'_>) -> Result<Table, String> {
     table.map_err(|e| e.to_string())
 }
 
-/// The values of the statements by the name a trace gives them, `NUMBER.VALUE`.
+/// Returns the values of the statements by their names in a trace, `NUMBER.VALUE`.
 pub(crate) fn values(statements: &[Statement]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for statement in statements {

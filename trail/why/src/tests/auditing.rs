@@ -17,7 +17,7 @@ fn an_untouched_report_holds() {
     let audit = Study::new().audit();
     assert_eq!(audit.problems, []);
     assert_eq!((audit.numbers, audit.traced, audit.verified), (5, 5, 5));
-    // Seven cells: each has a record, and twelve outputs together.
+    // Seven cells: each has a record, and they have twelve outputs in total.
     assert_eq!(audit.artifacts, 7 + 12);
     assert!(said(&audit, "5 numbers, 5 traced, 5 verified"), "{audit}");
 }
@@ -189,7 +189,7 @@ fn an_edited_lock_is_found() {
     );
 }
 
-/// What is edited, and how.
+/// A description of the edit, and the edit.
 type Edit = (&'static str, fn(&str) -> String);
 
 #[test]
@@ -222,7 +222,7 @@ fn a_lock_in_which_a_key_a_seed_or_a_name_is_edited_is_found() {
     }
 }
 
-/// Changes a hexadecimal digit some characters behind a text.
+/// Changes a hexadecimal digit some characters after a text.
 fn flipped(text: &str, behind: &str, skip: usize) -> String {
     let at = text.find(behind).unwrap() + behind.len() + skip;
     let other = if &text[at..=at] == "0" { "1" } else { "0" };

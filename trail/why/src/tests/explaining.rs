@@ -272,7 +272,7 @@ fn numbers_of_one_row_in_turn_are_followed_once() {
     assert_eq!(provenance.descents(), 1);
     assert_eq!(ask("15.5"), first);
     assert_eq!(provenance.descents(), 1);
-    // Another row is followed, and its answer is its own.
+    // A different row is followed separately and gets its own answer.
     assert_ne!(ask("20.5").lineage, first.lineage);
     assert_eq!(provenance.descents(), 2);
     assert_eq!(ask("15.5"), first);

@@ -1,4 +1,4 @@
-//! A small study made by hand, followed and audited, whole and tampered with.
+//! A small handmade study, followed and audited, both intact and tampered with.
 
 mod auditing;
 mod explaining;

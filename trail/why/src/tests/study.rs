@@ -19,7 +19,7 @@ use crate::{Audit, Document, Number, Provenance, audit};
 pub(super) const REPORT: &str =
     "# Study\n\nThe mean is 15.5 tok/s of 2 cells; seed 164.\n\n| a | 10.5 | 20.5 |\n";
 
-/// Everything on disk.
+/// The files of the study on disk.
 pub(super) struct Study {
     pub(super) folder: tempfile::TempDir,
     pub(super) store: Store,
@@ -64,7 +64,7 @@ impl Builder {
         self.put(json.to_string().as_bytes(), Media::Json)
     }
 
-    /// Adds a cell and returns it as later stages read it.
+    /// Adds a cell and returns it in the form that later stages read.
     fn cell(
         &mut self,
         (stage, class): (&str, LockClass),
@@ -187,7 +187,7 @@ fn gates(cells: &[RecipeCell]) -> Table {
     .unwrap()
 }
 
-/// A traced number without an artifact.
+/// A traced number that does not come from an artifact.
 pub(super) fn traced(source: TraceSource, place: (usize, usize), text: &str) -> Number {
     Number {
         line: place.0,
@@ -240,12 +240,12 @@ fn trace(means: Digest, cells: Digest) -> Table {
 }
 
 impl Study {
-    /// Makes the study.
+    /// Builds the study.
     pub(super) fn new() -> Self {
         Self::of([1, 2])
     }
 
-    /// Makes the study; equal numbers give the two measured cells equal bytes.
+    /// Builds the study. Equal numbers give the two measured cells equal bytes.
     pub(super) fn of(rows: [i64; 2]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store")).unwrap();
