@@ -1,12 +1,12 @@
 //! A run without a terminal: `run --detach` starts it, `status` and `attach` see it, `stop` ends it.
 //!
 //! ```text
-//! detached/<32 digits>/     in the store, named by the place of the lock
-//!     began.json            what was started, when and where
+//! detached/<32 digits>/     in the store, named after the lock's path
+//!     began.json            the run's start data
 //!     process.json          the process
 //!     log, output           its standard error and standard output
-//!     stopping              that somebody stopped it
-//!     exit.json             its exit code, when it has ended by itself
+//!     stopping              exists once a user stopped it
+//!     exit.json             its exit code, once it has ended by itself
 //!     lock                  held while a run is being started
 //! ```
 //!

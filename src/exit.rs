@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use pipeline::Lack;
 
-/// What an exit code means; `--help` lists the same.
+/// The meanings of the exit codes; `--help` lists the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Exit {

@@ -1,4 +1,4 @@
-//! Tables outside of any store: a Parquet file, and the folder that `load --out` writes.
+//! Tables outside any store: a Parquet file, and the folder that `load --out` writes.
 
 use std::path::{Path, PathBuf};
 

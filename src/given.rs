@@ -14,7 +14,7 @@ const START: u64 = 4096;
 /// What a command reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// An experiment, whether it has run or not.
+    /// An experiment, executed or not.
     Experiment,
     /// A study that has run, in any form.
     Study,

@@ -55,7 +55,7 @@ impl Session {
     /// Plans, after putting the files that settings name into the store.
     ///
     /// # Errors
-    /// If a file has changed meanwhile, or the store or the lock cannot be read.
+    /// If a file has changed since it was read, or the store or the lock cannot be read.
     pub(crate) fn plan(&self, store: &Store, options: &PlanOptions) -> Result<Plan, Stop> {
         if self.project.is_ours() {
             pipeline::sources::keep(&self.experiment, store)?;

@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     Ask,
 }
 
-/// Returns what the cells that a plan executes may do outside of this program.
+/// Returns a permit for what the cells that a plan executes may do outside of this program.
 ///
 /// # Errors
 /// If they would start something that the user has not consented to, and the user does not consent now.

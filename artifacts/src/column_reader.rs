@@ -108,7 +108,7 @@ impl std::fmt::Debug for ColumnReader {
     }
 }
 
-/// Some rows of some columns. A column that the table lacks is null throughout.
+/// Some rows of some columns. A column missing from the table is null throughout.
 #[derive(Debug)]
 pub struct ColumnBatch(Table);
 
@@ -121,7 +121,7 @@ impl ColumnBatch {
     /// Returns a column of integers.
     ///
     /// # Errors
-    /// If the column holds something else.
+    /// If the column has another type.
     pub fn ints(&self, column: &str) -> Result<InPlace<'_, Int64Array>, TableError> {
         self.0.ints(column)
     }
@@ -129,7 +129,7 @@ impl ColumnBatch {
     /// Returns a column of Boolean values.
     ///
     /// # Errors
-    /// If the column holds something else.
+    /// If the column has another type.
     pub fn booleans(&self, column: &str) -> Result<InPlace<'_, BooleanArray>, TableError> {
         self.0.booleans(column)
     }

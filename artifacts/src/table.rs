@@ -58,7 +58,7 @@ impl fmt::Display for Ratio {
 pub struct Column {
     /// The name, spelled the same everywhere.
     pub name: String,
-    /// The unit (`ms`, `tok/s`, `1` for a ratio); `None` where a unit makes no sense.
+    /// The unit (`ms`, `tok/s`, `1` for a ratio); `None` if a unit makes no sense.
     pub unit: Option<String>,
     /// The column's meaning, including the meaning of null.
     pub description: Option<String>,
@@ -533,7 +533,7 @@ impl Table {
     /// Returns the Parquet bytes: equal tables give equal bytes.
     ///
     /// # Errors
-    /// If the writer refuses the schema (never for tables built here).
+    /// If the writer rejects the schema (never for tables built here).
     pub fn to_parquet(&self) -> Result<Vec<u8>, TableError> {
         let mut bytes = Vec::new();
         let schema = self.batch.schema();

@@ -23,7 +23,7 @@ impl<'a, A: Array> InPlace<'a, A> {
 }
 
 impl InPlace<'_, Int64Array> {
-    /// Returns the integer of a row, `None` if it is null.
+    /// Returns the integer in a row; `None` if it is null.
     ///
     /// # Panics
     /// If the row does not exist.
@@ -34,7 +34,7 @@ impl InPlace<'_, Int64Array> {
 }
 
 impl InPlace<'_, Float64Array> {
-    /// Returns the double of a row, `None` if it is null.
+    /// Returns the double in a row; `None` if it is null.
     ///
     /// # Panics
     /// If the row does not exist.
@@ -45,7 +45,7 @@ impl InPlace<'_, Float64Array> {
 }
 
 impl InPlace<'_, BooleanArray> {
-    /// Returns the Boolean value of a row, `None` if it is null.
+    /// Returns the Boolean value in a row; `None` if it is null.
     ///
     /// # Panics
     /// If the row does not exist.
@@ -56,7 +56,7 @@ impl InPlace<'_, BooleanArray> {
 }
 
 impl<'a> InPlace<'a, StringArray> {
-    /// Returns the text of a row, `None` if it is null.
+    /// Returns the text in a row; `None` if it is null.
     ///
     /// # Panics
     /// If the row does not exist.
@@ -72,7 +72,7 @@ impl Table {
     /// Returns a column of integers in place; null throughout if no column has this name.
     ///
     /// # Errors
-    /// If the column holds something else.
+    /// If the column has another type.
     pub fn ints(&self, column: &str) -> Result<InPlace<'_, Int64Array>, TableError> {
         self.in_place(column, "integers", |a| a.as_primitive_opt::<Int64Type>())
     }
@@ -80,7 +80,7 @@ impl Table {
     /// Returns a column of doubles in place; null throughout if no column has this name.
     ///
     /// # Errors
-    /// If the column holds something else.
+    /// If the column has another type.
     pub fn floats(&self, column: &str) -> Result<InPlace<'_, Float64Array>, TableError> {
         self.in_place(column, "doubles", |a| a.as_primitive_opt::<Float64Type>())
     }
@@ -88,7 +88,7 @@ impl Table {
     /// Returns a column of Boolean values in place; null throughout if no column has this name.
     ///
     /// # Errors
-    /// If the column holds something else.
+    /// If the column has another type.
     pub fn booleans(&self, column: &str) -> Result<InPlace<'_, BooleanArray>, TableError> {
         self.in_place(column, "truth values", |a| a.as_boolean_opt())
     }
@@ -96,7 +96,7 @@ impl Table {
     /// Returns a column of text in place; null throughout if no column has this name.
     ///
     /// # Errors
-    /// If the column holds something else.
+    /// If the column has another type.
     pub fn texts(&self, column: &str) -> Result<InPlace<'_, StringArray>, TableError> {
         self.in_place(column, "text", |a| a.as_string_opt::<i32>())
     }

@@ -49,8 +49,8 @@ fn place(chunk: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     Some((number(start)?, number(chunk.compressed_size())?))
 }
 
-/// Rejects pages, in the row groups and columns to read, that declare more bytes than they can expand to. `bytes`
-/// returns a number of bytes from an offset.
+/// Rejects pages, in the row groups and columns to read, that declare more bytes than they can expand to. `bytes` reads
+/// a number of bytes at an offset.
 ///
 /// # Errors
 /// If a page declares too many bytes, or its header cannot be read.
@@ -102,7 +102,7 @@ fn broken(what: &str) -> ParquetError {
 /// Runs the reader and turns a panic over its input into an error of the file.
 ///
 /// # Errors
-/// The errors of `read`, and a panic in it.
+/// If `read` fails or panics.
 pub(crate) fn guarded<T>(
     read: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, ParquetError> {

@@ -76,7 +76,7 @@ fn file(pages: &[u8], like: &ParquetMetaData, rows: i64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the sample's page with another size in its header.
+/// Returns the sample's page with a different size in its header.
 fn declaring(full: u64) -> Vec<u8> {
     let bytes = sample();
     let chunk = metadata(&bytes).row_groups()[0].column(0).clone();

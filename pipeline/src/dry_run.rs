@@ -57,7 +57,7 @@ pub struct DryRun {
 pub struct DryRunFinding {
     /// The stage.
     pub stage: String,
-    /// The cell's coordinates as text; empty without axes.
+    /// The cell's coordinates as text; empty for a stage without axes.
     pub coordinates: String,
     /// Whether the cell fails for any measurements. Otherwise the simulated values may be the cause.
     pub certain: bool,

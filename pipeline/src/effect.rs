@@ -1,7 +1,7 @@
 //! What executing cells does outside of this program: programs it starts, files it fetches, servers it sends requests
 //! to. It is known in advance, so that a user can review it and consent.
 //!
-//! An experiment is data until you run it. Then programs start that its author chose. Definitions that the user wrote
+//! An experiment is data until you run it. Then programs that its author chose start. Definitions that the user wrote
 //! or installed, or that ship with the binary, need no consent. For anything else, the program asks once per folder. A
 //! [`Consent`] identifies what the user agreed to by a digest over what would be executed, so a changed command asks
 //! again.

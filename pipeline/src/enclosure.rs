@@ -103,8 +103,8 @@ impl Drop for Enclosure {
     }
 }
 
-/// Kills what an earlier process left behind, including its control group if it had one. Returns whether anything was
-/// left.
+/// Kills what an earlier process left behind, including everything in its control group if it had one. Returns whether
+/// anything was left.
 ///
 /// # Errors
 /// If `/proc` is not readable, or a process survives SIGKILL for ten seconds.

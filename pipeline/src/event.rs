@@ -38,7 +38,7 @@ pub enum Event {
     CellStarted {
         /// The cell.
         cell: String,
-        /// From 1; higher when an earlier attempt failed.
+        /// The attempt, from 1; higher if an earlier attempt failed.
         attempt: u32,
     },
     /// A cell reports its progress.
@@ -49,7 +49,7 @@ pub enum Event {
         done: u64,
         /// The total number of units, if known.
         total: Option<u64>,
-        /// What the units are.
+        /// The name of the units.
         what: String,
         /// Rolling figures of a load in progress.
         #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -66,13 +66,13 @@ pub enum Event {
         stage: String,
         /// Its status.
         status: CellStatus,
-        /// Why it is not ok.
+        /// The reason if it is not ok.
         reason: Option<String>,
         /// The remedy for the user.
         hint: Option<String>,
-        /// How long it took, in seconds.
+        /// Its duration in seconds.
         seconds: f64,
-        /// Whether it did not execute.
+        /// Whether it did not execute because its result was cached.
         cached: bool,
     },
     /// A resource comes alive; for a cached one, this is not an execution of its cell.

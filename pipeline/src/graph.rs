@@ -57,7 +57,7 @@ pub(crate) struct Node<'a> {
     pub(crate) parameters: Vec<Digest>,
 }
 
-/// One needed stage of a stage.
+/// A stage that another stage needs.
 pub(crate) struct Need {
     /// The needed stage.
     pub(crate) stage: StageId,

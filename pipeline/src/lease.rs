@@ -109,7 +109,7 @@ impl Leases {
         }
     }
 
-    /// Notes that the process `pid` (leader of its own process group) lives for this cell.
+    /// Notes that the process `pid` (leader of its own process group) runs for this cell.
     ///
     /// # Errors
     /// If the process does not exist, or the file cannot be written.
@@ -157,7 +157,7 @@ impl Leases {
 pub struct Reaped {
     /// The content of the file.
     pub document: LeaseDocument,
-    /// Whether something was still running and had to be stopped.
+    /// Whether any process was still running and had to be stopped.
     pub stopped: bool,
 }
 

@@ -5,12 +5,12 @@
 //! experiment "quickstart"
 //! seed 164
 //! trail b3:…
-//! stage ladder measurement
+//! stage "ladder" measurement
 //! ok concurrency=1,rep=1 b3:KEY b3:RECORD b3:OUTPUTS
 //! earlier ok b3:KEY b3:RECORD
 //! failed concurrency=2,rep=1 b3:KEY b3:RECORD - "no token within 30 s"
 //! excluded concurrency=8,rep=1 - - - "too slow on this machine"
-//! stage report study
+//! stage "report" study
 //! ok - b3:KEY b3:RECORD b3:OUTPUTS
 //! ```
 //!
@@ -124,13 +124,13 @@ pub struct LockCell {
     pub record: Option<Digest>,
     /// The digest of the output summary, if ok.
     pub outputs: Option<Digest>,
-    /// Why it is not ok.
+    /// The reason if it is not ok.
     pub reason: Option<String>,
     /// For a measurement: its other executions, oldest first.
     pub earlier: Vec<Earlier>,
 }
 
-/// An execution of a measurement whose result is not the one in use.
+/// An execution of a measurement whose result is not in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Earlier {
     /// Its status.
@@ -446,7 +446,7 @@ impl Lock {
         Ok(true)
     }
 
-    /// Returns the lines by cell.
+    /// Returns the lock's lines by cell.
     pub fn index(&self) -> HashMap<WrittenCell<&str>, &LockCell> {
         let stages = self.stages.iter();
         let lines = stages.flat_map(|stage| {
@@ -475,7 +475,7 @@ fn beside(path: &Path) -> PathBuf {
     path.with_extension(format!("{}.lock.tmp", std::process::id()))
 }
 
-/// Formats a name or reason on one line, as a JSON string; names have no quotes where none are needed.
+/// Formats a name or reason as a JSON string, on one line.
 fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }

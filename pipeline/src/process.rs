@@ -167,7 +167,7 @@ fn signal_group(pgid: u32, signal: Signal) -> io::Result<()> {
 /// own children must be reaped by their owner; see [`stop`].
 ///
 /// # Errors
-/// If the group may not be signalled, or still runs 10 s after SIGKILL.
+/// If the group may not be signalled, or is still running 10 s after SIGKILL.
 pub fn kill_group(pgid: u32, grace: Duration) -> io::Result<()> {
     signal_group(pgid, Signal::TERM)?;
     if wait_until_empty(pgid, grace)? {
@@ -244,7 +244,7 @@ struct Request {
 }
 
 impl Spawner {
-    /// Makes a spawner that goes through `exe`, a binary which forwards [`EXEC_COMMAND`] to
+    /// Makes a spawner that goes through `exe`, a binary that forwards [`EXEC_COMMAND`] to
     /// [`exec_child`]: normally [`std::env::current_exe`].
     ///
     /// # Errors

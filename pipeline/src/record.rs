@@ -32,7 +32,7 @@ pub struct Record {
     pub key: ActionKey,
     /// Its status.
     pub status: CellStatus,
-    /// Why it is not ok.
+    /// The reason if it is not ok.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     /// The outputs, by name; empty unless ok.
@@ -42,7 +42,7 @@ pub struct Record {
     pub evidence: BTreeMap<OutputName, Artifact>,
     /// Every attempt, including the last one.
     pub attempts: Vec<Attempt>,
-    /// When it started: wall clock, RFC 3339, UTC.
+    /// The start time: wall clock, RFC 3339, UTC.
     pub started: String,
     /// The total duration of all attempts, in seconds.
     pub seconds: f64,
@@ -84,7 +84,7 @@ pub struct Record {
 pub struct Attempt {
     /// Its status.
     pub status: CellStatus,
-    /// Why it is not ok.
+    /// The reason if it is not ok.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     /// Its duration in seconds.
@@ -133,7 +133,7 @@ impl Record {
     /// Reads a record.
     ///
     /// # Errors
-    /// If the bytes are not a record of a known format.
+    /// If the bytes are not a record in a known format.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         #[derive(Deserialize)]
         struct Head {

@@ -1,4 +1,4 @@
-//! `run --detach`, `attach` and `stop`: runs without a terminal.
+//! `run --detach`, `attach` and `stop`: control runs without a terminal.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};

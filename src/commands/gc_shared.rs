@@ -19,7 +19,7 @@ use crate::registry::registry;
 use crate::shared::{chosen_name, watched};
 use crate::terminal::{bytes, say};
 
-/// How long a removal holds its lease without renewing it.
+/// How long a removal's lease lasts without being renewed.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
 /// The shortest grace. A push must complete 64 cells within it, and a list must show every object put that long ago.

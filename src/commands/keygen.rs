@@ -1,4 +1,4 @@
-//! `keygen`: a pair of keys for signing bundles.
+//! `keygen`: makes a pair of keys for signing bundles.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! `load`: one run against a server at a URL, without an experiment.
+//! `load`: runs one load against a server at a URL, without an experiment.
 
 use std::fs;
 use std::path::Path;

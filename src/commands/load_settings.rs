@@ -16,7 +16,7 @@ use crate::session::user_folders;
 
 /// A level of the load, and its arrivals.
 pub(super) struct Levelled {
-    /// Clients, or requests per second; infinite for all at once.
+    /// The number of clients, or requests per second; infinite for all requests at once.
     pub(super) level: f64,
     pub(super) arrival: DirectArrival,
 }

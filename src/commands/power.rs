@@ -147,7 +147,7 @@ fn of_margins(stage: &str, table: &Simulated) -> Option<String> {
         share(null.rows_not_higher, all),
         share(null.rows_not_lower, all),
     );
-    // The effect exactly at the margin is the hardest to distinguish from one within it.
+    // The smallest effect that reaches the margin is the hardest to distinguish from one within it.
     let at = table.at.iter().filter(|at| at.rows_at_margin > 0);
     if let Some(at) = at.min_by(|x, y| x.effect.total_cmp(&y.effect)) {
         line.push_str(&format!(
@@ -309,7 +309,7 @@ fn table(stage: &str, power: &Power, effects: &[f64]) -> String {
     columns(&heading, &rows, &(1..heading.len()).collect::<Vec<_>>())
 }
 
-/// Writes a number without needless decimals.
+/// Formats a number without trailing zeros.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -104,7 +104,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     }
 }
 
-/// A fact that only a signature can establish.
+/// The note that only a signature can vouch for the measurements.
 const UNSIGNED: &str = "the bundle is not signed, so nobody vouches for the measurements: \
                         records, request rows and everything derived from them agree, but the \
                         author of the bundle may have invented them";

@@ -16,7 +16,7 @@ use crate::Digest;
 /// Whether to repair or only to report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FsckMode {
-    /// Change nothing.
+    /// Report only.
     #[default]
     Check,
     /// Move damaged objects and strangers to `quarantine`, and remove the index rows that depend on missing objects, so
@@ -47,7 +47,7 @@ impl Subset {
     }
 }
 
-/// How to check.
+/// The options of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FsckOptions {
     /// Whether to repair.
@@ -113,7 +113,7 @@ pub struct FsckFinding {
     pub record: Option<Digest>,
     /// The file concerned.
     pub path: PathBuf,
-    /// The particulars, in a few words.
+    /// The details, in a few words.
     pub detail: String,
     /// Whether the problem was repaired.
     pub repaired: bool,
@@ -135,11 +135,11 @@ impl fmt::Display for FsckFinding {
 pub struct FsckReport {
     /// Objects in the store.
     pub objects: u64,
-    /// Objects hashed.
+    /// Number of objects hashed.
     pub hashed: u64,
-    /// Bytes hashed.
+    /// Number of bytes hashed.
     pub bytes: u64,
-    /// Records read.
+    /// Number of records read.
     pub records: u64,
     /// The problems, in layout order.
     pub findings: Vec<FsckFinding>,
@@ -290,7 +290,7 @@ impl Store {
         for record in records {
             let bytes = match self.get(record) {
                 Ok(bytes) => bytes,
-                // Missing ones are findings already; damaged ones may lie outside the subset.
+                // Missing ones are already findings; damaged ones may be outside the subset.
                 Err(StoreError::Missing(_) | StoreError::Damaged(..)) => continue,
                 Err(error) => return Err(error),
             };

@@ -13,16 +13,16 @@ use crate::Digest;
 /// Whether to remove garbage or only report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcMode {
-    /// Change nothing.
+    /// Remove nothing.
     DryRun,
     /// Remove.
     Sweep,
 }
 
-/// How to collect.
+/// The options of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct GcOptions {
-    /// Whether to remove.
+    /// Whether to remove objects.
     pub mode: GcMode,
     /// The age below which objects are kept, with everything they refer to. Using an object again resets its age.
     pub grace: Duration,

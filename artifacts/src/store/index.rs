@@ -3,14 +3,14 @@
 //! | table | columns | meaning |
 //! |---|---|---|
 //! | `objects` | digest, bytes | an object that is durable |
-//! | `history` | seq, key, record, cacheable, outputs, status, seconds, experiment, stage, coordinates | an executed cell, failed ones too; the highest seq is the newest |
+//! | `history` | seq, key, record, cacheable, outputs, status, seconds, experiment, stage, coordinates | an executed cell, including failed ones; the highest seq is the newest |
 //! | `uses` | object, record | the record names the object, so the record's rows go when the object goes |
-//! | `origin` | file | inode and time of birth of the index file that the rows were written to; those of a copy are forgotten |
-//! | `tally` | rows | how many rows `history` has: if they are fewer, the index lost some and is read again from the records |
+//! | `origin` | file | inode and time of birth of the index file that the rows were written to; the rows of a copied file are forgotten |
+//! | `tally` | rows | the number of rows in `history`: if there are fewer, the index lost some and is read again from the records |
 //! | `state` | complete | 1 if the index knows every record, 0 if it was lost and not yet rebuilt |
 //!
-//! A key is looked up in `history_key`. The rows themselves lie in the order of execution, which is nearly that of a plan, so that
-//! ten thousand lookups in a row read each page about once.
+//! A key is looked up in `history_key`. The rows themselves are in execution order, which is close to plan order, so
+//! that ten thousand consecutive lookups read each page about once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -43,7 +43,7 @@ pub struct Commit {
     pub status: String,
     /// Whether the result may be reused under its key; never for failures.
     pub cacheable: bool,
-    /// How long the execution took, in seconds.
+    /// The duration of the execution, in seconds.
     pub seconds: f64,
     /// A summary of the outputs in the caller's format. Lookups return it, so that a plan reads no records.
     pub outputs: String,
@@ -61,7 +61,7 @@ pub struct Cached {
 /// A cell executed in the past.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryLine {
-    /// The order of execution: higher is newer.
+    /// The position in execution order: higher is newer.
     pub seq: i64,
     /// The cell's coordinates as text.
     pub coordinates: String,
@@ -73,7 +73,7 @@ pub struct HistoryLine {
     pub status: String,
     /// Whether the result may be reused under its key.
     pub cacheable: bool,
-    /// How long the execution took, in seconds.
+    /// The duration of the execution, in seconds.
     pub seconds: f64,
 }
 
@@ -317,7 +317,7 @@ impl Index {
         query.map_err(|e| self.error(e))
     }
 
-    /// Returns every record of the history.
+    /// Returns every record in the history.
     pub(super) fn records(&self) -> Result<BTreeSet<Digest>, StoreError> {
         let query = || {
             let mut statement = self
@@ -532,7 +532,7 @@ pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlit
     Ok(())
 }
 
-/// Identifies the index file, so that a copy has another identity: inode number and time of birth.
+/// Identifies the index file by inode number and time of birth, so that a copy has another identity.
 fn origin(path: &Path) -> Result<String, StoreError> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = std::fs::metadata(path).map_err(StoreError::io(path))?;

@@ -7,11 +7,11 @@
 //! ```text
 //! objects/ab/cdef…   an object: 2 + 62 lower-case hexadecimal digits of the BLAKE3 digest of its bytes
 //! tmp/               files being written, on the same file system; gone within a day
-//! imports/           what is known of each record that somebody else executed
+//! imports/           the origin of each record that another party executed
 //! holds/             one locked file for each live run: what `gc` must leave alone
-//! roots/             the files outside that name records, and the journals of runs
+//! roots/             the files outside the store that name records, and the journals of runs
 //! quarantine/        damaged objects that `fsck` moved aside
-//! index.sqlite       derived data (with its -wal and -shm): what was executed, what is durable
+//! index.sqlite       derived data (with its -wal and -shm): executed cells, durable objects
 //! gc.lock            excludes planning and marking from each other
 //! ```
 //!
@@ -34,11 +34,10 @@
 //!
 //! # The index
 //!
-//! Deleting `index.sqlite` loses nothing: [`Store::rebuild`] reads it back from the records
-//! among the objects. It is written with `journal_mode=WAL` and `synchronous=FULL`. The
-//! invariant above would also hold under `NORMAL` (which may lose the last transactions in a
-//! power loss, never reorder them), but a cell whose commit returned would then run again; the
-//! one extra sync is shared by all cells of the commit.
+//! Deleting `index.sqlite` loses nothing: [`Store::rebuild`] reads it back from the records among the objects. It is
+//! written with `journal_mode=WAL` and `synchronous=FULL`. The invariant above would also hold under `NORMAL` (which
+//! may lose the last transactions in a power loss, never reorder them), but a cell whose commit returned would then run
+//! again. All cells of a commit share the one extra sync.
 
 mod audit;
 mod commit;

@@ -115,7 +115,7 @@ impl Store {
     /// Returns the index.
     ///
     /// # Errors
-    /// If it is not open yet and cannot be opened.
+    /// If the index is not open yet and cannot be opened.
     pub(super) fn index(&self) -> Result<MutexGuard<'_, Index>, StoreError> {
         if let Some(open) = self.index.get() {
             return Ok(lock(open));
@@ -249,7 +249,7 @@ impl Store {
         }
     }
 
-    /// Returns the bytes of an object, checked against its name.
+    /// Returns the bytes of an object, after checking them against its name.
     ///
     /// # Errors
     /// If the object is missing or damaged, or the file system returns an error.
@@ -355,8 +355,8 @@ impl Store {
         self.index()?.records_for(key)
     }
 
-    /// Returns what was executed for a stage (at given coordinates, or at any), newest first,
-    /// failures included; at most `limit` lines.
+    /// Returns the executions of a stage (at the given coordinates, or at any), newest first, including failures; at
+    /// most `limit` lines.
     ///
     /// # Errors
     /// If the index returns an error.
@@ -370,7 +370,7 @@ impl Store {
         self.index()?.history(experiment, stage, coordinates, limit)
     }
 
-    /// Returns every record the index names, failures included.
+    /// Returns every record that the index names, including failures.
     ///
     /// # Errors
     /// If the index returns an error.

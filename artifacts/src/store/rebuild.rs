@@ -11,9 +11,9 @@ use crate::{ActionKey, Digest};
 /// The result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RebuildReport {
-    /// Whole objects.
+    /// The number of whole objects.
     pub objects: u64,
-    /// Records entered into the index.
+    /// The number of records added to the index.
     pub records: u64,
     /// Objects whose bytes do not match their names, left out.
     pub damaged: Vec<Digest>,

@@ -6,8 +6,8 @@
 //! its file loses nothing.
 //!
 //! ```text
-//! roots/<64 digits>/place     where the file lies
-//! roots/<64 digits>/written   there once the file was written
+//! roots/<64 digits>/place     the path of the file
+//! roots/<64 digits>/written   exists once the file was written
 //! roots/<64 digits>/run-…     the journal of a run; the run keeps it locked while it lives
 //! ```
 
@@ -41,7 +41,7 @@ pub struct Root {
 /// The records that one run executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
-    /// The records, in the order of execution.
+    /// The records, in execution order.
     pub records: Vec<Digest>,
     /// Whether the run is still alive.
     pub live: bool,

@@ -1,4 +1,4 @@
-//! Objects and the index in ordinary use.
+//! Ordinary use of objects and the index.
 
 use std::fs;
 

@@ -63,7 +63,7 @@ pub struct Surroundings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loud(pub Vec<String>);
 
-/// The result of checking the machine before a run measured.
+/// The result of the check of the machine before a run measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Preflight {
     /// The last observation.
@@ -109,7 +109,7 @@ impl Quiet {
         }
     }
 
-    /// Judges an observation of a machine. Values that could not be observed pass.
+    /// Judges an observation of a machine. Values that could not be observed do not count against it.
     ///
     /// # Errors
     /// If the machine is not quiet, with every reason.

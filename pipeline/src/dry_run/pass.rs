@@ -33,7 +33,7 @@ pub(super) enum Stopped {
     Failed(Failure),
 }
 
-/// One stage of one pass.
+/// One stage in one pass.
 pub(super) struct Pass<'a> {
     pub(super) graph: &'a Graph<'a>,
     pub(super) store: &'a Store,

@@ -133,7 +133,7 @@ pub(super) fn execute(context: &Context<'_>, task: &Task<'_>) -> Result<Finished
     }
 }
 
-/// Tries a cell once; a panic is a failure. Returns the result and how long it took, in seconds.
+/// Tries a cell once; a panic is a failure. Returns the result and its duration in seconds.
 pub(super) fn attempt(
     context: &Context<'_>,
     task: &Task<'_>,

@@ -327,8 +327,8 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
-    /// Adds what a resource left when it was stopped to its record. So the log of a server that ended well is available
-    /// like that of a failed one.
+    /// Adds what a stopped resource left to its record, so that the log of a server that ended well is available like
+    /// that of a failed one.
     fn name_left(
         &mut self,
         cell: CellId,

@@ -36,7 +36,7 @@ pub struct RunOptions {
     pub by: Option<String>,
     /// This host's name in records, if it differs from the default.
     pub host: Option<String>,
-    /// The folder that relative paths in parameters start from, if it is not the experiment's folder.
+    /// The folder for relative paths in parameters, if it is not the experiment's folder.
     pub folder: Option<PathBuf>,
     /// Facts about this run for the records of its launches and measurements.
     pub facts: BTreeMap<String, Json>,

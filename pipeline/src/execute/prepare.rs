@@ -1,4 +1,4 @@
-//! The start of a run: the known state of every cell, held against a sweep of the store.
+//! The start of a run: the known state of every cell, protected from a sweep of the store.
 
 use artifacts::{Digest, Hold, Store};
 
@@ -19,7 +19,7 @@ pub struct Prepared<'a> {
 /// Plans an experiment that is about to run. The second part is present if nothing is left to execute.
 ///
 /// # Errors
-/// If the store or the lock cannot be read, or an option names what does not exist.
+/// If the store or the lock cannot be read, or an option names something that does not exist.
 pub fn plan_to_run<'a>(
     experiment: &'a Experiment,
     registry: &'a Registry,

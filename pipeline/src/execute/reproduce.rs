@@ -35,7 +35,7 @@ pub struct Difference {
     pub output: String,
     /// The digest in the record; `None` if the record has no such output.
     pub recorded: Option<Digest>,
-    /// The digest now; `None` if the cell made no such output.
+    /// The digest now; `None` if the cell made no output with this name.
     pub found: Option<Digest>,
 }
 
@@ -43,9 +43,9 @@ pub struct Difference {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Reproduction {
-    /// Every output has the bytes recorded.
+    /// Every output has the recorded bytes.
     Identical,
-    /// Some outputs have other bytes.
+    /// Some outputs have different bytes.
     Different {
         /// The outputs that differ.
         outputs: Vec<Difference>,
@@ -364,7 +364,7 @@ impl Again<'_> {
         verdict
     }
 
-    /// Builds an input cell as the executor would, from its line in the lock and its record.
+    /// Builds an input cell in the same way as the executor, from its line in the lock and its record.
     fn input_cell(
         &self,
         stage: &str,

@@ -1,4 +1,4 @@
-//! The study as its reports saw it, as a document next to the lock.
+//! The view of the study that its reports get, as a document next to the lock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ use crate::plan::{PlanOptions, Session, State};
 use crate::record::Record;
 use crate::stage::{Class, Json, LedgerLine, Registry};
 
-/// The study as stages that see it saw it, as a document that can travel with the lock.
+/// The view of the study that its reports get, as a document that can travel with the lock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StudyDocument {
     /// The experiment in canonical form.

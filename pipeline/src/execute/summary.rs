@@ -41,7 +41,7 @@ pub struct RunSummary {
     pub trail: Digest,
     /// The results of the stages that see the study and that no other stage needs: the reports.
     pub results: Vec<StudyResult>,
-    /// Every planned cell.
+    /// A line for every planned cell.
     pub ledger: Vec<LedgerLine>,
 }
 

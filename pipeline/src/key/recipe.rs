@@ -48,7 +48,7 @@ pub struct RecipeCell {
     pub coordinates: Coordinates,
     /// The status.
     pub status: CellStatus,
-    /// Why it is not ok.
+    /// The reason if it is not ok.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     /// The digest of its parameters; readers see only those of measurements.

@@ -12,7 +12,7 @@ use crate::ids::AxisId;
 use crate::stage::{Json, Step};
 use crate::suggest::remedy;
 
-/// The most labels of one axis.
+/// The largest number of labels of an axis.
 pub(crate) const MAX_LABELS: usize = 10_000;
 
 /// Returns whether two labels look the same to people: equal, or with the same spelling.

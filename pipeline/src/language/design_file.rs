@@ -1,4 +1,4 @@
-//! What a file may say under `design:`.
+//! The content that a file may have under `design:`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

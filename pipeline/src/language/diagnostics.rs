@@ -26,10 +26,10 @@ pub(crate) struct Span {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
-/// One mistake: what is wrong, where, and the remedy.
+/// One mistake, with its place and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong, in one sentence without a final stop.
+    /// The mistake, in one sentence without a final stop.
     pub message: String,
     /// The place.
     pub place: Place,
@@ -52,7 +52,7 @@ pub enum Place {
         column: usize,
         /// The number of characters.
         width: usize,
-        /// The keys and indices leading there (`stages.ladder.needs[0]`); may be empty.
+        /// The keys and indices that lead there (`stages.ladder.needs[0]`); may be empty.
         route: String,
         /// The text of the line.
         text: String,
@@ -162,7 +162,7 @@ pub(crate) enum MistakeKind {
     MissingKey,
     /// A key that nothing reads.
     UnknownKey,
-    /// A placeholder names an axis where axes have no value.
+    /// A placeholder that names an axis in a place where axes have no value.
     NoValue,
     /// Any other mistake.
     Other,

@@ -25,7 +25,7 @@ use crate::experiment::{Cell, Excluded, Stage};
 use crate::ids::{AxisId, DraftId};
 use crate::stage::{Class, Step};
 
-/// The most cells of one stage.
+/// The largest number of cells of a stage.
 const MAX_CELLS: usize = 1_000_000;
 
 /// The context for expanding a stage.
@@ -40,7 +40,7 @@ pub(crate) struct Context<'a> {
 /// A stage, with the settings that each of its parameter sets was made from.
 pub(crate) type Expanded = (Stage, Vec<Rc<Node>>);
 
-/// Expands a stage; `None` if something in it is wrong.
+/// Expands a stage; `None` if it contains a mistake.
 pub(crate) fn expand(
     draft: &Draft,
     axes: &Axes,

@@ -1,5 +1,5 @@
-//! The shape of an experiment file as Rust types: they yield the schemas that both the check
-//! and the editors use ([`experiment_schema`]).
+//! The shape of an experiment file as Rust types. They define the schema for both the check and the editors
+//! ([`experiment_schema`]).
 
 use std::collections::BTreeMap;
 

@@ -38,7 +38,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) parameters: &'a Values,
     /// Every axis, including those only for error messages.
     pub(crate) axes: &'a Axes,
-    /// The axes whose labels are known here.
+    /// The axes whose labels are known in this scope.
     pub(crate) over: &'a [AxisId],
     /// The labels that occur on each axis in `over`.
     pub(crate) labels: &'a [Vec<u16>],
@@ -74,7 +74,7 @@ impl Wrong {
 }
 
 impl<'a> Scope<'a> {
-    /// Returns the scope of places where only parameters have a value.
+    /// Returns a scope in which only parameters have a value.
     pub(crate) fn of_parameters(parameters: &'a Values) -> Self {
         Self {
             parameters,

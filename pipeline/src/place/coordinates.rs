@@ -106,7 +106,7 @@ pub struct WrittenCell<T = String> {
 }
 
 impl<T: AsRef<str>> WrittenCell<T> {
-    /// Returns the cell with its texts borrowed.
+    /// Returns the cell with borrowed texts.
     pub fn as_ref(&self) -> WrittenCell<&str> {
         WrittenCell {
             stage: self.stage.as_ref(),

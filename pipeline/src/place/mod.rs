@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! coordinates  model=c,rep=1          one label for each axis, nothing for a stage without axes
-//! condition    model=c|"a,b",rep=1    one label of several; `model=()` asks for none of them
+//! condition    model=c|"a,b",rep=1    one of several labels; `model=()` matches none
 //! cell         ladder[model=c,rep=1]
-//! pattern      ladder[rep=1].requests as you type it: some of the axes, and perhaps an output
+//! pattern      ladder[rep=1].requests typed by a user: some of the axes, and possibly an output
 //!
 //! condition := pair (',' pair)*                pair  := name '=' labels
 //! labels    := label ('|' label)* | '()'       label := word | number | string

@@ -68,7 +68,7 @@ pub enum Decision {
     },
     /// The cell executes.
     Run {
-        /// Why it is not cached.
+        /// The reason why it is not cached.
         reason: Reason,
     },
     /// Decided after the cells it reads have run; cached if their outputs are unchanged.
@@ -80,7 +80,7 @@ pub enum Decision {
     },
     /// The cell cannot run.
     Blocked {
-        /// The status it gets in the ledger.
+        /// Its status in the ledger.
         status: CellStatus,
         /// The reason.
         reason: String,

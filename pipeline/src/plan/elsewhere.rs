@@ -41,7 +41,7 @@ pub struct Elsewhere {
 pub struct AwayFailure {
     /// Its status.
     pub status: CellStatus,
-    /// What happened, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
     /// The remedy for the user.
     pub hint: Option<String>,
@@ -69,7 +69,7 @@ pub struct Shard {
     pub turn: usize,
     /// The cells without a result, in experiment order.
     pub cells: Vec<ShardCell>,
-    /// The sum of the cells' time limits, retries included, if all have one.
+    /// The sum of the cells' time limits, including retries, if all cells have one.
     pub timeout: Option<Duration>,
     /// The number of times a shard that ended early may be tried again.
     pub retries: u32,

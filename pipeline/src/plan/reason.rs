@@ -26,9 +26,9 @@ const EXPLAINED: usize = 64;
 pub enum Reason {
     /// No similar cell was ever executed.
     NeverRun,
-    /// Its stage is named by `--fresh`.
+    /// `--fresh` names its stage.
     Fresh,
-    /// Its stage is, or depends on, the one named by `--from`.
+    /// Its stage is the one that `--from` names, or depends on it.
     From,
     /// The same recipe was executed and did not end ok.
     Failed {

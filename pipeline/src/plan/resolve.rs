@@ -173,7 +173,7 @@ impl Session<'_> {
             .into_iter()
             .find(|c| c.record == record);
         let complete = found.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
-        // An input is missing, but executing its cell again is not allowed here.
+        // An output that will be read is missing, but executing the cell again is not allowed here.
         let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
             let reason = format!(
                 "record {} of `{name}` or one of its outputs is not in the store: copy the store \

@@ -63,7 +63,7 @@ impl Outcome {
 /// The state of a cell.
 #[derive(Clone, Debug)]
 pub(crate) enum State {
-    /// A cell it reads is not settled.
+    /// At least one cell it reads is not settled.
     Waiting,
     /// Its inputs are settled and nothing is cached under its key, so it must execute.
     Ready(ActionKey),
@@ -427,7 +427,7 @@ impl<'a> Session<'a> {
         (line.executions(), line.discarded().collect())
     }
 
-    /// Returns the excluded or planned cell behind a member of a group, as its number.
+    /// Returns the number of the cell behind a member of a group; `None` for an excluded cell.
     pub(super) fn member_cell(&self, stage: StageId, member: Member) -> Option<CellId> {
         match member {
             Member::Cell(i) => Some(self.graph.nodes[stage].cell(i)),

@@ -14,7 +14,7 @@ use crate::stage::{CellStatus, Class};
 /// The state of a design's rule while planning or running.
 #[derive(Default)]
 pub(super) struct Rule {
-    /// Whether it has ended the study.
+    /// Whether the rule has ended the study.
     held: bool,
     /// Figures, by the record they come from.
     figures: BTreeMap<Digest, Option<f64>>,

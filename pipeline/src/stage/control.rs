@@ -9,7 +9,7 @@ use super::lease::Watch;
 use super::status::{CellStatus, Failure};
 use crate::effect::{Consent, Permit};
 
-/// Progress of a running cell.
+/// The progress of a running cell.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// Units done.

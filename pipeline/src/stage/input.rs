@@ -19,7 +19,7 @@ pub struct InputCell {
     pub coordinates: Coordinates,
     /// Its status; only `Ok` cells have outputs.
     pub status: CellStatus,
-    /// Why it is not ok.
+    /// The reason if it is not ok.
     pub reason: Option<String>,
     /// The cell's canonical parameters.
     pub parameters: Json,

@@ -22,7 +22,7 @@ use crate::sources::NamedFiles;
 pub enum Class {
     /// Owns something alive. Its descriptor is cached, and the live thing starts only when a cell that needs it runs.
     Resource,
-    /// Never reproducible: cached by key, replicated by an axis, re-measured on request.
+    /// Never reproducible: cached by key, replicated by an axis, measured again on request.
     Measurement,
     /// The same inputs give the same bytes on any machine with any number of threads.
     Pure,
@@ -107,7 +107,7 @@ pub trait StageKind: Send + Sync {
     /// definitions replaced by their content, and nothing that does not affect the result.
     ///
     /// # Errors
-    /// Every problem found, each with its route. The schema has been checked before.
+    /// Every problem found, each with its route. The schema has already been checked.
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>>;
 
     /// Returns where a scheduler should execute a cell with these settings, which [`canonical`](Self::canonical) has
@@ -122,7 +122,7 @@ pub trait StageKind: Send + Sync {
         true
     }
 
-    /// Returns the effects of having a placement executed.
+    /// Returns the effects of executing a placement.
     fn placing(&self, _placement: &Json) -> Vec<Effect> {
         Vec::new()
     }

@@ -4,7 +4,7 @@ use super::output::Output;
 use super::settings::Json;
 use super::status::Failure;
 
-/// The live thing a resource cell owns: a prepared environment, a running server.
+/// The live thing that a resource cell owns: a prepared environment, a running server.
 pub trait Lease: Send {
     /// Returns what cells need to reach it: URL, paths, pid. Never in a key.
     fn live(&self) -> &Json;

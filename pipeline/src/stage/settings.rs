@@ -105,7 +105,7 @@ pub struct PlannedTable {
     pub columns: Vec<String>,
 }
 
-/// Named definitions a kind may refer to: `engines`, `models`, `workloads`, `templates`, …
+/// Named definitions that a kind may refer to: `engines`, `models`, `workloads`, `templates`, …
 ///
 /// They are looked up in the experiment's own sections, then in folders of the same names next to the experiment file
 /// and in the user's configuration, then among those that ship with the program.

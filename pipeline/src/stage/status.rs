@@ -17,7 +17,7 @@ pub enum CellStatus {
     Ok,
     /// Executed and failed; the reason and the evidence are in the ledger.
     Failed,
-    /// No progress for the declared heartbeat.
+    /// No progress within the declared heartbeat.
     Hung,
     /// It exceeded its time limit.
     Timeout,
@@ -57,7 +57,7 @@ impl CellStatus {
 pub struct Failure {
     /// `Failed`, `Hung`, `Timeout`, `Skipped` or `Interrupted`.
     pub status: CellStatus,
-    /// What happened, in one sentence.
+    /// The reason, in one sentence.
     pub reason: String,
     /// The remedy for the user.
     pub hint: Option<String>,

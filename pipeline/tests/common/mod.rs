@@ -29,7 +29,7 @@ use serde_json::json;
 pub(crate) struct World {
     /// The number of executions of each cell.
     pub(crate) runs: Mutex<BTreeMap<String, usize>>,
-    /// The order of executions.
+    /// The execution order.
     pub(crate) order: Mutex<Vec<String>>,
     /// Cells that will fail this many more times, and how.
     pub(crate) fail: Mutex<BTreeMap<String, (usize, CellStatus)>>,
@@ -400,7 +400,7 @@ pub(crate) fn stage(
     }
 }
 
-/// Builds an experiment as the language would.
+/// Builds an experiment in the same way as the language.
 pub(crate) fn experiment(
     file: &Path,
     axes: &[(&str, Vec<Scalar>)],

@@ -1,4 +1,4 @@
-//! Definitions in layers.
+//! Layered definitions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -71,7 +71,7 @@ fn scrap() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Replaces parts of a text by scraps.
+/// Replaces parts of a text with scraps.
 fn mutated(text: &str, edits: &[(prop::sample::Index, usize, String)]) -> String {
     let mut characters: Vec<char> = text.chars().collect();
     for (place, length, scrap) in edits {

@@ -232,7 +232,7 @@ fn a_server_that_dies_during_a_cell_fails_it_although_the_cell_itself_ended_well
         .unwrap();
     assert_eq!(log, b"out of memory");
 
-    // With retries the server is started again, and the cell measured again.
+    // With retries, the server is started again and the cell is measured again.
     stages[2].retries = 1;
     let study = experiment(&bench.file(), &study_axes(), &stages);
     *bench.world.dies_beside.lock().unwrap() = Some(CELL.to_owned());

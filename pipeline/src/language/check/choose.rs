@@ -25,7 +25,7 @@ struct Alternatives<'a, 'w> {
 type Chosen<'a> = Option<Result<&'a Json, Box<Mistake>>>;
 
 impl<'a> Checker<'a> {
-    /// Returns the alternative a value was meant for.
+    /// Returns the alternative that a value was meant for.
     pub(super) fn choose(
         &self,
         all: &'a [Json],
