@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs a binary that is built already; release.sh calls this.
+# Packs a binary that has been built; release.sh calls this.
 #
 #   packaging/pack.sh OUT TARGET BINARY [BINARY FOR THIS MACHINE]
 set -euo pipefail

@@ -4,7 +4,7 @@
 #
 #   packaging/release.sh [OUT] [TARGET] [CARGO PROFILE]      default: dist, this machine's target, release
 #
-# TARGET may be any that rustup has installed and a linker exists for, such as x86_64-unknown-linux-musl (a static
+# TARGET may be any target that rustup has installed and that has a linker, such as x86_64-unknown-linux-musl (a static
 # binary) or aarch64-unknown-linux-gnu. Completions and manual pages come from a binary for this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 out=${1:-dist} target=${2:-$host} profile=${3:-release}
 folder=$profile; [ "$profile" = dev ] && folder=debug
 built=${CARGO_TARGET_DIR:-target}
-# Paths of this machine are not part of a release.
+# Keep paths of this machine out of the release.
 export RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$PWD=. --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 
 cargo build --locked --profile "$profile" --bin benchtrail --target "$target"

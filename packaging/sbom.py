@@ -3,8 +3,8 @@
 
     packaging/sbom.py VERSION > benchtrail.cdx.json
 
-It lists what the binary is linked from: normal and build dependencies for this machine's target, without those
-of tests. Nothing is fetched.
+It lists the packages in the binary: normal and build dependencies for this machine's target, without test
+dependencies. Nothing is downloaded.
 """
 
 import json
@@ -21,7 +21,7 @@ def metadata() -> dict:
 
 
 def checksums() -> dict:
-    """SHA-256 of each package's archive, as Cargo.lock has it."""
+    """Returns the SHA-256 of each package's archive from Cargo.lock."""
     found = {}
     for block in Path("Cargo.lock").read_text().split("[[package]]")[1:]:
         fields = dict(re.findall(r'^(name|version|checksum) = "(.+)"$', block, re.M))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes completions and manual pages to where a system looks for them below a `share` folder.
+# Writes completions and manual pages to their standard locations below a `share` folder.
 #
 #   packaging/shell-files.sh BINARY SHARE
 set -euo pipefail

@@ -1,7 +1,7 @@
-"""A hook of MkDocs: the README as the first page, and files of the repository that pages name.
+"""A MkDocs hook: adds the README as the first page, and the repository files that pages link to.
 
 Links of the pages are relative paths that work in a clone. Those that lead out of `docs` would lead out of the site, so
-what they name is copied into it: text files as they are, below `files`.
+their targets are copied into it: text files unchanged, below `files`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
-# Pages of the repository that are pages of the site.
+# Pages of the repository that become pages of the site.
 PAGES = {"README.md": "index.md"}
 
 
 def _target(page: str, link: str) -> str | None:
-    """Returns the path of a link in the repository, if it leads to a file of it outside of `docs`."""
+    """Returns the path of a link in the repository, if its target is a file outside `docs`."""
     if re.match(r"[a-z]+:", link) or link.startswith("/"):
         return None
     path = normpath(f"{dirname(page)}/{link}" if dirname(page) else link)
@@ -29,7 +29,7 @@ def _target(page: str, link: str) -> str | None:
 def _rewritten(text: str, page: str, place: str, files: set[str]) -> str:
     """Returns a page with links that lead to the same files within the site.
 
-    ``page`` is where it lies in the repository, ``place`` where in the site; ``files`` collects what must be copied.
+    ``page`` is its path in the repository, ``place`` its path in the site; ``files`` collects the files to copy.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -42,14 +42,14 @@ def _rewritten(text: str, page: str, place: str, files: set[str]) -> str:
         if path in PAGES:
             return f"{before}{relpath(PAGES[path], dirname(place) or '.')}{after}"
         files.add(path)
-        # A text is shown by browsers only under a name that they know.
+        # Browsers display a text only if its extension is known to them.
         return f"{before}{relpath('files/' + path + '.txt', dirname(place) or '.')})"
 
     return LINK.sub(replace, text)
 
 
 def _content(path: str) -> str:
-    """Returns what stands for a file or a folder of the repository on the site: its text, or the names in it."""
+    """Returns the content that represents a file or folder of the repository on the site: its text, or the names in it."""
     source = ROOT / path
     if source.is_dir():
         return "".join(f"{found.name}\n" for found in sorted(source.iterdir()))
@@ -57,7 +57,7 @@ def _content(path: str) -> str:
 
 
 def _anchor(text: str, separator: str) -> str:
-    """Returns the anchor of a heading as GitHub makes it, which the links of the pages use."""
+    """Returns the anchor that GitHub generates for a heading; the links of the pages use it."""
     return re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", separator)
 
 
@@ -67,7 +67,7 @@ def on_config(config):
 
 
 def on_files(files, config):
-    """Adds the first page and the files that pages name."""
+    """Adds the first page and the files that pages link to."""
     named: set[str] = set()
     for page, place in PAGES.items():
         text = _rewritten((ROOT / page).read_text("utf-8"), page, place, named)
@@ -85,7 +85,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Has links out of `docs` lead to the copies."""
+    """Redirects links out of `docs` to the copies."""
     uri = page.file.src_uri
     if uri in PAGES.values():
         return markdown

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it into a fresh environment, and tries what a new user tries. Needs python3 with venv
-# and pip, and a package registry as pip is configured for maturin.
+# Builds the wheel, installs it into a fresh environment, and runs a new user's first commands. Needs python3 with venv
+# and pip, and a package registry from which pip can install maturin.
 #
 #   packaging/wheel.sh [OUT] [CARGO PROFILE]      default: dist release
 set -euo pipefail

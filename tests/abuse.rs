@@ -1,7 +1,7 @@
-//! Somebody else's files are data: a bundle or a project made to do harm.
+//! External files are data: bundles and projects made to do harm.
 //!
-//! Every case seals the bundle again after it was changed, so that manifest, sums and statement
-//! fit: what is found is found by what the files mean.
+//! Every case seals the bundle again after changing it, so that manifest, sums and statement match: only the contents
+//! of the files can be at fault.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ use crate::support::{Outcome, Project, goes_with_us};
 
 const STUDY: &str = "experiments/simulated.yaml";
 
-/// A project whose simulated study has run, and its bundle.
+/// A project whose simulated study has run, with its bundle.
 fn published() -> &'static (Project, PathBuf) {
     static PUBLISHED: OnceLock<(Project, PathBuf)> = OnceLock::new();
     PUBLISHED.get_or_init(|| {
@@ -45,7 +45,7 @@ fn command(name: &str, bundle: &Path) -> Outcome {
     Project::new().run([name.as_ref(), bundle.as_os_str()])
 }
 
-/// Writes manifest, sums and statement anew over the files as they are.
+/// Rewrites manifest, sums and statement for the current files.
 fn seal(bundle: &Path) {
     let path = bundle.join("manifest.json");
     let mut manifest: Value =
@@ -165,7 +165,7 @@ fn every_document_that_can_be_derived_is_derived_again_and_compared() {
             "{file}: {}",
             outcome.stdout
         );
-        // Nothing of a bundle that does not hold is executed.
+        // Nothing in an invalid bundle is executed.
         let again = command("reproduce", &bundle);
         assert_ne!(again.code, Some(0), "{file}");
         assert!(
@@ -197,7 +197,7 @@ fn what_is_not_in_the_manifest_is_an_error_and_an_index_is_never_read() {
             "{}",
             outcome.stdout
         );
-        // Reading goes on as if the index were not there, and leaves it as it is.
+        // Reading continues as if the index were missing, and leaves it unchanged.
         let project = Project::new();
         let plan = project
             .command(["plan", "simulated.yaml"])
@@ -277,7 +277,7 @@ fn only_regular_files_below_the_bundle_are_opened() {
     }
 }
 
-/// Runs a command that must not wait for a file; one that does is ended, and fails the test.
+/// Runs a command that must not block on a file. A command that does is ended, and fails the test.
 fn unwaiting(project: &Project, line: &str) -> Outcome {
     let plain = project.command(line.split(' '));
     let mut command = std::process::Command::new("timeout");
@@ -377,7 +377,7 @@ fn a_fifo_or_a_device_in_the_place_of_any_file_that_a_command_reads_ends_it_with
             }
         }
     }
-    // What is not a lease of ours is left alone.
+    // A lease that is not ours is left alone.
     let made = std::process::Command::new("mkfifo").arg(at(lease)).status();
     assert!(made.expect("mkfifo starts").success());
     let outcome = unwaiting(&project, "run experiments/simulated.yaml --quiet");
@@ -427,7 +427,7 @@ fn places_of_a_manifest_cannot_leave_the_bundle() {
 
 #[test]
 fn an_output_named_like_a_path_is_written_nowhere() {
-    // A store that somebody prepared: the report's record has an output that leads elsewhere.
+    // A manipulated store: the report's record has an output that leads elsewhere.
     let project = Project::copy_of(&published().0);
     let lock = project.path().join("experiments/simulated.lock");
     let text = fs::read_to_string(&lock).expect("a lock");
@@ -457,7 +457,7 @@ fn an_output_named_like_a_path_is_written_nowhere() {
         }
     }
     assert!(forged > 10, "{forged} records were forged");
-    // The copied index is not believed, so the forged records are met.
+    // The copied index is not trusted, so the forged records are found.
     let outcome = project.run(["run", STUDY]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_eq!(

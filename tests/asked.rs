@@ -1,5 +1,5 @@
-//! The question before something is started, asked at a real terminal: `script` of util-linux makes a
-//! pseudo-terminal and is the user's shell there.
+//! The question before something is started, at a real terminal: `script` of util-linux makes a pseudo-terminal and
+//! acts as the user's shell.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -7,8 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::support::{BINARY, Project};
 
-/// An experiment with an engine of its own: a script that leaves a file, and ends.
-/// `STARTED` stands for the file.
+/// An experiment with its own engine: a script that writes a file and ends. `STARTED` stands for the file.
 const STUDY: &str = "experiment: asked\nseed: 1\n\
     engines:\n  own:\n    title: Own\n    version: \"1\"\n    launch:\n\
     \x20     program: {installed: sh}\n      arguments: [\"-c\", \"touch STARTED; exit 1\", \"{port}\"]\n\
@@ -25,7 +24,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    /// Returns a terminal, or `None` and why where the system has no `script`.
+    /// Returns a terminal; `None`, with a message, if the system has no `script`.
     fn new() -> Option<Self> {
         let there = Command::new("script")
             .arg("--version")
@@ -75,7 +74,7 @@ impl Terminal {
         command.spawn().expect("script starts")
     }
 
-    /// Answers the question once it is asked; returns the exit code and all that was shown.
+    /// Answers the question once it appears; returns the exit code and the output.
     fn answer(&self, keys: &[u8]) -> (Option<i32>, String) {
         let mut child = self.run();
         let mut shown = Vec::new();
@@ -93,7 +92,7 @@ impl Terminal {
         }
         assert!(!self.started(), "it was started before an answer");
         keyboard.write_all(keys).expect("the terminal takes keys");
-        // The keyboard stays: its end would be an answer, too.
+        // The keyboard stays open, since end of input would also be an answer.
         screen
             .read_to_end(&mut shown)
             .expect("the terminal can be read");
@@ -117,7 +116,7 @@ fn at_a_terminal_only_yes_starts_what_an_experiment_brings() {
     let Some(terminal) = Terminal::new() else {
         return;
     };
-    // An empty line, no, what is not yes, the end of input; each ends as without a terminal.
+    // An empty line, no, a misspelt yes, end of input: each has the same result as without a terminal.
     for keys in ["\n", "no\n", "yess\n", "\u{4}"] {
         let (code, shown) = terminal.answer(keys.as_bytes());
         assert_eq!(code, Some(2), "{keys:?}: {shown}");
@@ -128,11 +127,11 @@ fn at_a_terminal_only_yes_starts_what_an_experiment_brings() {
     let (code, shown) = terminal.answer(b"\x03");
     assert_eq!(code, Some(130), "{shown}");
     assert!(!terminal.started() && !terminal.remembered());
-    // The engine ends at once: the run fails, after it was started.
+    // The engine ends at once, so the run fails after starting it.
     let (code, shown) = terminal.answer(b"yes\n");
     assert_eq!(code, Some(1), "{shown}");
     assert!(terminal.started() && terminal.remembered(), "{shown}");
-    // Not asked again: nobody has to answer.
+    // The question does not appear again, so no answer is needed.
     fs::remove_file(terminal.project.path().join("started")).expect("removable");
     let mut again = terminal.run();
     let keyboard = again.stdin.take();

@@ -1,5 +1,5 @@
-//! What a workflow tool does when files are touched, tampered with or deleted, when what a command reads
-//! changes, and when a stage fails: the questions on which such tools are compared.
+//! How the binary reacts when files are touched, tampered with or deleted, when the input of a command changes, and
+//! when a stage fails: the criteria by which workflow tools are compared.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -21,7 +21,7 @@ fn finished() -> Project {
     project
 }
 
-/// Runs the study and returns how many cells were executed.
+/// Runs the study and returns the number of cells executed.
 fn executed(project: &Project) -> u64 {
     let summary = project.run(["run", STUDY, "--json"]).ok().json();
     summary["executed"].as_u64().expect("a count")
@@ -45,7 +45,7 @@ fn a_stage_edited_that_gives_the_same_bytes_executes_nothing_after_it() {
     let with = |alpha: &str| format!("- {{gate: duplicates, alpha: {alpha}}}\n      {gates}");
     project.edit(STUDY, gates, &with("0.0001"));
     assert!(executed(&project) > 2);
-    // The gate asks for more, and finds the same: what reads its tables has nothing new to read.
+    // The gate is stricter but has the same result, so stages that read its tables have nothing new to read.
     project.edit(STUDY, "alpha: 0.0001", "alpha: 0.00009");
     assert_eq!(executed(&project), 1);
     assert_eq!(executed(&project), 0);
@@ -65,7 +65,7 @@ fn a_run_killed_with_its_stage_goes_on_unattended_and_reads_nothing_that_is_half
         .stderr(Stdio::null())
         .spawn()
         .expect("the binary starts");
-    // Something is being written.
+    // Writing has begun.
     let objects = project.path().join(".benchtrail/objects");
     while fs::read_dir(&objects).map_or(0, Iterator::count) == 0 {
         let ended = child.try_wait().expect("the child can be asked");
@@ -100,7 +100,7 @@ fn a_report_deleted_or_edited_is_there_again_without_executing_anything() {
     assert_eq!(fs::read(&report).expect("the report"), before);
 }
 
-/// Turns a bit of an object of the store, its size and, if wanted, its time kept.
+/// Flips a bit in an object of the store, keeping its size and, optionally, its time.
 fn tamper(object: &Path, keep_time: bool) {
     let time = fs::metadata(object).and_then(|m| m.modified());
     let mut bytes = fs::read(object).expect("an object");
@@ -143,7 +143,7 @@ fn a_table_or_a_report_changed_in_place_is_detected_and_made_again_by_the_next_r
         for object in &objects {
             tamper(object, keep_time);
         }
-        // Nothing else has changed, and nobody asked for a check.
+        // Nothing else has changed, and no check was requested.
         let plan = project.run(["plan", STUDY, "--cells"]).ok();
         assert!(
             plan.stdout.contains("is damaged in the store"),
@@ -168,7 +168,7 @@ fn rows_changed_in_place_are_never_read_and_only_measured_again_once_they_were_s
         let project = finished();
         let object = &objects_of(&project, "ladder")[0];
         tamper(object, keep_time);
-        // What reads them says so, and publishes nothing of them.
+        // Commands that read the rows report the damage, and publish nothing from them.
         project.edit(STUDY, "title: What", "title: Again what");
         project.edit(
             STUDY,
@@ -186,7 +186,7 @@ fn rows_changed_in_place_are_never_read_and_only_measured_again_once_they_were_s
     }
 }
 
-/// A study that only prepares an engine: a script beside it, which reads a variable.
+/// A study that only prepares an engine: a script beside it that reads a variable.
 struct Own {
     project: Project,
 }

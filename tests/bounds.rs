@@ -1,5 +1,5 @@
-//! What a study of many cells may take: held by a limit of the kernel on the address space, never by
-//! the clock. `BENCHTRAIL_CELLS` says how many cells; docs/limits.md has the figures of 10,000.
+//! The memory needs of a study with many cells, enforced by a kernel limit on the address space, never by the clock.
+//! `BENCHTRAIL_CELLS` sets the number of cells; docs/limits.md has the figures for 10,000.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -10,21 +10,22 @@ const STUDY: &str = "experiments/simulated.yaml";
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how much is tried is said from outside"
+    reason = "the environment sets how much is tested"
 )]
 fn cells() -> u64 {
     let told = std::env::var("BENCHTRAIL_CELLS").ok();
     told.map_or(1000, |n| n.parse().expect("a number"))
 }
 
-/// The address space that a command over so many cells says it needs, in KiB: docs/limits.md has the same.
+/// The address space that a command over this many cells reports as needed, in KiB; docs/limits.md has the same
+/// figures.
 fn space(cells: u64) -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let more = processors.min(cells).saturating_sub(2);
     (144 << 10) + 128 * cells + more * ((8 << 10) + 24 * cells)
 }
 
-/// Runs a command with what it needs for so many measured cells, and some that read them.
+/// Runs a command with the address space for this many measured cells and some cells that read them.
 fn run(project: &Project, cells: u64, arguments: &[&str]) -> Outcome {
     within(project, space(cells + 16), arguments)
 }
@@ -45,14 +46,14 @@ fn within(project: &Project, kib: u64, arguments: &[&str]) -> Outcome {
             None => command.env_remove(name),
         };
     }
-    // Whatever the settings of the allocator and of threads were, the command sees to its own.
+    // The command replaces any settings for the allocator and for threads with its own.
     command
         .env("MALLOC_ARENA_MAX", "8")
         .env_remove("RAYON_NUM_THREADS");
     command.output().expect("sh starts").into()
 }
 
-/// Returns a project with the study of so many cells, and a report.
+/// Returns a project with a study of this many cells, and a report.
 fn study_of(cells: u64) -> Project {
     let project = Project::new();
     let repetitions = format!("to: {}}}", cells.div_ceil(8));
@@ -70,7 +71,7 @@ fn a_study_of_many_cells_is_tried_run_published_and_reproduced_within_its_memory
     let project = study_of(cells);
     run(&project, cells, &["run", STUDY, "--dry-run", "--quiet"]).ok();
     let ended = run(&project, cells, &["run", STUDY, "--no-dry-run", "--quiet"]);
-    // Of many simulated cells a gate may bar some: that is a result.
+    // Among many simulated cells, a gate may exclude some, which is a valid result.
     assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.stderr);
     let report = project.path().join("reports/simulated/report.md");
     assert!(report.is_file(), "{}", ended.stderr);
@@ -89,7 +90,7 @@ fn a_study_of_many_cells_is_tried_run_published_and_reproduced_within_its_memory
     run(&project, cells, &["reproduce", "bundle"]).ok();
 }
 
-/// Returns how many MiB of address space a command says it needs, when it may use almost nothing.
+/// Returns the address space in MiB that a command reports as needed when it may use almost none.
 fn stated(project: &Project, arguments: &[&str]) -> u64 {
     let refused = within(project, 144 << 10, arguments);
     assert_eq!(refused.code, Some(4), "{arguments:?}: {}", refused.stderr);
@@ -120,7 +121,7 @@ fn a_command_ends_with_a_reason_below_the_memory_that_it_says_it_needs_and_works
         let needed = stated(&project, arguments);
         let below = within(&project, (needed - 1) << 10, arguments);
         assert_eq!(below.code, Some(4), "{arguments:?}: {}", below.stderr);
-        // Which thread asks for memory first differs from time to time.
+        // The thread that asks for memory first varies between runs.
         for _ in 0..4 {
             fs::remove_dir_all(out).ok();
             let ended = within(&project, needed << 10, arguments);
@@ -137,13 +138,13 @@ fn a_command_ends_with_a_reason_below_the_memory_that_it_says_it_needs_and_works
 #[test]
 fn what_does_not_fit_into_the_memory_it_may_use_says_so_before_it_starts() {
     let project = study_of(1000);
-    // What ended in an allocation refused, or in threads that waited for each other for ever.
+    // Cases that used to end in a refused allocation, or in threads that waited for each other for ever.
     for (kib, arguments) in [
         (120_000, &["run", STUDY, "--dry-run"][..]),
         (150_000, &["plan", STUDY, "--dry-run"]),
         (200_000, &["run", STUDY]),
         (200_000, &["run", STUDY, "--no-dry-run"]),
-        // Less than this, and the system itself cannot load a binary with debug information.
+        // With less than this, the system cannot even load a binary with debug information.
         (120_000, &["plan", STUDY]),
     ] {
         let outcome = within(&project, kib, arguments);

@@ -1,5 +1,5 @@
-//! A stub of a bucket's server, for tests: names and bytes in memory, behind the few requests of S3 that a shared store
-//! makes. It checks no signature. It can be told to behave badly. The real server is in the lane `tests/s3/run`.
+//! A stub of a bucket's server for tests: names and bytes in memory, behind the few S3 requests that a shared store
+//! makes. It checks no signatures, and can be configured to misbehave. The lane `tests/s3/run` uses a real server.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,18 +7,19 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How the stub behaves.
+/// The behaviour of the stub.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Behaviour {
-    /// Every request is answered by this status and this document.
+    /// Answers every request with this status and document.
     pub(crate) refuses: Option<(u16, String)>,
-    /// Puts are answered by this status and this document.
+    /// Answers puts with this status and document.
     pub(crate) refuses_puts: Option<(u16, String)>,
-    /// `If-None-Match` means nothing to it.
+    /// Ignores `If-None-Match`.
     pub(crate) ignores_conditions: bool,
-    /// Lists show nothing.
+    /// Returns empty lists.
     pub(crate) lists_nothing: bool,
-    /// So many of the puts, every second one, are cut off after they were read: in turn before and after they took effect.
+    /// The number of puts to cut off after reading them. Every second put is cut, alternately before and after it took
+    /// effect.
     pub(crate) cuts: u32,
 }
 
@@ -27,18 +28,18 @@ struct State {
     objects: BTreeMap<String, Vec<u8>>,
     behaviour: Behaviour,
     puts: u32,
-    /// Methods and paths of the requests.
+    /// The methods and paths of the requests.
     requests: Vec<String>,
 }
 
-/// A bucket's server in this process.
+/// A bucket server in this process.
 #[derive(Clone, Debug)]
 pub(crate) struct StubBucket {
     pub(crate) endpoint: String,
     state: Arc<Mutex<State>>,
 }
 
-/// A request as the stub reads it.
+/// A request, as parsed by the stub.
 struct Request {
     method: String,
     path: String,
@@ -70,7 +71,7 @@ impl StubBucket {
         self.state.lock().expect("the state").requests.clone()
     }
 
-    /// Returns the names in the bucket that begin so.
+    /// Returns the names in the bucket that start with a prefix.
     pub(crate) fn names(&self, prefix: &str) -> Vec<String> {
         let state = self.state.lock().expect("the state");
         let names = state.objects.keys().filter(|name| name.starts_with(prefix));

@@ -1,4 +1,4 @@
-//! What runs again: nothing when nothing changed, and after a change exactly what depends on it.
+//! Which cells run again: none when nothing changed, and after a change exactly those that depend on it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ fn planned(project: &Project, more: &[&str]) -> BTreeMap<String, BTreeMap<String
     stages
 }
 
-/// Returns the stages of which a cell is not cached.
+/// Returns the stages with a cell that is not cached.
 fn touched(project: &Project, more: &[&str]) -> Vec<String> {
     let stages = planned(project, more);
     let touched = stages
@@ -101,7 +101,7 @@ fn each_change_touches_exactly_what_depends_on_it() {
     const FILE: &str = "experiments/quickstart.yaml";
     let all_but_machine = &["checks", "ladder", "report", "results", "server"][..];
     let from_ladder = &["checks", "ladder", "report", "results"][..];
-    // What changes; the text replaced and its replacement; the stages of which a cell is not cached.
+    // The changed file, the text and its replacement, and the stages with a cell that is no longer cached.
     let changes: [(&str, &str, &str, &str, &[&str]); 7] = [
         (
             "the engine's threads",
@@ -194,8 +194,8 @@ fn a_selection_that_is_done_is_a_success_although_other_cells_are_skipped() {
     assert_eq!(summary["stages"]["ladder"]["skipped"], 18, "{summary}");
 }
 
-/// Runs a study of `clients` cells of one load to its end, then counts the calls of the kernel that `run` and `plan` make
-/// when there is nothing to do; `None` where there is no strace.
+/// Runs a study with `clients` cells of one load to its end. Then counts the system calls that `run` and `plan` make
+/// when there is nothing to do; `None` if strace is missing.
 fn calls_for_nothing(clients: usize) -> Option<[u64; 2]> {
     let project = Project::new();
     let study = format!(
@@ -240,7 +240,7 @@ fn calls_for_nothing(clients: usize) -> Option<[u64; 2]> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
+#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn a_cell_that_is_cached_costs_no_call_of_the_kernel() {
     let (Some(few), Some(many)) = (calls_for_nothing(10), calls_for_nothing(70)) else {
         eprintln!("skipped: there is no strace here that may trace");

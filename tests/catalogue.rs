@@ -1,4 +1,4 @@
-//! The catalogue of published studies: every one plans with the cells that its page says.
+//! The catalogue of published studies: each can be planned, with the number of cells that its page states.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,10 +7,10 @@ use std::thread;
 
 use crate::support::{Outcome, Project};
 
-/// The page, whose table this test holds.
+/// The page whose table this test checks.
 const PAGE: &str = include_str!("../docs/catalogue.md");
 
-/// A row of the page's table: the file, and cells planned and left out of the load stages together.
+/// A row of the page's table: the file, and the total numbers of planned and skipped cells of the load stages.
 struct Listed {
     file: String,
     planned: usize,
@@ -33,8 +33,7 @@ fn listed() -> Vec<Listed> {
     studies.collect()
 }
 
-/// Returns how many cells of load stages a plan executes, and how many it leaves out. Nothing else of a
-/// study is a measurement.
+/// Returns the numbers of load cells that a plan executes and skips. Only these are measurements.
 fn loads(plan: &Outcome) -> (usize, usize) {
     let plan = plan.json();
     let stages = plan["stages"].as_array().expect("the stages");
@@ -62,7 +61,7 @@ fn every_study_of_the_catalogue_plans_with_the_cells_that_the_page_says() {
     let project = &project;
     let check = |study: &Listed| {
         let plan = project.run(["plan", &study.file, "--json"]);
-        // 4: this machine lacks an engine, which is what most of them are for.
+        // Code 4 means that this machine lacks an engine, which most of these studies need.
         assert!(
             matches!(plan.code, Some(0 | 4)),
             "{}: {}",
@@ -79,7 +78,7 @@ fn every_study_of_the_catalogue_plans_with_the_cells_that_the_page_says() {
     for_each(&studies, &check);
 }
 
-/// Checks studies two at a time.
+/// Checks the studies, two at a time.
 fn for_each(studies: &[Listed], check: &(dyn Fn(&Listed) + Sync)) {
     thread::scope(|scope| {
         for half in studies.chunks(studies.len().div_ceil(2)) {
@@ -88,7 +87,7 @@ fn for_each(studies: &[Listed], check: &(dyn Fn(&Listed) + Sync)) {
     });
 }
 
-/// Returns what a study's report declares, with what the files that it extends declare: each in a line of its own.
+/// Returns the declarations of a study's report, including those of the files that it extends, one line each.
 fn declared(file: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(file).expect("a study");
     let own = text.lines().filter_map(|line| {
@@ -106,7 +105,7 @@ fn declared(file: &Path) -> BTreeSet<String> {
     all
 }
 
-/// Returns the names in code type in the last column of the list of a study, by the study's number.
+/// Returns the names in code type in the last column of each study's list, by study number.
 fn rendered_according_to_the_page() -> Vec<(String, BTreeSet<String>)> {
     let sections = PAGE.split("\n### ").skip(1);
     let lists = sections.map(|section| {
@@ -115,7 +114,7 @@ fn rendered_according_to_the_page() -> Vec<(String, BTreeSet<String>)> {
         let rows = section.lines().filter(|line| line.starts_with("| "));
         let last = rows.filter_map(|row| row.trim_end_matches(" |").rsplit_once(" | "));
         let names = last.flat_map(|(_, names)| names.split('`').skip(1).step_by(2));
-        // The gates that take the place of a table, and the word that says where the rest comes from.
+        // Drops the gates that replace a table, and the word for the source of the rest.
         let names = names.filter(|name| !["digests", "extends"].contains(name));
         (study, names.map(str::to_owned).collect())
     });
@@ -135,7 +134,7 @@ fn the_page_lists_every_table_and_figure_of_every_study_and_no_other() {
         let file = row.split(['(', ')']).nth(1).expect("a link");
         let declared = declared(&root.join("docs").join(file));
         if study == "S5" {
-            // It renders what S4 renders.
+            // S5 renders the same as S4.
             let grid = rendered_according_to_the_page();
             let grid = grid.into_iter().find(|(study, _)| study == "S4");
             listed.extend(grid.expect("S4 is listed").1);
@@ -164,7 +163,7 @@ fn the_smoke_profile_of_every_study_plans_here_and_its_analysis_holds_on_made_up
 fn a_study_whose_engine_is_missing_leaves_a_page_with_its_plan_and_no_result() {
     let project = Project::new();
     let file = "experiments/studies/s17-infer-batch-sweep.yaml";
-    // The engine needs a GPU's driver; where there is one, it needs a program of the authors.
+    // The engine needs a GPU driver and, where that exists, a program of the authors.
     let outcome = project.run(["run", file, "--trust", "--quiet"]);
     assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
     let page = project

@@ -1,6 +1,5 @@
-//! A machine that a module makes and destroys: the real OpenTofu or Terraform, with a module of local
-//! resources, and a real OpenSSH server on the loopback address. Where one of them is not installed,
-//! the tests say so and end.
+//! A machine that a module creates and destroys: the real OpenTofu or Terraform, with a module of local resources, and
+//! a real OpenSSH server on the loopback address. If one of them is missing, the tests say so and end.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use crate::ssh::{Sshd, await_silence};
 use crate::support::{Project, copy_folder};
 
-/// A module whose machine is this one. What it makes and destroys, it notes in a file.
+/// A module whose machine is this one. It notes in a file what it creates and destroys.
 const MODULE: &str = r#"
 variable "marks" { type = string }
 variable "port" { type = number }
@@ -41,7 +40,7 @@ struct Rental {
     sshd: Sshd,
 }
 
-#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
+#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn program() -> Option<&'static str> {
     let works = |name: &&str| {
         let called = Command::new(name)
@@ -59,7 +58,7 @@ fn program() -> Option<&'static str> {
 }
 
 impl Rental {
-    /// Writes a study on a rented machine; `terms` are its costs, with commas between them.
+    /// Writes a study on a rented machine; `terms` are its costs, separated by commas.
     fn new(requests: u32, terms: &str) -> Option<Self> {
         program()?;
         let sshd = Sshd::start()?;
@@ -97,7 +96,7 @@ impl Rental {
         fs::read_to_string(self.project.path().join("marks")).unwrap_or_default()
     }
 
-    /// Returns the folders of the machines of the store.
+    /// Returns the folders of the machines in the store.
     fn machines(&self) -> Vec<PathBuf> {
         let folder = self.project.path().join(".benchtrail/cloud");
         let entries = fs::read_dir(folder).into_iter().flatten();
@@ -111,7 +110,7 @@ impl Rental {
         serde_json::from_str(&fs::read_to_string(file).expect("a meter")).expect("a document")
     }
 
-    /// Starts a run that lasts, and returns when it loads the server.
+    /// Starts a long run, and returns when it loads the server.
     fn running(&self) -> std::process::Child {
         let events = self.project.path().join("events.jsonl");
         let mut child = self
@@ -181,7 +180,7 @@ fn a_rented_machine_is_made_measured_on_and_destroyed() {
     await_silence(&sshd.there());
     let again = project.run(["plan", "experiments/rented.yaml"]).ok().stdout;
     assert!(again.contains("nothing to execute"), "{again}");
-    // What it costs decides nothing that is measured.
+    // The cost does not affect any measurement.
     project.edit("experiments/rented.yaml", "budget: 20", "budget: 30");
     let again = project.run(["plan", "experiments/rented.yaml"]).ok().stdout;
     assert!(again.contains("nothing to execute"), "{again}");
@@ -273,7 +272,7 @@ fn a_budget_that_is_spent_destroys_the_machine_and_stops_the_study() {
     let told = run();
     assert!(told.contains("the budget is spent"), "{told}");
     assert_eq!(rental.marks(), "made\ndestroyed\n");
-    // Money that is spent stays spent.
+    // Money that was spent remains spent.
     let told = run();
     assert!(
         told.contains("of 10.00 EUR") && told.contains("raise `place.cloud.budget`"),

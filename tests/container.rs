@@ -1,5 +1,5 @@
-//! Engines in containers, by a real runtime: podman from the system's packages. Images are made here,
-//! without a network. Where no runtime works, the tests say so and end.
+//! Engines in containers with a real runtime: podman from the system's packages. Images are built here, without a
+//! network. If no runtime works, the tests say so and end.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use crate::ssh::{Sshd, await_silence};
 use crate::support::{Project, copy_folder};
 
-/// Podman where the mounts of control groups cannot be changed: in mounts of its own.
+/// Runs podman in a separate mount namespace, for systems where the cgroup mounts cannot be changed.
 const OWN_MOUNTS: &str = "#!/bin/sh\nexec unshare --mount sh -c 'mount -t cgroup2 none /sys/fs/cgroup; \
                           exec podman \"$@\"' podman \"$@\"\n";
 
-/// A runtime that works here, with images and containers of its own.
+/// A working runtime, with its own images and containers.
 struct Runtime {
     folder: tempfile::TempDir,
     program: String,
@@ -25,8 +25,8 @@ struct Runtime {
 }
 
 impl Runtime {
-    /// Finds how podman works here, and makes the image `tiny:1` with the shipped engine in it.
-    #[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
+    /// Finds a way to run podman here, and builds the image `tiny:1` with the shipped engine.
+    #[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
     fn start(project: &Project) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name).display().to_string();
@@ -85,7 +85,7 @@ impl Runtime {
         None
     }
 
-    /// Returns what the runtime prints, or that it fails.
+    /// Returns the output of the runtime, or its error.
     fn says(&self, rest: &[&str]) -> Result<String, String> {
         let said = Command::new(&self.program)
             .args(&self.arguments)
@@ -106,7 +106,7 @@ impl Runtime {
         said.lines().map(str::to_owned).collect()
     }
 
-    /// Writes a study of the engine in a container.
+    /// Writes a study with the engine in a container.
     fn study(&self, project: &Project, image: &str, engine: &str, requests: u32) {
         let text = format!(
             r#"
@@ -154,7 +154,7 @@ stages:
     }
 }
 
-/// Archives a root that has the shipped engine, what it is linked to, and nothing else.
+/// Archives a root folder with the shipped engine and its shared libraries only.
 fn archive_root(project: &Project, folder: &Path, tar: &Path) {
     let root = folder.join("root");
     let inside = root.join("opt/llama");
@@ -184,7 +184,7 @@ fn archive_root(project: &Project, folder: &Path, tar: &Path) {
         fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
         fs::copy(&from, &to).expect("a file");
     }
-    // What is loaded by name, not linked to.
+    // Libraries that are loaded by name rather than linked.
     for file in fs::read_dir(&bin).expect("a folder").filter_map(Result::ok) {
         let name = file.file_name();
         if name.to_string_lossy().starts_with("libggml-cpu") {
@@ -240,7 +240,7 @@ fn an_engine_in_a_container_is_pinned_loaded_sampled_and_removed() {
             {"kind": "label", "name": "org.example.engine", "version": "llama.cpp"},
         ])
     );
-    // The processes are those of the container, not of the runtime's client.
+    // The processes belong to the container, not to the runtime's client.
     let processes = ask(
         &project,
         r#"select distinct name, max(memory_bytes) > 50000000 as holds_weights
@@ -256,7 +256,7 @@ fn an_engine_in_a_container_is_pinned_loaded_sampled_and_removed() {
         "{}",
         again.stdout
     );
-    // The shipped definition, whose packages are not in the image, runs in it as well.
+    // The shipped definition, whose packages are not in the image, also runs in it.
     runtime.study(&project, &format!("sha256:{id}"), "llama-cpp", 4);
     let ran = project.run(command);
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
@@ -319,13 +319,13 @@ fn a_container_whose_run_was_killed_is_removed_by_the_next_run() {
         1,
         "a container does not end with its client: {left:?}"
     );
-    // A run that has nothing to do with containers: the lease says how to remove what is left.
+    // After a run without containers, the lease still describes how to remove what is left.
     project.run(["run", "experiments/quickstart.yaml", "--smoke"]);
     assert_eq!(runtime.containers(), Vec::<String>::new());
     drop(runtime.folder);
 }
 
-/// Has the study of a container run it on another host, which is this machine by OpenSSH.
+/// Runs the container study on another host, which is this machine via OpenSSH.
 fn elsewhere(project: &Project, sshd: &Sshd) {
     let there = sshd.there();
     copy_folder(

@@ -1,4 +1,4 @@
-//! Killed at any instant: the next run completes unattended and leaves no engine behind.
+//! Killed at any moment: the next run completes unattended and leaves no engine behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,17 +11,17 @@ use crate::steps::told;
 use crate::support::{Project, processes_with};
 use crate::torture::{Random, count};
 
-/// Returns a project whose engine is prepared but whose measurements have yet to run.
+/// Returns a project with a prepared engine and no measurements yet.
 fn prepared() -> Project {
     let project = Project::finished();
     fs::remove_file(project.path().join("experiments/quickstart.smoke.lock"))
         .expect("the lock was there");
-    // Another seed: new measurements, the same engine.
+    // A different seed gives new measurements with the same engine.
     project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 7");
     project
 }
 
-/// Waits until the event log has this text `count` times; returns whether it came to that.
+/// Waits until the event log contains this text `count` times; returns whether it did.
 fn wait_for(
     events: &std::path::Path,
     needle: &str,
@@ -118,7 +118,7 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
     assert_eq!(again["executed"], 0, "{again}");
 }
 
-/// `BENCHTRAIL_KILLS` says how many kills `.ci/abuse` tries; a sixth of them meet a real engine.
+/// `BENCHTRAIL_KILLS` sets the number of kills that `.ci/abuse` tries; a sixth of them hit a real engine.
 #[test]
 fn a_run_of_a_real_engine_killed_at_any_moment_goes_on_and_leaves_no_engine() {
     let mut random = Random::new(77);
@@ -135,7 +135,7 @@ fn a_run_of_a_real_engine_killed_at_any_moment_goes_on_and_leaves_no_engine() {
         };
         let study = ["run", "experiments/quickstart.yaml", "--smoke"];
         let heard = ["--events", events.to_str().expect("plain")];
-        // Some kills in a row, then a run to the end.
+        // Several kills in a row, then a run to the end.
         for _ in 0..left.min(5) {
             left -= 1;
             let mut child = project
@@ -186,7 +186,7 @@ fn ctrl_c_ends_in_order_with_the_cell_in_flight_in_the_ledger() {
         .stdout(Stdio::null())
         .spawn()
         .expect("it starts");
-    // A measurement has begun.
+    // A measurement has started.
     assert!(
         wait_for(
             &events,

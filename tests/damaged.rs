@@ -1,7 +1,7 @@
-//! Every command over files that are damaged or were made to do harm: a documented exit code, a reason,
-//! nothing that drives a terminal, and no more memory or time than the kernel allows.
+//! Every command on files that are damaged or made to do harm: a documented exit code, a reason, no terminal control
+//! sequences, and no more memory or time than the kernel allows.
 //!
-//! `BENCHTRAIL_FAULTS` says how many cases, `BENCHTRAIL_SEED` which.
+//! `BENCHTRAIL_FAULTS` sets the number of cases, `BENCHTRAIL_SEED` selects them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::torture::{Random, count, damage, files_below, reported, run};
 
 const STUDY: &str = "experiments/simulated.yaml";
 
-/// What stands where a number, a name or a text was.
+/// Replacements for numbers, names and texts.
 const SCRAPS: [&str; 20] = [
     "-1",
     "9223372036854775807",
@@ -154,7 +154,7 @@ const CLASSES: [Class; 7] = [
     },
 ];
 
-/// Puts a scrap in the place of a word, or a fault anywhere.
+/// Replaces a word by a scrap, or inserts a fault anywhere.
 fn mutate(path: &Path, random: &mut Random) -> String {
     let bytes = fs::read(path).expect("readable");
     let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');

@@ -1,4 +1,4 @@
-//! Runs without a terminal: `run --detach`, `attach`, `stop`, and what `status` says of them.
+//! Runs without a terminal: `run --detach`, `attach`, `stop`, and how `status` reports them.
 
 use std::fs;
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use crate::support::{Outcome, Project};
 
 const STUDY: &str = "experiments/slow.yaml";
 
-/// Measurements of a program that waits until a file lets it go on.
+/// Measurements of a program that waits for a file before it continues.
 const SLOW: &str = r#"
 experiment: slow
 question: Does it go on?
@@ -59,7 +59,7 @@ fn status(project: &Project) -> Value {
     project.run(["status", STUDY, "--json"]).ok().json()
 }
 
-/// Looks at something until it is so.
+/// Polls until a condition holds.
 fn until(mut is_so: impl FnMut() -> bool) {
     for _ in 0..600 {
         if is_so() {
@@ -91,7 +91,7 @@ fn a_detached_run_has_a_session_of_its_own_goes_on_alone_and_is_shown_to_its_end
     let run = stat(pid).expect("/proc").expect("it is at work");
     let us = stat(std::process::id()).expect("/proc").expect("us");
     assert_ne!(run.session, us.session);
-    // It leads no session, so no terminal can become its own.
+    // It does not lead a session, so it cannot acquire a terminal.
     assert_ne!(run.session, pid);
     until_it_measures(&project);
     let told = status(&project);
@@ -101,7 +101,7 @@ fn a_detached_run_has_a_session_of_its_own_goes_on_alone_and_is_shown_to_its_end
     assert_eq!(again.code, Some(1), "{}", again.stderr);
     assert!(again.stderr.contains("is at work"), "{}", again.stderr);
 
-    // Whoever attaches may leave by Ctrl-C, and the run goes on.
+    // Ctrl-C ends the attached command, and the run continues.
     let mut attach = project.command(["attach", STUDY]);
     let attach = attach.stdout(Stdio::piped()).stderr(Stdio::piped());
     let left = attach.spawn().expect("the binary starts");

@@ -1,11 +1,11 @@
-//! The shipped experiments and the examples of `docs/experiments.md` are planned by the binary, and what the page says the
-//! binary prints is compared with what it prints.
+//! The binary plans the shipped experiments and the examples of `docs/experiments.md`, and its output is compared with
+//! the output on the page.
 //!
-//! A YAML example that begins with `experiment:` is a whole file. Any other is laid over the
-//! first whole one: what it says under a key (in a section of named things: under a name)
-//! replaces what is there, and an axis that no stage has in its `over` any more goes. After `<!-- file: PATH -->` an example is put there instead. After
-//! `<!-- wrong -->` it must be refused with exactly the text that follows. An example of the
-//! shell is a command and what it prints on standard output.
+//! A YAML example that begins with `experiment:` is a whole file. Any other is merged into the first whole one: under
+//! each key (in a section of named things, under each name), its text replaces the existing one, and an axis that no
+//! longer occurs in any stage's `over` is removed. An example after `<!-- file: PATH -->` is written to that path. An
+//! example after `<!-- wrong -->` must be refused with exactly the text that follows. A shell example is a command and
+//! its standard output.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ const PAGE: &str = "docs/experiments.md";
 struct Block {
     /// The language of the fence.
     language: String,
-    /// The comment on the line above, if it is one for this test.
+    /// The comment on the line above, if it is for this test.
     mark: String,
     /// The line of the page on which the text begins.
     line: usize,
@@ -57,7 +57,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// A project with nothing in it.
+/// An empty project.
 struct Shelf(tempfile::TempDir);
 
 impl Shelf {
@@ -80,7 +80,7 @@ impl Shelf {
             .current_dir(self.0.path())
             .args(arguments)
             .stdin(Stdio::null());
-        // Definitions of whoever runs the tests must not get in.
+        // Definitions of the user who runs the tests must not interfere.
         command
             .env_remove("BENCHTRAIL_STORE")
             .env("XDG_CONFIG_HOME", self.0.path().join("nobody"));
@@ -88,7 +88,7 @@ impl Shelf {
     }
 }
 
-/// Splits YAML in block style at the keys of one depth; what is before the first is dropped.
+/// Splits block-style YAML at the keys of one depth; text before the first key is dropped.
 fn entries(text: &str, depth: usize) -> Vec<(String, String)> {
     let mut entries: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
@@ -150,7 +150,7 @@ fn experiment(block: &Block, base: &str) -> String {
     }
 }
 
-/// Drops the axes of a text that no `over` in it names.
+/// Removes the axes of a text that no `over` in it names.
 fn without_unused_axes(text: &str) -> String {
     let lists = text.lines().filter_map(|line| line.split_once("over: ["));
     let used: Vec<&str> = lists
@@ -287,10 +287,10 @@ fn every_shipped_experiment_is_planned_whole_and_as_a_smoke_run() {
     assert!(planned >= 2, "experiments were lost: {planned}");
 }
 
-/// Compares what was printed with the page; `BLESS=1` writes it into the page instead.
+/// Compares output with the page; `BLESS=1` writes the output to the page instead.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks for the page to be written"
+    reason = "a developer sets it to have the page written"
 )]
 fn compare(printed: &str, said: &str, line: usize) {
     let printed = format!("{}\n", printed.trim_end());
@@ -303,7 +303,7 @@ fn compare(printed: &str, said: &str, line: usize) {
     assert_eq!(printed, said, "{PAGE}:{line}; BLESS=1 accepts the new text");
 }
 
-/// The reports that ship, each with its archive beside it.
+/// The shipped reports, each with its archive beside it.
 const REPORTS: [&str; 6] = [
     "docs/first-report",
     "docs/gpu-study/two-engines",
@@ -313,7 +313,7 @@ const REPORTS: [&str; 6] = [
     "docs/planted-grid",
 ];
 
-/// The numbers with a decimal point or a sign of multiplication in the tables of a report, each with its line.
+/// The numbers with a decimal point or a multiplication sign in the tables of a report, each with its line.
 fn numbers(report: &str) -> Vec<(usize, &str)> {
     let decimal = |cell: &&str| {
         let digits = cell.trim_end_matches('×');

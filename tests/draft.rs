@@ -1,5 +1,5 @@
-//! Draft models: a second pinned model that drafts tokens for the first; and weights that a hub gives to
-//! certain users only.
+//! Draft models, which are a second pinned model that drafts tokens for the first; and weights that a hub gives only to
+//! certain users.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::Project;
 
-/// The smallest weights there are draft for themselves: every token that they draft is accepted.
+/// The smallest available weights draft for themselves, so every token they draft is accepted.
 const STUDY: &str = r#"
 experiment: drafts
 question: Does the engine get its draft model?
@@ -65,7 +65,7 @@ fn a_draft_model_is_pinned_handed_over_and_told() {
         "variables are told: {command}"
     );
 
-    // Without it, the same engine is another one.
+    // Without the draft model, the same engine counts as a different one.
     let alone = STUDY.replace(", draft: smollm2-135m-instruct", "");
     fs::write(project.path().join(FILE), alone).expect("a file");
     let planned = project.run(["plan", FILE]).ok();

@@ -1,5 +1,5 @@
-//! The dry run: what is wrong with an analysis or a report shows before anything is measured,
-//! and what only made-up rows make wrong does not stand in the way.
+//! The dry run: errors in an analysis or a report show before anything is measured, while errors that only synthetic
+//! rows cause do not block it.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::support::{Project, assert_snapshot};
 const QUICKSTART: &str = "experiments/quickstart.yaml";
 const TEMPLATE: &str = "templates/quickstart.md";
 
-/// Returns a project whose report ends with a line more.
+/// Returns a project with an additional line at the end of its report.
 fn with_line(line: &str) -> Project {
     let project = Project::new();
     let path = project.path().join(TEMPLATE);
@@ -112,7 +112,7 @@ fn a_lookup_that_fails_by_what_was_made_up_is_a_doubt() {
 #[test]
 fn an_analysis_that_cannot_be_computed_is_told_with_its_place() {
     let project = Project::new();
-    // Nobody can know before the query runs that its rows have no key.
+    // Whether its rows have a key is unknown until the query runs.
     project.edit(
         "experiments/simulated.yaml",
         "      efficiency: {operator: parallel-efficiency",

@@ -1,4 +1,4 @@
-//! What a user reads when something is wrong: place, reason, remedy, and the exit code.
+//! The messages that users read when something is wrong: place, reason, remedy, and the exit code.
 
 use std::fs;
 
@@ -211,7 +211,7 @@ fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
             "engine: own",
         );
     };
-    // A run also leaves a page of what is missing, and says where.
+    // A run also writes a page of the missing parts, and prints its path.
     for (snapshot, command) in [
         ("lacking-engine", ["plan", "--smoke"].as_slice()),
         ("lacking-engine-run", &["run", "--smoke", "--quiet"]),
@@ -225,7 +225,7 @@ fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
     }
 }
 
-/// What a new user gets wrong, each with what it is met with.
+/// The mistakes of new users, each with the expected response.
 #[test]
 fn mistakes_of_the_first_hour_are_met_with_their_remedy() {
     let quickstart = "experiments/quickstart.yaml";
@@ -341,7 +341,7 @@ fn an_axis_with_the_name_of_a_column_is_told_while_planning() {
             told.stderr
         );
     }
-    // An axis that a table pools has no column there.
+    // A pooled axis is not a column of the table.
     let pooled = "{cells: {operator: cell-summary}, all: {operator: aggregate, from: cells, over: [turn], columns: \
                   [output_throughput]}}";
     planned("turn", pooled).ok();
@@ -358,7 +358,7 @@ fn a_definition_that_extends_another_may_choose_another_form() {
     let told = project.run(["plan", "forms.yaml", "--commands"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(told.stdout.contains("sh --model"), "{}", told.stdout);
-    // One form stays one form: its keys are merged.
+    // If the form stays the same, its keys are merged.
     assert!(told.stdout.contains("org/name at abc"), "{}", told.stdout);
     assert!(!told.stdout.contains("fetches"), "{}", told.stdout);
 }

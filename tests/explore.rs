@@ -1,4 +1,4 @@
-//! The explorer over real stores: what it serves, whom it serves, and that it changes nothing.
+//! The explorer over real stores: its answers, its access control, and that it changes nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,10 +14,10 @@ use crate::support::{Project, finished};
 
 const GRID: &str = "/api/v1/studies/experiments~planted-grid.smoke";
 
-/// A server of a project; it ends with this value.
+/// The server of a project, which ends when this value is dropped.
 struct Explorer {
     child: Child,
-    /// As printed.
+    /// The URL as printed.
     url: String,
     _out: BufReader<ChildStdout>,
 }
@@ -67,7 +67,7 @@ impl Explorer {
         }
     }
 
-    /// Host and port.
+    /// Returns host and port.
     fn host(&self) -> &str {
         let rest = self.url.strip_prefix("http://").expect("an address");
         rest.split('/').next().expect("a host")
@@ -117,7 +117,7 @@ impl Explorer {
     }
 }
 
-/// Escapes what has a meaning in an address.
+/// Escapes characters with a meaning in addresses.
 fn escaped(text: &str) -> String {
     let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
     let one = |b: u8| match plain(&b) {
@@ -183,7 +183,7 @@ fn the_tree_of_a_number_is_the_one_that_why_prints() {
     }
     let lines = served["printed"].as_array().expect("places");
     assert!(lines.iter().any(|l| l["line"] == *line), "{lines:?}");
-    // The same value asked for in its table has the same lineage, and finds the line.
+    // The same value requested by its table has the same lineage, and finds the line.
     let place = &served["place"];
     let table = escaped(place["name"].as_str().expect("a name"));
     let (row, column) = (&place["row"], place["column"].as_str().expect("a column"));
@@ -367,7 +367,7 @@ fn a_damaged_record_hides_only_its_own_cell() {
         .iter()
         .filter_map(|line| Some(line["record"].as_str()?.to_owned()))
         .collect();
-    // Another server has read nothing before.
+    // A new server has read nothing yet.
     let explorer_again = Explorer::of(&project, &[]);
     let hex = records[0].strip_prefix("b3:").unwrap();
     let object = project
@@ -407,7 +407,7 @@ fn only_our_own_page_may_ask_and_only_get() {
     );
     let own = format!("http://{host}");
     assert_eq!(status("GET", &[("host", &host), ("origin", &own)]), 200);
-    // POST stops a run, and nothing else takes it.
+    // Only POST can stop a run, and no other address accepts it.
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
         assert_eq!(status(method, &[("host", &host)]), 405, "{method}");
     }
@@ -443,7 +443,7 @@ fn an_address_that_others_can_reach_needs_the_token_it_prints() {
             .status,
         401
     );
-    // The page holds no data: it has to be there to bring the token.
+    // The page contains no data. It must be available before there is a token.
     assert_eq!(
         explorer.ask("GET", "/app.js", &[("host", &host)]).status,
         200
@@ -617,8 +617,8 @@ fn a_file_reads_each_object_a_few_times_however_many_cells_there_are() {
     };
     let stored = bytes_of(&project.path().join(".benchtrail/objects"));
     let read = told["bytes_read"].as_u64().expect("a number");
-    // Of a cell the record is read for each of its tables, and its rows for each metric. The tables of gates and
-    // the records that name every cell are read once, not once a cell.
+    // For each cell, the record is read once per table, and the rows once per metric. The gate tables and the records
+    // that name every cell are read once in total, not once per cell.
     assert!(read < 18 * stored, "{read} of {stored}");
     assert!(told["replies"].as_u64() > Some(1_000), "{told}");
 }
@@ -645,7 +645,7 @@ fn a_run_writes_its_events_beside_its_report_and_a_page_can_follow_them() {
         let line = line.expect("the stream goes on");
         seen |= line.contains("\"run-ended\"");
         measured |= line.contains("\"ttft_ms_p50\"");
-        // After everything that is in the log, the stream says that there is no more.
+        // After everything in the log, the stream reports that nothing is new.
         if line.starts_with(": nothing new") {
             break;
         }
@@ -742,7 +742,7 @@ fn every_address_that_is_described_answers_as_it_is_described() {
                 String::from_utf8_lossy(&answer.body)
             );
             assert!(responses["200"]["description"].is_string(), "{path}");
-            // What the description names is there: `name` in backticks.
+            // The fields that the description names, as `name` in backticks, exist.
             let words = responses["200"]["description"].as_str().unwrap_or_default();
             let Ok(value) = serde_json::from_slice::<Value>(&answer.body) else {
                 continue;
@@ -853,7 +853,7 @@ fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
     let edge = |i: usize| all["whole"][i].as_i64().expect("a time");
     let (from, to) = (edge(0) + (edge(1) - edge(0)) / 3, edge(1));
     let part = ask(&format!("&from={from}&to={to}"));
-    // The axis `phase` has one label here, and the rows have a column of that name.
+    // The axis `phase` has a single label here, and the rows have a column of that name.
     let names = ["engine", "model", "workload", "clients", "rep"];
     let conditions = names.map(|name| {
         let label = at
@@ -877,7 +877,7 @@ fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
     assert_eq!(figures["sent"], told["columns"][0]["values"][0], "{told}");
     let (sent, whole) = (figures["sent"].as_u64(), all["figures"]["sent"].as_u64());
     assert!(sent > Some(0) && sent < whole, "{sent:?} of {whole:?}");
-    // The quantiles are those of the requests one by one, which the same answer lists.
+    // The quantiles match those of the individual requests, which the same answer lists.
     let single = &part["single"];
     let column = |name: &str| single[name].as_array().expect("a list").clone();
     let counts = column("measured").into_iter().zip(column("sent_ns"));
@@ -893,7 +893,7 @@ fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
     assert_eq!(latency["p50"].as_f64(), Some(middle));
 }
 
-/// A study of one cell with so many requests.
+/// A study of one cell with this many requests.
 fn of_requests(requests: usize) -> Project {
     let project = Project::new();
     let text = format!(
@@ -910,7 +910,7 @@ fn of_requests(requests: usize) -> Project {
 fn a_cell_of_many_requests_is_sent_as_levels_figures_and_pages_whatever_it_holds() {
     let (few, many) = (of_requests(6_000), of_requests(24_000));
     let (few, many) = (Explorer::of(&few, &[]), Explorer::of(&many, &[]));
-    // What a cell's page and its plots ask for, and how much larger an answer may be for four times the requests.
+    // The requests of a cell's page and its plots, and how much larger an answer may be for four times the requests.
     for (target, room) in [
         ("activity?stage=load&cell=", 1.3),
         ("tables/load.requests?cell=&from=0&to=5000", 1.05),
@@ -936,7 +936,7 @@ fn a_cell_of_many_requests_is_sent_as_levels_figures_and_pages_whatever_it_holds
     assert_eq!(all["requests"], 24_000);
     assert_eq!(all["single"], Value::Null, "so many are not listed");
     assert_eq!(all["figures"]["latencies"][0]["n"], all["figures"]["sent"]);
-    // However much is asked for at once, a page has its limit.
+    // A page has a limit, regardless of how much is requested.
     let most = many.get("/api/v1/studies/many/tables/load.requests?cell=&from=0&to=1000000");
     assert_eq!(most.json()["rows"].as_array().map(Vec::len), Some(24_000));
 }
@@ -963,7 +963,7 @@ fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
         "no unit of replication is named"
     );
     assert!(overall["ratio"].as_f64().expect("a ratio") > 1.0);
-    // Two repetitions are too few for an interval, and the answer says so.
+    // Two repetitions are too few for an interval, and the answer states it.
     let reason = ask("&unit=rep")["results"]["columns"][0]["overall"]["reason"].clone();
     assert!(
         reason.as_str().is_some_and(|r| r.contains("2 units")),
@@ -1006,7 +1006,7 @@ fn a_page_stops_a_run_with_its_token_as_ctrl_c_does() {
         let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
         text.len() >= least && text.contains('\n')
     };
-    // Whoever sees the token can use it at once: the log that knows it was there before.
+    // The token can be used as soon as it is visible, because the log that it belongs to exists before it.
     while !is_whole("stop-token", 33) {
         let ended = run.try_wait().expect("it can be asked");
         assert!(ended.is_none(), "it ended before it could be stopped");

@@ -34,7 +34,7 @@ fn every_study_that_init_writes_is_short_and_planned() {
     assert!(written(&project, "plain").lines().count() <= 25);
     assert!(written(&project, "levels").contains("clients: [1, 8, 64]"));
     assert!(written(&project, "levels").contains("design: {blocks: 5}"));
-    // Every client of the largest level has requests to send.
+    // Every client of the highest level has requests to send.
     assert!(written(&project, "levels").contains("requests-per-client: 8"));
     let few = project.run([
         "init",
@@ -136,7 +136,7 @@ fn everything_listed_is_shown_in_full() {
     );
 }
 
-/// What an editor underlines, file by file.
+/// Returns what an editor would underline, file by file.
 fn underlined(project: &Project, files: &[std::path::PathBuf]) -> Vec<String> {
     let schema = project.run(["schema"]).ok().json();
     let validator = jsonschema::validator_for(&schema).expect("a schema");
@@ -208,7 +208,7 @@ fn run_with_dry_run_measures_nothing_and_says_what_plan_says() {
     );
 }
 
-/// The rows of the tables on a page: theirs, ours.
+/// The rows of the tables on a page: other tools' flags, our flags.
 fn flags(page: &str) -> Vec<(String, String)> {
     let rows = page.lines().filter(|line| line.starts_with("| `--"));
     rows.map(|row| {
@@ -247,7 +247,7 @@ fn every_flag_on_the_page_for_users_of_other_tools_is_ours_or_accepted() {
     }
 }
 
-/// The studies of the tutorials, as the page has them and as its `init` lines write them, can be planned.
+/// The studies of the tutorials can be planned, both as printed on the page and as its `init` lines write them.
 #[test]
 fn every_study_of_the_tutorials_can_be_planned() {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tutorials.md"))
@@ -284,7 +284,7 @@ fn every_study_of_the_tutorials_can_be_planned() {
             "{}",
             told.stdout
         );
-        // A machine without vLLM says so, and nothing else.
+        // A machine without vLLM reports that and nothing else.
         if told.code != Some(0) {
             assert_eq!(told.code, Some(4), "{}", told.stderr);
             assert_eq!(told.stderr.matches("error:").count(), 1, "{}", told.stderr);

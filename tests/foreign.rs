@@ -1,4 +1,4 @@
-//! `audit --foreign`: every flag, every exit code, several inputs, and data files that cannot be read.
+//! `audit --foreign`: every flag, every exit code, several inputs, and unreadable data files.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Outcome, Project};
 
-/// A share that does not follow.
+/// A report with a share that does not follow.
 const WRONG: &str = "# Report\n\nOf all, 65.0% (12 of 20) passed.\n\n| Engine | Users | Rate |\n|---|---|---|\n| swift | 1 | 48.25 |\n| swift | 8 | 50.75 |\n| robin | 1 | 47.35 |\n| robin | 8 | 47.95 |\n| crane | 1 | 51.15 |\n";
 const CSV: &str = "engine,users,rate\nswift,1,48.25\nswift,8,50.75\nrobin,1,47.35\nrobin,8,47.95\ncrane,1,51.15\n";
 

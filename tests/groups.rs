@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Project, processes_with};
 
-/// A balancer in a few lines: each new connection goes to the next worker. It forwards bytes.
+/// A minimal balancer: each new connection goes to the next worker, and bytes are forwarded.
 const STUDY: &str = r#"
 experiment: group
 title: Two replicas behind a balancer
@@ -153,7 +153,7 @@ fn two_replicas_behind_a_balancer_are_one_server_whose_rows_name_their_members()
     );
 }
 
-/// Two replicas without a balancer: requests go to them in turn.
+/// Two replicas without a balancer: requests alternate between them.
 const IN_TURN: &str = r#"
 experiment: turns
 title: Two replicas, loaded in turn
@@ -224,7 +224,7 @@ fn replicas_without_a_balancer_get_requests_in_turn_and_their_counters_account_f
             row("replica-1", "warmup", 1),
         ])
     );
-    // What each server says it generated is what its rows say.
+    // The tokens that each server reports match its rows.
     let counted = ask(
         &project,
         r#"select substr(labels, 1, 18) as member, max(value) - min(value) as rose
@@ -303,7 +303,7 @@ fn mistakes_in_a_group_are_told_with_their_places_before_anything_starts() {
     }
 }
 
-/// Writes how many servers it was given.
+/// Writes the number of servers that it was given.
 const COUNT: &str = r#"
 import sys
 with open(sys.argv[2] + "/given.csv", "w") as file:

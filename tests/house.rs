@@ -1,10 +1,10 @@
-//! Rules of the house that clippy does not see.
+//! House rules that clippy does not check.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Exported functions whose error is one sentence that their callers print, by file and name.
+/// Exported functions whose error is a sentence for their callers to print, by file and name.
 const SENTENCES: [(&str, &str); 19] = [
     ("pipeline/src/language/settings.rs", "parse"),
     ("stages/import/src/lib.rs", "read_text"),
@@ -27,7 +27,7 @@ const SENTENCES: [(&str, &str); 19] = [
     ("trail/explore/src/export.rs", "export"),
 ];
 
-/// Returns the Rust files of the crates below a folder, without their tests and benches.
+/// Returns the Rust files of the crates below a folder, excluding tests and benches.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -40,7 +40,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the names of exported functions of a file whose error is a `String`.
+/// Returns the names of a file's exported functions whose error is a `String`.
 fn with_sentences(code: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for (at, exported) in code.match_indices("pub ") {

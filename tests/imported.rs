@@ -56,7 +56,7 @@ fn a_number_from_an_imported_file_leads_back_to_its_rows_and_to_the_file() {
 fn renaming_a_file_imports_nothing_again_and_changing_it_imports_it() {
     let project = finished();
     let folder = project.path().join("experiments/imported");
-    // Without the report, which sees the experiment's own text.
+    // Without the report, which depends on the text of the experiment.
     let plan = || {
         let text = project.run(["plan", EXPERIMENT]).ok().stdout;
         let stages = ["results-files ", "checks ", "results "];
@@ -160,7 +160,7 @@ fn a_file_of_aggregates_gives_its_summary_and_no_row_to_an_operator() {
                 checks: {kind: verify, needs: [files], gates: [{gate: census}]}\n  \
                 results: {kind: analyze, needs: [files, checks], tables: {cells: {operator: cell-summary}}}\n";
     fs::write(project.path().join("plain.yaml"), text).expect("written");
-    // The file is read in a dry run, too, which stops before anything is executed.
+    // A dry run also reads the file, and stops before anything is executed.
     let early = project.run(["run", "plain.yaml"]);
     assert_eq!(early.code, Some(2));
     assert!(

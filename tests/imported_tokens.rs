@@ -1,12 +1,12 @@
-//! Token counts of imported tables, one side of which counts too many.
+//! Token counts of imported tables, one side of which is too high.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use crate::support::Project;
 
-/// Two systems that answer the same requests in five blocks, as CSV files without prompts; `factor` times the tokens on
-/// one side. The lengths of answers differ widely.
+/// Two systems that answer the same requests in five blocks, as CSV files without prompts; one side has `factor` times
+/// the tokens. The lengths of answers vary widely.
 fn project(factor: f64) -> Project {
     let project = Project::new();
     for (system, factor) in [("a", factor), ("b", 1.0)] {

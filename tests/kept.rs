@@ -1,4 +1,4 @@
-//! Nothing is lost: what rests on a store stays in it, wherever `gc` is started.
+//! Nothing is lost: data that a lock or study needs stays in the store, wherever `gc` is started.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::support::{Outcome, Project};
 
 const STUDY: &str = "ladder.yaml";
 
-/// A study of simulated measurements only.
+/// A study with simulated measurements only.
 fn study(folder: &Path, repetitions: u32) {
     let text = format!(
         "experiment: kept
@@ -38,7 +38,7 @@ stages:
     fs::write(folder.join(STUDY), text).expect("writable");
 }
 
-/// A folder that no other project contains, and a store that several share.
+/// A folder outside any project, and a store that several projects share.
 struct Shared {
     folder: tempfile::TempDir,
     store: PathBuf,
@@ -113,7 +113,7 @@ fn a_collection_started_elsewhere_keeps_what_the_locks_of_other_projects_need() 
         assert_eq!(again["executed"], 0, "{again}");
     }
 
-    // The lock is not there, for whatever reason: nothing is removed until somebody says it is gone.
+    // The lock is missing for an unknown reason, so nothing is removed until a user confirms that it is gone.
     let (lock, aside) = (one.join("ladder.lock"), one.join("aside"));
     fs::rename(&lock, &aside).expect("renamed");
     let refused = shared.run(&empty, &["gc", "--measurements"]);
@@ -129,7 +129,7 @@ fn a_collection_started_elsewhere_keeps_what_the_locks_of_other_projects_need() 
     let there = shared.run(&empty, &["gc", "--forget", named]);
     assert_eq!(there.code, Some(2), "{}", there.stderr);
 
-    // A lock that cannot be read may name anything.
+    // An unreadable lock may name anything.
     let text = fs::read_to_string(&lock).expect("a lock");
     fs::write(
         &lock,
@@ -258,7 +258,7 @@ fn runs_of_one_study_at_the_same_time_measure_each_cell_once() {
     assert_eq!(executed, 40, "two levels and twenty repetitions");
 }
 
-/// Returns the object of an output, where `ls` says it is.
+/// Returns the object of an output, at the place that `ls` reports.
 fn object(project: &Project, study: &[&str], output: &str) -> PathBuf {
     let list = project
         .run([&["ls"], study, &["--json"]].concat())
@@ -350,7 +350,7 @@ fn a_store_that_cannot_be_written_can_be_read_by_everything_that_only_reads() {
     let project = Project::finished();
     let study = "experiments/quickstart.yaml";
     let store = project.path().join(".benchtrail");
-    // Whoever runs the tests may be root, and may write everywhere: then somebody else reads.
+    // If the tests run as root, which can write everywhere, another user reads.
     let everything = Command::new("chmod")
         .args(["-R", "a+rX"])
         .arg(project.path())

@@ -1,7 +1,7 @@
-//! End-to-end tests: the binary as its user drives it, against the real engine.
+//! End-to-end tests: the binary as a user would run it, against the real engine.
 //!
-//! The tests that need rows of a real run share one finished smoke run of the quickstart
-//! (`support::finished`); those that change something work on a copy of its project.
+//! The tests that need rows of a real run share one finished smoke run of the quickstart (`support::finished`); those
+//! that make changes work on a copy of its project.
 
 mod support;
 

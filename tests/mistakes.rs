@@ -1,5 +1,5 @@
-//! Mistakes of the first day, as classes: what is typed wrongly, what is no file of the kind that a command reads, and a
-//! server that is none. Each is met with its place, the reason and a remedy that works.
+//! Mistakes of the first day, by class: typing errors, files of the wrong kind, and addresses without a suitable
+//! server. Each gets a message with the place, the reason and a remedy that works.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::support::{Outcome, Project};
 
-/// Plans the study that `init` writes, with one text in place of another; returns what is said.
+/// Plans the study that `init` writes, with one text replaced; returns the output.
 fn planned(project: &Project, from: &str, to: &str) -> String {
     let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
     assert!(study.contains(from), "{from}");
@@ -53,7 +53,7 @@ fn a_value_in_another_spelling_is_met_with_ours() {
         assert!(told.contains(hint), "{to}: {told}");
         assert!(told.contains("spoilt.yaml:1"), "{to}: {told}");
     }
-    // Its rows would name a number of clients that the server never had.
+    // Its rows would state a number of clients that the server never had.
     let few = planned(&project, "clients: [1, 2, 4]", "clients: [1, 17, 64]");
     for told in [
         "16 requests are fewer than the 17 clients",
@@ -184,7 +184,7 @@ fn the_id_of_a_model_is_met_with_a_definition_that_plans() {
     project.run(["plan", "mended.yaml"]).ok();
 }
 
-/// Two experiments of one name write to one place.
+/// Two experiments with the same name write to the same place.
 #[test]
 fn a_run_that_replaces_the_report_of_another_experiment_says_so() {
     let project = Project::new();
@@ -206,7 +206,7 @@ fn a_run_that_replaces_the_report_of_another_experiment_says_so() {
         "{}",
         other.stderr
     );
-    // What is printed to be copied can be: the path has a space.
+    // Commands printed for copying work, although the path contains a space.
     assert!(
         other
             .stdout
@@ -296,7 +296,7 @@ fn a_file_in_another_encoding_is_told_with_the_place_of_the_first_strange_byte()
     assert!(wide.contains("UTF-16, not UTF-8"), "{wide}");
 }
 
-/// Every command that reads a path, with arguments that follow it.
+/// Every command that reads a path, with the arguments after it.
 const READERS: [(&str, &[&str]); 16] = [
     ("run", &[]),
     ("plan", &[]),
@@ -329,7 +329,7 @@ fn read(project: &Project, (command, more): (&str, &[&str]), path: &str) -> Outc
         told.contains("hint: "),
         "{command} {path} has no remedy: {told}"
     );
-    // A remedy for an experiment that has not run is wrong for what is none.
+    // The remedy for an experiment that has not run is wrong for a file that is not an experiment.
     assert!(
         !told.contains("has not run yet"),
         "{command} {path}: {told}"
@@ -449,7 +449,7 @@ fn a_file_of_another_kind_is_told_what_it_is_and_what_reads_it() {
         assert!(told.contains(what), "{command} {path}: {told}");
         assert!(told.contains(hint), "{command} {path}: {told}");
     }
-    // A store is no study, and the file by which runs take turns is no lock of one.
+    // A store is not a study, and the file by which runs take turns is not a lock of one.
     fs::create_dir_all(project.path().join(".benchtrail/objects")).expect("a folder");
     fs::write(project.path().join(".benchtrail/gc.lock"), "").expect("a file");
     let store = told("ls", ".benchtrail");
@@ -462,7 +462,7 @@ fn a_file_of_another_kind_is_told_what_it_is_and_what_reads_it() {
     assert!(told("show", "table.bin").contains("table.bin: not a readable Parquet table"));
 }
 
-/// A server that answers every request alike, for as long as the test lives; returns its URL.
+/// A server that gives the same answer to every request, for as long as the test runs; returns its URL.
 fn answering(models: &'static str, answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -482,7 +482,7 @@ fn answering(models: &'static str, answer: &'static str) -> String {
     url
 }
 
-/// Who measures from the command line has no file to write a key of a study into.
+/// Users who measure from the command line have no study file for a key.
 #[test]
 fn a_remedy_of_load_names_options_and_not_keys_of_a_study() {
     let project = Project::new();
@@ -621,7 +621,7 @@ fn an_argument_of_load_in_another_form_is_met_with_ours() {
         );
         assert!(!told.contains("sk-proj-123"), "{told}");
     }
-    // What stands before the host may be a password.
+    // The part before the host may contain a password.
     let url = ["http", "://", "me:secret@127.0.0.1:1"].concat();
     let told = told(&[&url, "--quiet", "--requests", "4"]);
     assert!(

@@ -1,4 +1,4 @@
-//! Files that settings name: kept in the store by the plan, read there by the cells.
+//! Files that settings name: the plan keeps them in the store, and the cells read them there.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn objects(project: &Project) -> usize {
         .sum()
 }
 
-/// Makes every object of the store old enough for a collection.
+/// Makes every object of the store old enough for garbage collection.
 fn age(project: &Project) {
     let old = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     for folder in fs::read_dir(project.path().join(".benchtrail/objects")).expect("objects") {
@@ -64,7 +64,7 @@ fn the_plan_keeps_a_named_file_and_the_record_keeps_it_for_good() {
         .or_else(|| record["record"]["files"].as_object());
     let files = files.unwrap_or_else(|| panic!("{record}"));
     assert_eq!(files.keys().collect::<Vec<_>>(), ["pack.jsonl"]);
-    // Its owner deletes it; the store still has what the record names.
+    // Its owner deletes it, but the store still has the version in the record.
     fs::remove_file(project.path().join("pack.jsonl")).expect("it was there");
     age(&project);
     project.run(["gc"]).ok();
@@ -89,14 +89,14 @@ fn a_large_file_that_has_not_changed_is_not_hashed_again() {
     );
     let text = project.path().join("pack.jsonl");
     fs::write(&text, "words ".repeat(400_000)).expect("writable");
-    // A file that changed within the last two seconds may change again unseen.
+    // A file that changed within the last two seconds may change again undetected.
     std::thread::sleep(Duration::from_millis(2200));
     project.run(["plan", STUDY]).ok();
     let known = project.path().join(".benchtrail/known-files.json");
     let remembered = fs::read_to_string(&known).expect("the store remembers it");
     let digest = remembered.split("b3:").nth(1).expect("a digest");
     let digest = digest[..64].to_owned();
-    // With another digest in its place the plan believes that: it did not read the file.
+    // With a different digest in its place, the plan uses that digest: it did not read the file.
     fs::write(&known, remembered.replace(&digest, &"0".repeat(64))).expect("writable");
     let outcome = project.run(["plan", STUDY]);
     assert!(
@@ -106,7 +106,7 @@ fn a_large_file_that_has_not_changed_is_not_hashed_again() {
         "{}",
         outcome.stderr
     );
-    // An edit is seen.
+    // An edit is detected.
     fs::write(&text, "words ".repeat(399_999)).expect("writable");
     project.run(["plan", STUDY]).ok();
 }

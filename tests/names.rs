@@ -1,4 +1,5 @@
-//! Names that hold digits: a study may call its stages, axes and labels what it likes, and its default report holds.
+//! Names that contain digits: a study may use any names for its stages, axes and labels, and its default report passes
+//! the checks.
 
 use std::fs;
 

@@ -1,10 +1,11 @@
-//! Claims that something is not worse: licensed by a bound within a margin, refused by one beyond it, else undecided.
+//! Claims that something is not worse: licensed by a bound within a margin, refused by one beyond it, otherwise
+//! undecided.
 
 use std::fs;
 
 use crate::support::Project;
 
-/// Two simulated servers in six blocks; the new one takes `step` for a token.
+/// Two simulated servers in six blocks; the new one takes `step` per token.
 fn study(step: &str, margin: &str) -> String {
     format!(
         r#"experiment: release
@@ -61,7 +62,7 @@ stages:
     )
 }
 
-/// What a run says of the claim.
+/// Returns the verdict of a run on the claim.
 fn said(step: &str, margin: &str) -> String {
     let project = Project::new();
     fs::write(project.path().join("release.yaml"), study(step, margin)).expect("it can be written");

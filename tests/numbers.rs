@@ -1,4 +1,4 @@
-//! The numbers of a report: each leads to rows that give it again, and none can be typed.
+//! The numbers of a report: each leads to rows that reproduce it, and none can be typed by hand.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use crate::support::{Outcome, Project, finished};
 
 const REPORT: &str = "reports/quickstart.smoke/report.md";
 
-/// Type 7 quantile (linear interpolation), written again here so that the product's own is not
-/// compared with itself.
+/// The type 7 quantile (linear interpolation), implemented again here so that the product's version is not compared
+/// with itself.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() - 1) as f64 / 2.0;
@@ -18,7 +18,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     low + (high - low) * (at - at.floor())
 }
 
-/// Returns line, column and full value of every number of the report that shows this column.
+/// Returns line, column and full value of every number in the report from this column.
 fn numbers_of(project: &Project, column: &str) -> Vec<(i64, i64, f64)> {
     let bytes = fs::read(
         project
@@ -133,7 +133,7 @@ fn a_number_changed_in_the_report_is_named_by_audit() {
     let text = fs::read_to_string(&path).expect("the report");
     let lines = text.lines().enumerate().map(|(i, l)| {
         if i64::try_from(i).expect("a line") + 1 == line {
-            // Another digit, whichever one was measured.
+            // A different digit, whatever was measured.
             let other = if l.find(|c: char| c.is_ascii_digit()).map(|at| &l[at..=at]) == Some("9") {
                 "1"
             } else {
@@ -177,7 +177,7 @@ fn a_byte_changed_in_a_request_table_is_named_by_audit_and_fsck() {
     let mut bytes = fs::read(&object).expect("the object");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    // The copy's objects are hard links: replace the file, do not write through it.
+    // The objects of the copy are hard links, so replace the file instead of writing through it.
     fs::remove_file(&object).expect("the link can be removed");
     fs::write(&object, bytes).expect("the object can be written");
     let told = |outcome: &Outcome| format!("{}{}", outcome.stdout, outcome.stderr);

@@ -1,4 +1,4 @@
-//! Cells whose labels need quotes, and cells of equal bytes: every number leads to its own.
+//! Cells whose labels need quotes, and cells with equal bytes: every number leads to its own cell.
 
 use std::fs;
 
@@ -57,7 +57,7 @@ fn finished() -> Project {
 
 const REPORT: &str = "reports/places/report.md";
 
-/// Returns line and column of the first number of the line that ends so.
+/// Returns line and column of the first number in the line with this ending.
 fn place_of(project: &Project, ending: &str) -> String {
     let text = fs::read_to_string(project.path().join(REPORT)).unwrap();
     let line = text.lines().position(|line| line.ends_with(ending));

@@ -1,4 +1,4 @@
-//! The planted grid: what verification and analysis find is what was planted, and nothing else.
+//! The planted grid: verification and analysis find exactly what was planted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::support::{Project, goes_with_us};
 
 const GRID: [&str; 2] = ["experiments/planted-grid.yaml", "--smoke"];
 
-/// Returns the project in which the smoke form of the grid has run.
+/// Returns the project with the executed smoke form of the grid.
 pub(crate) fn grid() -> &'static Project {
     static GRID_RUN: OnceLock<Project> = OnceLock::new();
     GRID_RUN.get_or_init(|| {
@@ -29,7 +29,7 @@ pub(crate) fn grid() -> &'static Project {
     })
 }
 
-/// Returns the rows of a question, each as its texts joined by a space.
+/// Returns the rows of a query, each as texts joined by a space.
 fn ask(query: &str) -> Vec<String> {
     rows_of(
         &grid()
@@ -53,7 +53,7 @@ fn rows_of(answer: &Value) -> Vec<String> {
     .collect()
 }
 
-/// What was planted in workloads, in how many models and pairs: models at levels above one client, less the
+/// The planted verdicts of the workloads, with the number of pairs: models times levels above one client, excluding the
 /// hung shape on long-decode and the confounded model on long-prefill.
 fn planted_verdicts(models: usize, levels: usize) -> Vec<String> {
     let all = models * levels;
@@ -90,11 +90,11 @@ fn the_one_host_that_drifts_is_found() {
         ask("select count(*) as hosts from hosts where verdict = 'steady'"),
         ["7"]
     );
-    // Six hours at three hundredths an hour.
+    // Six hours at three hundredths per hour.
     let ratio = ask("select last_over_first from hosts where engine = 'beta' and model = 'a-7b'");
     let ratio: f64 = ratio[0].parse().expect("a ratio");
     assert!((ratio - 1.18).abs() < 0.01, "{ratio}");
-    // The gate, host by host, from the order alone.
+    // The gate, host by host, from the order of measurement alone.
     let gate = "select engine, model, outcome from \"drift.gates\" order by engine, model";
     let expected = [
         "alpha a-7b",
@@ -115,7 +115,7 @@ fn the_one_host_that_drifts_is_found() {
 
 #[test]
 fn the_exclusion_ledger_is_the_planted_faults() {
-    // The engines did not read the same tokens: neither side of those pairs enters.
+    // The engines did not read the same tokens, so neither side of those pairs enters.
     let confounded = "select gate, engine, model, workload, count(*) as cells from \"checks.exclusions\"
                       where gate <> 'row-status' group by gate, engine, model, workload order by engine";
     assert_eq!(
@@ -133,7 +133,7 @@ fn the_exclusion_ledger_is_the_planted_faults() {
         ask("select product, planned, ok, hung, failed, barred from \"checks.census\""),
         ["320 320 318 2 0 17"]
     );
-    // Apart from the census, which misses the hung cells, every other gate passes everywhere.
+    // Every other gate passes everywhere, except the census, which lacks the hung cells.
     assert_eq!(
         ask(
             "select distinct gate, severity from \"checks.gates\" where outcome = 'fail' order by gate"
@@ -161,7 +161,7 @@ fn at_a_middle_size_too_what_is_found_is_what_was_planted() {
         "--json",
     ];
     let summary = project.run(run).json();
-    // Four models, five levels, both phases, two repetitions; the hung shape is one of four cells.
+    // Four models, five levels, both phases, two repetitions. The hung shape has four cells.
     assert_eq!(summary["counts"]["hung"], 4, "{summary}");
     let ask = |query: &str| {
         let answer = project
@@ -191,7 +191,7 @@ fn at_a_middle_size_too_what_is_found_is_what_was_planted() {
         ask("select engine, model from \"drift.gates\" where outcome = 'fail'"),
         ["beta a-7b"]
     );
-    // With a longer ladder both engines meet the boundary on long prompts.
+    // With a longer ladder, both engines reach the boundary on long prompts.
     assert_eq!(
         ask(
             "select distinct engine, workload from boundary_counts where breakdown_n <> 'never' and workload = 'long-prefill' order by engine"
@@ -240,7 +240,7 @@ fn hung_cells_leave_their_rows_as_evidence() {
 
 #[test]
 fn efficiencies_follow_the_law_of_the_model_and_the_boundary_from_them() {
-    // (engine, workload) → P/T and s of the law in the experiment, by hand from its servers.
+    // (engine, workload) → P/T and s of the law in the experiment, computed by hand from its servers.
     let prefill = |tokens: f64, per_token_us: f64| 1.0 + tokens * per_token_us / 1000.0;
     let law = |p: f64, output: f64, s_us: f64, n: f64| {
         let total = p + (output - 1.0) * 10.0;
@@ -276,7 +276,7 @@ fn efficiencies_follow_the_law_of_the_model_and_the_boundary_from_them() {
         }
     }
     assert_eq!(seen, expected.len());
-    // Within the smoke ladder only the engine with the dear prefill breaks down.
+    // On the smoke ladder, only the engine with the expensive prefill breaks down.
     assert_eq!(
         ask(
             "select engine, workload, breakdown_n, coordinates from boundary_counts where breakdown_n <> 'never'"
@@ -306,7 +306,7 @@ fn the_tie_rule_counts_the_tie_as_ties() {
                 .collect()
         })
         .collect();
-    // Strictly one engine is always ahead by a hair; under the rule most contests are ties.
+    // Under strict comparison one engine is always slightly ahead; under the tie rule most contests are ties.
     assert_eq!(numbers[0][0] + numbers[1][0], 12);
     assert!(
         numbers[0][2] == numbers[1][2] && numbers[0][2] >= 8,
@@ -314,8 +314,7 @@ fn the_tie_rule_counts_the_tie_as_ties() {
     );
 }
 
-/// The report without what is not the same in each run: the trail digest stands for records, which
-/// tell the time.
+/// The report without the parts that differ between runs: the trail digest depends on records, which contain times.
 fn scrubbed(report: &str) -> String {
     let lines = report.lines().map(|l| {
         if l.trim_start().starts_with("b3:") {
@@ -330,7 +329,7 @@ fn scrubbed(report: &str) -> String {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks for the page to be written"
+    reason = "a developer sets it to have the page written"
 )]
 fn the_long_report_in_the_docs_is_the_one_rendered() {
     let rendered = grid().path().join("reports/planted-grid.smoke");
@@ -380,7 +379,7 @@ fn the_long_report_in_the_docs_is_the_one_rendered() {
     }
 }
 
-/// Writes the archive of the grid, without what is large and leads to no number.
+/// Writes the archive of the grid, without large objects that no number leads to.
 fn publish(to: &Path) {
     let folder = tempfile::tempdir().expect("a folder");
     let bundle = folder.path().join("bundle");

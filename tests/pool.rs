@@ -1,5 +1,5 @@
-//! Launches on hosts of a pool: several real OpenSSH servers on the loopback address play the hosts, each with a port, a
-//! key and a folder of its own. Where the server is not installed, the tests say so and end.
+//! Launches on hosts of a pool. Several real OpenSSH servers on the loopback address act as the hosts, each with its
+//! own port, key and folder. If the server is not installed, the tests say so and end.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +14,14 @@ use crate::support::{Outcome, Project};
 const STUDY: &str = "study.yaml";
 const NAMES: [&str; 3] = ["ada", "bob", "cyd"];
 
-/// A project with the study of the Slurm lane, on a pool.
+/// A project with the study of the Slurm lane, run on a pool.
 struct Lab {
     project: Project,
     hosts: Vec<Sshd>,
 }
 
 impl Lab {
-    /// Starts so many hosts; `None` where the server is not installed.
+    /// Starts a number of hosts; `None` if the server is not installed.
     fn with(hosts: usize, blocks: usize) -> Option<Self> {
         let hosts: Vec<Sshd> = NAMES[..hosts]
             .iter()
@@ -80,7 +80,7 @@ impl Lab {
         self.ask(&["run", STUDY, "--no-dry-run"])
     }
 
-    /// Starts a run whose loads take a while; what it says goes to the file `said`.
+    /// Starts a run with long loads; its output goes to the file `said`.
     fn start(&self) -> Child {
         let said = fs::File::create(self.project.path().join("said")).expect("a file");
         self.project
@@ -95,12 +95,12 @@ impl Lab {
         fs::read_to_string(self.project.path().join("said")).expect("a file")
     }
 
-    /// Makes loads so long that a test can intervene.
+    /// Makes loads long enough for a test to intervene.
     fn slow(&self) {
         self.project.edit(STUDY, "default: 8", "default: 80");
     }
 
-    /// Returns how many records of loads are complete in the store of an unfinished run.
+    /// Returns the number of complete load records in the store of an unfinished run.
     fn measured(&self) -> usize {
         let run = self.ask(&["status", STUDY, "--json"]);
         let Ok(status) = serde_json::from_str::<Value>(&run.stdout) else {
@@ -136,7 +136,7 @@ impl Lab {
             .collect()
     }
 
-    /// Returns how many cells were executed more than once.
+    /// Returns the number of cells that were executed more than once.
     fn executed_again(&self) -> usize {
         let status = self.ask(&["status", STUDY, "--json"]).ok().json();
         let cells = status["cells"].as_array().expect("cells").iter();
@@ -151,7 +151,7 @@ impl Lab {
             .for_each(|host| await_silence(&host.there()));
     }
 
-    /// Returns what runs keep of their jobs.
+    /// Returns the files that runs keep about their jobs.
     fn kept(&self) -> Vec<String> {
         let folder = self.project.path().join(".benchtrail/clusters");
         let Ok(entries) = fs::read_dir(folder) else {
@@ -237,7 +237,7 @@ fn a_host_that_is_lost_loses_its_launch_which_goes_on_elsewhere() {
         "{}",
         lab.said()
     );
-    // The program on the host ends although nobody tells it to.
+    // The program on the host ends without being told to.
     lab.await_silence();
     let records = lab.records();
     assert_eq!(records.len(), 4);
@@ -338,7 +338,7 @@ fn what_no_host_executes_fails_with_the_reason_after_some_attempts() {
 #[test]
 fn a_budget_is_planned_stops_a_study_and_the_next_run_goes_on() {
     let Some(lab) = Lab::with(1, 3) else { return };
-    // A second of a host costs one.
+    // One second of a host costs 1 EUR.
     let terms = |budget: &str| {
         format!("cost-per-hour: 3600, budget: {budget}, currency: EUR, config: ssh_config")
     };
@@ -359,7 +359,7 @@ fn a_budget_is_planned_stops_a_study_and_the_next_run_goes_on() {
     lab.await_silence();
     let skipped = "the budget of 0.05 EUR";
     assert!(ran.stdout.contains(skipped), "{}", ran.stdout);
-    // It is spent: nothing begins.
+    // The budget is spent, so nothing starts.
     let again = lab.run();
     assert!(
         again.stderr.contains("permits no other launch"),

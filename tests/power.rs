@@ -1,8 +1,8 @@
-//! `power`: the design of an experiment simulated, before anything is measured.
+//! `power`: simulates the design of an experiment before anything is measured.
 
 use crate::support::Project;
 
-/// Five in a hundred, and four standard errors of so many studies.
+/// Five in a hundred, plus four standard errors for this many studies.
 fn bound(studies: f64) -> f64 {
     studies * 0.05 + 4.0 * (studies * 0.05 * 0.95).sqrt()
 }
@@ -24,7 +24,7 @@ fn the_verdicts_of_every_shipped_experiment_are_rarely_false() {
         let arguments = ["power", "--studies", "100", "--effect", "50", "--json"];
         let file = experiment.to_str().unwrap();
         let outcome = project.run(arguments.into_iter().chain([file]));
-        // Most studies that ship compare nothing.
+        // Most shipped studies compare nothing.
         if outcome.code == Some(5) {
             continue;
         }
@@ -45,7 +45,7 @@ fn the_verdicts_of_every_shipped_experiment_are_rarely_false() {
             }
         }
     }
-    // Three of the quickstart, two of the planted grid, three, two, two and two of the studies of GPUs.
+    // Three from the quickstart, two from the planted grid, and three, two, two and two from the GPU studies.
     assert_eq!(simulated, 14);
 }
 
@@ -115,7 +115,7 @@ fn a_margin_says_how_often_the_rule_not_worse_holds_and_how_often_it_would_be_fa
     assert!(count(2, "false_equivalent") <= bound(100.0), "{table}");
 }
 
-/// A study with every kind of verdict there is: over cells, quantiles, shares of requests, a ladder, several systems.
+/// A study with every kind of verdict: over cells, quantiles, shares of requests, a ladder, several systems.
 const EVERY_KIND: &str = r#"experiment: kinds
 title: Every kind of verdict
 question: Is anything shown that is not there?

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::Project;
 
-/// Asks a server for a few tokens, and writes what it says.
+/// Requests a few tokens from a server, and writes the answer.
 const ASK: &str = r#"
 import json, sys, urllib.request
 url, model, out = sys.argv[1:4]
@@ -114,7 +114,7 @@ fn a_script_asks_the_server_and_its_table_is_followed_to_the_script() {
         again.stdout
     );
 
-    // The bytes of the script and of its files decide.
+    // The bytes of the script and of its files are part of the key.
     write(
         &project,
         "questions.jsonl",
@@ -128,7 +128,7 @@ fn a_script_asks_the_server_and_its_table_is_followed_to_the_script() {
     );
 }
 
-/// A study of one script over an axis, without a server.
+/// A study with one script over an axis, without a server.
 fn study(script: &str, more: &str) -> Project {
     let project = Project::new();
     write(&project, "do.py", script);

@@ -1,4 +1,4 @@
-//! What a run says of its progress where nobody watches a terminal: a log.
+//! The progress messages of a run without a terminal: a log.
 
 use crate::support::Project;
 

@@ -1,4 +1,4 @@
-//! A finished study published, verified, reproduced, and caught when it was tampered with.
+//! A finished study that is published, verified, reproduced, and detected when tampered with.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn publish(project: &Project, out: &Path, more: &[&str]) -> crate::support::Outc
     project.run(head.iter().chain(more))
 }
 
-/// A folder outside every project, so that a bundle must stand on its own.
+/// A folder outside every project, so that a bundle must be self-contained.
 fn outside() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
@@ -143,7 +143,7 @@ fn outputs_left_out_are_named_and_everything_else_still_holds() {
             .filter(|c| c["verdict"] == "not-executed")
             .count()
     );
-    // What the author did not declare is missing, not left out.
+    // A missing object that the author did not declare as omitted counts as missing.
     let mut objects = Vec::new();
     files(&small.join("store"), &mut objects);
     fs::remove_file(&objects[0]).expect("an object");
@@ -169,7 +169,7 @@ fn a_report_beside_its_archive_is_followed_without_a_store() {
         shelf.join("study.tar.zst"),
     )
     .expect("an archive");
-    // Neither is the archive of this report.
+    // This file is not an archive of the report either.
     fs::write(shelf.join("a.tar.zst"), "no archive").expect("a file");
     let reader = Project::new();
     let report = shelf.join("report.md");
@@ -193,7 +193,7 @@ fn a_report_beside_its_archive_is_followed_without_a_store() {
     let several = said["several"].as_array().map_or(0, Vec::len);
     let raw = said["raw"].as_array().map_or(0, Vec::len);
     assert!(several + raw > 0, "{said}");
-    // An edited report is not passed off as the one published.
+    // An edited report is not accepted as the published one.
     fs::write(&report, text.replacen('1', "7", 1)).expect("an edit");
     let edited = reader.run(["audit", report.to_str().expect("text")]);
     assert!(
@@ -256,7 +256,7 @@ fn one_changed_byte_of_any_file_is_caught_and_named() {
     let mut all = Vec::new();
     files(&bundle, &mut all);
     all.sort();
-    // Every document and report file, and of the many objects every fifth.
+    // Every document and report file, and every fifth of the many objects.
     let is_object = |path: &PathBuf| path.starts_with(bundle.join("store"));
     let (objects, mut chosen): (Vec<PathBuf>, Vec<PathBuf>) = all.into_iter().partition(is_object);
     assert!(
@@ -288,7 +288,7 @@ fn one_changed_byte_of_any_file_is_caught_and_named() {
         assert!(said.contains(name), "{name} is not named in:\n{said}");
         fs::write(&path, &good).expect("writable");
     }
-    // In the middle of a manifest stands this or that; a digest in it is altered on purpose.
+    // A change in a manifest may hit any field, so the test alters a digest deliberately.
     let manifest = bundle.join("manifest.json");
     let good = fs::read_to_string(&manifest).expect("text");
     for before in ["\"b3:", "\"sha256\": \""] {

@@ -1,4 +1,4 @@
-//! Tables that others published, from their files to a report and back.
+//! Tables that others published: from their files to a report and back.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ fn a_number_recomputed_from_a_published_table_leads_to_the_line_of_its_file() {
         let found = report.lines().position(|line| line.starts_with(starts));
         found.unwrap_or_else(|| panic!("no row {starts} in\n{report}")) + 1
     };
-    // What follows, what does not, and how many of each.
+    // The values that follow, those that do not, and the number of each.
     assert!(report.contains("| V3: Holm-adjusted p values "), "{report}");
     let holm = report
         .lines()

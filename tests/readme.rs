@@ -1,5 +1,4 @@
-//! Every command in the README's console blocks is run, in the order a reader meets them, and its
-//! example of an experiment is planned.
+//! Runs every command in the README's console blocks in the order of the text, and plans its example of an experiment.
 
 use std::fs;
 use std::path::Path;
@@ -7,12 +6,12 @@ use std::process::Command;
 
 use crate::support::{BINARY, Project};
 
-/// What stands for a command that a test cannot run as it is, and why.
+/// Returns the replacement for a command that a test cannot run unchanged, with the reason.
 fn stand_in(command: &str) -> Option<String> {
     match command {
-        // This very test would start itself.
+        // This test would start itself.
         "cargo test --workspace" => None,
-        // The same experiment in its short form; the long one takes five minutes.
+        // The same experiment in its short form, since the long one takes five minutes.
         "cargo run --release -- run experiments/quickstart.yaml" => {
             Some("benchtrail run experiments/quickstart.yaml --smoke".to_owned())
         }

@@ -1,5 +1,5 @@
-//! The load generator on a real engine: every kind of arrival and prompt, prompts that do not
-//! fit, and an engine that is killed while it answers.
+//! The load generator on a real engine: every kind of arrival and prompt, prompts that do not fit, and an engine that
+//! is killed while it answers.
 
 use std::fs;
 use std::process::Stdio;
@@ -68,7 +68,7 @@ stages:
       - {gate: row-status}
 "#;
 
-/// Writes an experiment into a project in which the engine is unpacked already.
+/// Writes an experiment to a project whose engine is already unpacked.
 fn project(name: &str, text: &str) -> (Project, String) {
     let project = Project::finished();
     let file = format!("experiments/{name}.yaml");
@@ -76,7 +76,7 @@ fn project(name: &str, text: &str) -> (Project, String) {
     (project, file)
 }
 
-/// Asks in SQL; returns the rows as JSON.
+/// Runs an SQL query; returns the rows as JSON.
 fn ask(project: &Project, file: &str, query: &str) -> Vec<Value> {
     let answer = project.run(["sql", file, query, "--json"]).ok().json();
     answer
@@ -125,7 +125,7 @@ fn every_kind_of_load_leaves_its_rows_and_prompts_that_do_not_fit_fail_the_gate(
         r#"select count(*) as n from "load.requests" where not superseded"#,
     );
     assert_eq!(cells[0]["n"], 72);
-    // Each cell has its part of the server's log, and what the engine's patterns find in it.
+    // Each cell has its part of the server's log, with the matches of the engine's patterns.
     let told = ask(
         &project,
         &file,
@@ -194,7 +194,7 @@ fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
         .spawn()
         .expect("it starts");
     let limit = Instant::now() + Duration::from_secs(300);
-    // A request of a load was answered; progress is told before that, too.
+    // A request of a load was answered; progress is also reported before that.
     let answered = |line: &str| {
         serde_json::from_str::<Value>(line).is_ok_and(|event| {
             event["event"] == "cell-progress"
@@ -254,7 +254,7 @@ fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
         .find_map(|c| c["reason"].as_str())
         .unwrap_or_default();
     assert!(reason.contains("no longer accepts connections"), "{status}");
-    // What had been answered before is evidence.
+    // Earlier answers are kept as evidence.
     let rows = format!("load[{}].requests", failed[0]);
     let rows = project
         .run(["show", &file, &rows, "--columns", "status"])

@@ -40,7 +40,7 @@ fn the_gate_of_ci_passes_what_is_the_same_and_fails_what_got_worse() {
     assert_eq!(code, 0, "{summary}");
     assert!(summary.starts_with("## No regression"), "{summary}");
 
-    // Half as many tokens more: answers take longer by as much.
+    // Half as many tokens more, so answers take longer in proportion.
     project.edit(STUDY, "output: {tokens: 16}", "output: {tokens: 24}");
     let (code, summary) = gate(&project, lock);
     assert_eq!(code, 1, "{summary}");

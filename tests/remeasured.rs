@@ -1,4 +1,4 @@
-//! A study with definitions and files of its own: found wherever one stands, and again in its bundle.
+//! A study with its own definitions and files: found from any working directory, and again in its bundle.
 
 use std::fs;
 use std::path::Path;
@@ -67,7 +67,7 @@ fn finished() -> Project {
     project
 }
 
-/// Returns how many cells the plan has, and how many of them are cached.
+/// Returns the number of cells in the plan, and how many are cached.
 fn planned(project: &Project, folder: &Path, arguments: &[&str]) -> (u64, u64) {
     let output = project
         .command(arguments)
@@ -118,7 +118,7 @@ fn keys_are_the_same_wherever_one_stands() {
         ),
         (6, 6)
     );
-    // The pack under another name, with the same bytes, is the same pack.
+    // The same bytes under a different name count as the same pack.
     fs::rename(
         project.path().join("prompts/pack.jsonl"),
         project.path().join("moved.jsonl"),
@@ -169,7 +169,7 @@ fn a_bundle_is_planned_with_the_same_keys_and_measured_again() {
             .any(|f| f["path"] == file);
         assert!(listed && crate_text.contains(file), "{file}");
     }
-    // Every key is one of the bundle's records.
+    // Every key belongs to one of the bundle's records.
     assert_eq!(planned(&project, &bundle, &["plan", STUDY]), (6, 6));
     let fresh = outside.path().join("fresh");
     for (file, _) in FILES {

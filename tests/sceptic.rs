@@ -1,10 +1,9 @@
-//! Studies that nobody would put into a textbook, in which nothing differs: each is run by the binary, with twelve
-//! tables that ask eleven questions of it, and hardly any study may have a false verdict anywhere. Studies of hosts and
-//! gates between two studies follow.
+//! Awkward studies in which nothing differs. The binary runs each with twelve tables that ask eleven questions of it,
+//! and hardly any study may have a false verdict anywhere. Studies of hosts and gates between two studies follow.
 //!
-//! `SCEPTIC_SEEDS=200 cargo test --release --test cli sceptic -- --nocapture` runs each study with so many seeds, and
-//! prints how often each question was answered wrongly; `SCEPTIC_FROM=1001` begins with that seed, so that several processes share
-//! the work.
+//! `SCEPTIC_SEEDS=200 cargo test --release --test cli sceptic -- --nocapture` runs each study with this many seeds, and
+//! prints how often each question was answered wrongly. `SCEPTIC_FROM=1001` begins with that seed, so that several
+//! processes can share the work.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +12,7 @@ use std::ops::Range;
 
 use crate::support::Project;
 
-/// What is replaced in the text of a study.
+/// The replacements in the text of a study.
 #[derive(Clone, Copy)]
 struct Awkward {
     name: &'static str,
@@ -21,20 +20,20 @@ struct Awkward {
     /// The noise of all servers.
     noise: &'static str,
     clients: &'static str,
-    /// More sides, a line each.
+    /// Additional sides, one per line.
     sides: &'static [&'static str],
-    /// More settings of the load stage, a line each.
+    /// Additional settings of the load stage, one per line.
     load: &'static [&'static str],
-    /// What lies at the end of the file.
+    /// Text at the end of the file.
     end: &'static str,
-    /// What kind of arrivals.
+    /// The kind of arrivals.
     arrival: &'static str,
 }
 
 const FIVE: &str = "{blocks: 5, control: {axis: side, label: b, as: b-again}}";
 const USUAL: &str = "{launch: 0.03, cell: 0.015, step: 0.05}";
 
-/// The machine gets slower from block to block, and within each.
+/// The machine slows down from block to block, and within each block.
 const WARM: &str = "overrides:
   - {where: {stage: ladder, block: 1}, set: {simulate.clock: {spread: 2 h, drift: 0.02}}, reason: it gets warm}
   - {where: {stage: ladder, block: 2}, set: {simulate.clock: {start: 2 h, spread: 2 h, drift: 0.02}}, reason: it gets warm}
@@ -161,7 +160,7 @@ const DESIGNS: [Awkward; 19] = [
     },
 ];
 
-/// The text of a study in which the first side decodes in so many ms, and all others in 10.
+/// The text of a study in which the first side takes `first` ms to decode, and all others 10.
 fn text(design: &Awkward, seed: u64, first: u32) -> String {
     let lines = |lines: &[&str]| {
         lines.iter().fold(String::new(), |mut text, line| {
@@ -253,12 +252,12 @@ const COMPARISONS: [&str; 9] = [
     "shares",
 ];
 
-/// Runs a study, and returns by table how many rows find something; the key `least` counts those that say the first
-/// side is lower, `undecidable` those without an answer.
+/// Runs a study, and returns the number of rows with a finding by table. The key `least` counts those that find the
+/// first side lower, `undecidable` those without an answer.
 fn found(project: &Project, name: &str, text: &str) -> BTreeMap<String, u64> {
     let file = format!("experiments/{name}.yaml");
     fs::write(project.path().join(&file), text).expect("it can be written");
-    // A study in which cells fail ends with another code.
+    // A study with failed cells ends with a different code.
     project.run(["run", &file, "--no-dry-run", "--keep-going"]);
     let mut query: Vec<String> = Vec::new();
     for table in COMPARISONS {
@@ -293,14 +292,14 @@ fn is_verdict(name: &str) -> bool {
     !["control", "least", "undecidable"].contains(&name)
 }
 
-/// Five in a hundred, and three standard errors of so many studies.
+/// Five in a hundred, plus three standard errors for this many studies.
 fn bound(studies: u64) -> f64 {
     let studies = studies as f64;
     studies * 0.05 + 3.0 * (studies * 0.05 * 0.95).sqrt()
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a developer reads what came out")]
+#[expect(clippy::print_stdout, reason = "a developer reads the results")]
 fn whatever_is_awkward_about_a_study_hardly_any_verdict_of_it_is_false() {
     let project = Project::new();
     let of = count(&seeds());
@@ -359,8 +358,8 @@ fn a_side_that_is_slower_is_found_in_the_awkward_studies_that_can_find_it() {
     }
 }
 
-/// A study of six hosts with three repetitions on each: what suits a side depends on the host, and all repetitions share
-/// it. The first side decodes in so many ms, and the other in 10.
+/// A study of six hosts with three repetitions on each. How well a side suits a host is random, and shared by all
+/// repetitions. The first side takes `first` ms to decode, and the other 10.
 fn hosts(seed: u64, first: u32) -> String {
     format!(
         r#"experiment: hosts
@@ -407,7 +406,7 @@ stages:
     )
 }
 
-/// Runs a study, and returns how many rows of its tables are different, by table.
+/// Runs a study, and returns the number of *different* rows, by table.
 fn different(project: &Project, name: &str, text: &str, tables: &[&str]) -> Vec<u64> {
     let file = format!("experiments/{name}.yaml");
     fs::write(project.path().join(&file), text).expect("it can be written");
@@ -420,8 +419,11 @@ fn different(project: &Project, name: &str, text: &str, tables: &[&str]) -> Vec<
     tables.iter().map(count).collect()
 }
 
-/// The seeds: one, or as many as are asked for, from the one that is asked for.
-#[expect(clippy::disallowed_methods, reason = "a developer asks for many seeds")]
+/// The seeds: one by default, or as many as requested, from the requested one on.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer sets the number of seeds"
+)]
 fn seeds() -> Range<u64> {
     let asked = |name: &str| std::env::var(name).map_or(1, |n| n.parse().expect("a number"));
     let first = asked("SCEPTIC_FROM");
@@ -433,7 +435,7 @@ fn count(seeds: &Range<u64>) -> u64 {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a developer reads what came out")]
+#[expect(clippy::print_stdout, reason = "a developer reads the results")]
 fn hosts_are_units_and_their_repetitions_are_not() {
     let project = Project::new();
     let tables = ["comparison", "cellwise", "apart", "pooled"];
@@ -448,14 +450,14 @@ fn hosts_are_units_and_their_repetitions_are_not() {
         "hosts: {wrong} of {of} studies have a false verdict; {pooled} where repetitions are units"
     );
     assert!(wrong as f64 <= bound(of), "{wrong} of {of}");
-    // The negative control: at one seed it may go either way.
+    // The negative control: with a single seed, either result is possible.
     assert!(of < 20 || pooled as f64 > bound(of), "{pooled} of {of}");
     let slower = different(&project, "hosts", &hosts(1, 14), &tables);
     assert!(slower[0] >= 1 && slower[1] >= 1, "{slower:?}");
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a developer reads what came out")]
+#[expect(clippy::print_stdout, reason = "a developer reads the results")]
 fn a_gate_between_two_studies_hardly_ever_fails_equal_servers_and_fails_a_slower_one() {
     let project = Project::new();
     let run = |name: &str, seed: u64, step: u32| {
@@ -478,7 +480,7 @@ fn a_gate_between_two_studies_hardly_ever_fails_equal_servers_and_fails_a_slower
     let of = count(&seeds());
     println!("gates between equal studies: {failed} of {of} fail, {passed} pass");
     assert!(failed as f64 <= bound(of), "{failed} of {of}");
-    // All sides of the newer study are slower: the gate compares what has the same labels.
+    // All sides of the newer study are slower; the gate compares sides with the same labels.
     let old = run("old", 1, 10);
     let slow = text(&PLAIN, 100_001, 14)
         .replace("experiment: sceptic", "experiment: new")

@@ -1,4 +1,4 @@
-//! SECURITY.md names a test behind every threat; each is there.
+//! SECURITY.md names a test for every threat, and each of these tests exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn every_threat_names_a_test_that_exists() {
         let tests: Vec<&str> = named.split('`').skip(1).step_by(2).collect();
         assert!(!tests.is_empty(), "no test is named: {row}");
         for test in tests {
-            // The last word is the function, the one before it the file.
+            // The last word is the function, and the word before it the file.
             let (module, function) = test.rsplit_once("::").unwrap_or(("", test));
             let module = module.rsplit("::").next().unwrap_or_default();
             let is_in = |(file, text): &(PathBuf, String)| {
@@ -54,10 +54,10 @@ fn every_threat_names_a_test_that_exists() {
     }
 }
 
-/// Returns whether a file has a test of this name: a function, or an entry of a list of tests.
+/// Returns whether a file has a test with this name: a function, or an entry in a list of tests.
 fn declares(text: &str, name: &str) -> bool {
     let function = text.find(&format!("fn {name}(")).is_some_and(|at| {
-        // An attribute stands on one of the lines before it.
+        // An attribute is on one of the lines before it.
         let before: Vec<&str> = text[..at].lines().rev().take(6).collect();
         before.iter().any(|line| line.trim() == "#[test]")
     });

@@ -1,4 +1,4 @@
-//! A team with one shared store: what is pushed, who may use it, and what is said of it.
+//! A team with one shared store: what is pushed, who may use it, and how it is reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::support::{Outcome, Project, copy_folder};
 
 pub(crate) const STUDY: &str = "experiments/dice.yaml";
 
-/// Four measurements of a program that never gives the same number twice.
+/// Four measurements of a program that never returns the same number twice.
 const DICE: &str = r#"
 experiment: dice
 question: What does the machine throw?
@@ -100,7 +100,7 @@ impl Seat {
     }
 }
 
-/// Returns how many cells executed.
+/// Returns the number of cells that were executed.
 pub(crate) fn executed(outcome: &Outcome) -> u64 {
     outcome.json()["executed"].as_u64().expect("a number")
 }
@@ -175,7 +175,7 @@ fn measurements_of_others_are_offered_and_used_only_if_the_policy_permits_it() {
         "{}",
         bob.report()
     );
-    // The lock names them now: that is Bob's decision, and it holds without the option.
+    // The lock now names them, which is Bob's decision and holds without the option.
     let again = bob.run(&["plan", STUDY, "--json"]).ok().json();
     assert_eq!(again["total"]["cached"], 6, "{again}");
     let told = bob.run(&["plan", STUDY]).ok().stdout;
@@ -184,7 +184,7 @@ fn measurements_of_others_are_offered_and_used_only_if_the_policy_permits_it() {
         "{told}"
     );
 
-    // Without the lock nothing says so any more.
+    // Without the lock, nothing records this decision.
     fs::remove_file(bob.project.path().join("experiments/dice.lock")).expect("the lock is there");
     let alone = bob.run(&["plan", STUDY, "--json"]).ok().json();
     assert_eq!(alone["total"]["run"], 4, "{alone}");
@@ -199,7 +199,7 @@ fn the_policy_may_stand_in_the_experiment() {
     eve.project
         .edit(STUDY, "seed: 7", "seed: 7\nreuse: same-host");
     let ran = eve.with(&["run", STUDY, "--json"]).ok();
-    // Only the report executes: it quotes the experiment, which is another now.
+    // Only the report executes: it quotes the experiment, which has changed.
     assert_eq!(executed(&ran), 1, "{}", ran.stderr);
     let wrong = Seat::new("Eve", "left-box", team.path());
     wrong
@@ -222,7 +222,7 @@ fn two_who_measured_the_same_cell_are_both_kept_and_told() {
     assert!(ran.stdout.contains("both are kept"), "{}", ran.stdout);
     let eve = Seat::new("Eve", "left-box", team.path());
     let pulled = eve.pull(&["--study", "dice", "--json"]).ok().json();
-    // Four measurements, their sum and the report, each by two.
+    // Four measurements, their sum and the report, from two people.
     assert_eq!(pulled["entered"], 12, "{pulled}");
     // Only Ada's were made on this host.
     eve.run(&["run", STUDY, "--reuse", "same-host"]).ok();
@@ -302,7 +302,7 @@ fn a_push_that_was_killed_goes_on_where_it_was() {
             .spawn()
             .expect("the binary starts");
         thread::sleep(Duration::from_millis(pause));
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = push.kill();
         push.wait().expect("it ends");
     }

@@ -1,5 +1,5 @@
-//! A shared store in a bucket, through the binary, against a stub of the server in this process. What a real server does is
-//! tested in `tests/sharing_s3.rs`.
+//! A shared store in a bucket, through the binary, against a stub of the server in this process. `tests/sharing_s3.rs`
+//! tests the behaviour with a real server.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn seat(name: &'static str, host: &'static str) -> Seat {
     Seat::new(name, host, Path::new(TEAM))
 }
 
-/// Runs a command of a seat with the variables that lead to the stub.
+/// Runs a command of a seat with environment variables for the stub.
 fn run(seat: &Seat, stub: &StubBucket, arguments: &[&str]) -> Outcome {
     let mut command = seat.command(arguments);
     lead(&mut command, &stub.endpoint);
@@ -71,7 +71,7 @@ fn what_one_measured_another_uses_through_a_bucket() {
         .expect("the ledger")
         + 1;
     let number = format!("reports/dice/report.md:{line}");
-    // Somebody who has the report and the lock, and no result.
+    // A person with the report and the lock, but no results.
     let eve = seat("Eve", "third-box");
     let folder = |seat: &Seat, name: &str| seat.project.path().join(name);
     copy_folder(&folder(&ada, "reports"), &folder(&eve, "reports"));
@@ -362,7 +362,7 @@ fn an_address_with_credentials_or_an_open_line_is_refused_before_anybody_is_aske
         }
     }
     assert!(stub.requests().is_empty());
-    // A server that a profile names is held to the same.
+    // The same rules apply to a server that a profile names.
     let profile = "[default]\naws_access_key_id=a\naws_secret_access_key=hunter22\nendpoint_url=http://minio.lab:9000\n";
     let file = ada.project.path().join("credentials");
     fs::write(&file, profile).expect("a file");

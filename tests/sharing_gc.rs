@@ -1,4 +1,5 @@
-//! The collection of a shared store, as a team sees it: what is condemned, when it goes, and what stays.
+//! Garbage collection of a shared store from a team's point of view: what is condemned, when it is removed, and what
+//! stays.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ fn gc(seat: &Seat, more: &[&str]) -> crate::support::Outcome {
     seat.run(&[&["gc", "--remote", shared, "--json"], more].concat())
 }
 
-/// Lets the grace of the first collection pass.
+/// Lets the grace period of the first collection pass.
 fn let_the_grace_pass(shared: &Path) {
     let path = shared.join("collections/1/condemned");
     let text = fs::read_to_string(&path).expect("a list");
@@ -62,7 +63,7 @@ fn what_no_lock_names_any_more_is_condemned_then_removed_and_all_else_stays_whol
     assert_eq!(removed["objects"], dry["objects"]);
     assert_eq!(gc(&ada, &week).ok().json()["state"], "nothing");
 
-    // Somebody else gets all of the study that the lock names, and measures nothing.
+    // Another person gets all parts of the study that the lock names, and measures nothing.
     let bob = Seat::new("Bob", "right-box", team.path());
     let theirs = bob.project.path().join("experiments");
     for file in ["dice.yaml", "dice.lock"] {
@@ -74,7 +75,7 @@ fn what_no_lock_names_any_more_is_condemned_then_removed_and_all_else_stays_whol
     }
     assert_eq!(executed(&bob.with(&["run", STUDY, "--json"]).ok()), 0);
     assert_eq!(bob.report(), ada.report());
-    // The settings of before compute what was removed again, and it is pushed again.
+    // The earlier settings recompute what was removed, and it is pushed again.
     fs::write(theirs.join("dice.yaml"), &first).expect("a file");
     let again = bob.with(&["run", STUDY, "--json"]).ok();
     assert_eq!(executed(&again), 2, "{}", again.stderr);
@@ -114,7 +115,7 @@ fn a_shared_store_is_collected_only_if_it_is_named_with_a_grace() {
     let team = tempfile::tempdir().expect("a folder");
     let ada = Seat::new("Ada", "left-box", team.path());
     ada.with(&["run", STUDY]).ok();
-    // The variable that other commands use does not make `gc` look at it.
+    // The variable for other commands does not make `gc` collect it.
     let own = ada.with(&["gc", "--dry-run"]).ok();
     assert!(own.stdout.contains("reached:"), "{}", own.stdout);
     for (more, said) in [

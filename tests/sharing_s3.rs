@@ -14,10 +14,10 @@ fn bucket(test: &str) -> PathBuf {
     PathBuf::from(format!("s3://lab/cli-{}-{test}", std::process::id()))
 }
 
-/// Returns the address of the server that the lane has started.
+/// Returns the address of the server that the lane started.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the lane starts the server and says where it is"
+    reason = "the lane starts the server and sets its address"
 )]
 fn endpoint() -> String {
     std::env::var("AWS_ENDPOINT_URL").expect("tests/s3/run sets it")
@@ -83,7 +83,7 @@ fn a_connection_that_is_cut_in_the_middle_of_uploads_loses_nothing() {
     );
 }
 
-/// Starts a proxy that cuts its first connections in the middle of what the client sends.
+/// Starts a proxy that cuts its first connections in the middle of the client's data.
 fn cutting_proxy(server: &str, cuts: usize) -> (String, Arc<AtomicUsize>) {
     let server = server
         .strip_prefix("http://")
@@ -96,7 +96,7 @@ fn cutting_proxy(server: &str, cuts: usize) -> (String, Arc<AtomicUsize>) {
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let upstream = TcpStream::connect(&server).expect("the server answers");
-            // Each connection that is to be cut bears a little more than the one before.
+            // Each connection to be cut lasts a little longer than the one before.
             let limit = match counted.load(Ordering::Relaxed) {
                 n if n < cuts => Some(400 + 300 * n),
                 _ => None,
@@ -117,7 +117,7 @@ fn cutting_proxy(server: &str, cuts: usize) -> (String, Arc<AtomicUsize>) {
     (address, cut)
 }
 
-/// Passes bytes on until the end or the limit; returns whether it was the limit.
+/// Forwards bytes until the end or the limit; returns whether it stopped at the limit.
 fn pass(mut from: TcpStream, mut to: TcpStream, limit: Option<usize>) -> bool {
     let mut passed = 0;
     let mut piece = [0; 256];
@@ -136,7 +136,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, limit: Option<usize>) -> bool {
         }
     };
     let shut: [io::Result<()>; 2] = [from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both)];
-    // Either side may be gone already.
+    // Either side may already be closed.
     drop(shut);
     end
 }

@@ -1,10 +1,10 @@
-//! The documentation as a site: every page is in its navigation, and every link leads to a file and a heading of it.
+//! The documentation as a site: every page is in the navigation, and every link leads to an existing file and heading.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Pages of the repository beside `docs`.
+/// Pages of the repository outside `docs`.
 const BESIDE: [&str; 5] = [
     "README.md",
     "ARCHITECTURE.md",
@@ -60,7 +60,7 @@ fn every_page_is_in_the_navigation_of_the_site() {
     assert_eq!(named, all);
 }
 
-/// Returns the text of a page outside of code.
+/// Returns the text of a page without code.
 fn prose(text: &str) -> String {
     let mut inside = false;
     let kept = text.lines().filter(|line| {
@@ -68,12 +68,12 @@ fn prose(text: &str) -> String {
         inside ^= fence;
         !fence && !inside
     });
-    // What stands between back ticks is no link.
+    // Text between backticks is not a link.
     kept.map(|line| line.split('`').step_by(2).collect::<String>() + "\n")
         .collect()
 }
 
-/// Returns the links of a page that lead into the repository.
+/// Returns the links of a page that point into the repository.
 fn links(text: &str) -> Vec<String> {
     let text = prose(text);
     let after = text.split("](").skip(1);
@@ -84,7 +84,7 @@ fn links(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the anchors of the headings of a page, as they are made of their texts.
+/// Returns the anchors that a page's headings generate.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut inside = false;
     let headings = text.lines().filter(|line| {
@@ -93,7 +93,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     });
     let anchor = |line: &str| -> String {
         let title = line.trim_start_matches('#').trim().to_lowercase();
-        // Of a link, the text counts.
+        // For a link, the text counts.
         let title = title.split("](").enumerate().map(|(i, part)| match i {
             0 => part,
             _ => part.split_once(')').map_or("", |(_, rest)| rest),

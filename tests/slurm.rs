@@ -1,5 +1,5 @@
-//! Launches as jobs of Slurm. A stub of Slurm's commands stands for it here (`tests/slurm/stub.sh`); the lane
-//! `tests/slurm/run` does the same and more on a real one.
+//! Launches as Slurm jobs, with a stub of Slurm's commands (`tests/slurm/stub.sh`). The lane `tests/slurm/run` does the
+//! same and more with a real Slurm.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ impl Login {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "the stub comes before all else on the search path"
+        reason = "the stub must come first on the search path"
     )]
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.project.command(arguments);
@@ -96,7 +96,7 @@ impl Login {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Returns the file in which a run keeps its jobs.
+    /// Returns the file in which a run records its jobs.
     fn jobs_file(&self) -> Option<PathBuf> {
         let folder = self.project.path().join(".benchtrail/clusters");
         let files = fs::read_dir(folder).ok()?.flatten().map(|e| e.path());
@@ -104,13 +104,14 @@ impl Login {
         files.next()
     }
 
-    /// Returns the lines of the file in which a run keeps its jobs: one for the run, then one for each change of a job.
+    /// Returns the lines of the file in which a run records its jobs: one for the run, then one for each change of a
+    /// job.
     fn lines(&self) -> Vec<Value> {
         let text = self
             .jobs_file()
             .and_then(|file| fs::read_to_string(file).ok());
         let text = text.unwrap_or_default();
-        // The last one may be cut: it is being written.
+        // The last line may be incomplete, since it is being written.
         let whole = text
             .split_inclusive('\n')
             .filter(|line| line.ends_with('\n'));
@@ -119,7 +120,7 @@ impl Login {
             .collect()
     }
 
-    /// Waits until a run has noted the numbers of so many jobs.
+    /// Waits until a run has recorded the numbers of this many jobs.
     fn until_noted(&self, count: usize) {
         until(|| {
             let lines = self.lines();
@@ -129,7 +130,7 @@ impl Login {
         });
     }
 
-    /// Returns how many records of loads are complete in the shared store.
+    /// Returns the number of complete load records in the shared store.
     fn measured(&self) -> usize {
         let jobs = fs::read_dir(self.shared.path().join("jobs")).expect("jobs");
         let done = jobs
@@ -165,7 +166,7 @@ fn a_study_on_slurm_is_the_study_here_with_the_same_keys_and_the_same_trail() {
     assert_eq!(login.measured(), 2);
     assert_eq!(login.jobs_file(), None, "nothing is left to look after");
     login.ask(&["audit", "reports/nodes/report.md"]).ok();
-    // Without a place, nothing is measured again, and the pure stages come to the same bytes.
+    // Without a place, nothing is measured again, and the pure stages produce the same bytes.
     let study = fs::read_to_string(login.project.path().join(STUDY)).expect("the study");
     let place = study.find("    place:").expect("a place")..study.find("  server:").expect("it");
     let mut local = study.clone();
@@ -263,7 +264,7 @@ fn a_job_that_ends_early_is_a_line_of_the_ledger_with_slurms_words_as_evidence()
     );
     let shown = login.ask(&["show", STUDY, "machine.slurm_log"]).ok().stdout;
     assert!(shown.contains("oom-kill"), "{shown}");
-    // The user runs it again: that is another try.
+    // The user runs it again, which is another attempt.
     login.run(&[]).ok();
     assert_eq!(login.measured(), 2);
 }
@@ -283,7 +284,7 @@ fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again() {
             "{status}"
         );
         if !number_is_known {
-            // As if it had been killed between `sbatch` and the note.
+            // As if it had been killed between `sbatch` and recording the job number.
             let file = login.jobs_file().expect("the jobs");
             let mut lines = login.lines();
             for line in lines.iter_mut().filter(|line| line["name"] == "0002") {
@@ -313,7 +314,7 @@ fn results_that_jobs_of_a_killed_run_left_are_nobodys_to_offer() {
     first.kill().expect("it is killed");
     first.wait().expect("it is gone");
     login.unset("hold");
-    // The jobs end while nobody looks after them.
+    // The jobs end unsupervised.
     until(|| login.measured() == 2);
     let ran = login.run(&[]).ok();
     assert!(!ran.stderr.contains("left out"), "{}", ran.stderr);

@@ -1,4 +1,4 @@
-//! Questions in SQL to an experiment that has run.
+//! SQL queries on an executed experiment.
 
 use std::fs;
 

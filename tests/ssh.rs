@@ -1,5 +1,5 @@
-//! An engine on another host: a real OpenSSH server on the loopback address plays it. Where the
-//! server is not installed, the tests say so and end.
+//! An engine on another host, simulated by a real OpenSSH server on the loopback address. If the server is not
+//! installed, the tests say so and end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::support::{Project, copy_folder, processes_with};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// A server that lets this user in with a key of its own; ended when dropped.
+/// A server that admits this user with a separate key; it ends when dropped.
 pub(crate) struct Sshd {
     child: Child,
     folder: tempfile::TempDir,
@@ -20,14 +20,14 @@ pub(crate) struct Sshd {
 }
 
 impl Sshd {
-    /// Starts the server; `None` where it is not installed.
-    #[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
+    /// Starts the server; `None` if it is not installed.
+    #[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
     pub(crate) fn start() -> Option<Self> {
         if !Path::new(SSHD).is_file() {
             eprintln!("skipped: {SSHD} is not there; on Debian: apt install openssh-server");
             return None;
         }
-        // As root, the server wants this folder, which its service makes.
+        // When run as root, the server requires this folder, which its service normally creates.
         let _exists_or_not_root = fs::create_dir_all("/run/sshd");
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name).display().to_string();
@@ -88,18 +88,18 @@ impl Sshd {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// The folder that Benchtrail keeps things in on this "host".
+    /// The folder that Benchtrail uses on this "host".
     pub(crate) fn there(&self) -> PathBuf {
         self.folder.path().join("there")
     }
 
-    /// Ends the server and its connections at once, but nothing that was started over them: the link is lost.
+    /// Ends the server and its connections at once, but nothing that was started over them, as when a link is lost.
     pub(crate) fn lose(&mut self) {
         let servers = servers_below(self.child.id());
         self.child.kill().expect("SIGKILL");
         self.child.wait().expect("it is gone");
         for server in servers {
-            // One may have ended by itself.
+            // One may have ended already.
             let _gone = Command::new("kill")
                 .args(["-9", &server.to_string()])
                 .status();
@@ -110,13 +110,13 @@ impl Sshd {
         self.port
     }
 
-    /// Returns a file of the server's folder: `user` is the key that it lets in, `host.pub` its own.
+    /// Returns a file in the server's folder: `user` is the key that it admits, `host.pub` its own.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
-/// Returns the processes of a server that serve its connections: its descendants of the same name.
+/// Returns the processes that serve a server's connections: its descendants of the same name.
 fn servers_below(parent: u32) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("processes").flatten() {
@@ -146,7 +146,7 @@ impl Drop for Sshd {
     }
 }
 
-/// Writes a study of an engine on the host into a project. The engine's packages are there already.
+/// Writes a study with an engine on the host into a project. The host already has the engine's packages.
 fn study(sshd: &Sshd, requests: u32) -> Project {
     let project = Project::finished();
     let there = sshd.there();
@@ -181,11 +181,11 @@ fn ask(project: &Project, query: &str) -> Value {
     answer.get("rows").unwrap_or(&answer).clone()
 }
 
-/// Waits until nothing runs from the folder on the host.
+/// Waits until no process runs from the folder on the host.
 pub(crate) fn await_silence(there: &Path) {
     let limit = Instant::now() + Duration::from_secs(120);
     let there = there.display().to_string();
-    // Clients that ask the host name it, too; they end with their run.
+    // Clients that contact the host also have its name in their arguments; they end with their run.
     while !processes_with(&there).is_empty() {
         assert!(
             Instant::now() < limit,

@@ -1,8 +1,9 @@
-//! Killed, or refused by the disk, at each step of writing: between an object and its record, a record and the
-//! index, the index and the lock, a file and its archive. A step is a system call, and `strace` ends the process
-//! or fails the call there, so no step is left out because nobody thought of it.
+//! Killed, or refused by the disk, at each step of writing: between an object and its record, a record and the index,
+//! the index and the lock, a file and its archive. A step is a system call, at which `strace` kills the process or
+//! makes the call fail. No step can be forgotten.
 //!
-//! `BENCHTRAIL_KILLS` says how many cases, `BENCHTRAIL_SEED` which. Without strace the test says that it was skipped.
+//! `BENCHTRAIL_KILLS` sets the number of cases, `BENCHTRAIL_SEED` selects them. Without strace, the test reports that
+//! it was skipped.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,11 +20,11 @@ use crate::torture::{Random, count, damage, files_below, found, reported, run};
 
 const STUDY: &str = "experiments/simulated.yaml";
 
-/// What changes files, and what makes them durable.
+/// The calls that change files or make changes durable.
 const CALLS: &str = "rename,renameat,renameat2,write,pwrite64,fsync,fdatasync,syncfs,unlink,unlinkat,rmdir,\
     mkdir,mkdirat,link,linkat,ftruncate,utimensat";
 
-/// What happens at a step.
+/// The fault at a step.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     /// The process is killed before the call.
@@ -32,7 +33,7 @@ enum Fate {
     Full,
     /// The file system is read-only from this call on.
     Closed,
-    /// This one call fails.
+    /// Only this call fails.
     Broken,
 }
 
@@ -56,17 +57,17 @@ impl Fate {
     }
 }
 
-/// Something that writes, and what must hold after it ended anywhere.
+/// A command that writes, and the check to make after it ended at any step.
 struct Act {
     name: &'static str,
-    /// Returns the place in which it happens, as it is before.
+    /// Returns the place in which it runs, in its initial state.
     prepare: fn() -> Place,
     command: &'static [&'static str],
-    /// Fails the test if something was lost; `case` says what happened.
+    /// Fails the test if something was lost; `case` describes the fault.
     after: fn(&Place, case: &str),
 }
 
-/// A project, and what is beside it.
+/// A project and its surroundings.
 struct Place {
     project: Project,
     /// A shared store.
@@ -111,7 +112,7 @@ impl Place {
         self.project.run(self.words(command))
     }
 
-    /// Runs a command under strace with these options.
+    /// Runs a command under strace with the given options.
     fn traced(&self, command: &[&str], options: &[&str]) -> Option<Outcome> {
         let plain = self.project.command(self.words(command));
         let mut traced = Command::new("strace");
@@ -131,7 +132,7 @@ impl Place {
         traced.output().ok().map(Outcome::from)
     }
 
-    /// Returns how often a thread makes each call at most; `None` if nothing can be traced here.
+    /// Returns the largest number of times that a thread makes each call; `None` if tracing is not possible here.
     fn calls(&self, command: &[&str]) -> Option<Vec<(String, usize)>> {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let path = log.path().to_str().expect("text");
@@ -211,7 +212,7 @@ const ACTS: [Act; 6] = [
 ];
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
+#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn whatever_ends_a_command_at_whatever_step_loses_nothing_and_measures_nothing_twice() {
     let mut random = Random::new(2025);
     let mut prepared: BTreeMap<usize, (Place, Vec<(String, usize)>)> = BTreeMap::new();
@@ -244,7 +245,7 @@ fn whatever_ends_a_command_at_whatever_step_loses_nothing_and_measures_nothing_t
         );
         match fate {
             Fate::Killed => assert!(matches!(outcome.code, None | Some(0)), "{case}"),
-            // What is said may be what could not be written.
+            // The message itself may be what could not be written.
             _ => assert!(matches!(outcome.code, Some(0..=4)), "{case}"),
         }
         assert!(!outcome.stderr.contains("panicked"), "{case}");
@@ -262,7 +263,7 @@ fn well(place: &Place, command: &[&str], case: &str) -> Outcome {
     outcome
 }
 
-/// Returns the cells of a stage that a run said it had executed.
+/// Returns the cells of a stage that a run reported as executed.
 pub(crate) fn told(events: &Path, stage: &str) -> Vec<String> {
     let text = fs::read_to_string(events).unwrap_or_default();
     let lines = text
@@ -284,7 +285,7 @@ fn after_run(place: &Place, case: &str) {
         &["run", STUDY, "--quiet", "--events", "second.jsonl"],
         case,
     );
-    // What can be computed again may be.
+    // Results that can be recomputed may be.
     let first = told(&place.path().join("first.jsonl"), "ladder");
     for cell in told(&place.path().join("second.jsonl"), "ladder") {
         assert!(!first.contains(&cell), "{case}\n{cell} was measured twice");
@@ -295,7 +296,7 @@ fn after_run(place: &Place, case: &str) {
     assert_eq!(again["executed"], 0, "{case}\n{again}");
 }
 
-/// What the study finds if nothing ends it.
+/// The results of the study if nothing interrupts it.
 fn expected() -> &'static Value {
     static EXPECTED: std::sync::OnceLock<Value> = std::sync::OnceLock::new();
     EXPECTED.get_or_init(|| {
@@ -306,7 +307,7 @@ fn expected() -> &'static Value {
 }
 
 fn after_publish(place: &Place, case: &str) {
-    // What is there under the name of a bundle is one.
+    // Anything under the name of a bundle is a complete one.
     let bundle = place.path().join("out/bundle");
     if bundle.exists() {
         well(place, &["verify", "out/bundle"], case);
@@ -338,7 +339,7 @@ fn age(project: &Project) {
     }
 }
 
-/// Returns a project whose store has what its lock needs, and what nothing needs any more.
+/// Returns a project whose store has both needed and unneeded objects.
 fn with_garbage() -> Project {
     let project = reported();
     fs::remove_file(project.path().join("experiments/simulated.lock")).expect("a lock");
@@ -349,7 +350,7 @@ fn with_garbage() -> Project {
 }
 
 fn after_gc(place: &Place, case: &str) {
-    // What was moved aside to be removed is named as that; it is as old as the object was.
+    // An object that was moved aside for removal is reported as such, and keeps its age.
     let checked = place.run(&["fsck"]);
     let aside = |line: &str| line.contains("left by a process that died");
     let said = format!("{case}\n{}{}", checked.stdout, checked.stderr);
@@ -390,7 +391,7 @@ fn with_damage() -> Project {
 }
 
 fn after_repair(place: &Place, case: &str) {
-    // What cannot be repaired is named: then the code is 3.
+    // Objects that cannot be repaired are listed, with code 3.
     let repaired = place.run(&["fsck", "--repair"]);
     assert!(
         matches!(repaired.code, Some(0 | 3)),
@@ -403,7 +404,7 @@ fn after_repair(place: &Place, case: &str) {
     assert_eq!(again["executed"], 0, "{case}\n{again}");
 }
 
-/// Returns a seat that has results to push, or one that may pull what another pushed.
+/// Returns a seat that has results to push, or one that can pull the results of another.
 fn team(pushed: bool) -> Place {
     let shared = tempfile::tempdir().expect("a folder");
     let ada = Seat::new("Ada", "left-box", shared.path());
@@ -428,7 +429,7 @@ fn after_push(place: &Place, case: &str) {
     let run = ["run", sharing::STUDY, "--json"];
     assert_eq!(well(place, &run, case).json()["executed"], 0, "{case}");
     well(place, &["push", "SHARED"], case);
-    // Somebody else gets all of it.
+    // Another person gets all of it.
     let other = Place {
         project: Project::new(),
         shared: None,

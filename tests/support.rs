@@ -1,4 +1,4 @@
-//! A project in a temporary folder, and the binary run in it.
+//! A project in a temporary folder, and runs of the binary in it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,12 +11,12 @@ use serde_json::Value;
 /// The binary under test.
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_benchtrail");
 
-/// A project folder with the shipped experiments and templates in it.
+/// A project folder with the shipped experiments and templates.
 pub(crate) struct Project {
     folder: tempfile::TempDir,
 }
 
-/// What one run of the binary left.
+/// The result of one run of the binary.
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -33,8 +33,8 @@ impl From<Output> for Outcome {
     }
 }
 
-/// Returns diagnostics without what they say of the machine that the tests run on: whether it is
-/// quiet is not a fact of a test.
+/// Returns diagnostics without messages about the machine that runs the tests: whether it is quiet does not matter to a
+/// test.
 fn without_the_machine(stderr: Vec<u8>) -> String {
     let text = String::from_utf8(stderr).expect("the diagnostics are UTF-8");
     let lines = text.split_inclusive('\n');
@@ -44,7 +44,7 @@ fn without_the_machine(stderr: Vec<u8>) -> String {
 }
 
 impl Outcome {
-    /// Returns the outcome if the command succeeded, else fails the test with all it said.
+    /// Returns the outcome if the command succeeded; otherwise, fails the test with its output.
     pub(crate) fn ok(self) -> Self {
         assert_eq!(
             self.code,
@@ -63,14 +63,14 @@ impl Outcome {
 }
 
 impl Project {
-    /// Makes a project with a copy of the shipped experiments and templates.
+    /// Creates a project with a copy of the shipped experiments and templates.
     pub(crate) fn new() -> Self {
         let folder = temporary();
         let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
         for name in ["experiments", "templates"] {
             copy_folder(&repository.join(name), &folder.path().join(name));
         }
-        // What somebody ran in the repository itself is not part of a new project.
+        // Results of runs in the repository itself are not part of a new project.
         for entry in fs::read_dir(folder.path().join("experiments"))
             .expect("the experiments")
             .flatten()
@@ -83,12 +83,12 @@ impl Project {
         Self { folder }
     }
 
-    /// Makes a project of its own in which the smoke form of the quickstart has run to its end.
+    /// Creates a separate project with a finished smoke run of the quickstart.
     pub(crate) fn finished() -> Self {
         Self::copy_of(pristine())
     }
 
-    /// Makes a project that is a copy of another.
+    /// Creates a copy of another project.
     pub(crate) fn copy_of(other: &Self) -> Self {
         let folder = temporary();
         copy_folder(other.path(), folder.path());
@@ -100,8 +100,7 @@ impl Project {
         self.folder.path()
     }
 
-    /// Returns a command of the binary in this project, with nothing of our environment that
-    /// could decide a result.
+    /// Returns a command of the binary in this project, without environment variables that could affect a result.
     pub(crate) fn command<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,
@@ -114,7 +113,7 @@ impl Project {
             .env_remove("BENCHTRAIL_REMOTE")
             .env_remove("BENCHTRAIL_AS")
             .env_remove("BENCHTRAIL_HOST")
-            // What tests start is written in the tests; `trust` is tested by itself.
+            // The tests themselves write everything they start; `trust` has separate tests.
             .env("BENCHTRAIL_TRUST", "1")
             .env(
                 "XDG_STATE_HOME",
@@ -132,7 +131,7 @@ impl Project {
             .into()
     }
 
-    /// Replaces text in a file of the project; the text must be there exactly once.
+    /// Replaces a text in a file of the project; the text must occur exactly once.
     pub(crate) fn edit(&self, file: &str, from: &str, to: &str) {
         let path = self.path().join(file);
         let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{file}: {e}"));
@@ -141,25 +140,21 @@ impl Project {
     }
 }
 
-/// Returns a shared project in which the smoke form of the quickstart has run to its end; for
-/// commands that change nothing.
+/// Returns a shared project with a finished smoke run of the quickstart, for commands that change nothing.
 pub(crate) fn finished() -> &'static Project {
     static FINISHED: OnceLock<Project> = OnceLock::new();
     FINISHED.get_or_init(|| goes_with_us(Project::finished()))
 }
 
-/// Makes a folder that goes away when dropped, or when the next test begins if its process was killed.
+/// Creates a folder that is removed when dropped, or when the next test begins if its process was killed.
 fn temporary() -> tempfile::TempDir {
     pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-test")
         .expect("a temporary folder")
 }
 
-/// Has the folder of a shared project removed when this process ends: what is static is never
-/// dropped. Somebody else waits for the end of a pipe, which comes however we end.
-#[expect(
-    clippy::zombie_processes,
-    reason = "it outlives this process, that is what it is for"
-)]
+/// Arranges for the folder of a shared project to be removed when this process ends, since statics are never dropped.
+/// Another process waits for the end of a pipe, which comes however this process ends.
+#[expect(clippy::zombie_processes, reason = "it must outlive this process")]
 pub(crate) fn goes_with_us(project: Project) -> Project {
     static PIPES: Mutex<Vec<ChildStdin>> = Mutex::new(Vec::new());
     let mut waiting = Command::new("sh")
@@ -175,8 +170,8 @@ pub(crate) fn goes_with_us(project: Project) -> Project {
     project
 }
 
-/// Returns the project that others are copied from. No command runs in it once it is made, so
-/// that nothing changes under a copy.
+/// Returns the project that others are copied from. No command runs in it after its creation, so that nothing changes
+/// during a copy.
 fn pristine() -> &'static Project {
     static PRISTINE: OnceLock<Project> = OnceLock::new();
     PRISTINE.get_or_init(|| {
@@ -188,7 +183,7 @@ fn pristine() -> &'static Project {
     })
 }
 
-/// Copies a folder. Objects of the store and unpacked engines never change, so they are linked.
+/// Copies a folder. Objects of the store and unpacked engines never change, so they are hard-linked.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the folder can be made");
     for entry in fs::read_dir(from).unwrap_or_else(|e| panic!("{}: {e}", from.display())) {
@@ -211,7 +206,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// Returns the processes of this machine whose command line holds `text`.
+/// Returns the processes of this machine whose command line contains `text`.
 pub(crate) fn processes_with(text: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").expect("/proc is there").flatten();
     let lines = entries.filter_map(|e| {
@@ -222,11 +217,11 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
     lines.filter(|line| line.contains(text)).collect()
 }
 
-/// Compares text with the one on record in `tests/snapshots`; `BLESS=1` accepts the new one.
-/// The project's folder and digests are scrubbed.
+/// Compares a text with its snapshot in `tests/snapshots`; `BLESS=1` accepts the new one. Replaces the project's folder
+/// and digests first.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks for the snapshots to be written"
+    reason = "a developer sets it to have the snapshots written"
 )]
 pub(crate) fn assert_snapshot(name: &str, text: &str, project: &Project) {
     let folder = project.path().canonicalize().expect("the project is there");

@@ -1,5 +1,5 @@
-//! Tampering: a byte of any artifact, record, lock, trace, statement, figure or report is changed,
-//! and `audit` says so and names what was changed.
+//! Tampering: a changed byte of any artifact, record, lock, trace, statement, figure or report makes `audit` fail and
+//! name what was changed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use artifacts::Table;
 use crate::planted;
 use crate::support::{Outcome, Project};
 
-/// A study that has run, and where its report and lock lie.
+/// An executed study, with the paths of its report and lock.
 struct Study {
     project: Project,
     folder: &'static str,
@@ -35,7 +35,7 @@ fn grid() -> Study {
     }
 }
 
-/// A small generator, so that a failure can be repeated.
+/// A small random generator, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {
@@ -61,14 +61,14 @@ impl Study {
         self.project.path().join(name)
     }
 
-    /// Changes one bit of a byte of a file, and returns the bytes there were.
+    /// Flips one bit of a byte of a file, and returns the original bytes.
     fn flip(&self, name: &str, random: &mut Random) -> Vec<u8> {
         let path = self.path(name);
         let before = fs::read(&path).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut bytes = before.clone();
         let at = random.next(bytes.len());
         bytes[at] ^= 1 << random.next(7);
-        // Objects are hard links to another project's: replace the file, do not write through it.
+        // Objects are hard links to another project's, so replace the file instead of writing through it.
         fs::remove_file(&path).expect("the file can be removed");
         fs::write(&path, bytes).expect("the file can be written");
         before
@@ -78,7 +78,7 @@ impl Study {
         fs::write(self.path(name), bytes).expect("the file can be written");
     }
 
-    /// Flips a byte of a file, audits, puts the file back; returns what the audit said.
+    /// Flips a bit of a file, audits, and restores the file; returns the audit's output.
     fn tampered(&self, name: &str, random: &mut Random) -> String {
         let before = self.flip(name, random);
         let outcome = self.audit();
@@ -91,7 +91,7 @@ impl Study {
         told(&outcome)
     }
 
-    /// Returns the records of the lock by their digests, as `show` writes them.
+    /// Returns the records of the lock by digest, as `show` prints them.
     fn records(&self) -> Vec<String> {
         let lock = fs::read_to_string(self.path(self.lock)).expect("the lock");
         let digests = lock
@@ -125,21 +125,21 @@ fn told(outcome: &Outcome) -> String {
     format!("{}{}", outcome.stdout, outcome.stderr)
 }
 
-/// Returns where an object lies in the store.
+/// Returns the path of an object in the store.
 fn object(digest: &str) -> String {
     let hex = digest.trim_start_matches("b3:");
     format!(".benchtrail/objects/{}/{}", &hex[..2], &hex[2..])
 }
 
-/// Changes a byte in one artifact of each stage and output, one after the other but audited at
-/// once, and asks for each to be named.
+/// Changes a byte in one artifact of each stage and output in turn, audits them together, and requires that each is
+/// named.
 fn every_kind_of_artifact_is_hashed_again(study: &Study, at_least: usize) {
     study.audit().ok();
     let mut random = Random(164);
     let artifacts = study.artifacts();
     assert!(artifacts.len() >= at_least, "{artifacts:?}");
     for digest in artifacts.values() {
-        // Two outputs of the same bytes are one object.
+        // Two outputs with the same bytes are one object.
         let path = study.path(&object(digest));
         let intact =
             artifacts::Digest::of(&fs::read(&path).expect("an object")).to_string() == *digest;
@@ -164,7 +164,7 @@ fn files_beside_the_report_are_sealed(study: &Study) {
     let folder = study.path(study.folder);
     let mut names = Vec::new();
     files(&folder, &mut names);
-    // The log of a run lies beside the report and is not part of it: no number rests on it.
+    // The log of a run is beside the report but not part of it: no number depends on it.
     names.retain(|path| path.file_name() != Some("events.jsonl".as_ref()));
     assert!(names.len() >= 5, "{names:?}");
     for path in names {
@@ -249,7 +249,7 @@ fn a_byte_of_a_lock_or_a_record_is_named() {
     records_are_hashed_again(&study);
 }
 
-/// Returns line and words of a statement of the report that holds and stands on one line.
+/// Returns the line and words of a single-line statement of the report that holds.
 fn statement(study: &Study) -> (usize, String) {
     let bytes = fs::read(study.path(&format!("{}/report.statements.parquet", study.folder)))
         .expect("statements");

@@ -1,7 +1,7 @@
-//! Kills and faults, drawn from a seed: few in every run of the tests, many by `.ci/abuse large`.
+//! Kills and faults, drawn from a seed: a few in every test run, many with `.ci/abuse large`.
 //!
-//! `BENCHTRAIL_KILLS` and `BENCHTRAIL_FAULTS` say how many, `BENCHTRAIL_SEED` which. Every command runs under limits of memory and
-//! processor time that the kernel keeps: a command that asks for more fails, and with it the test.
+//! `BENCHTRAIL_KILLS` and `BENCHTRAIL_FAULTS` set their number, `BENCHTRAIL_SEED` selects them. The kernel limits the
+//! memory and processor time of every command. A command that exceeds a limit fails, and with it the test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,23 +14,23 @@ use crate::support::{BINARY, Outcome, Project};
 
 const STUDY: &str = "experiments/simulated.yaml";
 
-/// The address space that a command may have, in KiB, and its processor time in seconds.
+/// The limits of a command: address space in KiB, and processor time in seconds.
 const LIMITS: (u64, u64) = (6 << 20, 120);
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "how much is tried is said from outside"
+    reason = "the environment sets how much is tested"
 )]
 pub(crate) fn count(variable: &str, usual: usize) -> usize {
     let told = std::env::var(variable).ok();
     told.map_or(usual, |n| n.parse().expect("a number"))
 }
 
-/// A small generator, so that a failure can be repeated.
+/// A small random generator, so that failures are reproducible.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Begins at a seed; `BENCHTRAIL_SEED` has other cases tried, so that several processes can share many.
+    /// Starts from a seed; `BENCHTRAIL_SEED` selects other cases, so that several processes can share them.
     pub(crate) fn new(seed: u64) -> Self {
         let moved = count("BENCHTRAIL_SEED", 0) as u64;
         Self(seed.wrapping_add(moved.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
@@ -74,7 +74,7 @@ pub(crate) fn run(project: &Project, arguments: &[&str]) -> Outcome {
     output.expect("sh starts").into()
 }
 
-/// What the study found, as the tables have it: the same whenever and however often it was measured.
+/// The results of the study in its tables, which are the same whenever and however often it was measured.
 pub(crate) fn found(project: &Project) -> Value {
     let query = "select * from \"results.cells\"";
     run(
@@ -96,7 +96,7 @@ fn a_run_killed_at_any_moment_goes_on_and_finds_the_same() {
     let (mut left, mut landed) = (count("BENCHTRAIL_KILLS", 6), 0);
     while left > 0 {
         let project = Project::new();
-        // Some kills in a row, then a run to the end.
+        // Several kills in a row, then a run to the end.
         for _ in 0..left.min(5) {
             left -= 1;
             let mut child = limited(&project, &["run", STUDY, "--quiet"])
@@ -108,7 +108,7 @@ fn a_run_killed_at_any_moment_goes_on_and_finds_the_same() {
             landed += usize::from(child.try_wait().expect("the child can be asked").is_none());
             child.kill().expect("SIGKILL");
             child.wait().expect("the child is reaped");
-            // Whatever it left, nothing that was told of is missing or damaged.
+            // Whatever the killed run left, nothing it reported is missing or damaged.
             if project.path().join(".benchtrail/objects").is_dir() {
                 let outcome = run(&project, &["fsck"]);
                 assert_eq!(
@@ -132,7 +132,7 @@ fn a_run_killed_at_any_moment_goes_on_and_finds_the_same() {
     assert!(landed > 0, "every run had ended before it was killed");
 }
 
-/// Returns a project in which the study has run, with a report.
+/// Returns a project with an executed study and a report.
 pub(crate) fn reported() -> Project {
     let project = Project::new();
     let file = project.path().join(STUDY);
@@ -143,7 +143,7 @@ pub(crate) fn reported() -> Project {
     project
 }
 
-/// Where a fault is put, and which command has to find it.
+/// A place for a fault, and the command that has to find it.
 struct Target {
     name: &'static str,
     files: Vec<PathBuf>,
@@ -164,7 +164,7 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Puts a fault into a file: a bit, a stretch of bytes, its end, all of it.
+/// Puts a fault into a file: a flipped bit, an inverted range, an inserted byte, a truncation, or removal.
 pub(crate) fn damage(path: &Path, random: &mut Random) -> String {
     let mut bytes = fs::read(path).expect("readable");
     if bytes.is_empty() {
@@ -204,7 +204,7 @@ pub(crate) fn damage(path: &Path, random: &mut Random) -> String {
 #[test]
 fn a_fault_anywhere_in_a_store_a_report_a_lock_or_a_bundle_is_found() {
     let project = reported();
-    // Elsewhere: a report that does not fit its lock may fit that of a bundle beside it.
+    // In another folder, since a report that does not match its lock may match that of a bundle beside it.
     let elsewhere = tempfile::tempdir().expect("a temporary folder");
     let bundle = elsewhere.path().join("bundle");
     let bundle = bundle.to_str().expect("text");
@@ -282,7 +282,7 @@ fn a_fault_in_the_index_is_found_or_changes_no_answer() {
     let index = project.path().join(".benchtrail/index.sqlite");
     let mut random = Random::new(590);
     for _ in 0..count("BENCHTRAIL_FAULTS", 16) / 4 {
-        // What is not written back yet lies in a file beside it.
+        // Data that was not written back yet is in a file beside it.
         let before: Vec<(PathBuf, Vec<u8>)> = ["", "-wal", "-shm"]
             .map(|end| PathBuf::from(format!("{}{end}", index.display())))
             .into_iter()
@@ -291,7 +291,7 @@ fn a_fault_in_the_index_is_found_or_changes_no_answer() {
         let what = damage(&index, &mut random);
         let outcome = run(&project, &["run", STUDY, "--json"]);
         if outcome.code == Some(0) {
-            // Nothing was measured again, so every answer of the index was right, or was asked of records.
+            // Nothing was measured again, so every answer of the index was correct or came from records.
             let now = fs::read(project.path().join("experiments/simulated.lock")).expect("a lock");
             assert!(now == lock, "{what}: {}", outcome.stdout);
         } else {

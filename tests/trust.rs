@@ -1,4 +1,4 @@
-//! Trust on first use: programs that an experiment brings start only after somebody consented.
+//! Trust on first use: programs that an experiment brings start only with the user's consent.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -6,8 +6,7 @@ use std::path::Path;
 
 use crate::support::{Outcome, Project};
 
-/// An experiment with an engine of its own: a script that leaves a file where it was started from,
-/// and ends.
+/// An experiment with its own engine: a script that writes a file where it was started, and ends.
 fn study(marker: &Path) -> String {
     format!(
         "experiment: elsewhere\nseed: 1\n\
@@ -43,12 +42,12 @@ impl Elsewhere {
         self.project.path().join("elsewhere.yaml")
     }
 
-    /// The file that the engine leaves if it is started.
+    /// The file that the engine writes if it is started.
     fn marker(&self) -> std::path::PathBuf {
         self.project.path().join("started")
     }
 
-    /// Runs a command without anything that consents for the user; nobody is there to answer.
+    /// Runs a command without anything that consents for the user, and without a terminal for an answer.
     fn run(&self, arguments: &[&str]) -> Outcome {
         let mut command = self.project.command(arguments);
         command
@@ -78,7 +77,7 @@ fn nothing_that_an_experiment_brings_is_started_before_somebody_consents() {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
     assert!(!elsewhere.started());
-    // Planning and a dry run start nothing and ask nothing.
+    // Planning and a dry run start nothing and do not ask for consent.
     elsewhere.run(&["plan", "elsewhere.yaml", "--dry-run"]).ok();
     assert!(!elsewhere.started());
 }
@@ -95,7 +94,7 @@ fn a_consent_is_remembered_for_the_folder_and_a_changed_command_asks_again() {
     assert_eq!(run(&["run", "elsewhere.yaml"]), (Some(1), true));
     let file = elsewhere.file();
     let before = fs::read_to_string(&file).expect("text");
-    // A number does what the definition lets it do.
+    // A number can only do what the definition allows.
     fs::write(&file, before.replace("threads: 2", "threads: 3")).expect("writable");
     assert_eq!(run(&["run", "elsewhere.yaml"]), (Some(1), true));
     let changes = [
@@ -110,7 +109,7 @@ fn a_consent_is_remembered_for_the_folder_and_a_changed_command_asks_again() {
     }
     fs::write(&file, &before).expect("writable");
     assert_eq!(run(&["run", "elsewhere.yaml"]), (Some(1), true));
-    // The same file in another folder is another question.
+    // The same file in another folder needs separate consent.
     let other = Elsewhere {
         project: Project::new(),
         state: tempfile::tempdir().expect("a temporary folder"),
@@ -181,7 +180,7 @@ fn what_ships_with_the_binary_asks_nothing_unless_it_is_given_whole_arguments() 
     let ollama = bin.join("ollama");
     fs::write(&ollama, "#!/bin/sh\necho 0.0.1\n").expect("writable");
     fs::set_permissions(&ollama, fs::Permissions::from_mode(0o755)).expect("ours");
-    // Only the version differs: the documented way to measure the version you have.
+    // Only the version differs, which is the documented way to measure an installed version.
     let with = |engines: &str, settings: &str| {
         let text = format!(
             "experiment: elsewhere\nseed: 1\nengines:\n  mine: {{extends: ollama, {engines}}}\n\
@@ -197,7 +196,7 @@ fn what_ships_with_the_binary_asks_nothing_unless_it_is_given_whole_arguments() 
             .env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
         let outcome = Outcome::from(command.output().expect("the binary starts"));
         let asked = outcome.stderr.contains("have not approved");
-        // It is asked about, or it starts and ends at once.
+        // Either consent is requested, or it starts and ends at once.
         assert_eq!(
             outcome.code,
             Some(if asked { 2 } else { 1 }),

@@ -1,4 +1,4 @@
-//! A study that goes on block by block until something is known.
+//! A study that continues block by block until its precision is reached.
 
 use std::fs;
 
@@ -83,14 +83,14 @@ fn a_study_ends_when_its_figure_is_known_and_its_verdict_holds_at_every_look() {
     );
     let method = verdict["ci_method"].as_str().unwrap();
     assert!(method.ends_with(", holds at every look"), "{method}");
-    // What was not needed is not missing.
+    // Cells that were not needed are not missing.
     assert!(verdict["missing"].is_null(), "{verdict}");
     let lock = fs::read_to_string(project.path().join("experiments/until.lock")).unwrap();
     let reason = format!(
         "not needed: after {last} blocks `output_throughput` of every launch is known to ±"
     );
     assert!(lock.contains(&reason), "{lock}");
-    // What is decided stays decided.
+    // A decision is final.
     let again = project.run(["plan", file, "--json"]).ok().json();
     assert_eq!(again["total"]["run"], 0, "{}", again["total"]);
     assert_eq!(again["total"]["excluded"], 2 * (12 - last));

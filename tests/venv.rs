@@ -1,5 +1,5 @@
-//! Environments of pinned packages, through the package client of this machine and without a network:
-//! the packages are wheels that the test makes.
+//! Environments of pinned packages, with the package client of this machine and without a network. The packages are
+//! wheels that the test builds.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,8 +7,8 @@ use std::process::Command;
 
 use crate::support::{Outcome, Project};
 
-/// Makes two wheels: `tiny-engine` is a stub of a server with the OpenAI API, and `tiny-words` has the
-/// words that it answers with.
+/// Builds two wheels: `tiny-engine` is a stub server with the OpenAI API, and `tiny-words` contains the words of its
+/// answers.
 const MAKE_WHEELS: &str = r#"
 import sys, zipfile, hashlib, base64
 folder = sys.argv[1]
@@ -131,7 +131,7 @@ impl Pinned {
         Self { project, wheels }
     }
 
-    /// Runs the binary with package clients that see nothing but the wheels.
+    /// Runs the binary with package clients that can access only these wheels.
     fn run(&self, arguments: &[&str]) -> Outcome {
         let mut command = self.project.command(arguments);
         for client in ["PIP", "UV"] {
@@ -139,7 +139,7 @@ impl Pinned {
             command.env(format!("{client}_FIND_LINKS"), &self.wheels);
         }
         command.env("UV_OFFLINE", "1");
-        // What would let something else decide what is imported.
+        // A variable that could change which modules are imported.
         command.env("PYTHONPATH", "/nowhere");
         command.output().unwrap().into()
     }
@@ -163,7 +163,7 @@ fn an_engine_runs_from_packages_that_the_study_pins() {
     assert!(shown.stdout.contains(install), "{}", shown.stdout);
     pinned.run(&["run", "pinned.yaml"]).ok();
     assert_eq!(pinned.environments().len(), 1);
-    // What they need was resolved once: a newer version changes nothing, nor does a network that is gone.
+    // Their dependencies were resolved once. A newer version has no effect, and the network may be gone.
     fs::remove_file(pinned.wheels.join("tiny_words-1.5-py3-none-any.whl")).unwrap();
     let again = pinned.run(&["run", "pinned.yaml"]).ok();
     assert!(
@@ -219,7 +219,7 @@ fn an_environment_that_is_half_made_or_damaged_is_made_again() {
         }
     };
     let right = fs::read_to_string(words()).unwrap();
-    // Another content under the same name, and a folder that was never finished.
+    // Different content under the same name, and an unfinished folder.
     let file = words();
     fs::remove_file(&file).unwrap();
     fs::write(&file, "WORD = 'other'\n").unwrap();

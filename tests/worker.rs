@@ -48,7 +48,7 @@ stages:
   report: {kind: report, needs: [machine, server, steps, checks, results], template: report.md}
 "#;
 
-/// Sleeps for each token. What stands for `MISCHIEF` comes before a row is told.
+/// Sleeps for each token. The text in place of `MISCHIEF` runs before a row is reported.
 const STUB: &str = r#"
 import json, sys, threading, time, os
 spec = json.loads(sys.stdin.readline())
@@ -112,7 +112,7 @@ fn a_worker_takes_the_place_of_a_server() {
         "{}",
         again.stdout
     );
-    // The text of the script is in the key.
+    // The text of the script is part of the key.
     project.edit(
         "stub.py",
         "\"finish_reason\": \"length\"",

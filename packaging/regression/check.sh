@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Measures a study and judges it against the one of the last release: a regression gate for CI.
+# Measures a study and compares it with that of the last release: a regression gate for CI.
 #
 #   packaging/regression/check.sh EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]
 #
-# EXPERIMENT is measured, or taken from the store where nothing changed. BASELINE is a bundle, its archive, or a lock that lies in
-# the same store; without one the run is the first, and nothing is judged. SUMMARY (summary.md) gets the outcome in Markdown.
+# EXPERIMENT is measured, or taken from the store where nothing changed. BASELINE is a bundle, its archive, or a lock in
+# the same store. Without a baseline, this is the first run, and nothing is compared. SUMMARY (summary.md) receives the
+# outcome in Markdown.
 #
-# Exit codes are those of `benchtrail diff --gate`: 0 nothing got worse, 1 something did, 6 the data cannot tell; and those of
-# `benchtrail run` where it could not measure. BENCHTRAIL_BINARY names the program, BENCHTRAIL_RUN_OPTIONS what `run` gets, too.
+# Exit codes are those of `benchtrail diff --gate` (0: nothing got worse, 1: something did, 6: the data cannot decide),
+# or those of `benchtrail run` if the measurement failed. BENCHTRAIL_BINARY names the program, and
+# BENCHTRAIL_RUN_OPTIONS has additional options of `run`.
 set -euo pipefail
 experiment=${1:?an experiment} baseline=${2:?a baseline: a bundle, its archive, or a lock} summary=summary.md
 shift 2
@@ -15,7 +17,7 @@ if [ $# -gt 0 ] && [ "$1" != -- ]; then summary=$1; shift; fi
 [ "${1:-}" != -- ] || shift
 benchtrail=${BENCHTRAIL_BINARY:-benchtrail}
 
-# The run may write the baseline's lock again, so the older one is put aside first: beside it, where its store is found.
+# The run may overwrite the baseline's lock, so copy it first, into the same folder, where its store is found.
 work=$(mktemp -d) aside=
 trap 'rm -rf "$work"; [ -z "$aside" ] || rm -f "$aside"' EXIT
 if [ -f "$baseline" ] && [ "${baseline##*.}" = lock ]; then
@@ -29,7 +31,7 @@ ran=0
 "$benchtrail" run "$experiment" --quiet ${BENCHTRAIL_RUN_OPTIONS:-} >"$work/run.txt" 2>&1 || ran=$?
 cat "$work/run.txt"
 
-# Text of a study is text of the summary: nothing in it ends the block.
+# The summary quotes text of the study, which must not be able to end the block.
 quoted() { echo; echo '````text'; sed 's/````/` ` ` `/g' "$1"; echo '````'; }
 
 if [ "$ran" -ne 0 ]; then

@@ -1,4 +1,4 @@
-//! What `load --out` and `--save-result` leave, opened by the other commands and by the import.
+//! The folders that `load --out` and `--save-result` leave, opened by the other commands and by the import.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use load::reference::{Behaviour, Fault, ReferenceServer};
 
 use crate::{Outcome, faulty, outcome, run, server};
 
-/// Runs the binary in a folder, which is a project of its own.
+/// Runs the binary in a folder, as a separate project.
 fn ask(folder: &Path, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
     command
@@ -20,7 +20,7 @@ fn ask(folder: &Path, arguments: &[&str]) -> Outcome {
     outcome(&mut command)
 }
 
-/// A server that takes as long as a server may: rows of a faster one are barred by the usual gates.
+/// A server with plausible times: the usual gates would exclude the rows of a faster one.
 fn plausible() -> ReferenceServer {
     server(Behaviour {
         ttft: Duration::from_millis(20),
@@ -79,7 +79,7 @@ fn a_folder_of_rows_is_a_study_that_every_command_opens() {
     let (place, number) = why.expect("a command").split_once(" '").expect("a number");
     ask(here, &["why", place, number.trim_end_matches('\'')]).ok();
     ask(here, &["audit", "a/report.md"]).ok();
-    // The report of a study that has run is written again.
+    // Writes the report of an executed study again.
     ask(here, &["report", "a/study.yaml", "--out", "again.md"]).ok();
     assert_eq!(
         fs::read_to_string(here.join("again.md")).expect("a report"),
@@ -162,7 +162,7 @@ fn a_sweep_of_rates_with_bounds_shows_goodput_beside_throughput() {
         at("answered/s").map(|at| at + 1),
         "{words:?}"
     );
-    // No answer comes within a nanosecond.
+    // No answer can come within a nanosecond.
     let first = shown
         .stdout
         .lines()
@@ -252,7 +252,7 @@ fn a_result_in_the_layout_of_another_tool_is_imported_with_the_same_figures() {
         let (ours, theirs) = (&shown["ttft_ms"]["p50"], &row["ttft"]);
         let apart = ours.as_f64().expect("a number") - theirs.as_f64().expect("a number");
         assert!(apart.abs() < 1e-3, "{tool}: {ours} {theirs}");
-        // A result is not replaced; SGLang appends a line.
+        // A result is not replaced, except that SGLang's format appends a line.
         let again = run(&server.url(), &[&["--requests", "2"][..], &format].concat());
         let expected = if tool == "sglang" { Some(0) } else { Some(2) };
         assert_eq!(again.code, expected, "{tool}: {}", again.stderr);
@@ -279,7 +279,7 @@ fn a_server_that_refuses_is_asked_once_however_many_clients_there_are() {
         );
         assert_eq!(server.truth(1).len(), 1, "{levels:?}");
     }
-    // Who wants no further request at the server says so.
+    // An option suppresses the additional request.
     let server = server(Behaviour::default());
     let more = ["--requests", "4", "--concurrency", "4", "--no-preflight"];
     run(&server.url(), &more).ok();

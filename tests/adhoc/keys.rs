@@ -1,4 +1,4 @@
-//! `run` against a server that answers nobody without its key.
+//! `run` against a server that answers only requests with its key.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn guarded() -> ReferenceServer {
     })
 }
 
-/// Asserts that no file under a folder holds a text; returns how many were looked at.
+/// Asserts that no file under a folder contains a text; returns the number of files read.
 fn assert_nowhere(folder: &Path, text: &str) -> usize {
     let mut files = 0;
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -44,7 +44,7 @@ fn an_engine_that_names_its_key_is_asked_and_loaded_with_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut run = experiment(folder.path(), &server.url(), LAUNCH);
     let shown = outcome(run.env("ELSEWHERE_KEY", KEY)).ok();
-    // One token to see that it is ready, then the load.
+    // A request of one token to check that it is ready, then the load.
     assert_eq!(server.truth(3).len(), 3);
     assert!(!(shown.stdout + &shown.stderr).contains("sk-do"));
     assert!(
@@ -52,11 +52,11 @@ fn an_engine_that_names_its_key_is_asked_and_loaded_with_it() {
         "too few files to be a store"
     );
 
-    // What is known already needs no server, and so no key.
+    // Cached results need no server, and therefore no key.
     outcome(experiment(folder.path(), &server.url(), LAUNCH).env_remove("ELSEWHERE_KEY")).ok();
     assert_eq!(server.truth(0).len(), 3);
 
-    // Measuring again uses the server, though what is known of it is known already.
+    // Measuring again uses the server, although its description is cached.
     let [mut run, _] = run_and_plan(folder.path());
     let shown = outcome(run.args(["--fresh", "steps"]).env_remove("ELSEWHERE_KEY"));
     assert!(
@@ -100,7 +100,7 @@ fn a_server_that_wants_a_key_says_how_to_give_it() {
     );
 }
 
-/// Returns `run` and `plan` of the experiment in a folder.
+/// Returns the commands `run` and `plan` of the experiment in a folder.
 fn run_and_plan(folder: &Path) -> [Command; 2] {
     ["run", "plan"].map(|what| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));

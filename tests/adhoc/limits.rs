@@ -1,12 +1,12 @@
-//! Where the figures of a run end: a client that is the bottleneck, a search, and `calibrate`.
+//! The limits of a run's figures: a client that is the bottleneck, a search, and `calibrate`.
 
 use super::*;
 
-/// Lets a process run for 20 of every 100 ms, until it ends.
+/// Lets a process run for 20 out of every 100 ms, until it ends.
 fn throttle(child: &mut std::process::Child) {
     let pid = rustix::process::Pid::from_child(child);
     let signal = |signal| {
-        // The process may have ended a moment ago; it is not reaped before `try_wait` says so.
+        // The process may have just ended; it is not reaped until `try_wait` reports it.
         let _ended = rustix::process::kill_process(pid, signal);
     };
     while child.try_wait().expect("its state is known").is_none() {
@@ -50,7 +50,7 @@ fn a_client_throttled_to_a_fifth_says_that_it_was_the_bottleneck() {
             [Some("client_bound")],
             "attempt {attempt}"
         );
-        // It stood still for 80 ms again and again: so late its stamps may be, and it says so.
+        // The process repeatedly stood still for 80 ms. Its stamps may be that late, and it reports this.
         assert!(cell.float("stamp_error_bound").unwrap()[0].unwrap() > 50.0);
     }
 }
@@ -93,7 +93,7 @@ fn calibrating_prints_errors_and_what_they_cover() {
     }
     assert_eq!(table(folder.path(), "calibration").rows(), 10);
     assert!(folder.path().join("instrument.json").is_file());
-    // Nothing keeps a bound of 0, and an earlier calibration is not overwritten.
+    // Nothing meets a bound of 0, and an earlier calibration is not overwritten.
     let strict = calibrate(&["--bound", "0 s,0 s", "--json"]);
     assert_eq!(
         (strict.code, &strict.json()["instrument"]["covered"]),
@@ -155,7 +155,7 @@ fn calibrating_with_a_url_tells_what_the_server_does_not_account_for() {
         assert!(shown.contains(part), "{part}:\n{shown}");
     }
     assert_eq!(table(folder.path(), "server_account").rows(), 4);
-    // The server takes 20 ms and says 1.5.
+    // The server takes 20 ms and reports 1.5.
     let told = calibrate("llama-cpp-completion", &["--json"]).ok().json();
     let one = &told["server_account"][0];
     assert_eq!(
@@ -199,7 +199,7 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
         refused.stderr
     );
     assert!(server.truth(0).is_empty());
-    // TPOT knows no wait: such a rate needs no time.
+    // TPOT does not include waiting, so a search on it needs no minimum duration.
     let told = run(
         &server.url(),
         &[

@@ -1,4 +1,4 @@
-//! `benchtrail load`: one run against a URL, as its user drives it.
+//! `benchtrail load`: one run against a URL, as a user would run it.
 
 mod folders;
 mod keys;
@@ -33,8 +33,8 @@ fn command(url: &str, more: &[&str]) -> Command {
     command
 }
 
-/// Makes a run, in a folder, of an experiment that loads a server which runs already; `launch`
-/// is what its definition says beside the URL.
+/// Creates, in a folder, the `run` command of an experiment that loads a running server; `launch` is the part of its
+/// definition after the URL.
 fn experiment(folder: &Path, url: &str, launch: &str) -> Command {
     let experiment = format!(
         "experiment: elsewhere\nseed: 1\nengines:\n  elsewhere:\n    title: Elsewhere\n    version: \"1\"\n    \
@@ -141,7 +141,7 @@ fn a_run_prints_the_table_users_of_other_tools_know() {
             shown.stdout
         );
     }
-    // One short request before them tries the server.
+    // A short request before them tests the server.
     assert_eq!(server.truth(17).len(), 17);
 }
 
@@ -429,7 +429,7 @@ fn what_runs_beside_the_load_is_sampled_into_the_folder() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
     let script = "#!/bin/sh\nwhile echo '0, GPU-1, Fake, 123.5, 1, 2, 3, 50, 5, 6, 7, 0x0'; do sleep 0.05; done\n";
-    // Written by a shell: what this process holds open for writing cannot be executed.
+    // A shell writes the file, since a file that this process holds open for writing cannot be executed.
     let write = "printf '%s' \"$1\" > nvidia-smi && chmod +x nvidia-smi";
     let written = Command::new("sh")
         .args(["-c", write, "sh", script])
@@ -565,7 +565,7 @@ fn a_server_that_is_not_there_is_named_with_a_remedy() {
     );
 }
 
-/// Two servers that run already say the same of themselves: what was measured of one is not measured of the other.
+/// Two running servers with the same description: the results of one do not count for the other.
 #[test]
 fn a_server_at_another_url_is_another_server() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -578,7 +578,7 @@ fn a_server_at_another_url_is_another_server() {
     };
     assert!(executed(&one.url()).starts_with("3 cells executed"));
     assert!(executed(&other.url()).starts_with("3 cells executed"));
-    // What was measured of the first is still its own.
+    // The results of the first server remain its own.
     let again = executed(&one.url());
     assert!(again.starts_with("0 cells executed"), "{again}");
 }
@@ -693,7 +693,7 @@ fn a_stopped_run_keeps_what_it_has() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary starts");
-    // On a busy machine the prompts of so many requests take longer than the server waits for one.
+    // On a busy machine, creating this many prompts takes longer than the server waits for one.
     while server.truth(5).len() < 5 {
         let ended = child.try_wait().expect("the child can be asked");
         assert_eq!(ended, None, "it ended before it was stopped");
@@ -745,7 +745,7 @@ fn the_key_goes_to_the_server_and_nowhere_else() {
     let shown = outcome(with_key.env("LOAD_TEST_KEY", KEY));
     assert_eq!(shown.code, Some(1));
     assert!(shown.stderr.contains(": HTTP 401"), "{}", shown.stderr);
-    // The error text is cut within the key: not even its start may be left.
+    // The error text is cut within the key, and not even the start of the key may remain.
     assert!(!(shown.stdout + &shown.stderr).contains("sk-do"));
     for entry in fs::read_dir(folder.path()).expect("a folder") {
         let path = entry.expect("an entry").path();

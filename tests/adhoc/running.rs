@@ -1,5 +1,5 @@
-//! A study of a server that runs already: what its user declares of it, and exporters that tell of
-//! its machine. The exporters here are stubs that answer with recorded text.
+//! A study of a running server: the declarations of its user, and the exporters of its machine. The exporters here are
+//! stubs that answer with recorded text.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ const DCGM: &str = "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"GPU-a\",modelName=\
                     DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu=\"0\",UUID=\"GPU-a\",modelName=\"NVIDIA H100\"} 2500\n";
 const WORKER: &str = "vllm:generation_tokens_total{model_name=\"m\"} 12\n";
 
-/// Answers `/node`, `/dcgm` and `/worker` for ever; returns the address.
+/// Answers `/node`, `/dcgm` and `/worker` indefinitely; returns the address.
 fn exporters() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -41,7 +41,7 @@ fn exporters() -> String {
     url
 }
 
-/// Runs the study of the helper with more in the engine's definition, and a report.
+/// Runs the study of the helper with additions to the engine's definition, and with a report.
 fn study(folder: &std::path::Path, url: &str, more: &str) -> Outcome {
     let mut command = experiment(folder, url, "");
     let file = folder.join("elsewhere.yaml");

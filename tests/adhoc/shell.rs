@@ -1,4 +1,4 @@
-//! What a shell, `man` and a repository get of the binary; and loads that end with time.
+//! The binary's output for shells, `man` and repositories; and loads with a time limit.
 
 use std::fs;
 use std::path::Path;
@@ -82,7 +82,7 @@ fn a_load_ends_after_its_duration_and_a_cap_bounds_what_is_in_flight() {
         shown["peak_in_flight"].as_u64().is_none_or(|n| n <= 3),
         "{shown}"
     );
-    // As vLLM means it: all at once, but never more than so many.
+    // As in vLLM: all at once, but never more than a maximum in flight.
     let more = [
         "--request-rate",
         "inf",

@@ -1,4 +1,4 @@
-//! `load` and `run` against a server of TLS.
+//! `load` and `run` against a TLS server.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use rcgen::{CertificateParams, KeyPair};
 
 use super::{Outcome, experiment, outcome, run};
 
-/// A server with a certificate of its own, and a folder with the file that makes it trusted.
+/// A server with its own certificate, and a folder with the file that makes it trusted.
 struct Served {
     server: ReferenceServer,
     folder: tempfile::TempDir,
@@ -94,6 +94,6 @@ fn an_experiment_loads_a_server_that_runs_elsewhere_over_tls() {
     );
     assert!(all.contains("launch.ca-file"), "{all}");
     served.run_experiment(", ca-file: ca.pem").ok();
-    // One token to see that it is ready, then the load.
+    // A request of one token to check that it is ready, then the load.
     assert_eq!(served.server.truth(3).len(), 3);
 }

@@ -1,15 +1,15 @@
-//! The verdicts of studies, simulated often: of every experiment that ships and compares something, and of two that were made up
-//! to have many tables. Prints a table as docs/statistics.md has it, and fails if more than 5 % of the studies without an
-//! effect have a false verdict, the error of the simulation aside.
+//! Simulates verdicts many times, for every shipped experiment with comparisons and for two synthetic ones with many
+//! tables. Prints the table of docs/statistics.md, and fails if more than 5 % of the studies without an effect have a
+//! false verdict, allowing for the error of the simulation.
 //!
-//! `cargo bench --bench power` simulates 1,000 studies each. After `--`, a number is the number of studies, and other words
-//! choose the files whose names have one of them: `cargo bench --profile dev --bench power -- 20 quickstart` takes seconds once it
-//! is built. `BENCHTRAIL` names another binary.
+//! `cargo bench --bench power` simulates 1,000 studies each. After `--`, a number sets the number of studies; other
+//! words select the files whose names contain one of them. `cargo bench --profile dev --bench power -- 20 quickstart`
+//! takes seconds once built. `BENCHTRAIL` names a different binary.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a bench may be told which binary it runs"
+    reason = "a bench may be given the binary to run"
 )]
 
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
     let mut wrong = Vec::new();
     for file in files.into_iter().filter(wanted) {
-        // It has ten times as many cells as any other.
+        // It has ten times as many cells as any other experiment.
         let large = file.ends_with("planted-grid.yaml");
         let studies = if large {
             (studies / 10).max(20)
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
             wrong.extend(line(&name, &stage["found"]));
         }
     }
-    // An empty store that only the plan asked for.
+    // An empty store, needed only for the plan.
     std::fs::remove_dir_all(&store).ok();
     if wrong.is_empty() {
         return ExitCode::SUCCESS;
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Simulates one experiment; `None` where it compares nothing, as most that ship.
+/// Simulates one experiment; `None` if it compares nothing, as with most shipped ones.
 fn power(file: &Path, studies: u64, store: &Path) -> Option<Value> {
     let built = || env!("CARGO_BIN_EXE_benchtrail").into();
     let binary = std::env::var_os("BENCHTRAIL").unwrap_or_else(built);
@@ -84,7 +84,7 @@ fn power(file: &Path, studies: u64, store: &Path) -> Option<Value> {
     (shown.status.code() == Some(0)).then(found)
 }
 
-/// Prints what was found of one analyze stage, and returns what is outside its bounds.
+/// Prints the result of one analyze stage, and returns the figures outside their bounds.
 fn line(name: &str, found: &Value) -> Option<String> {
     let studies = found["studies"].as_f64().unwrap_or(0.0);
     let tables = || found["tables"].as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-// A headless Chromium over a pipe of the devtools protocol: nothing but node and the browser is needed.
+// A headless Chromium over a pipe of the devtools protocol: needs only node and the browser.
 
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -36,15 +36,15 @@ export async function open(binary = process.env.CHROMIUM ?? "chromium") {
   return { send, listeners, close };
 }
 
-// A page that notes what goes wrong in it: exceptions, errors on its console, and what its policy forbids. Its scripts and styles
-// come from the folder, if one is named, and not from the server: so a change of the page can be seen without a build.
+// A page that records its errors: exceptions, errors on its console, and policy violations. If a folder is given, the
+// page's scripts and styles come from there and not from the server, so that a change can be seen without a build.
 export async function page(browser, folder = process.env.PAGE) {
   const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });
   const send = (method, params) => browser.send(method, params, sessionId);
   const troubles = [];
   const asked = [];
-  // Bytes that came over the network, heads and bodies.
+  // Bytes received over the network, headers and bodies.
   const came = { bytes: 0 };
   browser.listeners.push((message) => {
     if (message.sessionId !== sessionId) return;
@@ -76,7 +76,7 @@ export async function page(browser, folder = process.env.PAGE) {
       await new Promise((done) => { setTimeout(done, 40); });
     }
   };
-  // The page says when it shows what its address asks for.
+  // The page signals when it shows what its address requests.
   const settled = () => until(`document.documentElement?.dataset.ready !== undefined && !document.querySelector("[aria-busy]")
     && document.documentElement.dataset.ready.startsWith(JSON.stringify([location.hash.replace(/^#\\/?/, "").split("?")[0].split("/").filter(Boolean).map(decodeURIComponent)]).slice(0, -1))`);
   const go = async (url) => {

@@ -1,5 +1,5 @@
-// Stores that are empty, damaged or hostile, and runs that ended badly, in the browser: every view says something, what is wrong
-// comes with what to do, and no text of a study is ever read as markup or changes the direction of the text around it.
+// Empty, damaged and hostile stores, and runs that ended badly, in the browser: every view shows something, every error
+// comes with a remedy, and no text of a study is ever read as markup or changes the direction of the surrounding text.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -9,7 +9,7 @@ const MARKUP = "<img src=x onerror=alert(origin)>";
 const TURNED = "a\u202egnp.exe\u202c & 'quoted'";
 const LONG = `${"very long ".repeat(1000)}end`;
 
-// A study with a report, values that are not finite, and labels and texts that are markup.
+// A study with a report, non-finite values, and labels and texts that contain markup.
 const STUDY = `experiment: odd
 title: ${JSON.stringify(`Odd ${MARKUP} ${TURNED}`)}
 question: ${JSON.stringify(`Is "this" ${MARKUP} ${TURNED} ${LONG}?`)}
@@ -64,7 +64,7 @@ stages:
   report: {kind: report, needs: [ladder, checks, results]}
 `;
 
-// A cell of 100,000 requests, all of one label.
+// A cell with 100,000 requests, all with one label.
 const MANY = `experiment: odd
 seed: 7
 axes: {clients: [8]}
@@ -84,7 +84,7 @@ stages:
 const VIEWS = ["", "/data", "/plots", "/plots?plot=frontier", "/plots?plot=latency", "/plots?plot=goodput", "/plots?plot=time", "/compare", "/report"];
 const AT = "configuration=\"<script>alert(1)</script>\",clients=1";
 
-// What an alert tells to do; of a cell that is not ok, what its rows are.
+// The remedies that an alert may give; for a cell that is not ok, the nature of its rows.
 const REMEDY = /benchtrail |run again|restore the file|`[^`]+` (lists|describes|has)|it has: |links at the top|is evidence|choose |ask for /;
 
 export async function damaged({ binary, folder, serve, page: p, done }) {
@@ -101,7 +101,8 @@ export async function damaged({ binary, folder, serve, page: p, done }) {
   assert.equal(made.status, 0, made.stdout + made.stderr);
   const copy = (name) => { cpSync(good, `${folder}/${name}`, { recursive: true }); return `${folder}/${name}`; };
 
-  // What a view says: no alert, no markup of the study, no blank page, nothing thrown; and what is wrong has its remedy.
+  // The requirements on a view: no alert, no markup of the study, no blank page, no exception, and a remedy for every
+  // error.
   const said = async (name, address, wanted = null) => {
     try { return await look(name, address, wanted); } catch (error) {
       if (!process.env.SAY) throw error;
@@ -181,7 +182,7 @@ export async function damaged({ binary, folder, serve, page: p, done }) {
   await each("a study of cells that hung", hung, { "": /2 hung/, cell: /is evidence/, "/plots?plot=latency": /No request of an ok cell/, "/data": /No cell of this study is ok/ }, "clients=1");
   await said("a run whose cells hung", `${await serve(hung)}#/run/odd`, /It ended: 2 hung/);
 
-  // A run that goes on, one that was killed, and its log with a line that is cut.
+  // A run in progress, a killed run, and a log with a truncated line.
   const many = project("many", MANY);
   const base = await serve(many);
   const going = spawn(binary, ["run", "experiments/odd.yaml", "--quiet"], { cwd: many, stdio: "ignore" });

@@ -1,5 +1,5 @@
-// Opens every view of real studies in a browser, clicks from a number to a request row and back, follows a run,
-// and opens an exported study from the disk. Fails at the first thing that is not as it should be.
+// Opens every view of real studies in a browser, clicks from a number to a request row and back, follows a run, and
+// opens an exported study from disk. Stops at the first failure.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -17,7 +17,7 @@ function run(...arguments_) {
   return spawnSync(binary, arguments_, { cwd: project, encoding: "utf8" });
 }
 
-// A simulated study whose labels are markup.
+// A simulated study whose labels contain markup.
 const file = `${project}/experiments/simulated.yaml`;
 const yaml = readFileSync(file, "utf8");
 writeFileSync(`${project}/experiments/hostile.yaml`, yaml.replace("experiment: simulated", "experiment: hostile").replace("    batched: {", `    "${HOSTILE}": {`));
@@ -50,7 +50,7 @@ async function check(name, act) {
     await pause(120);
     const over = await p.evaluate("document.documentElement.scrollWidth - innerWidth");
     assert.ok(over <= 0, `${name}, ${mode}: ${over} pixels beyond the edge`);
-    // A table that goes on beyond its edge says so.
+    // A table that continues beyond its edge shows it.
     const silent = await p.evaluate("[...document.querySelectorAll('main .scroll')].filter((e) => e.checkVisibility() && e.scrollWidth - e.clientWidth > 2 && !e.classList.contains('onward') && !e.classList.contains('back')).length");
     assert.equal(silent, 0, `${name}, ${mode}: a table that goes on without a sign`);
     if (pictures) {
@@ -65,7 +65,7 @@ async function check(name, act) {
   console.log(`ok ${name}`);
 }
 
-// On paper there is no navigation, nothing that only a pointer can use, and nothing beyond the edge.
+// In print there is no navigation, nothing that needs a pointer, and nothing beyond the edge.
 async function printed(name) {
   await p.size(718, 1000, false, "print");
   await pause(60);
@@ -79,7 +79,8 @@ async function printed(name) {
   await p.size(1280, 800);
 }
 
-// Tab reaches everything that a pointer can open, in the order of the page, and shows where it is. The first 60 stops are looked at.
+// Tab reaches everything that a pointer can open, in the order of the page, with visible focus. The first 60 stops are
+// tested.
 async function walked(name) {
   await p.evaluate("document.querySelector('.skip').focus(); window.scrollTo(0, 0)");
   const wanted = await p.evaluate("Math.min(60, [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex=\"0\"]')].filter((e) => !e.disabled && e.checkVisibility() && !e.closest('details:not([open]) > :not(summary)')).length)");
@@ -107,7 +108,7 @@ async function walked(name) {
 
 const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
-// No violation of any rule of axe-core, in light and in dark.
+// axe-core reports no violation of any rule, in light and dark mode.
 async function accessible(name) {
   for (const dark of [false, true]) {
     await p.size(1280, 800, dark);
@@ -117,20 +118,20 @@ async function accessible(name) {
     assert.deepEqual(wrong, [], `${name}, ${dark ? "dark" : "light"}: axe-core`);
   }
   await p.size(1280, 800);
-  // What axe-core cannot see: a canvas has words, and no view is wider than its window.
+  // Checks beyond axe-core: a canvas has words, and no view is wider than its window.
   const mute = await p.evaluate("[...document.querySelectorAll('canvas')].filter((e) => !e.getAttribute('aria-label')).length");
   assert.equal(mute, 0, `${name}: a canvas without words`);
 }
 
-// The report that a run writes: no script, nothing beyond an edge, on paper neither, the first picture beside the answers where
-// there is room, and no violation of axe-core.
+// The report that a run writes: no script, nothing beyond an edge, even in print, the first picture beside the answers
+// where there is room, and no violation reported by axe-core.
 async function reportPage(address) {
   await p.send("Page.navigate", { url: address });
   await p.until("document.readyState === 'complete' && document.querySelector('main h1')");
   for (const [width, dark, media] of [[375, false, ""], [1280, true, ""], [2560, false, ""], [680, false, "print"]]) {
     await p.size(width, 900, dark, media);
     await pause(120);
-    // A table may scroll on a screen; paper does not.
+    // A table may scroll on screen, but not in print.
     const beyond = await p.evaluate(`[document.documentElement, ...(${media === "print"} ? document.querySelectorAll("main table") : [])].filter((e) => e.checkVisibility()).map((e) => (e.tagName === "TABLE" ? e.getBoundingClientRect().right : e.scrollWidth) - innerWidth).filter((by) => by > 1)`);
     assert.deepEqual(beyond, [], `the report, ${width} ${media}: beyond the edge`);
     const beside = await p.evaluate("(() => { const [a, f] = document.querySelectorAll('.first > *'); return a && f ? f.getBoundingClientRect().left >= a.getBoundingClientRect().right : null; })()");
@@ -149,7 +150,8 @@ async function reportPage(address) {
 
 const text = () => p.evaluate("document.getElementById('main').innerText");
 
-// Every study of a project that was measured elsewhere: each view, from a number to a request row, and the study as a file.
+// Every study of a project that was measured elsewhere: each view, from a number to a request row, and the exported
+// file.
 async function studiesOf(folder) {
   base = await serve(folder);
   const { studies } = await (await fetch(`${base}api/v1/studies`)).json();
@@ -205,7 +207,7 @@ try {
     assert.ok(await p.evaluate("document.querySelectorAll('a.value').length > 500"));
   });
   await check("a grid of any size", async () => {
-    // A tab of its own counts what a view asks for: no more for 320 cells than for 14.
+    // A new tab counts the requests of a view: no more for 320 cells than for 14.
     const cost = async (study) => {
       const own = await page(browser);
       await own.go(`${base}#/study/${study}`);
@@ -235,7 +237,7 @@ try {
   await check("cell", async () => {
     await p.click("main p a[href*='/cell/']");
     assert.match(await text(), /Requests over time/);
-    // A span chosen by keys is in the address, and filters the list.
+    // A span chosen by keyboard is in the address, and filters the list.
     const all = await p.evaluate("document.querySelectorAll('main h2').length && [...document.querySelectorAll('main h2')].map((h) => h.textContent).find((t) => t.includes('request') && t.includes('of'))");
     await p.evaluate("document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: '+' }))");
     assert.match(await p.evaluate("location.hash"), /from=\d+&to=\d+/);
@@ -243,7 +245,7 @@ try {
     assert.notEqual(part, all);
   });
   await check("the figures of a span", async () => {
-    // The figures are those of the span, and `0` in the tracks shows the whole cell again.
+    // The figures are those of the span, and `0` in the tracks returns to the whole cell.
     await p.until("document.querySelector('main h2') && [...document.querySelectorAll('main h2')].some((h) => h.textContent === 'Figures of the span')");
     const sent = await p.evaluate("[...document.querySelectorAll('main tr')].find((r) => r.textContent.startsWith('measured requests sent')).innerText.split(/\\s+/).filter((t) => /^\\d+$/.test(t)).map(Number)");
     assert.ok(sent.length === 2 && sent[0] < sent[1], `${sent}`);
@@ -260,7 +262,7 @@ try {
   await check("a number by keys alone", async () => {
     await p.evaluate(`location.hash = ${JSON.stringify(REPORT)}`);
     await p.settled();
-    // Enter opens the tree, Escape closes it, and the reader is where it was opened.
+    // Enter opens the tree, and Escape closes it and returns the reader to the same place.
     await p.evaluate("document.querySelectorAll('a.value')[3].focus()");
     await p.press("Enter");
     await p.until("document.querySelector('#drawer .tree')");
@@ -287,13 +289,13 @@ try {
       await p.go(`${GRID}/plots?plot=${plot}`);
       await p.until(`document.querySelector("main .plot svg") && document.querySelector("main").innerText.includes(${JSON.stringify(wanted)})`);
       assert.ok(await p.evaluate("document.querySelectorAll('main .plot svg path, main .plot svg circle').length > 3"), "marks");
-      // The same as a table.
+      // The same data as a table.
       await p.evaluate("document.querySelector('details.twin summary').click()");
       await p.until("document.querySelectorAll('details.twin tbody tr').length > 3");
     });
   }
   await check("a span of a plot", async () => {
-    // A drag chooses what lies across; the plot, its table and the address have it, and the keyboard takes it back.
+    // A drag selects the range below it. The plot, its table and the address follow, and the keyboard undoes it.
     await p.go(`${GRID}/plots?plot=latency`);
     await p.until("document.querySelector('main .plot svg')");
     await p.evaluate("document.querySelector('main .plot').scrollIntoView({ block: 'center' })");

@@ -1,12 +1,12 @@
-// Questions to the API that no page asks: every path with hostile parameters, ranges, tags, methods and hosts, drawn from a seed.
-// An answer must come soon, must not be a 500, must be JSON where it is a refusal, and must never allow a document to run.
-// `node tests/browser/fuzz.mjs ADDRESS [COUNT] [SEED]` asks an explorer that runs already.
+// Requests to the API that no page sends: every path with hostile parameters, ranges, tags, methods and hosts, drawn
+// from a seed. An answer must come soon, must not be a 500, must be JSON if it is a refusal, and must never allow a
+// document to run code. `node tests/browser/fuzz.mjs ADDRESS [COUNT] [SEED]` tests a running explorer.
 
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { connect } from "node:net";
 
-// mulberry32: the same questions for the same seed.
+// mulberry32: the same requests for the same seed.
 function random(seed) {
   let state = seed >>> 0;
   return () => {
@@ -21,7 +21,7 @@ const HOSTILE = ["", "0", "-1", "1e9", "NaN", "Infinity", "18446744073709551615"
 const NAMES = ["stage", "cell", "table", "row", "column", "line", "text", "report", "metric", "by", "from", "to", "moments", "axis", "a", "b", "unit", "with", "query", "columns", "sort", "order", "contains", "format", "only.clients", "only.x", "eq.clients", "eq.x", "why"];
 const FORMATS = ["json", "csv", "arrow", "parquet", "xml", ""];
 
-// Sends one request as it is, however wrong, and returns status, headers and body.
+// Sends one request unchanged, however malformed, and returns status, headers and body.
 function ask(base, path, { method = "GET", headers = {}, body = null } = {}) {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(base);
@@ -37,7 +37,7 @@ function ask(base, path, { method = "GET", headers = {}, body = null } = {}) {
   });
 }
 
-// Bytes that are no request at all.
+// Bytes that are not a request.
 function blurt(base, bytes) {
   return new Promise((resolve) => {
     const { hostname, port } = new URL(base);
@@ -49,7 +49,7 @@ function blurt(base, bytes) {
   });
 }
 
-// What a study has: values that are right, to be mixed with those that are not.
+// Valid values of a study, to be mixed with invalid ones.
 async function words(base) {
   const json = async (path) => JSON.parse((await ask(base, path)).body);
   const { studies } = await json("/api/v1/studies");
@@ -93,7 +93,7 @@ export async function fuzz(base, { count = 2000, seed = 1 } = {}) {
     for (const name of NAMES) {
       if (!chance(0.35)) continue;
       const value = right[name] && chance(0.75) ? one(right[name]) : one(HOSTILE);
-      // Now and then an escape that is none.
+      // Occasionally, a malformed escape.
       pairs.push(`${encodeURIComponent(name)}=${chance(0.02) ? "%zz" : encodeURIComponent(value)}`);
     }
     return pairs.length ? `?${pairs.join("&")}` : "";
@@ -124,7 +124,7 @@ export async function fuzz(base, { count = 2000, seed = 1 } = {}) {
     check(what, answer);
     if (wrong) assert.ok(answer.status === 403 || answer.status === 400, `${what}: ${answer.status}`);
     else if (answer.status === 206) assert.match(answer.headers["content-range"], /^bytes \d+-\d+\/\d+$/, what);
-    // The same question again, with the tag of its answer, is unchanged.
+    // The same request with the tag of its answer returns "not modified".
     if (answer.status === 200 && method === "GET" && answer.headers.etag && chance(0.2)) {
       const again = await ask(base, target, { headers: { "if-none-match": answer.headers.etag } });
       assert.equal(again.status, 304, `${what}: not the same again`);

@@ -1,8 +1,8 @@
-// What the explorer's page costs, on a project that was measured: `node tests/browser/measure.mjs BINARY PROJECT [STUDY]`, with a
-// release build. Prints, for the largest study or the one that is named,
-//   what each view asks for and how many bytes come, and how long it takes from an empty tab (median and worst of seven tabs),
-//   how long frames take while a span is brushed over the tracks of the cell with the most requests,
-//   how long the server takes to aggregate that cell, over the whole time and over a tenth of it.
+// The cost of the explorer's page on a measured project: `node tests/browser/measure.mjs BINARY PROJECT [STUDY]`, with a
+// release build. Prints, for the largest study or the named one,
+//   the requests and received bytes of each view, and its time from an empty tab (median and worst of seven tabs),
+//   the time of frames while a span is brushed over the tracks of the cell with the most requests,
+//   the server's time to aggregate that cell, over the whole time and over a tenth of it.
 
 import { spawn } from "node:child_process";
 import { open, page } from "./chromium.mjs";
@@ -27,10 +27,10 @@ async function opened(address) {
     await p.size(1280, 800);
     const begun = performance.now();
     await p.go(address);
-    // What was painted, and not only put into the document.
+    // Waits until it is painted, not only in the document.
     await p.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
     took.push(performance.now() - begun);
-    // A first visit: later tabs have the page's own files in their cache.
+    // A first visit; later tabs have the page's own files in their cache.
     if (i === 0) cost = `${p.asked.filter((u) => u.includes("/api/")).length} questions and ${p.asked.filter((u) => /^http/.test(u) && !u.includes("/api/")).length} files, ${(p.came.bytes / 1024).toFixed(0)} KiB`;
     await p.close();
   }

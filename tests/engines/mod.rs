@@ -1,6 +1,6 @@
-//! Real engines from packages of gigabytes. They run on request:
-//! `cargo test --test cli engines:: -- --ignored`. They need `uv` and Python 3.11 on the search path; the
-//! environments stay in the target folder for the next time.
+//! Real engines from packages of several gigabytes. They run only on request:
+//! `cargo test --test cli engines:: -- --ignored`. They need `uv` and Python 3.11 on the search path. The environments
+//! stay in the target folder for the next time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::process::Command;
 
 use crate::support::Project;
 
-/// Runs a study of `tests/real`, and returns its project. They lie apart: what lies in a folder `engines`
-/// beside an experiment is a definition.
+/// Runs a study of `tests/real`, and returns its project. The studies have a separate folder, since files in a folder
+/// `engines` beside an experiment are definitions.
 fn measured(study: &str) -> Project {
     let project = Project::new();
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -1,6 +1,6 @@
-"""Writes a tiny Llama into a folder: made-up weights, and a tokenizer of single bytes.
+"""Writes a tiny Llama into a folder: random weights, and a tokenizer of single bytes.
 
-The files are the same to the byte wherever this runs, so that a study can pin them. It needs nothing but
+The files are identical to the byte wherever this runs, so that a study can pin them. It needs only
 Python. Usage: python3 tiny_llama.py FOLDER
 """
 import json
@@ -13,7 +13,7 @@ HIDDEN, FEED, LAYERS, HEADS, VOCABULARY = 256, 512, 4, 4, 512
 
 
 def letters():
-    """Returns the letter that stands for each byte in byte-level tokenizers."""
+    """Returns the letter for each byte in byte-level tokenizers."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in plain]
     return {**{b: chr(b) for b in plain}, **{b: chr(256 + i) for i, b in enumerate(others)}}
@@ -36,7 +36,7 @@ def tensors():
 
 
 def weights():
-    """Returns a safetensors file: norms are 1, all else is drawn between -0.06 and 0.06."""
+    """Returns a safetensors file: norms are 1, all other weights are drawn between -0.06 and 0.06."""
     draw = random.Random(7)
     header, parts, at = {}, [], 0
     for name, shape in tensors():

@@ -14,13 +14,13 @@ import sys
 
 
 def ask(binary, project, experiment, *more):
-    """Returns what `sql` prints."""
+    """Returns the output of `sql`."""
     command = [binary, "sql", experiment, *more]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
 
 
 def comparisons(binary, project, experiment):
-    """Returns (table, what is compared) -> (verdict, the higher side, effect)."""
+    """Returns (table, comparison) -> (verdict, higher side, effect)."""
     found = {}
     for line in json.loads(ask(binary, project, experiment, "--json")):
         columns = line["columns"]

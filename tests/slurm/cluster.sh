@@ -1,7 +1,7 @@
-# A Slurm of three nodes on this machine, as processes of its own: sourced by `run`.
+# A Slurm cluster of three nodes on this machine, in separate processes: sourced by `run`.
 #
-# Needs slurmctld, slurmd, munged and Slurm's commands (on Debian: apt install slurm-wlm munge). Nothing of the system's own
-# Slurm is used: keys, sockets, ports and state are in the folder $CLUSTER.
+# Needs slurmctld, slurmd, munged and Slurm's commands (on Debian: apt install slurm-wlm munge). It is independent of
+# the system's own Slurm: keys, sockets, ports and state are in the folder $CLUSTER.
 
 # Starts munged, the controller and three nodes in the folder $CLUSTER.
 cluster_start() {
@@ -70,7 +70,7 @@ node_start() {
 
 nodes_are_idle() { [ "$(sinfo --noheader --Node --partition=main --format=%T 2>/dev/null | grep -c '^idle')" = 3 ]; }
 
-# Prints the processes of jobs on a node, the step's daemon included. Job steps are no children of the node's daemon.
+# Prints the processes of jobs on a node, including the step's daemon. Job steps are not children of the node's daemon.
 node_processes() {
     local file pid
     for file in $(grep -lzxF "SLURMD_NODENAME=$1" /proc/[0-9]*/environ 2> /dev/null); do
@@ -82,15 +82,15 @@ node_processes() {
     done | sort -u
 }
 
-# Kills a node with all that runs on it, as if its power failed.
+# Kills a node and everything that runs on it, as in a power failure.
 node_kill() {
     kill -9 "${NODE_PID[$1]}" $(node_processes "$1") 2>/dev/null || true
     wait "${NODE_PID[$1]}" 2>/dev/null || true
-    # What a process started before it was killed.
+    # Processes that were started before their parent was killed.
     kill -9 $(node_processes "$1") 2>/dev/null || true
 }
 
-# Ends everything that was started here.
+# Ends everything that this script started.
 cluster_stop() {
     scancel --quiet --me 2>/dev/null || true
     sleep 1

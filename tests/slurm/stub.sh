@@ -1,10 +1,10 @@
 #!/bin/sh
-# A stub of Slurm's commands for tests: not Slurm. It keeps jobs in the folder $SLURM_STUB and executes them at once.
+# A stub of Slurm's commands for tests: not Slurm. It keeps jobs in the folder $SLURM_STUB and executes them immediately.
 #
-#   modes    a line for each job to come: `memory` (ends as OUT_OF_MEMORY without executing anything), `refuse`; else it runs
-#   hold     while this file is there, jobs stay PENDING
-#   silent   the controller does not answer that many more times
-#   forgets  while this file is there, `squeue` knows no job, as after MinJobAge, and `sacct` does
+#   modes    a line for each future job: `memory` (ends as OUT_OF_MEMORY without executing anything), `refuse`; otherwise it runs
+#   hold     while this file exists, jobs stay PENDING
+#   silent   how many more times the controller does not answer
+#   forgets  while this file exists, `squeue` knows no job, as after MinJobAge, but `sacct` does
 #   asked    a line for each `sbatch`
 set -eu
 cd "$SLURM_STUB"

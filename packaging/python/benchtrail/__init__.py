@@ -1,7 +1,7 @@
-"""Studies of Benchtrail in Python: cells, tables with their units, and where a number comes from.
+"""Benchtrail studies in Python: cells, tables with their units, and the origin of numbers.
 
-Everything is read through the ``benchtrail`` binary of the same wheel and through Parquet, so what you
-see is what the command line says. Nothing here computes a figure of its own.
+Everything is read through the ``benchtrail`` binary of the same wheel and through Parquet, so the results
+are those of the command line. This package computes no figures itself.
 
 >>> import benchtrail
 >>> study = benchtrail.open("experiments/quickstart.yaml")    # or a lock, a bundle, a folder of `load --out`

@@ -1,4 +1,4 @@
-"""The binary, and what it answers."""
+"""The binary, and its answers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class BenchtrailError(RuntimeError):
-    """What the binary said instead of answering.
+    """An error of the binary.
 
     ``code`` is its exit code: 2 for a wrong argument, 3 for a damaged store, 4 if this machine lacks
-    something, 5 if nothing matches, 6 if the data cannot tell. ``hint`` is the remedy, if it named one.
+    something, 5 if nothing matches, 6 if the data cannot decide. ``hint`` is the remedy, if there is one.
     """
 
     def __init__(self, message: str, hint: str | None, code: int) -> None:
@@ -28,7 +28,7 @@ class BenchtrailError(RuntimeError):
 
 
 def binary() -> str:
-    """Returns the path of the binary: ``$BENCHTRAIL_BINARY``, that of this environment, or the one on the path."""
+    """Returns the path of the binary: ``$BENCHTRAIL_BINARY``, the one in this environment, or the one on the path."""
     given = os.environ.get("BENCHTRAIL_BINARY")
     if given:
         return given

@@ -1,4 +1,4 @@
-"""Studies that have run: their cells and tables."""
+"""Executed studies: their cells and tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Output:
     """BLAKE3 of its bytes, ``b3:…``."""
     bytes: int
     rows: Optional[int]
-    """The rows of a table; None for anything else."""
+    """The number of rows of a table; None for other outputs."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Cell:
 
     stage: str
     coordinates: str
-    """Its labels as the command line writes them, ``block=1,clients=8``; empty without axes."""
+    """Its labels in command-line notation, ``block=1,clients=8``; empty without axes."""
     outputs: Mapping[str, Output]
     _study: "Study" = field(repr=False, compare=False)
 
@@ -45,7 +45,7 @@ class Cell:
         return f"{self.stage}[{self.coordinates}]" if self.coordinates else self.stage
 
     def table(self, output: str) -> "Table":
-        """Returns a table of this cell, byte for byte as it is stored."""
+        """Returns a table of this cell, byte for byte as stored."""
         return Table(self.bytes(output))
 
     def bytes(self, output: str) -> bytes:
@@ -55,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableInfo:
-    """A table that a study has: the rows of all ok cells of a stage, with their axes as columns."""
+    """A table of a study: the rows of all ok cells of a stage, with their axes as columns."""
 
     name: str
     """``STAGE.OUTPUT``."""
@@ -66,7 +66,7 @@ class TableInfo:
 class Table:
     """Rows in columns with units, as Parquet.
 
-    Nothing is parsed before you ask for it; the readers are those that you have installed.
+    Nothing is parsed until you request it, with the readers that you have installed.
     """
 
     def __init__(self, parquet: bytes) -> None:
@@ -75,7 +75,7 @@ class Table:
 
     @property
     def units(self) -> Dict[str, str]:
-        """The unit of each column that has one, such as ``{"ttft_ms_p50": "ms"}``; ``1`` is a number."""
+        """The unit of each column that has one, such as ``{"ttft_ms_p50": "ms"}``; ``1`` means dimensionless."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "table.parquet"
             file.write_bytes(self.parquet)
@@ -103,7 +103,7 @@ class Table:
         return polars.read_parquet(io.BytesIO(self.parquet))
 
     def rows(self) -> List[Dict[str, Any]]:
-        """Returns every row as a dictionary. Needs nothing; for tables that fit into a notebook's memory."""
+        """Returns every row as a dictionary. Needs no other package; for tables that fit into a notebook's memory."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "table.parquet"
             file.write_bytes(self.parquet)
@@ -120,7 +120,7 @@ class Table:
 
 
 class Study:
-    """A study that has run. ``open`` makes one."""
+    """An executed study, created by ``open``."""
 
     def __init__(self, path: PathLike, profile: Optional[str] = None, store: Optional[PathLike] = None) -> None:
         self.path = Path(path)
@@ -151,7 +151,7 @@ class Study:
         return self.sql(f'select * from "{quoted}"')
 
     def sql(self, query: str) -> Table:
-        """Returns the answer to one SELECT over the tables of the study; docs/sql.md has what it may contain."""
+        """Returns the result of one SELECT over the tables of the study; see docs/sql.md for the SQL allowed."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "answer.parquet"
             run(["sql", self.path, query, "--parquet", file, *self.options])
@@ -162,7 +162,7 @@ class Study:
 
 
 def open(path: PathLike, *, profile: Optional[str] = None, store: Optional[PathLike] = None) -> Study:
-    """Opens an experiment that has run, its lock, a bundle, or a folder that ``load --out`` wrote.
+    """Opens an executed experiment, its lock, a bundle, or a folder that ``load --out`` wrote.
 
     Raises BenchtrailError if it is none of these, or has not run.
     """

@@ -1,4 +1,4 @@
-"""Where a number of a report comes from, as a tree."""
+"""The origin of a number in a report, as a tree."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Node:
     name: str
     """A table, such as ``results.cells``, or a cell, such as ``ladder[clients=8]``."""
     text: str
-    """What is there, in words."""
+    """A description of the step."""
     children: List["Node"] = field(default_factory=list)
 
     def walk(self) -> Iterator["Node"]:
-        """Returns this step and all below it, depth first."""
+        """Yields this step and all steps below it, depth first."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -41,11 +41,11 @@ class Why:
     text: str
     """The number as the report prints it."""
     value: Optional[float]
-    """The number unrounded."""
+    """The unrounded number."""
     unit: Optional[str]
     tree: Node
     document: Dict[str, Any] = field(repr=False)
-    """Everything that the binary said."""
+    """The complete output of the binary."""
 
     def __str__(self) -> str:
         return str(self.tree)
@@ -60,9 +60,9 @@ def why(
 ) -> Why:
     """Traces a number of a report to the rows that it was computed from.
 
-    Name it as the report prints it (``number``), by its ``line``, or by both.
+    Identify it by its printed form (``number``), by its ``line``, or by both.
 
-    Raises BenchtrailError if no number or several are there; the message lists them.
+    Raises BenchtrailError if no number or several numbers match; the message lists them.
     """
     place = str(report)
     if line is not None:
@@ -98,7 +98,7 @@ def _tree(document: Dict[str, Any]) -> Node:
 
 
 def _source(source: Dict[str, Any]) -> Node:
-    """A table with what it was made of, rows that were measured, or lines of a file that others published."""
+    """Converts a source: a table with its own sources, measured rows, or lines of a published file."""
     if source.get("kind") == "file":
         lines = ", ".join(f"{span['start'] + 1}" for span in source["spans"][:4])
         return Node(f"{source['file']} {source['counted']} {lines}", "\n".join(source["text"]), [])

@@ -1,4 +1,4 @@
-"""The package against the binary: a published study of the repository, and a folder of rows.
+"""Tests the package against the binary: a published study of the repository, and a folder of rows.
 
 Run with the binary in BENCHTRAIL_BINARY: `pytest packaging/python/tests`.
 """
@@ -28,7 +28,7 @@ def test_a_bundle_lists_its_cells_and_tables(study: benchtrail.Study) -> None:
     assert cells and all(cell.stage == "ladder" for cell in cells)
     requests = cells[0].outputs["requests"]
     assert requests.digest.startswith("b3:") and requests.rows
-    # Of one cell, the bytes are those that the digest names.
+    # For a single cell, the bytes match the digest.
     table = cells[0].table("requests")
     assert table.arrow().num_rows == requests.rows
     assert len(table.parquet) == requests.bytes
