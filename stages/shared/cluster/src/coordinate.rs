@@ -17,16 +17,15 @@ use artifacts::{Digest, Journal, Maker, Store};
 use pipeline::lock::lock_path;
 use pipeline::place::WrittenCell;
 use pipeline::{Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards};
-use places::Placement;
 use remote::{Progress, Remote, Watch};
 
 use crate::budget::{Durations, Spent};
 use crate::error::ClusterError;
-use crate::journal::{Jobs, JobsFile, look};
+use crate::journal::{Job, Jobs, JobsFile, look};
 use crate::placements::Placements;
 use crate::pool::Pool;
 use crate::prepare::{digest_of, drop_left, new_run, upload_study};
-use crate::queue::{Queue, is_there};
+use crate::queue::{Scheduler, is_there};
 use crate::reach::{Program, Reach};
 
 use submit::Waiting;
@@ -134,7 +133,6 @@ impl Came {
 /// The coordinator of one run.
 pub struct Cluster<'a> {
     asked: Asked<'a>,
-    queue: Queue,
     pool: Pool,
     reach: Reach,
     program: Option<Program>,
@@ -162,8 +160,8 @@ pub struct Cluster<'a> {
     work: Work,
     /// How many looks in a row found a job over without an end.
     looks: BTreeMap<String, u32>,
-    /// Whether the controller did not answer at the last look, and the user was told so.
-    unreachable: bool,
+    /// The schedulers that did not answer at the last look. The user was told.
+    unreachable: BTreeSet<Scheduler>,
     spent: Spent,
     durations: Durations,
     /// Why the budget permits no other launch now.
@@ -195,35 +193,30 @@ impl<'a> Cluster<'a> {
         if left.is_none() && todo.is_empty() {
             return Ok(None);
         }
-        let mut left_jobs = left.iter().flat_map(|left| &left.jobs);
-        let mut is_slurm = left_jobs.any(|job| job.host.is_none() && job.ended.is_none());
+        let left_jobs = left.iter().flat_map(Jobs::active);
+        let mut schedulers: BTreeSet<Scheduler> = left_jobs.filter_map(Job::scheduler).collect();
         let mut placements = Placements::default();
         for shard in &todo {
-            is_slurm |= matches!(*placements.of(shard)?, Placement::Slurm(_));
+            schedulers.extend(Scheduler::of(&*placements.of(shard)?));
         }
-        let programs: &[&str] = match is_slurm {
-            true => &["sbatch", "squeue", "scancel"],
-            false => &[],
-        };
-        for program in programs {
+        for program in schedulers.iter().flat_map(Scheduler::programs) {
             if !is_there(program, &asked.path) {
                 let said = "it is not on the search path".to_owned();
-                return Err(ClusterError::Slurm((*program).to_owned(), said));
+                return Err(ClusterError::Refused((*program).to_owned(), said));
             }
         }
         let (file, left) = JobsFile::take(asked.store.root(), &lock)?;
         let reach = Reach::of(asked.remote)?;
-        let program = match is_slurm {
-            true => Some(reach.program(&asked.binary)?),
-            false => None,
+        let program = match schedulers.is_empty() {
+            false => Some(reach.program(&asked.binary)?),
+            true => None,
         };
         let study = upload_study(&asked)?;
         let experiment = digest_of(asked.experiment);
-        let queue = Queue;
         let jobs = match left {
             Some(jobs) if jobs.experiment == experiment && jobs.remote == reach.word() => jobs,
             Some(other) => {
-                drop_left(&asked, &queue, &other)?;
+                drop_left(&asked, &other)?;
                 Jobs::new(new_run(&lock), reach.word(), experiment)
             }
             None => Jobs::new(new_run(&lock), reach.word(), experiment),
@@ -232,7 +225,6 @@ impl<'a> Cluster<'a> {
         let spent = Spent::read(asked.store.root(), &lock)?;
         Ok(Some(Self {
             asked,
-            queue,
             pool: Pool::default(),
             reach,
             program,
@@ -255,7 +247,7 @@ impl<'a> Cluster<'a> {
                 ..Work::default()
             },
             looks: BTreeMap::new(),
-            unreachable: false,
+            unreachable: BTreeSet::new(),
             spent,
             durations: Durations::default(),
             short: None,
@@ -346,8 +338,9 @@ impl<'a> Cluster<'a> {
                 is_planned = false;
                 continue;
             }
-            // Hosts of a pool report their state; Slurm must be asked.
-            let longest = match self.jobs.active().any(|job| job.host.is_none()) {
+            // Hosts of a pool report their state; a scheduler must be asked.
+            let mut schedulers = self.jobs.active().filter_map(Job::scheduler);
+            let longest = match schedulers.next().is_some() {
                 true => LONGEST_WAIT,
                 false => LONGEST_WAIT_FOR_HOSTS,
             };
@@ -426,11 +419,14 @@ impl<'a> Cluster<'a> {
     /// Takes over the jobs of an earlier run. Work on hosts of a pool ended with that run.
     fn find_again(&mut self) -> Result<(), ClusterError> {
         self.let_go()?;
-        let active = self.jobs.active().len();
-        if active > 0 {
-            let jobs = if active == 1 { "job" } else { "jobs" };
+        let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+        for scheduler in self.jobs.active().filter_map(Job::scheduler) {
+            *left.entry(scheduler.name()).or_default() += 1;
+        }
+        for (scheduler, count) in left {
             (self.asked.tell)(&format!(
-                "an earlier run left {active} {jobs} in Slurm; this run looks after them"
+                "an earlier run left {} in {scheduler}; this run looks after them",
+                counted(count, "job")
             ));
         }
         Ok(())

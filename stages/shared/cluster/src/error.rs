@@ -19,8 +19,8 @@ pub enum ClusterError {
     Store(StoreError),
     /// A file cannot be read or written.
     Io(PathBuf, io::Error),
-    /// A Slurm command refuses: the command line and its message.
-    Slurm(String, String),
+    /// A command of a scheduler refuses: the command line and its message.
+    Refused(String, String),
     /// Another process works on the same study.
     Busy(PathBuf),
     /// A document is invalid: one sentence.
@@ -34,7 +34,7 @@ impl fmt::Display for ClusterError {
             Self::Pipeline(error) => error.fmt(f),
             Self::Store(error) => error.fmt(f),
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Slurm(command, said) => write!(f, "`{command}` failed: {said}"),
+            Self::Refused(command, said) => write!(f, "`{command}` failed: {said}"),
             Self::Busy(_) => {
                 f.write_str("another `benchtrail run` of this study has launches on other machines")
             }
@@ -50,10 +50,10 @@ impl ClusterError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Remote(error) => error.hint(),
-            Self::Slurm(command, _) if command.starts_with("sbatch") => Some(
+            Self::Refused(command, _) if command.starts_with("sbatch") => Some(
                 "`benchtrail plan --commands` shows the command; `place: {slurm: …}` decides its options".to_owned(),
             ),
-            Self::Slurm(..) => Some("run it where Slurm's commands work, for instance on a login node".to_owned()),
+            Self::Refused(..) => Some("run it where Slurm's commands work, for instance on a login node".to_owned()),
             Self::Busy(_) => Some("wait for it, or stop it by Ctrl-C where it runs".to_owned()),
             _ => None,
         }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::document::Ended;
 use crate::error::ClusterError;
+use crate::queue::Scheduler;
 
 /// The version of the file. Version 1 was one document of all jobs.
 const JOBS_FORMAT: u32 = 2;
@@ -70,6 +71,16 @@ pub(crate) struct Job {
     pub(crate) ended: Option<Ended>,
     /// Whether the results of all its cells are known.
     pub(crate) complete: bool,
+}
+
+impl Job {
+    /// Returns the scheduler that has the job; `None` for the host of a pool.
+    pub(crate) fn scheduler(&self) -> Option<Scheduler> {
+        match self.host {
+            Some(_) => None,
+            None => Some(Scheduler::Slurm),
+        }
+    }
 }
 
 /// The first line of the file.

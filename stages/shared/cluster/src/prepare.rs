@@ -1,5 +1,6 @@
 //! What a run puts into the shared store before it submits jobs, and how it treats an earlier run.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use crate::coordinate::{Asked, counted};
 use crate::document::{FORMAT, StudyDocument};
 use crate::error::ClusterError;
 use crate::journal::Jobs;
-use crate::queue::{Phase, Queue};
+use crate::queue::{Phase, Scheduler};
 
 /// Returns a unique name for a run.
 #[expect(
@@ -65,32 +66,31 @@ pub(crate) fn upload_study(asked: &Asked<'_>) -> Result<Digest, ClusterError> {
 }
 
 /// Cancels the jobs of an earlier run of another version of the study. Their records stay in the shared store.
-pub(crate) fn drop_left(asked: &Asked<'_>, queue: &Queue, left: &Jobs) -> Result<(), ClusterError> {
+pub(crate) fn drop_left(asked: &Asked<'_>, left: &Jobs) -> Result<(), ClusterError> {
     // Work on hosts of a pool ended with that run.
-    let active = left.jobs.iter();
-    let active = active.filter(|job| job.ended.is_none() && job.host.is_none());
-    let names: Vec<String> = active
-        .map(|job| format!("benchtrail-{}-{}", left.run, job.name))
-        .collect();
-    if names.is_empty() {
-        return Ok(());
+    let mut names: BTreeMap<Scheduler, BTreeSet<String>> = BTreeMap::new();
+    for job in left.active() {
+        if let Some(scheduler) = job.scheduler() {
+            let name = format!("benchtrail-{}-{}", left.run, job.name);
+            names.entry(scheduler).or_default().insert(name);
+        }
     }
-    let states = queue.jobs()?.ok_or_else(|| {
-        ClusterError::Slurm(
-            "squeue".to_owned(),
-            "the controller does not answer".to_owned(),
-        )
-    })?;
-    let living = states
-        .iter()
-        .filter(|state| state.phase() == Phase::Active && names.contains(&state.name));
-    let living: Vec<String> = living.map(|state| state.job.clone()).collect();
-    if !living.is_empty() {
-        (asked.tell)(&format!(
-            "cancelling {} of an earlier run: the study or the shared store is another one now",
-            counted(living.len(), "job")
-        ));
-        queue.cancel(&living)?;
+    for (scheduler, names) in names {
+        let states = scheduler.jobs()?.map_err(|silence| {
+            let said = format!("{} does not answer", scheduler.server());
+            ClusterError::Refused(silence.command.to_owned(), said)
+        })?;
+        let living = states
+            .into_iter()
+            .filter(|state| state.phase() == Phase::Active && names.contains(&state.name));
+        let living: Vec<String> = living.map(|state| state.job).collect();
+        if !living.is_empty() {
+            (asked.tell)(&format!(
+                "cancelling {} of an earlier run: the study or the shared store is another one now",
+                counted(living.len(), "job")
+            ));
+            scheduler.cancel(&living)?;
+        }
     }
     Ok(())
 }

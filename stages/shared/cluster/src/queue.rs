@@ -1,16 +1,13 @@
-//! Slurm's commands: their arguments and their output.
+//! Schedulers: how the coordinator submits jobs to them, and learns the state of the jobs.
+
+mod slurm;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+use places::Placement;
 
 use crate::error::ClusterError;
-
-/// The columns of each job in `squeue`'s output.
-const SQUEUE_FORMAT: &str = "%i|%j|%T|%r|%N|%M|%V|%S";
-
-/// The columns of each job in `sacct`'s output.
-const SACCT_FORMAT: &str = "JobIDRaw,JobName,State,Reason,NodeList,Elapsed,ExitCode";
 
 /// What the state of a job means for its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +18,7 @@ pub enum Phase {
     Over,
 }
 
-/// The state of a job, in Slurm's own words.
+/// The state of a job. States have the names that Slurm gives them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobState {
     /// The job's number.
@@ -82,182 +79,99 @@ fn phase(state: &str) -> Phase {
     }
 }
 
-/// Parses the lines of `squeue`.
-pub(crate) fn parse_squeue(text: &str) -> Vec<JobState> {
-    text.lines().filter_map(|line| parse(line, 8)).collect()
+/// A scheduler that executes shards as jobs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scheduler {
+    /// Slurm, through its commands.
+    Slurm,
 }
 
-/// Parses the lines of `sacct --parsable2`.
-pub(crate) fn parse_sacct(text: &str) -> Vec<JobState> {
-    text.lines().filter_map(|line| parse(line, 7)).collect()
+/// A scheduler that did not answer: the result is unknown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Silence {
+    /// The command that got no answer.
+    pub(crate) command: &'static str,
 }
 
-fn parse(line: &str, fields: usize) -> Option<JobState> {
-    let parts: Vec<&str> = line.trim().split('|').collect();
-    let [job, name, state, reason, node, elapsed, ..] = parts.as_slice() else {
-        return None;
-    };
-    if parts.len() != fields || job.is_empty() || !job.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    // sacct writes `CANCELLED by 1000`.
-    let state = state.split_whitespace().next()?;
-    let told = |text: &str| match text {
-        "None" | "(null)" | "None assigned" => String::new(),
-        text => text.to_owned(),
-    };
-    Some(JobState {
-        job: (*job).to_owned(),
-        name: (*name).to_owned(),
-        state: state.trim_end_matches('+').to_owned(),
-        reason: told(reason),
-        node: told(node),
-        elapsed: (*elapsed).to_owned(),
-        seconds: None,
-        waited: match parts.as_slice() {
-            [.., submitted, started] if fields == 8 => waited(submitted, started, state),
-            _ => String::new(),
-        },
-    })
-}
+/// The answer of a scheduler, if it answered.
+pub(crate) type Heard<T> = Result<T, Silence>;
 
-/// Returns how long a job waited, or since when, from `squeue`'s times. While a job waits, Slurm's start is a guess.
-fn waited(submitted: &str, started: &str, state: &str) -> String {
-    let time = |text: &str| text.parse::<jiff::civil::DateTime>().ok();
-    let Some(submitted) = time(submitted) else {
-        return String::new();
-    };
-    match time(started).filter(|_| state != "PENDING") {
-        None => format!("since {}", submitted.strftime("%H:%M:%S")),
-        Some(started) => {
-            let seconds = submitted.duration_until(started).as_secs().max(0);
-            let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
-            match hours {
-                0 => format!("{minutes}:{:02}", seconds % 60),
-                _ => format!("{hours}:{minutes:02}:{:02}", seconds % 60),
-            }
+impl Scheduler {
+    /// Returns the scheduler of a placement; `None` for a pool of hosts.
+    pub(crate) fn of(placement: &Placement) -> Option<Self> {
+        match placement {
+            Placement::Slurm(_) => Some(Self::Slurm),
+            Placement::Pool(_) => None,
         }
     }
-}
 
-/// Parses `scontrol --oneliner show job`: `Key=Value` pairs. Values with spaces are cut at the first one.
-pub(crate) fn parse_details(text: &str) -> BTreeMap<String, String> {
-    const TOLD: [&str; 14] = [
-        "JobState",
-        "Reason",
-        "Restarts",
-        "Requeue",
-        "ExitCode",
-        "DerivedExitCode",
-        "RunTime",
-        "TimeLimit",
-        "SubmitTime",
-        "StartTime",
-        "EndTime",
-        "Partition",
-        "NodeList",
-        "BatchHost",
-    ];
-    let pairs = text
-        .split_whitespace()
-        .filter_map(|word| word.split_once('='));
-    pairs
-        .filter(|(key, value)| TOLD.contains(key) && !value.is_empty() && *value != "(null)")
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
-}
+    /// Returns the scheduler's name in messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Slurm => "Slurm",
+        }
+    }
 
-/// The result of a Slurm command.
-enum Answer {
-    Said(String),
-    /// The controller cannot be reached: the result is unknown.
-    Unreachable,
-    Refused(String),
-}
+    /// Returns the part of the scheduler that answers its commands.
+    pub(crate) fn server(&self) -> &'static str {
+        match self {
+            Self::Slurm => "Slurm's controller",
+        }
+    }
 
-/// Slurm, through its commands on the search path.
-#[derive(Debug, Default)]
-pub struct Queue;
+    /// Returns the name of evidence about a job, also the key of `place`.
+    pub(crate) fn key(&self) -> &'static str {
+        match self {
+            Self::Slurm => "slurm",
+        }
+    }
 
-impl Queue {
-    /// Submits a job; `None` if the controller cannot be reached.
+    /// Returns the programs that must be on the search path.
+    pub(crate) fn programs(&self) -> &'static [&'static str] {
+        match self {
+            Self::Slurm => &["sbatch", "squeue", "scancel"],
+        }
+    }
+
+    /// Returns the jobs that the scheduler knows, including recently ended ones.
     ///
     /// # Errors
-    /// If `sbatch` refuses.
-    pub fn submit(&self, arguments: &[String]) -> Result<Option<String>, ClusterError> {
-        match ask("sbatch", arguments)? {
-            Answer::Unreachable => Ok(None),
-            Answer::Refused(said) => Err(ClusterError::Slurm(line("sbatch", arguments), said)),
-            Answer::Said(said) => {
-                // On a federation, `sbatch` prints `JOB;CLUSTER`.
-                let job = said.trim().split(';').next().unwrap_or_default();
-                match !job.is_empty() && job.bytes().all(|b| b.is_ascii_digit()) {
-                    true => Ok(Some(job.to_owned())),
-                    false => {
-                        let said = format!("expected the number of a job, got `{}`", said.trim());
-                        Err(ClusterError::Slurm(line("sbatch", arguments), said))
-                    }
-                }
-            }
+    /// If the scheduler's command cannot be started or refuses.
+    pub(crate) fn jobs(&self) -> Result<Heard<Vec<JobState>>, ClusterError> {
+        match self {
+            Self::Slurm => slurm::jobs(),
         }
     }
 
-    /// Returns this user's jobs that Slurm knows, including recently ended ones; `None` if Slurm cannot be reached.
+    /// Returns the accounting data of a job that the scheduler's queue has forgotten, if accounting knows the job.
+    pub(crate) fn account(&self, job: &str) -> Option<JobState> {
+        match self {
+            Self::Slurm => slurm::account(job),
+        }
+    }
+
+    /// Returns everything that the scheduler reports about a job.
+    pub(crate) fn details(&self, state: &JobState) -> BTreeMap<String, String> {
+        match self {
+            Self::Slurm => slurm::details(&state.job),
+        }
+    }
+
+    /// Cancels jobs; returns false if the scheduler does not answer.
     ///
     /// # Errors
-    /// If `squeue` cannot be started or refuses.
-    pub fn jobs(&self) -> Result<Option<Vec<JobState>>, ClusterError> {
-        let arguments = ["--me", "--noheader", "--states=all", "--format"].map(str::to_owned);
-        let arguments = [&arguments[..], &[SQUEUE_FORMAT.to_owned()]].concat();
-        match ask("squeue", &arguments)? {
-            Answer::Said(said) => Ok(Some(parse_squeue(&said))),
-            Answer::Unreachable => Ok(None),
-            Answer::Refused(said) => Err(ClusterError::Slurm(line("squeue", &arguments), said)),
-        }
-    }
-
-    /// Returns the accounting data of a job that the queue has forgotten; `None` if accounting does not know the job,
-    /// or the cluster keeps no accounts.
-    pub fn account(&self, job: &str) -> Option<JobState> {
-        let arguments = [
-            "--noheader",
-            "--parsable2",
-            "--allocations",
-            "--format",
-            SACCT_FORMAT,
-            "--jobs",
-            job,
-        ]
-        .map(str::to_owned);
-        match ask("sacct", &arguments) {
-            Ok(Answer::Said(said)) => parse_sacct(&said)
-                .into_iter()
-                .rfind(|state| state.job == job),
-            _ => None,
-        }
-    }
-
-    /// Returns everything that the controller reports about a job.
-    pub fn details(&self, job: &str) -> BTreeMap<String, String> {
-        let arguments = ["--oneliner", "show", "job", job].map(str::to_owned);
-        match ask("scontrol", &arguments) {
-            Ok(Answer::Said(said)) => parse_details(&said),
-            _ => BTreeMap::new(),
-        }
-    }
-
-    /// Cancels jobs; returns false if the controller cannot be reached.
-    ///
-    /// # Errors
-    /// If `scancel` cannot be started.
-    pub fn cancel(&self, jobs: &[String]) -> Result<bool, ClusterError> {
+    /// If the scheduler's command cannot be started.
+    pub(crate) fn cancel(&self, jobs: &[String]) -> Result<bool, ClusterError> {
         if jobs.is_empty() {
             return Ok(true);
         }
-        // A job that has ended meanwhile needs no cancelling.
-        Ok(!matches!(ask("scancel", jobs)?, Answer::Unreachable))
+        match self {
+            Self::Slurm => slurm::cancel(jobs),
+        }
     }
 }
+
+pub(crate) use slurm::submit as submit_to_slurm;
 
 /// Returns a command line for messages.
 pub(crate) fn line(program: &str, arguments: &[String]) -> String {
@@ -269,51 +183,6 @@ pub(crate) fn line(program: &str, arguments: &[String]) -> String {
     format!("{program} {}", words.join(" "))
 }
 
-/// Executes a command of Slurm.
-fn ask(program: &str, arguments: &[String]) -> Result<Answer, ClusterError> {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        // Forces English output, and drops variables that would change the query.
-        .env("LC_ALL", "C")
-        .env_remove("SQUEUE_FORMAT")
-        .env_remove("SQUEUE_STATES")
-        .env_remove("SACCT_FORMAT")
-        .output()
-        .map_err(|e| {
-            let said = match e.kind() {
-                std::io::ErrorKind::NotFound => "it is not on the search path".to_owned(),
-                _ => e.to_string(),
-            };
-            ClusterError::Slurm(program.to_owned(), said)
-        })?;
-    if output.status.success() {
-        return Ok(Answer::Said(
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        ));
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Ok(match is_unreachable(&said) {
-        true => Answer::Unreachable,
-        false => Answer::Refused(said),
-    })
-}
-
-/// Returns whether a command failed because the controller did not answer.
-fn is_unreachable(said: &str) -> bool {
-    const SIGNS: [&str; 8] = [
-        "Unable to contact slurm controller",
-        "Connection refused",
-        "Connection timed out",
-        "Socket timed out",
-        "Zero Bytes were transmitted",
-        "Unexpected message received",
-        "Resource temporarily unavailable",
-        "slurm_receive_msg",
-    ];
-    SIGNS.iter().any(|sign| said.contains(sign))
-}
-
 /// Returns whether a program is on the search path.
 pub(crate) fn is_there(program: &str, path: &std::ffi::OsStr) -> bool {
     std::env::split_paths(path).any(|folder| Path::new(&folder).join(program).is_file())
@@ -322,32 +191,6 @@ pub(crate) fn is_there(program: &str, path: &std::ffi::OsStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_lines_of_squeue_are_jobs() {
-        let text = "7|benchtrail-s1-2|RUNNING|None|n1|0:05|2026-11-22T23:59:50|2026-11-23T00:01:03\n\
-                    8|benchtrail-s1-3|PENDING|Resources||0:00|2026-11-23T00:00:07|N/A\n\
-                    slurm_load_jobs error\n9_1|array|RUNNING|None|n1|0:01|N/A|N/A\n";
-        let jobs = parse_squeue(text);
-        assert_eq!(jobs.len(), 2, "{jobs:?}");
-        assert_eq!(jobs[0].node, "n1");
-        assert_eq!(jobs[0].reason, "");
-        assert_eq!(jobs[1].reason, "Resources");
-        assert_eq!(jobs[1].phase(), Phase::Active);
-        assert_eq!(jobs[0].waited, "1:13");
-        assert_eq!(jobs[1].waited, "since 00:00:07");
-    }
-
-    #[test]
-    fn the_lines_of_sacct_are_jobs_whoever_cancelled_them() {
-        let text = "7|a|CANCELLED by 1000|None|n1|00:00:05|0:15\n8|b|OUT_OF_MEMORY|None|n2|00:01:00|0:125\n\
-                    9|c|TIMEOUT|None|None assigned|00:01:00|0:0\n";
-        let jobs = parse_sacct(text);
-        let states: Vec<&str> = jobs.iter().map(|j| j.state.as_str()).collect();
-        assert_eq!(states, ["CANCELLED", "OUT_OF_MEMORY", "TIMEOUT"]);
-        assert!(jobs.iter().all(|j| j.phase() == Phase::Over));
-        assert_eq!(jobs[2].node, "");
-    }
 
     #[test]
     fn a_job_is_over_only_in_a_state_that_says_so() {
@@ -371,25 +214,5 @@ mod tests {
         ] {
             assert_eq!(phase(state), Phase::Over, "{state}");
         }
-    }
-
-    #[test]
-    fn the_controllers_details_are_pairs() {
-        let text = "JobId=7 JobName=x UserId=root(0) JobState=TIMEOUT Reason=TimeLimit Restarts=1 ExitCode=0:15 \
-                    NodeList=n1 Command=(null) TRES=cpu=2,mem=1G";
-        let details = parse_details(text);
-        assert_eq!(details["Reason"], "TimeLimit");
-        assert_eq!(details["Restarts"], "1");
-        assert!(!details.contains_key("UserId"));
-    }
-
-    #[test]
-    fn a_controller_that_is_down_is_no_refusal() {
-        assert!(is_unreachable(
-            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-        ));
-        assert!(!is_unreachable(
-            "sbatch: error: invalid partition specified: gpu"
-        ));
     }
 }

@@ -11,7 +11,7 @@ use crate::document::{DoneCell, name, read};
 use crate::error::ClusterError;
 use crate::journal::{Job, is_held, look};
 use crate::pool::{LEFT, clock};
-use crate::queue::{JobState, Queue};
+use crate::queue::{JobState, Scheduler};
 use crate::reach::Reach;
 
 /// A job of a study, for people.
@@ -57,7 +57,7 @@ pub fn records_left(
     Ok(records)
 }
 
-/// Returns the jobs of an unfinished run, with their present state from Slurm if it can be asked.
+/// Returns the jobs of an unfinished run, with their present state from the scheduler if it can be asked.
 ///
 /// # Errors
 /// If the file of jobs cannot be read.
@@ -65,15 +65,13 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
     let Some(jobs) = look(store, experiment_lock)? else {
         return Ok(Vec::new());
     };
-    let is_slurm = jobs
-        .jobs
+    let schedulers = jobs.active().filter_map(Job::scheduler);
+    let schedulers: BTreeSet<Scheduler> = schedulers.collect();
+    // If a scheduler cannot be asked, the last known state is shown.
+    let now = schedulers
         .iter()
-        .any(|job| job.host.is_none() && job.ended.is_none());
-    // Without Slurm's commands, the last known state is shown.
-    let now = match is_slurm {
-        true => Queue.jobs().ok().flatten().unwrap_or_default(),
-        false => Vec::new(),
-    };
+        .filter_map(|scheduler| scheduler.jobs().ok()?.ok());
+    let now: Vec<JobState> = now.flatten().collect();
     // A host's work lasts only as long as the run.
     let is_held = is_held(store, experiment_lock);
     let line = |job: Job| {

@@ -10,8 +10,7 @@ use pipeline::{AwayFailure, CellStatus, Media, ShardCell};
 use super::{Cluster, FIRST_WAIT, News, Search, cells_text, counted};
 use crate::document::{End, Ended, name, parse};
 use crate::error::ClusterError;
-use crate::journal::Job;
-use crate::queue::{JobState, Phase};
+use crate::queue::{JobState, Phase, Scheduler};
 use crate::reach::Reach;
 
 /// How long cancelled jobs may take to end.
@@ -120,7 +119,8 @@ impl Cluster<'_> {
                 Some(host) => format!("host {}", host.name),
                 None => {
                     let number = job.job.as_deref().unwrap_or("?");
-                    format!("Slurm job {number} on {}", job.node)
+                    let scheduler = job.scheduler().map_or("", |scheduler| scheduler.name());
+                    format!("{scheduler} job {number} on {}", job.node)
                 }
             },
             cells_text(&job.cells)
@@ -135,11 +135,9 @@ impl Cluster<'_> {
         index: usize,
         state: &JobState,
     ) -> Result<(), ClusterError> {
-        let is_host = self.jobs.jobs[index].host.is_some();
-        let details = match is_host {
-            true => BTreeMap::new(),
-            false => self.queue.details(&state.job),
-        };
+        let scheduler = self.jobs.jobs[index].scheduler();
+        let details = scheduler.as_ref().map(|scheduler| scheduler.details(state));
+        let details = details.unwrap_or_default();
         let reason = match details.get("Reason") {
             Some(reason) if state.reason.is_empty() && reason != "None" => reason.clone(),
             _ => state.reason.clone(),
@@ -151,9 +149,9 @@ impl Cluster<'_> {
             .filter(|cell| !self.elsewhere.records.contains_key(&cell.name))
             .cloned()
             .collect();
-        let (again, what) = match is_host {
-            true => self.end_of_host(index, state, &reason),
-            false => self.end_of_job(index, state, &reason, &missing),
+        let (again, what) = match &scheduler {
+            None => self.end_of_host(index, state, &reason),
+            Some(scheduler) => self.end_of_job(index, scheduler, state, &reason, &missing),
         };
         let ended = Ended {
             job: state.job.clone(),
@@ -187,6 +185,7 @@ impl Cluster<'_> {
     fn end_of_job(
         &self,
         index: usize,
+        scheduler: &Scheduler,
         state: &JobState,
         reason: &str,
         missing: &[ShardCell],
@@ -203,35 +202,43 @@ impl Cluster<'_> {
             node => format!(" on {node}"),
         };
         let what = format!(
-            "Slurm job {}{on} ended as {}{because}",
-            state.job, state.state
+            "{} job {}{on} ended as {}{because}",
+            scheduler.name(),
+            state.job,
+            state.state
         );
         (again, what)
     }
 
-    /// Records why cells have no record: the first one failed, the others were not reached.
-    fn fail(&mut self, missing: &[ShardCell], what: &str, ended: &Ended, index: usize) {
-        let job = &self.jobs.jobs[index];
-        let shard = job.name.as_str();
-        let is_host = job.host.is_some();
-        let log = match is_host {
-            true => self.file.log(&self.jobs.run, shard),
-            false => self.reach.log(&self.jobs.run, shard),
-        };
-        let printed = match &self.reach {
-            _ if is_host => tail(&log),
-            Reach::Folder(_) => tail(&log),
+    /// Returns the end of the output of a job of Slurm.
+    fn printed(&self, shard: &str, log: &Path) -> Vec<u8> {
+        match &self.reach {
+            Reach::Folder(_) => tail(log),
             // The job itself put its output there, if it got that far.
             Reach::Bucket(_) => {
                 let document = name(&self.jobs.run, &format!("{shard}.log"));
                 let kept = self.asked.remote.document(&document).ok().flatten();
                 kept.unwrap_or_default()
             }
+        }
+    }
+
+    /// Records why cells have no record: the first one failed, the others were not reached.
+    fn fail(&mut self, missing: &[ShardCell], what: &str, ended: &Ended, index: usize) {
+        let job = &self.jobs.jobs[index];
+        let shard = job.name.as_str();
+        let scheduler = job.scheduler();
+        let (printed, advice) = match &scheduler {
+            None => (
+                tail(&self.file.log(&self.jobs.run, shard)),
+                super::hosts::hint(&ended.state, &ended.node),
+            ),
+            Some(Scheduler::Slurm) => {
+                let log = self.reach.log(&self.jobs.run, shard);
+                (self.printed(shard, &log), hint(&ended.state, &log))
+            }
         };
-        let scheduler = match is_host {
-            true => "pool",
-            false => "slurm",
-        };
+        let key = scheduler.map_or("pool", |scheduler| scheduler.key());
         let mut document = serde_json::to_vec_pretty(ended).expect("a document always serializes");
         document.push(b'\n');
         let status = match ended.state.as_str() {
@@ -243,13 +250,10 @@ impl Cluster<'_> {
                 0 => AwayFailure {
                     status,
                     reason: format!("{what} before this cell was complete"),
-                    hint: match is_host {
-                        true => super::hosts::hint(&ended.state, &ended.node),
-                        false => hint(&ended.state, &log),
-                    },
+                    hint: advice.clone(),
                     evidence: vec![
-                        (scheduler.to_owned(), Media::Json, document.clone()),
-                        (format!("{scheduler}_log"), Media::Text, printed.clone()),
+                        (key.to_owned(), Media::Json, document.clone()),
+                        (format!("{key}_log"), Media::Text, printed.clone()),
                     ],
                 },
                 _ => AwayFailure {
@@ -299,51 +303,64 @@ impl Cluster<'_> {
         self.note(left)
     }
 
-    /// Cancels the jobs of Slurm, and waits until they are gone.
+    /// Cancels the jobs of schedulers, and waits until they are gone.
     fn cancel_jobs(&mut self) -> Result<(), ClusterError> {
-        let of_slurm = |job: &&Job| job.host.is_none();
-        if !self.jobs.active().any(|job| of_slurm(&job)) {
-            return Ok(());
-        }
-        let active: BTreeSet<String> = self
-            .jobs
-            .active()
-            .filter(of_slurm)
-            .filter_map(|job| job.job.clone())
-            .collect();
-        (self.asked.tell)(&format!(
-            "cancelling {} in Slurm",
-            counted(active.len(), "job")
-        ));
-        let end = Instant::now() + CANCEL_WAIT;
-        let numbers: Vec<String> = active.iter().cloned().collect();
-        let mut cancelled = self.queue.cancel(&numbers)?;
-        while Instant::now() < end {
-            std::thread::sleep(FIRST_WAIT);
-            cancelled = cancelled || self.queue.cancel(&numbers)?;
-            let Some(states) = self.queue.jobs()? else {
-                continue;
-            };
-            let names = self.jobs.active().map(|job| self.job_name(&job.name));
-            let names: BTreeSet<String> = names.collect();
-            let living: Vec<String> = states
-                .iter()
-                .filter(|state| state.phase() == Phase::Active)
-                .filter(|state| active.contains(&state.job) || names.contains(&state.name))
-                .map(|state| state.job.clone())
-                .collect();
-            // Jobs whose number was not known yet.
-            let unknown: Vec<String> = living
-                .iter()
-                .filter(|job| !active.contains(*job))
-                .cloned()
-                .collect();
-            self.queue.cancel(&unknown)?;
-            if cancelled && living.is_empty() {
-                break;
+        let mut numbers: BTreeMap<Scheduler, Vec<String>> = BTreeMap::new();
+        for job in self.jobs.active() {
+            if let Some(scheduler) = job.scheduler() {
+                let of_scheduler = numbers.entry(scheduler).or_default();
+                of_scheduler.extend(job.job.clone());
             }
         }
+        let mut cancelled = BTreeSet::new();
+        for (scheduler, numbers) in &numbers {
+            (self.asked.tell)(&format!(
+                "cancelling {} in {}",
+                counted(numbers.len(), "job"),
+                scheduler.name()
+            ));
+            if scheduler.cancel(numbers)? {
+                cancelled.insert(scheduler.clone());
+            }
+        }
+        let end = Instant::now() + CANCEL_WAIT;
+        while Instant::now() < end && !numbers.is_empty() {
+            std::thread::sleep(FIRST_WAIT);
+            let mut gone = Vec::new();
+            for (scheduler, numbers) in &numbers {
+                if !cancelled.contains(scheduler) && scheduler.cancel(numbers)? {
+                    cancelled.insert(scheduler.clone());
+                }
+                let is_gone = self.is_gone(scheduler, numbers)?;
+                if is_gone && cancelled.contains(scheduler) {
+                    gone.push(scheduler.clone());
+                }
+            }
+            numbers.retain(|scheduler, _| !gone.contains(scheduler));
+        }
         Ok(())
+    }
+
+    /// Returns whether no job of the run is left in a scheduler. Cancels jobs whose number was not known yet.
+    fn is_gone(&self, scheduler: &Scheduler, numbers: &[String]) -> Result<bool, ClusterError> {
+        let Ok(states) = scheduler.jobs()? else {
+            return Ok(false);
+        };
+        let names = self.jobs.active().map(|job| self.job_name(&job.name));
+        let names: BTreeSet<String> = names.collect();
+        let living: Vec<String> = states
+            .into_iter()
+            .filter(|state| state.phase() == Phase::Active)
+            .filter(|state| numbers.contains(&state.job) || names.contains(&state.name))
+            .map(|state| state.job)
+            .collect();
+        let unknown: Vec<String> = living
+            .iter()
+            .filter(|job| !numbers.contains(job))
+            .cloned()
+            .collect();
+        scheduler.cancel(&unknown)?;
+        Ok(living.is_empty())
     }
 }
 

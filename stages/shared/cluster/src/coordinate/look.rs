@@ -1,11 +1,12 @@
-//! The state of the jobs, as Slurm and the hosts report it.
+//! The state of the jobs, as schedulers and the hosts report it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::{Cluster, Search};
 use crate::document::{Taken, name, read};
 use crate::error::ClusterError;
-use crate::queue::{JobState, Phase};
+use crate::journal::Job;
+use crate::queue::{JobState, Phase, Scheduler};
 
 /// The number of looks in a row that must find a job over or forgotten, without its shard's end, before the job counts
 /// as over. A shared file system may show a file late.
@@ -21,23 +22,34 @@ impl Cluster<'_> {
         self.work.looks += 1;
         let mut ended = self.look_for_ends()?;
         ended |= self.look_at_hosts()?;
-        ended |= self.look_at_queue()?;
+        ended |= self.look_at_queues()?;
         let changed = std::mem::take(&mut self.changed);
         self.note(changed)?;
         Ok(ended)
     }
 
-    /// Looks at the jobs of Slurm; returns whether one ended.
-    fn look_at_queue(&mut self) -> Result<bool, ClusterError> {
-        if self.jobs.active().all(|job| job.host.is_some()) {
-            return Ok(false);
+    /// Looks at the jobs of the schedulers; returns whether one ended.
+    fn look_at_queues(&mut self) -> Result<bool, ClusterError> {
+        let schedulers = self.jobs.active().filter_map(Job::scheduler);
+        let schedulers: BTreeSet<Scheduler> = schedulers.collect();
+        let mut ended = false;
+        for scheduler in schedulers {
+            ended |= self.look_at_queue(&scheduler)?;
         }
-        let Some(states) = self.queue.jobs()? else {
-            self.tell_unreachable("squeue", &[]);
-            return Ok(false);
+        Ok(ended)
+    }
+
+    /// Looks at the jobs of one scheduler; returns whether one ended.
+    fn look_at_queue(&mut self, scheduler: &Scheduler) -> Result<bool, ClusterError> {
+        let states = match scheduler.jobs()? {
+            Ok(states) => states,
+            Err(silence) => {
+                self.tell_unreachable(scheduler, &silence);
+                return Ok(false);
+            }
         };
-        if std::mem::take(&mut self.unreachable) {
-            (self.asked.tell)("Slurm's controller answers again");
+        if self.unreachable.remove(scheduler) {
+            (self.asked.tell)(&format!("{} answers again", scheduler.server()));
         }
         let by_job = states.iter().map(|state| (state.job.as_str(), state));
         let by_job: HashMap<&str, &JobState> = by_job.rev().collect();
@@ -46,14 +58,16 @@ impl Cluster<'_> {
         let mut over = Vec::new();
         for index in self.jobs.active_indices() {
             let entry = &self.jobs.jobs[index];
-            match (&entry.host, &entry.job) {
-                (Some(_), _) => {}
-                (None, Some(job)) => {
+            if entry.scheduler().as_ref() != Some(scheduler) {
+                continue;
+            }
+            match &entry.job {
+                Some(job) => {
                     let found = by_job.get(job.as_str()).copied();
-                    let state = self.look_at(index, found.cloned())?;
+                    let state = self.look_at(index, scheduler, found.cloned())?;
                     over.extend(state.map(|state| (index, state)));
                 }
-                (None, None) => {
+                None => {
                     let name = self.job_name(&entry.name);
                     self.find_or_ask(index, by_name.get(name.as_str()).copied())?;
                 }
@@ -73,11 +87,12 @@ impl Cluster<'_> {
     fn look_at(
         &mut self,
         index: usize,
+        scheduler: &Scheduler,
         found: Option<JobState>,
     ) -> Result<Option<JobState>, ClusterError> {
         let entry = &self.jobs.jobs[index];
         let job = entry.job.clone().unwrap_or_default();
-        let state = match found.or_else(|| self.queue.account(&job)) {
+        let state = match found.or_else(|| scheduler.account(&job)) {
             Some(state) if state.phase() == Phase::Active => {
                 self.looks.remove(&job);
                 self.note_state(index, state);
@@ -87,7 +102,7 @@ impl Cluster<'_> {
             None => JobState {
                 job: job.clone(),
                 state: "UNKNOWN".to_owned(),
-                reason: "Slurm no longer knows it".to_owned(),
+                reason: format!("{} no longer knows it", scheduler.name()),
                 node: entry.node.clone(),
                 ..JobState::default()
             },
@@ -120,11 +135,13 @@ impl Cluster<'_> {
     /// Updates the state of a job; it is written after the look.
     fn note_state(&mut self, index: usize, state: JobState) {
         let entry = &mut self.jobs.jobs[index];
+        let scheduler = entry.scheduler();
         let again = begins_again(&entry.state, &state.state);
         let changed = entry.state != state.state || entry.node != state.node;
         if again {
             (self.asked.tell)(&format!(
-                "Slurm job {} was put back into the queue ({})",
+                "{} job {} was put back into the queue ({})",
+                scheduler.map_or("", |scheduler| scheduler.name()),
                 state.job,
                 match state.reason.as_str() {
                     "" => "no reason given",

@@ -111,11 +111,10 @@ impl Cluster<'_> {
             return;
         }
         let known = self.has_run(job);
-        // Slurm knows the duration better than the last look.
-        let told = match (&job.host, &job.job) {
-            (None, Some(number)) => self.queue.account(number).map(|state| state.has_run()),
-            _ => None,
-        };
+        // The scheduler's accounting knows the duration better than the last look.
+        let scheduler = job.scheduler().zip(job.job.as_ref());
+        let told = scheduler.and_then(|(scheduler, number)| scheduler.account(number));
+        let told = told.map(|state| state.has_run());
         self.jobs.jobs[index].seconds = known.max(told.unwrap_or_default());
     }
 

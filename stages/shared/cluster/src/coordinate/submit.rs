@@ -14,7 +14,7 @@ use crate::budget::terms_of;
 use crate::document::{Ended, FORMAT, Order, name, put};
 use crate::error::ClusterError;
 use crate::journal::{Job, shard_name};
-use crate::queue::line;
+use crate::queue::{Scheduler, Silence, submit_to_slurm};
 
 /// Shards that wait for a machine, in their order.
 #[derive(Debug, Default)]
@@ -187,11 +187,18 @@ impl Cluster<'_> {
         format!("benchtrail-{}-{shard}", self.jobs.run)
     }
 
-    /// Requests a machine from Slurm, and writes down the job's number at once.
+    /// Requests a machine for a shard.
     pub(super) fn ask_for(&mut self, index: usize) -> Result<(), ClusterError> {
-        if let Some(host) = self.jobs.jobs[index].host.clone() {
-            return self.ask_host(index, host);
+        let job = &self.jobs.jobs[index];
+        match (job.host.clone(), job.scheduler()) {
+            (Some(host), _) => self.ask_host(index, host),
+            (None, Some(Scheduler::Slurm)) => self.ask_slurm(index),
+            (None, None) => Ok(()),
         }
+    }
+
+    /// Requests a machine from Slurm, and writes down the job's number at once.
+    fn ask_slurm(&mut self, index: usize) -> Result<(), ClusterError> {
         let shard = self.jobs.jobs[index].name.clone();
         let job_name = self.job_name(&shard);
         let log = self.reach.log(&self.jobs.run, &shard);
@@ -211,9 +218,12 @@ impl Cluster<'_> {
         arguments.push(format!("--wrap={script}"));
         // A missing answer does not mean that the job was not submitted. The next look finds it by its name, or submits
         // it again.
-        let Some(job) = self.queue.submit(&arguments)? else {
-            self.tell_unreachable("sbatch", &arguments);
-            return Ok(());
+        let job = match submit_to_slurm(&arguments)? {
+            Ok(job) => job,
+            Err(silence) => {
+                self.tell_unreachable(&Scheduler::Slurm, &silence);
+                return Ok(());
+            }
         };
         let entry = &mut self.jobs.jobs[index];
         let node = entry
@@ -228,12 +238,13 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    pub(super) fn tell_unreachable(&mut self, program: &str, arguments: &[String]) {
-        if !std::mem::replace(&mut self.unreachable, true) {
-            let line = line(program, arguments);
-            let command = line.split(' ').next().unwrap_or_default();
+    /// Tells the user once that a scheduler does not answer.
+    pub(super) fn tell_unreachable(&mut self, scheduler: &Scheduler, silence: &Silence) {
+        if self.unreachable.insert(scheduler.clone()) {
             (self.asked.tell)(&format!(
-                "warning: Slurm's controller does not answer `{command}`; jobs go on without it, and it is asked again"
+                "warning: {} does not answer `{}`; jobs go on without it, and it is asked again",
+                scheduler.server(),
+                silence.command
             ));
         }
     }
