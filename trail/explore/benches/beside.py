@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Whether a page that follows a run disturbs what the run measures.
+"""Measures whether a page that follows a run disturbs its measurements.
 
     python3 trail/explore/benches/beside.py BINARY [ROUNDS]
 
-In each round a calibration of the load generator runs once under each condition, in an order that is shuffled anew: no
-explorer; an explorer whose live view somebody follows from another machine (the event stream, and the list of studies
-once a second); and, where `chromium` is installed, the live view in a browser on this machine. Prints the error of the
-load generator against the reference server's log under each condition, and what the explorer did meanwhile: questions,
-bytes sent, bytes it read, and its processor time. Needs a release build and a machine with nothing else to do.
+In each round a calibration of the load generator runs once under each condition, in random order: no explorer; an
+explorer with a client of its live view on another machine (the event stream, and the list of studies once a second);
+and, if `chromium` is installed, the live view in a browser on this machine. Prints the error of the load generator
+relative to the reference server's log under each condition, and the explorer's activity: requests, bytes sent, bytes
+read, and processor time. Needs a release build and an otherwise idle machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// The API. An exported page holds the replies it needs; any other asks its own server, and nobody else.
+// The API. An exported page contains the replies it needs; any other page requests them from its own server only.
 
 let held = null;
 const replies = new Map();
@@ -12,7 +12,7 @@ export class Refusal extends Error {
   }
 }
 
-// Takes the token out of the address: it must be in no link that is sent, and in no history.
+// Removes the token from the address, so that it is in no shared link and no history.
 export function takeToken() {
   const found = /^#token=([0-9a-f]+)(.*)$/.exec(location.hash);
   if (found) {
@@ -71,7 +71,7 @@ async function ask(path, parameters) {
   return reply;
 }
 
-// A table that a file holds in one piece answers for any part of it: a page of its rows, or those of one request.
+// A table that a file contains in one piece answers for any part of it: a page of its rows, or those of one request.
 function heldTable([studies, study, kind, name], { cell, from = 0, to = 1000, sort, contains, ...rest }) {
   if (studies !== "studies" || kind !== "tables" || sort || contains) return undefined;
   const start = `api/v1/studies/${study}/tables/${name}?`;
@@ -86,8 +86,8 @@ function heldTable([studies, study, kind, name], { cell, from = 0, to = 1000, so
   return { ...whole, from: Number(from), rows: places.map((i) => whole.rows[i]), rows_in_all: all, columns: whole.columns.map((c) => ({ ...c, values: places.map((i) => c.values[i]) })) };
 }
 
-// A file holds the distribution of a metric for every combination of labels: of fewer axes, the curves are added up. Each
-// point of a curve is an order statistic, so a sum is exact where every request is a point.
+// A file contains the distribution of a metric for every combination of labels. For fewer axes, the curves are added
+// up. Each point of a curve is an order statistic, so a sum is exact where every request is a point.
 function heldDistribution([studies, study, kind], { stage, metric, by = "", ...rest }) {
   if (studies !== "studies" || kind !== "distribution") return undefined;
   const key = Object.keys(held).find((k) => k.startsWith(`api/v1/studies/${study}/distribution?`) && k.endsWith(`&metric=${metric}&stage=${stage}`));
@@ -112,7 +112,7 @@ function heldDistribution([studies, study, kind], { stage, metric, by = "", ...r
   }) };
 }
 
-// Asks once; `fresh` asks again, and the server says whether it changed.
+// Requests once; `fresh` requests again, and the server reports whether it changed.
 export async function get(path, parameters = {}, fresh = false) {
   const key = keyOf(path, parameters);
   if (!fresh && replies.has(key)) return replies.get(key);
@@ -127,7 +127,7 @@ export async function get(path, parameters = {}, fresh = false) {
   }
 }
 
-// The text of an object, which may be anybody's.
+// The text of an object, which may come from any source.
 export async function objectText(digest) {
   if (held) return ask(["objects", digest], {});
   const response = await fetch(addressOf(["objects", digest]), { headers: headers() });
@@ -135,7 +135,7 @@ export async function objectText(digest) {
   return response.text();
 }
 
-// A link that saves an answer: a plain link could not send the token.
+// A link that saves an answer, since a plain link could not send the token.
 export async function save(path, parameters, name) {
   const response = await fetch(addressOf(path, parameters), { headers: headers() });
   if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
@@ -146,7 +146,7 @@ export async function save(path, parameters, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// Asks for the one thing that changes something.
+// Sends the only request that changes something.
 export async function post(path, body) {
   const response = await fetch(addressOf(path), { method: "POST", headers: { ...headers(), "content-type": "application/json" }, body: JSON.stringify(body) });
   const reply = await response.json().catch(() => ({}));
@@ -170,7 +170,7 @@ export async function follow(path, parameters, signal, hear) {
     for (const message of messages) {
       const field = (name) => message.split("\n").find((l) => l.startsWith(`${name}: `))?.slice(name.length + 2);
       const data = field("data");
-      // A line of a damaged log is no event; the others are.
+      // A line of a damaged log is not an event; the others are.
       try { if (data) heard.push([field("event"), JSON.parse(data)]); } catch { heard.push(["run", { event: "warning", message: "a line of the run's log cannot be read" }]); }
     }
     hear(heard);

@@ -1,4 +1,4 @@
-// The page: an address after the `#` is a view, and its parameters are what the view shows.
+// The page: the address after the `#` selects a view, and its parameters select what the view shows.
 
 import { address, h, here, replace, say } from "./dom.js";
 import { get, isFile, openData } from "./api.js";
@@ -51,7 +51,7 @@ async function show() {
   const { why, ...others } = parameters;
   const place = JSON.stringify([segments, others]);
   navigate(study, segments[0] === "object" ? "object" : segments[2]);
-  // Whoever closes the drawer goes on where it was opened.
+  // After closing the drawer, the reader continues where it was opened.
   if (why && drawer.hidden) opener = document.activeElement;
   const closed = !why && !drawer.hidden;
   drawer.dataset.asked = why ?? "";

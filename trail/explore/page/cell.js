@@ -1,4 +1,4 @@
-// One cell: its requests over the tracks of the machine, on one clock.
+// One cell: its requests above the tracks of the machine, on one clock.
 
 import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, sentence, whyLink } from "./dom.js";
 import { asTable, get, isFile, table } from "./api.js";
@@ -17,7 +17,7 @@ export async function cellView(main, study, stage) {
   const outputs = [...(cell.outputs ?? []), ...(cell.evidence ?? [])];
   const has = (name) => outputs.some((o) => o.name === name);
   const unread = [...(cell.unread ?? [])];
-  // A file leaves out tables on purpose, and says so above.
+  // A file leaves out tables on purpose, and reports that above.
   const miss = (name) => (error) => { if (!isFile()) unread.push(`${name}: ${sentence(error)}`); return null; };
   const load = (name) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, from: 0, to: MOST }).catch(miss(name)) : null);
   const [requests, host, processes, gpu, slots, metrics, one] = await Promise.all(["requests", "host_telemetry", "process_telemetry", "gpu_telemetry", "slots", "server_metrics", "cell"].map(load));
@@ -68,7 +68,7 @@ function files(study, stage, at, outputs, cell) {
       h("td", {}, o.media), h("td", { class: "number" }, o.rows === null ? "–" : o.rows.toLocaleString("en-US")), h("td", { class: "number" }, bytesText(o.bytes)), h("td", { class: "digest", title: o.digest }, short(o.digest)))))))];
 }
 
-// Rows of requests as the waterfall wants them, by when they were due.
+// Rows of requests in the form that the waterfall needs, by the time they were due.
 export function requestRows(requests) {
   const rows = [];
   for (let i = 0; i < requests.count; i += 1) {
@@ -79,12 +79,12 @@ export function requestRows(requests) {
   return rows.sort((a, b) => (a.scheduled ?? a.sent ?? 0) - (b.scheduled ?? b.sent ?? 0));
 }
 
-// What a span of time holds: everything below the tracks shows that span.
+// The contents of a span of time: everything below the tracks shows that span.
 function timeline(study, stage, at, requests, others) {
   return requests.rows_in_all > requests.count ? largeTimeline(study, stage, at, requests, others) : smallTimeline(study, stage, at, requests, others);
 }
 
-// The controls of a span, the picture, and what follows from the span below them.
+// The controls of a span, the picture, and the figures of the span below them.
 function spanned(whole, tracks, { label, onclick = null, show }) {
   const [from, to] = ["from", "to"].map((name) => h("input", { type: "number", step: "any", size: "10", "aria-label": `${name} (ms)`, onchange: typed }));
   const picture = chart(tracks, whole, { onspan: choose, label: `${label}; drag, or use the arrow keys, + and −, to choose a span, 0 for all` });
@@ -116,7 +116,7 @@ function smallTimeline(study, stage, at, requests, others) {
   const lag = rows.filter((r) => r.lag !== null && r.sent !== null).map((r) => [r.sent, r.lag / 1e6]);
   const tracks = [waterfall(rows), flight, lag.length ? { name: "client send lag", unit: "ms", height: 40, lines: [{ points: lag, dots: true }] } : null, ...machine(others)].filter(Boolean);
   const [under, figures] = [h("div"), h("div")];
-  // The figures come after the picture, which needs no more than the rows.
+  // The figures come after the picture, which needs only the rows.
   let known = null;
   let shown = null;
   const tell = () => { if (known) figuresView(figures, known.whole, shown && figuresOf(known.requests, shown, known.whole)); };
@@ -136,7 +136,8 @@ function smallTimeline(study, stage, at, requests, others) {
     spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), figures, under];
 }
 
-// A cell of more requests than a page can draw: the server says what went on in a span, and lists its requests if they are few.
+// A cell with more requests than a page can draw: the server reports the activity in a span, and lists its requests if
+// they are few.
 function largeTimeline(study, stage, at, requests, others) {
   const box = h("div", {}, h("p", { class: "soft" }, "Reading…"));
   const [under, figures] = [h("div"), h("div")];

@@ -1,10 +1,11 @@
-// Colours of values. Sequential: a ramp whose lightness alone tells the order (after Cividis, which readers
-// with colour blindness read alike). Categorical: Okabe and Ito's eight.
+// Colours of values. Sequential: a ramp whose lightness alone shows the order (after Cividis, which readers with colour
+// blindness see alike). Categorical: Okabe and Ito's eight.
 
 const RAMP = [[0, 32, 77], [60, 77, 110], [124, 123, 120], [187, 173, 108], [255, 234, 70]];
 const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
-// Black or white, whichever can be read better on a colour (WCAG's relative luminance: where both have the same contrast).
+// Black or white, whichever is more readable on a colour (the threshold is WCAG's relative luminance at which both have
+// the same contrast).
 function readable(rgb) {
   const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
@@ -27,7 +28,7 @@ export function statusColour(status) {
   return { ok: "track", timeout: "track-2", hung: "track-2", cancelled: "soft" }[status] ?? "bad";
 }
 
-// A scale over values: numbers by size, other labels by kind.
+// A scale over values: numbers by size, other labels by category.
 export function scaleOf(values) {
   const known = values.filter((v) => v !== null && v !== undefined);
   if (known.length && known.every((v) => typeof v === "number")) {

@@ -1,5 +1,5 @@
-// Two labels of an axis, or two studies, side by side. Every interval and every verdict was computed by the program; the page
-// only shows it.
+// Two labels of an axis, or two studies, side by side. The program computed every interval and every verdict; the page
+// only shows them.
 
 import { address, alertOf, amend, breakable, cellLink, facts, h, here, replace, say, select, sentence } from "./dom.js";
 import { get } from "./api.js";
@@ -95,7 +95,7 @@ function facetsOf(list, [a, b]) {
     : h("p", {}, "Nothing that was recorded of their settings, servers and machines differs.")];
 }
 
-// Two studies, as `benchtrail diff` compares them.
+// Two studies, in the comparison of `benchtrail diff`.
 export async function pairView(main, older, newer) {
   const { parameters } = here();
   const again = (change) => { amend(change); pairView(main, older, newer).catch((e) => say(e.message)); };
@@ -122,7 +122,7 @@ export async function pairView(main, older, newer) {
     (comparison.cells ?? []).length ? [h("h2", {}, "Cells that only one has, or that ended otherwise"), h("ul", {}, comparison.cells.slice(0, 40).map((c) => h("li", {}, `${c.cell}: ${c.a ?? "not there"}, then ${c.b ?? "not there"}`))), comparison.cells.length > 40 ? h("p", { class: "soft" }, `and ${comparison.cells.length - 40} more`) : null] : null);
 }
 
-// The distributions of both studies over the requests of a stage that both have.
+// The distributions of both studies over the requests of a common stage.
 function overlaidStudies(found, again, parameters) {
   const box = h("div", { class: "plot" });
   const metric = parameters.metric ?? "ttft_ms";

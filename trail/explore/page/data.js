@@ -1,4 +1,4 @@
-// Every table, sortable and filterable, and a box for SQL whose address can be sent.
+// Every table, sortable and filterable, and a box for SQL with a shareable address.
 
 import { address, alertOf, amend, cellText, h, here, replace, say, select, whyLink } from "./dom.js";
 import { asTable, get, isFile, objectText, save, table } from "./api.js";

@@ -1,19 +1,19 @@
-// Elements of the page. Text becomes text nodes and nothing else, so no label of a study is ever read as HTML.
+// Elements of the page. Text always becomes text nodes, so no label of a study is ever read as HTML.
 
-// Characters that change the direction of text, or move a cursor: a label must not change how its neighbours read.
+// Characters that change the direction of text or move a cursor: a label must not affect the display of its neighbours.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-// A text of a study with such characters written out.
+// A text of a study with such characters escaped.
 export function plainText(text) {
   return text.replace(UNSEEN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
-// Attributes that are read, and mean nothing to the page.
+// Attributes with text for readers.
 const READ = ["title", "alt", "aria-label"];
 
 export function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
-  // Long ones scroll, so the keyboard must reach them.
+  // Long ones scroll, so they must be reachable by keyboard.
   if (tag === "pre") element.tabIndex = 0;
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -21,7 +21,7 @@ export function h(tag, attributes, ...children) {
     else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
     else element.setAttribute(name, value === true ? "" : READ.includes(name) ? plainText(String(value)) : value);
   }
-  // What somebody typed stays as it was typed.
+  // Input stays as it was typed.
   element.append(...(tag === "textarea" ? children : flat(children)));
   return element;
 }
@@ -43,10 +43,10 @@ export function replace(element, ...children) {
   element.replaceChildren(...flat(children));
 }
 
-// What went wrong and what to do about it, in one line.
+// An error and its remedy, in one line.
 export const sentence = (error) => [error.message, error.hint].filter(Boolean).join("; ");
 
-// The same as a box that is read out at once.
+// The same as a box that screen readers announce at once.
 export function alertOf(error) {
   return h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null);
 }
@@ -68,7 +68,8 @@ export function facts(pairs) {
   return h("dl", {}, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-// A colour of the style sheet, for canvases. A picture asks for thousands, so each is looked up once for a colour scheme.
+// A colour of the style sheet, for canvases. A picture needs thousands of them, so each is looked up once per colour
+// scheme.
 const inks = new Map();
 for (const change of ["(prefers-color-scheme: dark)", "print"]) matchMedia(change).addEventListener("change", () => inks.clear());
 
@@ -77,7 +78,7 @@ export function ink(name) {
   return inks.get(name);
 }
 
-// Coordinates that may break after a comma, and nowhere within a label.
+// Coordinates that may break after a comma, but not within a label.
 export function breakable(text) {
   return String(text).split(",").flatMap((part, i, all) => (i + 1 < all.length ? [`${part},`, h("wbr")] : [part]));
 }
@@ -89,7 +90,7 @@ export function address(segments, parameters = {}) {
   return `#/${segments.map(encodeURIComponent).join("/")}${query && `?${query}`}`;
 }
 
-// Where the page is: segments and parameters.
+// The current address: segments and parameters.
 export function here() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
   const decode = (s) => { try { return decodeURIComponent(s); } catch { return s; } };
@@ -105,7 +106,7 @@ export function changed(parameters) {
   return address(now.segments, { ...now.parameters, ...parameters });
 }
 
-// Changes parameters without a step in the history.
+// Changes parameters without adding a step to the history.
 export function amend(parameters) {
   history.replaceState(null, "", changed(parameters));
 }
@@ -121,7 +122,7 @@ export function cellLink(study, stage, at, more = {}) {
   return address(["study", study, "cell", stage], { cell: at, ...more });
 }
 
-// The address that opens the tree of a value beside the present view.
+// The address that opens the tree of a value beside the current view.
 export function whyLink(asked) {
   return changed({ why: new URLSearchParams(asked).toString() });
 }

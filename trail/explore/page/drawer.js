@@ -94,7 +94,7 @@ function sourceItem(study, source) {
   return h("li", { class: "bad" }, `${source.source}: ${source.reason}`);
 }
 
-/** Lines of a file that a table was read from. */
+/** The lines of a file behind a table. */
 function fileItem(file) {
   const first = (file.spans[0]?.start ?? 0) + 1;
   const text = [file.heading, ...file.text].filter(Boolean).join("\n");

@@ -1,12 +1,12 @@
-// A plot as the YAML of a report figure, and of the tables it needs that the study may not have yet.
+// A plot as the YAML of a report figure, and of the tables that it needs and the study may lack.
 
 const quote = (text) => JSON.stringify(String(text));
 const label = (value) => (typeof value === "number" ? String(value) : /^-?\d+(\.\d+)?$/.test(String(value)) ? String(value) : quote(value));
 
-// Names in SQL that hold anything else than letters.
+// A column name, quoted for SQL.
 const column = (name) => `"${name.replaceAll("\"", "\"\"")}"`;
 
-// A title that the number check lets pass: a number in it would need a trail, and a quantile has words.
+// A title that the number check accepts: a number in it would need a trail, and a quantile is written in words.
 const untold = (text) => text.replace(/\be2e\b/gi, "end-to-end").replace(/ ?\bp50\b/g, " (median)").replace(/ ?\bp\d+\b/g, " (high quantile)").replace(/\d+/g, "").replace(/\s+/g, " ").trim().replace(/^./, (c) => c.toUpperCase());
 
 export function figureText(f) {

@@ -1,5 +1,5 @@
-// Figures of a span of time in a cell, beside those of the whole cell: how many requests, output, latencies and their
-// distributions. The server tells the latencies of each request, or the figures themselves where requests are many.
+// Figures of a span of time in a cell, beside those of the whole cell: number of requests, output, latencies and their
+// distributions. The server sends the latencies of each request, or the figures themselves if there are many requests.
 
 import { h, replace } from "./dom.js";
 import { columnWords, digits, plural } from "./format.js";
@@ -8,8 +8,8 @@ import { plotOf } from "./plot.js";
 const SPAN_LATENCIES = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
 const QUANTILES = [["p50", 0.5], ["p95", 0.95], ["p99", 0.99]];
 
-// The figures of a span from its requests: { sent, done, tokens, status, measured, latencies }. Those sent in the span count,
-// and for output those that ended in it.
+// The figures of a span from its requests: { sent, done, tokens, status, measured, latencies }. They cover the requests
+// sent in the span and, for output, those that ended in it.
 export function figuresOf(rows, span, whole) {
   const inside = (t) => t !== null && t >= span[0] && t <= span[1];
   const measured = rows.filter((r) => r.measured);
@@ -24,7 +24,8 @@ export function figuresOf(rows, span, whole) {
   return { sent: sent.length, failed: sent.length - ok.length, output_tokens: tokens, output_rate: tokens / ((span[1] - span[0]) / 1e9), latencies };
 }
 
-// The requests of an answer of `activity` as `figuresOf` wants them; a file keeps of them what their rows do not tell.
+// The requests of an `activity` answer in the form that `figuresOf` needs; a file keeps only the fields that their rows
+// lack.
 export function requestsOf(single, rows) {
   const byRow = new Map(rows.map((r) => [r.row, r]));
   return single.row.map((row, i) => {
@@ -35,7 +36,7 @@ export function requestsOf(single, rows) {
   });
 }
 
-// A quantile that so few values do not bound on both sides is not printed, as in the tables of results.
+// A quantile is not printed if too few values bound it on both sides, as in the tables of results.
 const bounded = (q, n) => 1 - q ** n >= 0.975 && 1 - (1 - q) ** n >= 0.975;
 
 export function figuresView(element, whole, part) {

@@ -1,4 +1,4 @@
-// Values as people read them. The full value is always in a title.
+// Values for people. The full value is always in a title.
 
 export function digits(value, significant = 4) {
   if (value === null || value === undefined) return "–";
@@ -66,18 +66,18 @@ export function ticks(from, to, count = 6) {
   return list;
 }
 
-// A moment to the second. The full value belongs into a title.
+// A moment to the second. The full value belongs in a title.
 export function moment(iso) {
   const found = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)/.exec(iso ?? "");
   return found ? `${found[1]} ${found[2]} UTC` : iso ?? "–";
 }
 
-// The name of a column as words: what its unit says already is not said twice.
+// The name of a column in words, without what its unit already shows.
 export function columnWords(name) {
   return name.replace(/_(ms|s|w|j)(?=_|$)/g, "").replaceAll("_", " ").replace(/^(ttft|tpot|itl|kv|cpu|gpu)\b/, (word) => word.toUpperCase());
 }
 
-// How long ago a moment was.
+// The time since a moment.
 export function ago(moment) {
   const s = (Date.now() - Date.parse(moment)) / 1000;
   if (!Number.isFinite(s)) return "–";

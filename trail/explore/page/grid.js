@@ -1,5 +1,5 @@
-// A stage as a grid of its cells: each axis is rows, columns, facets or one label; colour is a column of any
-// table; hatching is a state that is not ok. Below, the same cells in the order they were executed.
+// A stage as a grid of its cells. Each axis is rows, columns, facets or a single label; colour is a column of any
+// table; hatching is a state other than ok. Below are the same cells in the order of their execution.
 
 import { address, amend, cellLink, cellText, h, here, ink, plainText, replace, select, sentence } from "./dom.js";
 import { get, table } from "./api.js";
@@ -39,20 +39,20 @@ export async function gridView(main, study) {
     gridOf(study, stage, labels, roles, colour),
     await strip(study, stage, labels, overview.replicates ?? [], parameters, set));
   fit(main);
-  // Boxes are as wide as the window allows, so another window gets other boxes.
+  // Boxes are as wide as the window allows, so their width changes with the window.
   const drawn = main.clientWidth;
   watch?.disconnect();
   watch = new ResizeObserver(() => { if (main.querySelector(".cellmap") && Math.abs(main.clientWidth - drawn) > 60) gridView(main, study); });
   watch.observe(main);
 }
 
-// Cells whose records are damaged: the lock still says their labels and states.
+// Cells whose records are damaged: the lock still has their labels and states.
 function unreadRecords(stages) {
   const unread = stages.flatMap((s) => s.cells).filter((c) => c.unread);
   return unread.length ? h("p", { class: "note" }, `The ${unread.length === 1 ? "record of a cell" : `records of ${unread.length.toLocaleString("en-US")} cells`} cannot be read: ${unread[0].unread}. \`benchtrail fsck\` lists what is damaged, and a run of the experiment executes those cells again.`) : null;
 }
 
-// The table of results that most likely has a row for each cell.
+// The table of results that is most likely to have a row for each cell.
 function usualTable(tables, stage) {
   if (stage.class !== "measurement") return null;
   return tables.find((t) => t.output === "cells" && t.cells === 1)?.name ?? null;
@@ -61,7 +61,7 @@ function usualTable(tables, stage) {
 function rolesOf(axes, labels, parameters) {
   let product = 1;
   const roles = axes.map(() => "rows");
-  // An axis with one label is said once, above the grid.
+  // An axis with a single label is shown once, above the grid.
   const several = axes.map((_, i) => i).filter((i) => labels[i].length > 1);
   for (const i of several.slice(several.length > 1 ? 1 : 0).reverse()) {
     product *= labels[i].length;
@@ -76,7 +76,7 @@ function rolesOf(axes, labels, parameters) {
   });
 }
 
-// The value of each cell by the source and column chosen.
+// The value of each cell in the selected source and column.
 async function colourOf(study, stage, source, asked) {
   const none = { columns: [], column: null, unit: null, value: () => null, scale: null, link: () => null };
   if (source === "state") return none;
@@ -84,7 +84,7 @@ async function colourOf(study, stage, source, asked) {
     const value = (cell) => cell[source] ?? (source === "warnings" || source === "earlier" ? 0 : null);
     return { ...none, column: source, unit: source === "seconds" ? "s" : null, value, scale: scaleOf(stage.cells.map(value)) };
   }
-  // A table of many cells has many columns, of which the grid shows one: its first row says which there are.
+  // A table of many cells has many columns, of which the grid shows one: its first row lists them.
   const unread = (error) => ({ ...none, note: `The table ${source} cannot be read, so the colour is the state of a cell. ${sentence(error)}.` });
   let head;
   try { head = await table(study, source, { from: 0, to: 1 }); } catch (error) { return unread(error); }
@@ -134,7 +134,7 @@ function gridOf(study, stage, labels, roles, colour) {
     const found = new Map(list.map((cell) => [keyOf(cell, rowAxes) + keyOf(cell, columnAxes), cell]));
     const used = (axes) => { const keys = new Set(list.map((c) => keyOf(c, axes))); return product(axes).filter((p) => keys.has(JSON.stringify(p))); };
     const [rows, columns] = [used(rowAxes), used(columnAxes)];
-    // Boxes take the width that is there, up to where a number in them can be read.
+    // Boxes take the available width, up to the point where a number in them is readable.
     const room = (document.getElementById("main").clientWidth - 60 - 100 * rowAxes.length) / columns.length - 3;
     const width = Math.round(Math.min(Math.max(room, columns.length <= 12 ? 56 : 30), 64));
     const corner = (depth) => rowAxes.map((r, i) => {
@@ -152,7 +152,7 @@ function gridOf(study, stage, labels, roles, colour) {
   });
 }
 
-// Takes from the boxes what a grid is wider than its window, if that is little: a few pixels are not worth scrolling.
+// Narrows the boxes if the grid is slightly wider than its window: a few pixels are not worth scrolling.
 function fit(main) {
   for (const box of main.querySelectorAll(".scroll:has(> .cellmap)")) {
     const map = box.firstElementChild;
@@ -163,7 +163,7 @@ function fit(main) {
   }
 }
 
-// Runs of equal heads: [label, how many].
+// Runs of equal heads: [label, length].
 function runs(list, depth) {
   const found = [];
   let last = null;
@@ -193,8 +193,8 @@ function cellBox(study, stage, cell, colour, width) {
     style: hatch ? {} : { background: paint?.fill ?? "var(--raised)", color: paint?.text ?? "var(--text)" } }, text));
 }
 
-// The strip of execution order: a bar from start to end of each cell, coloured by the labels of an axis, beside
-// a figure of the machine.
+// The strip of execution order: a bar from start to end of each cell, coloured by the labels of an axis, above a figure
+// of the machine.
 async function strip(study, stage, labels, repeats, parameters, set) {
   const executed = stage.cells.filter((c) => c.started && c.seconds !== undefined).map((c) => ({ cell: c, from: Date.parse(c.started) / 1000 }));
   if (executed.length < 2) return null;
@@ -214,7 +214,7 @@ async function strip(study, stage, labels, repeats, parameters, set) {
   const named = BESIDE.find(([key]) => key === load)?.[1] ?? load;
   const told = loads.filter((v) => v !== null);
   const same = told.length > 0 && told.every((v) => v === told[0]);
-  // A line that never moves is a sentence.
+  // A constant line becomes a sentence.
   const known = same ? [] : told;
   const bars = () => drawStrip(canvas, executed, loads, known, (e) => kind(Math.max(0, labels[at]?.indexOf(e.cell.labels[at]) ?? 0)).fill);
   const find = (event) => { const box = canvas.getBoundingClientRect(); return executed[Math.floor(((event.clientX - box.left) / box.width) * executed.length)]; };

@@ -1,4 +1,4 @@
-// A run that goes on: its event log as it is written. The page only listens; the server looks once a second.
+// A run in progress, from its event log. The page only listens; the server reads the log once a second.
 
 import { address, alertOf, facts, h, replace, say, select, sentence } from "./dom.js";
 import { follow, get, post } from "./api.js";
@@ -21,7 +21,7 @@ export async function runView(main, id, signal) {
     const quiet = known ? Date.now() / 1000 - known.modified_unix_s : 0;
     return state.ended || quiet < 120 ? null : h("p", { class: "note" }, `Nothing was written to its log for ${seconds(quiet)} before this page opened: it may have ended without a word.`);
   };
-  // Events come while somebody walks with Tab: whoever has the focus keeps it.
+  // Events arrive while a reader moves with Tab: the focused element keeps the focus.
   const stops = (box) => [...box.querySelectorAll("a[href], select, summary, [tabindex]")];
   const draw = () => {
     const within = [top, grid, rates, engine, log].find((box) => box.contains(document.activeElement));
@@ -46,7 +46,7 @@ export async function runView(main, id, signal) {
   follow(["runs", id, "events"], {}, signal, (messages) => {
     for (const [kind, event] of messages) {
       if (kind === "measured") state.measured.push(event);
-      // An event of a damaged log may lack what it needs.
+      // An event of a damaged log may lack required fields.
       else try { hear(state, event); } catch { state.messages.push({ text: "An event of the run's log cannot be read.", bad: true }); }
     }
     if (state.measured.length > 500) state.measured = state.measured.slice(-500);
@@ -102,15 +102,15 @@ function summary(state) {
     current ? h("p", { class: "soft" }, current.cell, current.what ? `: ${digits(current.done)}${current.total ? ` of ${digits(current.total)}` : ""} ${current.what}` : "") : null];
 }
 
-// The time left, as the run itself reckons it for its terminal: the cells left of each stage times the shortest and the longest
-// cell of that stage so far.
+// The time left, computed as the run does for its terminal: the cells left in each stage times the shortest and the
+// longest cell of that stage so far.
 function left(state) {
   if (!state.left) return "; too little has run to say how long the rest takes.";
   const [least, most] = state.left.map(seconds);
   return least === most ? `; about ${least} left.` : `; ${least} to ${most} left, if no cell takes longer than those so far.`;
 }
 
-// The rolling figures of the cell that is measured, as the terminal has them.
+// The rolling figures of the cell being measured, as in the terminal.
 function rolling({ rates, ended }) {
   if (!rates || ended) return null;
   const r = rates.rates;
@@ -119,7 +119,7 @@ function rolling({ rates, ended }) {
     h("p", { class: "soft" }, `Over the last ${seconds(r.window_s)}: ${plural(r.ended, "request")} ended; tokens and times are those of the ${digits(r.looked_into)} whose answers were looked into at once. The results are computed from all rows when the cell is over.`)];
 }
 
-// The only action: it does what Ctrl-C in the run's terminal does.
+// The only action: it has the effect of Ctrl-C in the run's terminal.
 function stopper(id, goesOn) {
   const token = h("input", { type: "text", size: "34", autocomplete: "off", spellcheck: "false", "aria-describedby": "stop-hint" });
   const told = h("p", { role: "status" });
@@ -135,7 +135,7 @@ function stopper(id, goesOn) {
 }
 
 function states(stage, state) {
-  // The log says nothing of cells that were cached from the start: they and those that wait look alike until it ends.
+  // The log does not mention cells that were cached from the start: until it ends, they look the same as waiting ones.
   const silent = state.ended ? "cached or not executed" : "cached or waiting";
   const boxes = stage.cells.map((at) => {
     const name = at ? `${stage.name}[${at}]` : stage.name;

@@ -1,5 +1,5 @@
-// A plot as SVG: panels that share their scales, series told apart by colour and by shape. What is drawn is what is
-// exported, so every colour is an attribute of its own and text has the colour of the page it stands on.
+// A plot as SVG: panels with shared scales, and series distinguished by colour and shape. The drawing is also the
+// export, so every colour is an attribute, and text has the colour of the page around it.
 
 import { h, svg } from "./dom.js";
 import { kind } from "./colour.js";
@@ -9,7 +9,7 @@ const PAD = { left: 62, right: 22, top: 22, bottom: 46 };
 let clips = 0;
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 
-// The ticks of a logarithmic axis: 1, 2 and 5 of each decade, or the decades alone if there are many.
+// The ticks of a logarithmic axis: 1, 2 and 5 of each decade, or only the decades if there are many.
 export function logTicks(low, high) {
   const first = Math.floor(Math.log10(low));
   const last = Math.ceil(Math.log10(high));
@@ -21,7 +21,7 @@ export function logTicks(low, high) {
 
 function axisOf(values, log, from, to, count, { zero, steps, whole, span }) {
   let [low, high] = [Infinity, -Infinity];
-  // A span that was chosen is the axis.
+  // A selected span becomes the axis.
   if (span) return chosenAxis(span, log, from, to, count);
   for (const v of values) if (Number.isFinite(v) && (!log || v > 0)) { low = Math.min(low, v); high = Math.max(high, v); }
   if (low > high) [low, high] = [log ? 1 : 0, log ? 10 : 1];
@@ -48,7 +48,7 @@ function chosenAxis([low, high], log, from, to, count) {
   return { ticks: logTicks(low, high), at: (v) => from + (Math.log(v / low) / ratio) * (to - from), value: (p) => low * Math.exp(((p - from) / (to - from)) * ratio), fits: (v) => v > 0 };
 }
 
-// A mark: its shape tells the series as its colour does.
+// A mark, with a shape and a colour for its series.
 function shape(series, x, y, size, attributes, title) {
   const colour = kind(series).fill;
   const style = { fill: attributes.hollow ? "none" : colour, stroke: colour, "stroke-width": attributes.hollow ? 1.4 : 1, opacity: attributes.opacity ?? 1 };
@@ -72,7 +72,7 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
   const all = [...panels.flatMap((p) => (p.lines ?? []).flatMap((l) => l.points)), ...panels.flatMap((p) => (p.marks ?? []).map((m) => [m.x, m.y]))].filter(within);
   const total = legend.height + down * tall;
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${total}`, width, height: total, role: panels.some((p) => (p.marks ?? []).some((m) => m.href && !m.small)) ? "group" : "img", "aria-label": label, color: "currentColor", "font-family": "system-ui, sans-serif", "font-size": 11 }, legend.marks);
-  // Where a reader can choose a span, and which one a place stands for.
+  // The area where a reader can select a span, and the span that a position stands for.
   root.areas = [];
   panels.forEach((panel, i) => {
     const [column, row] = [i % across, Math.floor(i / across)];
@@ -88,7 +88,7 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     const clip = x.span ? svg("g", { "clip-path": `url(#clip-${clips})` }, svg("clipPath", { id: `clip-${clips}` }, svg("rect", { x: left - 6, y: top - 8, width: right - left + 12, height: bottom - top + 16 }))) : part;
     const text = (px, py, anchor, words, more = {}) => svg("text", { x: px, y: py, "text-anchor": anchor, fill: "currentColor", ...more }, words);
     for (const t of ay.ticks) part.append(svg("line", { x1: left, x2: right, y1: ay.at(t), y2: ay.at(t), stroke: "currentColor", "stroke-opacity": 0.15 }), text(left - 6, ay.at(t) + 4, "end", digits(t, 3)));
-    // A label that would run into the one before it is left out; its tick stays.
+    // A label that would overlap the one before is omitted; its tick stays.
     let free = -Infinity;
     for (const t of ax.ticks) {
       if (ax.at(t) > right + 1) continue;
@@ -112,7 +112,7 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     for (const mark of panel.marks ?? []) {
       if (!ax.fits(mark.x) || !ay.fits(mark.y) || !within([mark.x])) continue;
       const drawn = shape(mark.series, ax.at(mark.x), ay.at(mark.y), mark.small ? 2 : 3.6, { hollow: mark.hollow, opacity: mark.opacity }, quiet ? null : mark.title);
-      // Small marks are many: the pointer opens them, and the keyboard has the table below the plot.
+      // Small marks are numerous: the pointer opens them, and the keyboard has the table below the plot.
       if (mark.href && mark.small) {
         drawn.setAttribute("cursor", "pointer");
         drawn.addEventListener("click", () => { location.hash = mark.href; });
@@ -137,7 +137,7 @@ function legendOf(names, width) {
   return { marks, height: y + 10 };
 }
 
-// Lets a reader drag over a panel to choose a span of what lies across; a click on a mark stays a click.
+// Lets a reader drag over a panel to select a span of the horizontal axis; a click on a mark stays a click.
 export function brushed(picture, onspan) {
   let drag = null;
   const place = (event) => {
@@ -176,7 +176,7 @@ export function brushed(picture, onspan) {
   picture.addEventListener("dragstart", (event) => event.preventDefault());
 }
 
-// The plot for a file: with its ground, and with nothing that points into the page.
+// The plot for a file: with its background, and without links into the page.
 export function svgText(picture, title) {
   const copy = picture.cloneNode(true);
   copy.setAttribute("color", "#1b1f24");
@@ -194,7 +194,7 @@ export function download(text, name, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-// Rows as CSV: a heading with units, null as nothing.
+// Rows as CSV: a header with units, null as an empty field.
 export function csvText(columns, rows) {
   const field = (value) => (value === null || value === undefined ? "" : /[",\n]/.test(String(value)) || value === "" ? `"${String(value).replaceAll("\"", "\"\"")}"` : String(value));
   return `${[columns, ...rows].map((row) => row.map(field).join(",")).join("\n")}\n`;

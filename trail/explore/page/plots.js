@@ -1,5 +1,5 @@
-// Plots of a study: results against each other, distributions over requests, goodput under bounds that a reader moves, and
-// requests over time. Each can be had as SVG, as CSV, and as the YAML of a report figure.
+// Plots of a study: results against each other, distributions over requests, goodput under bounds that a reader moves,
+// and requests over time. Each can be saved as SVG, as CSV, and as the YAML of a report figure.
 
 import { address, alertOf, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
 import { get, table } from "./api.js";
@@ -17,7 +17,7 @@ export async function plotsView(main, study) {
   const kind = KINDS_OF_PLOT.some(([k]) => k === parameters.plot) ? parameters.plot : "trade";
   const loads = cells.stages.filter((s) => s.class === "measurement");
   const stage = loads.find((s) => s.name === parameters.stage) ?? loads[0];
-  // A span of one quantity means nothing for another.
+  // A span of one quantity has no meaning for another.
   const again = (change) => { amend(ACROSS.some((name) => name in change) ? { span: null, ...change } : change); plotsView(main, study).catch((e) => say(e.message)); };
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
   const focus = document.activeElement?.dataset?.control;
@@ -34,7 +34,7 @@ export async function plotsView(main, study) {
   if (focus) main.querySelector(`[data-control="${focus}"]`)?.focus();
 }
 
-// What all plots have: a picture, what can be saved of it, and its rows as a table for whoever cannot see it.
+// The common parts of all plots: a picture, its downloads, and its rows as a table for readers who cannot see it.
 function put(context, { controls, picture: drawn, title, notes = [], columns, rows: every, across, figure, facts: told }) {
   const { again, parameters } = context;
   const span = across === undefined ? null : spanOf(parameters.span);
@@ -56,13 +56,13 @@ function put(context, { controls, picture: drawn, title, notes = [], columns, ro
   return draw;
 }
 
-// A span of what lies across, as the address holds it.
+// A span of the horizontal axis, as in the address.
 function spanOf(text) {
   const [from, to] = (text ?? "").split(",").map(Number);
   return text && to > from ? [from, to] : null;
 }
 
-// What a drag over the plot does, for the keyboard; and what is left of the rows.
+// The keyboard equivalent of a drag over the plot, and the remaining rows.
 function spanControls(name, span, choose, counts) {
   const [from, to] = ["from", "to"].map((word, i) => h("input", { type: "number", step: "any", size: "8", value: span ? String(span[i]) : "", "aria-label": `${name}: ${word}`, "data-control": `span-${word}`, onchange: typed }));
   function typed() {
@@ -83,7 +83,7 @@ function twin(columns, rows) {
   rows.length > most ? h("p", { class: "soft" }, `The first ${most} of ${plural(rows.length, "row")}; the CSV has all.`) : null];
 }
 
-// The axes of a stage with more than one label; those that only repeat are named.
+// The axes of a stage with more than one label; `repeats` marks those that only number repetitions.
 function axesOf({ stage, overview }) {
   const labels = stage.axes.map((_, i) => [...new Set(stage.cells.map((c) => c.labels[i]))].sort(byLabel));
   const repeats = new Set([...(overview.replicates ?? []), "block"]);
@@ -92,7 +92,7 @@ function axesOf({ stage, overview }) {
 
 const isNumber = (label) => typeof label === "number" || /^-?\d+(\.\d+)?$/.test(String(label));
 
-// Which axis is the colour, which the panels, and along which a line runs: the reader's choice, else the usual one.
+// The axes for colour, panels and lines: the reader's choice, or the default.
 function rolesOfAxes(axes, parameters) {
   const free = axes.filter((a) => !a.repeats);
   const along = free.filter((a) => a.labels.every(isNumber)).sort((a, b) => b.labels.length - a.labels.length)[0]?.axis ?? null;
@@ -108,7 +108,7 @@ function axisControls(axes, roles, again) {
   return [select("Colour by", list, roles.series ?? "none", (series) => again({ series })), select("Panel for each", list, roles.facet ?? "none", (facet) => again({ facet }))];
 }
 
-// Axes that are neither colour, nor panel, nor line, nor repetition: one label is kept, so that nothing is pooled unseen.
+// Axes that are neither colour, panel, line nor repetition: one label is selected, so that nothing is pooled silently.
 function keptLabels(axes, roles, parameters, again) {
   const used = new Set(Object.values(roles));
   const kept = axes.filter((a) => !a.repeats && !used.has(a.axis)).map((a) => {
@@ -169,7 +169,7 @@ function panelsOf(points, means, roles, { link, titles, frontier: better }) {
   return { panels, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), several };
 }
 
-// As good in both and better in one. Marks at one place beat each other not.
+// Whether one is as good in both columns and better in one. Marks at the same place do not beat each other.
 function beats(a, b, [x, y]) {
   const gains = [(a.x - b.x) * (x === "higher" ? 1 : -1), (a.y - b.y) * (y === "higher" ? 1 : -1)];
   return gains.every((g) => g >= 0) && gains.some((g) => g > 0);
@@ -270,8 +270,8 @@ async function latency(context) {
 
 const NOTHING = "No request of an ok cell was answered here, so there is nothing to draw. The view Cells says what became of each cell.";
 
-// Goodput from the rows: the server told once how many requests of each cell lie in each bin of latencies, and a page adds
-// up the bins below the bounds.
+// Goodput from the rows: the server sends once how many requests of each cell lie in each bin of latencies, and the
+// page adds up the bins below the bounds.
 async function goodput(context) {
   const { parameters, again, study, stage } = context;
   const found = await get(["studies", study, "objective"], { stage: stage.name });
@@ -279,7 +279,7 @@ async function goodput(context) {
   const roles = rolesOfAxes(axes, parameters);
   const { kept, controls } = keptLabels(axes, roles, parameters, again);
   const share = parameters.of === "share";
-  // A bound is the place of a step; the last place is none.
+  // A bound is the position of a step; the last position means no bound.
   const bounds = found.metrics.map((m) => { const i = m.steps.indexOf(Number(parameters[`bound.${m.name}`])); return i < 0 ? m.steps.length : i; });
   const place = (axis) => found.axes.indexOf(axis);
   const measured = found.cells.filter((c) => c.bins && kept.every((k) => String(c.labels[place(k.axis)]) === String(k.label)));

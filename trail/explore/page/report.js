@@ -25,8 +25,8 @@ export async function reportView(main, study) {
   if (wanted) { wanted.classList.add("here"); wanted.scrollIntoView({ block: "center" }); }
 }
 
-// On wide screens the first picture is beside the answers that it follows: the text and lists of its section, before which
-// only the question may have one.
+// On wide screens the first picture is beside the answers before it: the text and lists of its section. Only the
+// question may have a section before that.
 function pairFirst(article) {
   const picture = article.querySelector("figure");
   const answers = [];
@@ -44,7 +44,8 @@ function pairFirst(article) {
   if (caption?.tagName === "P" && caption.textContent.startsWith("Figure")) shown.append(caption);
 }
 
-// The sections of the report beside it on wide screens. Links of its own list of contents lead to the same headings.
+// The sections of the report, listed beside it on wide screens. Links in the report's own table of contents lead to the
+// same headings.
 function withContents(article) {
   const headings = [...article.querySelectorAll("h2")].filter((e) => e.textContent !== "Contents");
   const link = (heading, words) => h("a", { href: changed({ line: heading.id.slice(1), why: null }) }, words);
@@ -59,7 +60,7 @@ function withContents(article) {
   return h("div", { class: "beside" }, list, article);
 }
 
-// A line as pieces: text, and numbers with their place. Columns count characters, not code units.
+// A line in pieces: text, and numbers with their place. Columns count characters, not code units.
 function partsOf(text, numbers) {
   const letters = [...text];
   const parts = [];
@@ -88,7 +89,7 @@ function cut(parts, length) {
   return typeof first === "string" ? [first.slice(length), ...rest] : parts;
 }
 
-// Markdown as far as reports use it: headings, lists, tables, fenced and indented text, figures, paragraphs.
+// The subset of Markdown that reports use: headings, lists, tables, fenced and indented text, figures, paragraphs.
 function blocks(lines, outputs) {
   const found = [];
   for (let i = 0; i < lines.length; i += 1) {
@@ -141,10 +142,10 @@ function figure([, caption, path], outputs) {
   const digest = outputs[path] ?? outputs[`figures/${path}`];
   const image = h("img", { alt: caption });
   if (digest) {
-    // As an image a drawing runs nothing and loads nothing.
+    // As an image, a drawing runs nothing and loads nothing.
     objectText(digest).then((text) => { image.src = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })); }).catch((e) => { image.alt = `${caption} (${e.message})`; });
   }
-  // The caption with its number stands below, as a paragraph of the report.
+  // The caption with its number follows as a paragraph of the report.
   return h("figure", {}, image);
 }
 
@@ -157,7 +158,7 @@ function numberLink(part) {
   return h("a", { class: "value", href: whyLink({ line: part.line, column: part.column }) }, part.text);
 }
 
-// Text with `code` and **strong words**; a link is its words. Marks may begin in one piece and end in another.
+// Text with `code` and **strong words**; a link becomes its text. Marks may begin in one piece and end in another.
 function inline(parts) {
   const found = [];
   const open = [{ mark: null, children: found }];

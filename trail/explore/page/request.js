@@ -1,4 +1,4 @@
-// One request: its phases, its chunks with the gaps between them, its prompt, and what the engine logged then.
+// One request: its phases, its chunks with the gaps between them, its prompt, and the engine's log of that time.
 
 import { breakable, cellLink, cellText, facts, h, here, ink, replace, sentence, whyLink } from "./dom.js";
 import { asTable, get, objectText, table } from "./api.js";
@@ -16,7 +16,7 @@ export async function requestView(main, study, stage) {
   const cell = await get(["studies", study, "cell"], { stage, cell: at });
   const outputs = [...(cell.outputs ?? []), ...(cell.evidence ?? [])];
   const has = (name) => outputs.find((o) => o.name === name);
-  // The whole page that the cell's view asked for is there already, and a file holds no other.
+  // The whole page that the cell's view requested is already loaded, and a file contains no other.
   const page = await table(study, `${stage}.requests`, { cell: at, from: 0, to: 5000 });
   const requests = row < page.count ? page : await table(study, `${stage}.requests`, { cell: at, from: row, to: row + 1 });
   const i = requests.rows.indexOf(row);

@@ -1,4 +1,4 @@
-// A table that goes on beyond its edge says so: the edge fades, and on a phone a line above it tells where to go.
+// A table that continues beyond its edge shows it: the edge fades, and on a phone a line above it names the direction.
 
 import { h } from "./dom.js";
 
@@ -20,7 +20,7 @@ function mark(box) {
   const has = { back: box.scrollLeft > 2, onward: beyond - box.scrollLeft > 2 };
   for (const [name, on] of Object.entries(has)) if (box.classList.contains(name) !== on) box.classList.toggle(name, on);
   const sign = box.previousElementSibling?.classList.contains("sign") ? box.previousElementSibling : null;
-  // To a screen reader the table is whole.
+  // For a screen reader, the table is complete.
   if (beyond > 2 && !sign) box.before(h("p", { class: "sign", "aria-hidden": "true" }, "The table goes on to the right: swipe it. →"));
   if (beyond <= 2 && sign) sign.remove();
 }

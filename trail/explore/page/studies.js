@@ -1,4 +1,5 @@
-// Every study of the store: what it asks, what it found, when and on what it was measured. Two that are ticked are compared.
+// Every study of the store: its question, its results, when and on what it was measured. Two selected studies are
+// compared.
 
 import { address, h, replace } from "./dom.js";
 import { get } from "./api.js";
@@ -6,10 +7,10 @@ import { ago, plural, short } from "./format.js";
 
 const VERDICTS = ["licensed", "refused", "undecided"];
 
-// What paper has no use or no room for.
+// The parts with no use or no room in print.
 const ON_SCREEN = ["compare", "report", "measured again", "lock"];
 
-// The most letters of a question in the list.
+// The maximum number of letters of a question in the list.
 const QUESTION = 400;
 const shortened = (text) => (text.length > QUESTION ? `${text.slice(0, QUESTION)}…` : text);
 
@@ -18,7 +19,7 @@ export async function studiesView(main) {
   const body = h("tbody");
   const ticked = [];
   const compare = h("button", { type: "button", disabled: true, onclick: () => { location.hash = address(["compare", ...older()]); } }, "Compare the two ticked studies");
-  // The one measured first is the base.
+  // The one measured first is the baseline.
   const older = () => [...ticked].sort((a, b) => String(a.about?.measured_from ?? "").localeCompare(String(b.about?.measured_from ?? ""))).map((s) => s.id);
   const tick = (study, box) => {
     if (box.checked) ticked.push(study);

@@ -1,9 +1,9 @@
-// A table of values: units in the heading, numbers to the right, each with its address.
+// A table of values: units in the header, numbers on the right, each with its address.
 
 import { h } from "./dom.js";
 import { digits } from "./format.js";
 
-// Shows a reply of the API. `link(column, i)` gives the address behind a value, or null.
+// Shows a reply of the API. `link(column, i)` returns the address behind a value, or null.
 export function tableView(reply, { link = () => null, sort = null, onsort = null, rowLink = null } = {}) {
   const numeric = reply.columns.map((c) => c.values.some((v) => typeof v === "number"));
   const heading = reply.columns.map((column, i) => {

@@ -1,5 +1,5 @@
-// Tracks over one clock: requests as a waterfall, and lines of what else was going on. A span chosen by
-// dragging (or typed) is the page's: everything shows that span.
+// Tracks on one clock: requests as a waterfall, and lines of other activity. A span selected by dragging (or typed)
+// applies to the whole page.
 
 import { h, ink } from "./dom.js";
 import { statusColour } from "./colour.js";
@@ -100,7 +100,7 @@ function drawTrack(context, track, box) {
     context.strokeStyle = context.fillStyle = ink(line.colour ?? "track");
     context.lineWidth = 1.4;
     if (line.dots) {
-      // Few dots are large enough to be seen each.
+      // A few dots are drawn large enough to be seen individually.
       const size = line.points.length < 200 ? 5 : 2.2;
       for (const [t, v] of line.points) if (t >= span[0] && t <= span[1]) context.fillRect(x(t) - size / 2, y(v) - size / 2, size, size);
       continue;
@@ -116,7 +116,7 @@ function drawTrack(context, track, box) {
   }
   context.restore();
   if (least <= most) {
-    // Of the span that is shown.
+    // The range within the span shown.
     context.fillStyle = ink("soft");
     const unit = track.unit && track.unit !== "1" ? ` ${track.unit}` : "";
     const range = least === most ? digits(least, 3) : `${digits(least, 3)} … ${digits(most, 3)}`;
@@ -155,7 +155,7 @@ export function waterfall(requests) {
   };
 }
 
-// How many requests are in flight, as steps.
+// The number of requests in flight, as steps.
 export function inFlight(requests) {
   const edges = [];
   for (const r of requests) {
@@ -167,7 +167,8 @@ export function inFlight(requests) {
   return edges.map(([t, change]) => { n += change; return [t, n]; });
 }
 
-// Requests by when they were sent (across) and how long their first token took (up, a logarithmic scale): darker is more.
+// Requests by the time they were sent (horizontal) and the time to their first token (vertical, logarithmic): darker
+// means more.
 export function cloudTrack({ ttft_cloud: cloud, span: whole }) {
   let [low, high, most] = [Infinity, -Infinity, 0];
   for (const [, bin, n] of cloud.counts) { low = Math.min(low, bin); high = Math.max(high, bin); most = Math.max(most, n); }
