@@ -94,7 +94,7 @@ fn point(clients: u32, requests: u64) -> Point {
     }
 }
 
-/// Peak resident memory of this process so far, MiB.
+/// Returns the peak resident memory of this process so far, MiB.
 fn peak_memory_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -122,7 +122,7 @@ fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same streams in plain text and within TLS, alternating.
+/// Runs the same streams in plain text and within TLS, alternating.
 fn with_and_without_tls(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
     heading(out)?;
     for clients in [1_u64, 16, 64, 256] {
@@ -188,7 +188,7 @@ fn said(child: std::process::Child) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// The work of a client process: one point, one line.
+/// Runs a client process: one point, one line.
 fn client(arguments: &[String]) -> Result<(), Failure> {
     let [what, clients, requests] = arguments else {
         return Err("client WHAT CLIENTS REQUESTS".into());
@@ -246,7 +246,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The memory of a run that writes its tables as it goes, like `benchtrail load` and a load stage.
+/// Prints the memory of a run that writes its tables as it goes, like `benchtrail load` and a load stage.
 fn memory(out: &mut impl Write, clients: u32, requests: usize) -> Result<(), Failure> {
     let server = start(&["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"])?;
     let spec = spec(&closed(clients), requests, 64)?;

@@ -82,7 +82,7 @@ impl Seen {
     }
 }
 
-/// CPU time of this process, all threads.
+/// Returns the CPU time of all threads of this process.
 fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(
@@ -165,7 +165,7 @@ fn one(what: &str, streams: &str) -> Result<Seen, Failure> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// The load generator as in `benchtrail load`, which writes tables as it goes.
+/// Runs the load generator like `benchtrail load`, which writes tables as it goes.
 fn ours(url: &str, streams: u32) -> Result<Seen, Failure> {
     let warmup = streams as usize;
     let settings: Settings = serde_json::from_value(json!({
@@ -209,7 +209,7 @@ fn ours(url: &str, streams: u32) -> Result<Seen, Failure> {
     Seen::of(ttft, tokens, lost)
 }
 
-/// Only hyper.
+/// Runs the bare client.
 fn bare(url: &str, streams: u32) -> Result<Seen, Failure> {
     let address = url.trim_start_matches("http://").to_owned();
     let body = json!({

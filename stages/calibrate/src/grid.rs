@@ -84,7 +84,7 @@ pub struct Point {
 const MOST: f64 = 1e6;
 
 impl Grid {
-    /// A grid of a few seconds, for a first look.
+    /// Returns a grid that takes a few seconds, for a first look.
     pub fn quick() -> Self {
         Self {
             concurrency: vec![1, 16, 64],

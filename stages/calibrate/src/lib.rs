@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | `ttft` | `first_token_ns − sent_ns` | first token handed over − request read, by the server's log | a request |
 //! | `e2e` | `last_token_ns − sent_ns` | last token handed over − request read | a request |
-//! | `icl` | gap between two chunks | the same gap in the log; chunks hold one token, so it is the ITL, too | a gap |
+//! | `icl` | gap between two chunks | the same gap in the log; chunks hold one token, so it is also the ITL | a gap |
 //! | `stamp` | `at_ns` of a chunk | when it was handed over, on the shared clock | a chunk |
 //! | `send_lag` | `sent_ns − scheduled_ns` | request read − `scheduled_ns`, on the shared clock | a request |
 //!

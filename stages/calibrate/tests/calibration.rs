@@ -160,7 +160,7 @@ fn a_calibrate_stage_checks_its_grid_and_fills_in_what_is_not_said() {
     );
 }
 
-/// A calibration that takes a moment, with the account of a server over an API.
+/// Returns parameters of a short calibration, with the account of a server over an API.
 fn parameters(api: &str) -> Json {
     let settings = json!({
         "concurrency": [1], "gap": ["1 ms"], "ttft": "1 ms", "tokens": 2, "duration": "20 ms",

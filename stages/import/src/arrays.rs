@@ -140,8 +140,8 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
     Ok(())
 }
 
-/// If answers are not streamed, both tools put the whole latency into `ttfts` and write no gaps. No
-/// first token was observed then.
+/// Removes first tokens that were not observed. If answers are not streamed, both tools put the
+/// whole latency into `ttfts` and write no gaps.
 fn not_streamed(imported: &mut Imported) {
     let ok = || {
         imported

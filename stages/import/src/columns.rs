@@ -483,8 +483,8 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The unit in the map must not contradict the file: neither a stated unit nor the ending of a
-/// name.
+/// Checks that the unit in the map does not contradict the file: neither a stated unit nor the
+/// ending of a name.
 fn check_unit(
     name: &str,
     source: &ColumnSource,

@@ -38,7 +38,8 @@ pub(super) fn refused(tool: Tool, text: &str) -> ImportError {
     read(&import(tool), text.as_bytes()).expect_err("the file is broken")
 }
 
-/// Each tool sent eight requests of eight tokens, and one of them received a 500.
+/// Returns the files with rows. Each tool sent eight requests of eight tokens, and one of them
+/// received a 500.
 fn with_rows() -> [(Tool, &'static str); 4] {
     [
         (Tool::Vllm, VLLM),

@@ -9,7 +9,7 @@ use crate::tests::{mean, near, of, refused};
 
 pub(super) const GENAI_PERF: &str = include_str!("../tests/files/genai-perf.json");
 
-/// A file with one request to the endpoint, sent at 1 ns, with responses at 3 ns, 5 ns, ….
+/// Returns a file with one request to the endpoint, sent at 1 ns, with responses at 3 ns, 5 ns, ….
 fn genai_perf(endpoint: &str, payload: &serde_json::Value, responses: &[&str]) -> String {
     let outputs: Vec<_> = responses
         .iter()

@@ -153,8 +153,8 @@ fn facts(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Without the server's usage and without a tokenizer, vLLM writes 1 as the number of output
-/// tokens. A stream of several chunks shows that nothing counted them.
+/// Removes token counts that nothing counted. Without the server's usage and without a tokenizer,
+/// vLLM writes 1 as the number of output tokens; a stream of several chunks disproves it.
 fn uncounted(result: &At<'_>, imported: &mut Imported) {
     if result.get("tokenizer_id").is_some() {
         return;

@@ -215,7 +215,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A `python3` that runs `script` instead of pip.
+    /// Makes a `python3` that runs `script` instead of pip.
     fn fake_python(folder: &Path, script: &str) -> PathBuf {
         let path = folder.join("python3");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();

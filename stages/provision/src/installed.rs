@@ -4,7 +4,6 @@
 //! beside it are also part of the key, because a launcher of a few lines starts whatever is
 //! installed there. The same holds for the values of inherited variables. Files that these values
 //! name are not followed, so files that a program reads itself are not covered.
-//! followed: files that a program reads by itself are not seen.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -234,7 +234,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A machine with only a search path.
+    /// Returns a machine with only a search path.
     fn searching(path: &[PathBuf]) -> Machine {
         let mut machine = Machine::here().clone();
         machine.path = path.to_vec();

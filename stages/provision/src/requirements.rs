@@ -8,7 +8,7 @@ use crate::surroundings::Brought;
 /// A requirement that the machine does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmet {
-    /// What is missing, in one sentence without a final stop.
+    /// What is missing, in one sentence without a full stop.
     pub reason: String,
     /// The remedy, if there is one.
     pub hint: Option<String>,

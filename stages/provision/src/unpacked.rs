@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::environment::manifest_of;
 
-    /// A store with one folder of two files.
+    /// Makes a store with one folder of two files.
     fn store() -> (tempfile::TempDir, PathBuf) {
         let store = tempfile::tempdir().unwrap();
         let folder = store.path().join(FOLDER).join("a".repeat(64));

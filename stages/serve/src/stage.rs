@@ -119,8 +119,8 @@ impl StageKind for Serve {
         schemars::schema_for!(Settings)
     }
 
-    /// Only the provision stage decides which engine it will be. So a setting is refused here if no engine of the
-    /// library accepts it; otherwise it is checked when the cell starts.
+    /// Checks the settings as far as they do not depend on the engine, which only the provision stage decides. A
+    /// setting is refused here if no engine of the library accepts it; otherwise it is checked when the cell starts.
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
         let mut settings: Settings = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], e.to_string())])?;

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::measure::{NoLibrary, cpu_seconds, peak_mib};
 
-/// The gates that need nothing that the synthetic cells lack.
+/// Returns the gates that need nothing that the synthetic cells lack.
 fn gates() -> Json {
     json!([
         {"gate": "census"},

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::tests::{broken, store, verify};
 
-/// A load cell with these facts about its client.
+/// Returns a load cell with these facts about its client.
 fn load(store: &Store, verdict: Option<&str>, chunk_rate: f64, flying: i64) -> Input {
     let cell = Table::new(vec![
         Column::int("expected_requests", [Some(1)]),

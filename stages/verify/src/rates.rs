@@ -217,13 +217,13 @@ impl Run {
         })
     }
 
-    /// Returns whether a gate raises the alarm, over any cell or the stage.
+    /// Returns whether a gate raises an alarm over any cell or over the stage.
     fn alarms(&self, gate: &str, parameters: &Json) -> bool {
         self.judged(|stage| alarm(stage, gate, parameters))
     }
 }
 
-/// Returns whether a gate raises the alarm over a stage, over any cell or the whole.
+/// Returns whether a gate raises an alarm over any cell of a stage or over the whole stage.
 fn alarm(stage: &Stage<'_>, gate: &str, parameters: &Json) -> bool {
     verdicts(stage, gate, parameters).contains(&Outcome::Fail)
 }

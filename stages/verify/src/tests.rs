@@ -15,7 +15,7 @@ struct Rows {
     counter: f64,
 }
 
-/// Eight measured requests and one warm-up request of five tokens each, all different.
+/// Returns eight measured requests and one warm-up request of five tokens each, all different.
 fn rows(shift: i64) -> Rows {
     let mut requests = Vec::new();
     for id in 0..9_i64 {
@@ -164,7 +164,7 @@ pub(crate) fn bytes(done: &Done, name: &str) -> Vec<u8> {
     bytes.clone()
 }
 
-/// The gates that did not pass, with the cells.
+/// Returns the gates that did not pass, with their cells.
 pub(crate) fn broken(done: &Done) -> Vec<(String, Option<String>)> {
     let gates = table(done, "gates");
     let (gate, cell) = (gates.text("gate").unwrap(), gates.text("cell").unwrap());

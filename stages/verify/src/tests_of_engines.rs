@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::tests::{broken, canonical, store, table, verify};
 
-/// A cell of an engine with its own counter and its own tables.
+/// Returns a cell of an engine with its own counter and its own tables.
 fn cell(
     store: &Store,
     engine: &str,

@@ -171,7 +171,7 @@ impl Measured {
         synthetic::cell(store, &self.at(), self.parameters.clone(), &tables).unwrap()
     }
 
-    /// Three samples of a machine with four processors, of which the study uses two.
+    /// Returns three samples of a machine with four processors, of which the study uses two.
     fn host(&self) -> Table {
         let busy = 0.5 + self.foreign_load;
         Table::new(vec![
@@ -203,7 +203,7 @@ impl Measured {
     }
 }
 
-/// Server and client, with one processor each.
+/// Returns samples of server and client, with one processor each.
 fn processes() -> Table {
     let times = [0, 0, 1, 1, 2, 2].map(|i| Some(i * 1_000_000_000));
     let cpu = [None, None, Some(1.0), Some(1.0), Some(1.0), Some(1.0)];

@@ -314,7 +314,7 @@ pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
 mod tests {
     use super::*;
 
-    /// The manifest of a bundle whose only file is a report.
+    /// Returns the manifest of a bundle whose only file is a report.
     fn manifest(report: &[u8]) -> Vec<u8> {
         let place = |text: &str| BundlePath::new(text).unwrap();
         let manifest = Manifest {

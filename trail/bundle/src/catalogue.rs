@@ -104,7 +104,8 @@ impl Catalogue {
         Ok(found)
     }
 
-    /// Request rows must stay, because numbers lead to them. A name that no measurement has is a mistake.
+    /// Checks that request rows stay, because numbers lead to them, and that every unwanted name occurs in a
+    /// measurement.
     fn check_left_out(&self, unwanted: &BTreeSet<&str>) -> Result<(), BundleError> {
         let measured = self
             .cells

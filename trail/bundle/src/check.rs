@@ -211,7 +211,7 @@ fn check_seals(
     Ok(())
 }
 
-/// The sums are for readers without other tools, so they must match the manifest.
+/// Checks that the sums, which are for readers without other tools, match the manifest.
 fn sums(bundle: &Bundle, found: Option<Vec<u8>>, checked: &mut Checked) {
     let Some(found) = found else {
         return checked.complain(layout::SUMS, "it is missing");

@@ -85,7 +85,7 @@ impl Envelope {
     /// Returns the document if the key signed it.
     ///
     /// # Errors
-    /// If it did not.
+    /// If the key did not sign it.
     pub(crate) fn open(&self, key: &PublicKey) -> Result<Vec<u8>, EnvelopeError> {
         let body = self.body()?;
         let id = key.id();
@@ -105,7 +105,7 @@ impl Envelope {
     }
 }
 
-/// The pre-authentication encoding.
+/// Returns the pre-authentication encoding.
 fn encoding(payload_type: &str, body: &[u8]) -> Vec<u8> {
     let mut text = format!(
         "DSSEv1 {} {payload_type} {} ",

@@ -308,7 +308,7 @@ mod tests {
 
     use crate::operating::{Pair, pairs};
 
-    /// A latency at four coordinates in `blocks` launches per side; the newer side is slower by a factor.
+    /// Returns a latency at four coordinates in `blocks` launches per side; the newer side is slower by a factor.
     fn study(number: u64, blocks: usize, factor: f64, launch: f64) -> Column {
         let pair = Pair {
             units: [blocks; 2],

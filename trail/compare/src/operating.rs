@@ -1,6 +1,6 @@
 //! Counts how often the gate between two studies fails, passes and does not judge, for equal and for different designs.
-//! Designs are data, and every pair of studies follows from its number, so the counts are reproducible. `cargo bench -p
-//! compare --bench gate` prints them.
+//! Designs are data, and every pair of studies follows from its number, so the counts are reproducible.
+//! `cargo bench -p compare --bench gate` prints them.
 
 use crate::gate::{Column, Lost, Outcome, judge, outcome};
 use crate::results::{Direction, Rule};
@@ -127,7 +127,7 @@ impl Pair {
             .collect()
     }
 
-    /// A latency at every coordinate, of at least 50 ms.
+    /// Draws a latency at every coordinate, of at least 50 ms.
     fn column(&self, noise: &mut Noise, factor: f64) -> Column {
         let mut at = vec![[Values::default(), Values::default()]; self.coordinates];
         let mut lost = [Lost::default(); 2];

@@ -35,7 +35,7 @@ impl Default for Study {
     }
 }
 
-/// The samples of a load during which other programs used a share of the processors.
+/// Returns the samples of a load during which other programs used a share of the processors.
 fn sampled(foreign: f64) -> Vec<(&'static str, Media, Vec<u8>)> {
     let at = || Column::int("at_ns", [Some(0), Some(1), Some(2)]);
     let busy = Some(0.25 + foreign);
@@ -54,7 +54,7 @@ fn sampled(foreign: f64) -> Vec<(&'static str, Media, Vec<u8>)> {
         .to_vec()
 }
 
-/// The lineage of the table of cells: two rows per repetition.
+/// Returns the lineage of the table of cells: two rows per repetition.
 fn lineage(reps: usize) -> Table {
     let source = |n: usize| {
         contract::LineageSource::Artifact(std::sync::Arc::new(contract::SourceArtifact {
@@ -247,7 +247,7 @@ fn lock(store: &Store, study: &Study) -> Lock {
     }
 }
 
-/// The repetitions of these studies represent launches.
+/// Returns a rule under which the repetitions of these studies represent launches.
 fn rule() -> Rule {
     Rule {
         unit: vec!["rep".to_owned()],

@@ -234,7 +234,7 @@ pub(super) fn assert(environment: &Path, assertions: &[String]) -> Result<(), Fa
     ))
 }
 
-/// Returns what the pins promise, before anything is installed.
+/// Returns the software that the pins imply, before anything is installed.
 pub(crate) fn promised(recipe: &VenvRecipe) -> InstalledSoftware {
     let distributions: BTreeMap<String, String> = recipe
         .named()

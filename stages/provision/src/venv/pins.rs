@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How a lock is made.
+/// How to make a lock.
 pub(super) const MAKE_A_LOCK: &str = "every line needs `name==version --hash=sha256:…`; make such a file with `uv pip compile \
      --generate-hashes`, `uv export`, or `pip-compile --generate-hashes`, or take the output `lock` of \
      a provision cell that used `packages`";

@@ -227,7 +227,7 @@ impl Samples<'_> {
         (!chosen.is_empty()).then(|| chosen.iter().sum::<f64>() / chosen.len() as f64)
     }
 
-    /// Returns the mean over the devices at the first time of sampling.
+    /// Returns the mean over the devices at the first sampling time.
     fn first(&self, table: &Table, column: &str) -> Option<f64> {
         let all = Self::values(table, column)?;
         let first = all.first()?.0;

@@ -200,7 +200,7 @@ impl WeightsIdentity {
 }
 
 impl ModelIdentity {
-    /// Returns the name the model is to be served under.
+    /// Returns the name to serve the model under.
     pub fn served_name(&self) -> &str {
         self.served_name.as_deref().unwrap_or(&self.name)
     }

@@ -59,7 +59,7 @@ pub enum ReadError {
     Row {
         /// The row, from 0.
         row: usize,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
 }

@@ -158,7 +158,7 @@ mod tests {
     use crate::synthetic::{self, ClosedLoop};
     use crate::{CellRows, METRICS, Request, timings};
 
-    /// Rows of every kind: warm-up, superseded, failed, open and closed, without a token.
+    /// Returns rows of every kind: warm-up, superseded, failed, open and closed, without a token.
     fn every_sort() -> Vec<Request> {
         let mut rows = ClosedLoop {
             clients: 3,

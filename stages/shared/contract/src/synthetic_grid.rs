@@ -116,7 +116,7 @@ impl Grid {
     }
 }
 
-/// Chunks of eight tokens, evenly spaced from the first token to the last.
+/// Returns chunks of eight tokens, evenly spaced from the first token to the last.
 fn chunks(request: &Request) -> Vec<Chunk> {
     let (Some(first), Some(last), Some(tokens)) = (
         request.first_token_ns,

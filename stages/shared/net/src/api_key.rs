@@ -65,7 +65,7 @@ impl ApiKey {
         ("Authorization".to_owned(), format!("Bearer {}", self.0))
     }
 
-    /// Replaces the key in a text: servers repeat a wrong key in their error, and log it.
+    /// Replaces the key in a text, because servers repeat a wrong key in their errors and logs.
     pub fn mask(&self, text: &str) -> String {
         text.replace(&self.0, MASK)
     }

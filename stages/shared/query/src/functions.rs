@@ -68,7 +68,7 @@ fn defined(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Sum of squares about the mean ÷ n: 0 for one value.
+/// Returns the sum of squares about the mean ÷ n: 0 for one value.
 fn variance_pop(sample: &Sample) -> Option<f64> {
     let n = sample.len() as f64;
     Some(sample.variance().map_or(0.0, |v| v * (n - 1.0) / n))

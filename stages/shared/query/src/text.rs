@@ -1,5 +1,5 @@
-//! What can be read from a query's text without parsing it: names, and whether it has an `order
-//! by`.
+//! What can be read from a query's text without parsing it: its names, and whether it has an
+//! `order by`.
 
 use std::collections::BTreeSet;
 

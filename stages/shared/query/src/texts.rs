@@ -140,7 +140,7 @@ fn too_long(function: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// Two connections: one with SQLite's functions, one with ours.
+    /// Opens two connections: one with SQLite's functions, one with ours.
     fn pair() -> [Connection; 2] {
         let [plain, ours] = [(); 2].map(|()| Connection::open_in_memory().unwrap());
         register(&ours).unwrap();

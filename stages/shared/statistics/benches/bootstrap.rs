@@ -93,7 +93,7 @@ fn cpu_seconds() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// Skewed latencies, equal in every run.
+/// Returns skewed latencies, equal in every run.
 fn data(n: u32) -> Vec<f64> {
     (1..=n)
         .map(|i| 20.0 + f64::from(i * 7919 % 1009) / 50.0 + f64::from(i % 17).powi(2) / 10.0)

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::random::{normal, stream};
 
-    /// A first-order autoregression of variance 1.
+    /// Returns a first-order autoregression of variance 1.
     fn autoregression(rho: f64, n: usize, seed: u64) -> Vec<f64> {
         let mut rng = stream(seed, 0);
         let mut value = normal(&mut rng);

@@ -219,7 +219,7 @@ fn p_value(n: usize, dip: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Numbers between 0 and 1 from Knuth's generator, every second one moved by `shift`.
+    /// Returns numbers between 0 and 1 from Knuth's generator, every second one moved by `shift`.
     fn numbers(n: usize, seed: u64, shift: f64) -> Vec<f64> {
         let mut state = seed;
         let mut draw = || {

@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::Sample;
 
-    /// Launches whose requests are shifted by the launch.
+    /// Returns launches whose requests are shifted by the launch.
     fn launches(count: usize, requests: usize) -> Vec<Vec<f64>> {
         let request = |launch: usize, i: usize| ((i * 37 + launch * 11) % requests) as f64;
         let launch = |l: usize| {

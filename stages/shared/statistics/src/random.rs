@@ -81,7 +81,7 @@ impl Dice {
         }
     }
 
-    /// The number of rolls per word: the product of their faces is at most 2⁵⁶.
+    /// Returns the number of rolls per word: the product of their faces is at most 2⁵⁶.
     pub(crate) fn per_word(&self) -> u32 {
         match self.faces {
             0..=25 => 12,

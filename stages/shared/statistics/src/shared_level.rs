@@ -126,8 +126,8 @@ impl<'a> Tree<'a> {
     }
 
     /// Returns the share of the level of each unrejected test, given the rejected ones. It depends only on the set of
-    /// rejected tests and grows with it. If that set can be exactly the false hypotheses, the shares add up to at most
-    /// 1. So Bonferroni's inequality keeps the level at that set, and at every smaller one.
+    /// rejected tests and grows with it. If that set can be exactly the false hypotheses, the shares add up to 1 or
+    /// less. So Bonferroni's inequality keeps the level at that set, and at every smaller one.
     fn shares(&self, rejected: &[bool]) -> Vec<f64> {
         let mut step = Shares {
             rejected,
@@ -391,7 +391,7 @@ mod tests {
         assert!(decisions[1].adjusted_p > 0.01 && decisions[1].alpha <= 0.01);
     }
 
-    /// Tests with parts, at most two levels deep.
+    /// Generates tests with parts, at most two levels deep.
     fn trees() -> impl Strategy<Value = Vec<SharedTest>> {
         let one = (
             0.0..0.2_f64,

@@ -106,9 +106,9 @@ pub struct StratifiedRanks {
 }
 
 /// Tests whether the first group's values tend to be larger, with each stratum ranked separately:
-/// van Elteren's test (1960, Bull. Inst. Int. Statist. 37, 351), with rank sums weighted by 1/(N +
-/// 1) and variances corrected for ties. The normal approximation needs a handful of strata. `None`
-/// if no stratum has two different values in two non-empty groups.
+/// van Elteren's test (1960, Bull. Inst. Int. Statist. 37, 351). Rank sums are weighted by 1/(N +
+/// 1), and variances are corrected for ties. The normal approximation needs a handful of strata.
+/// `None` if no stratum has two different values in two non-empty groups.
 pub fn van_elteren(strata: &[(Vec<f64>, Vec<f64>)]) -> Option<StratifiedRanks> {
     let (mut sum, mut variance, mut used) = (0.0, 0.0, 0);
     for (a, b) in strata

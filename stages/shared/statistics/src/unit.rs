@@ -304,7 +304,7 @@ pub struct Equivalence {
     pub equivalent: bool,
 }
 
-/// Which direction of a metric is worse.
+/// The direction in which a metric becomes worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worse {
     /// A higher value, as for a latency.

@@ -215,7 +215,7 @@ impl Others {
     }
 }
 
-/// Returns, for each cell that overlaps others, those cells.
+/// Returns the overlapping cells of each cell that has any.
 fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Others> {
     let span = |cell: &Cell<'_>| {
         // The clock of a simulated cell starts at the time in its settings, whatever ran before.

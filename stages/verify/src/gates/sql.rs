@@ -128,7 +128,7 @@ fn at_cell(given: &Parameters, cell: &Cell<'_>, why: &str) -> Failure {
     ))
 }
 
-/// The tables that a load cell can have, by their declarations.
+/// Returns the tables that a load cell can have, by their declarations.
 fn shapes() -> Vec<Shape> {
     let shape = |table: &TableSpec| Shape {
         name: table.name.to_owned(),

@@ -1,6 +1,6 @@
 //! Operating characteristics: how often each gate fails over clean simulated studies, and over studies with one fault
-//! of a given strength. Every seed is fixed, so the counts are reproducible. `cargo bench -p verify --bench
-//! operating_characteristics` prints them.
+//! of a given strength. Every seed is fixed, so the counts are reproducible.
+//! `cargo bench -p verify --bench operating_characteristics` prints them.
 
 mod server;
 mod study;
@@ -43,7 +43,7 @@ pub enum Arrivals {
     Imported(Imported),
     /// Poisson arrivals at a share of the server's capacity.
     Open {
-        /// That share.
+        /// The share.
         load: f64,
     },
     /// The same in bursts of four requests on average.
@@ -78,7 +78,7 @@ impl Arrivals {
         }
     }
 
-    /// Every kind whose clean studies are simulated, with its name.
+    /// Returns every kind with simulated clean studies, with its name.
     pub fn kinds() -> Vec<(&'static str, Self)> {
         vec![
             ("closed loop", Self::Closed),
@@ -132,7 +132,7 @@ pub enum Fault {
     ForeignLoad,
 }
 
-/// The gates under test, with their parameters.
+/// Returns the gates under test, with their parameters.
 fn asked() -> Vec<(&'static dyn Gate, pipeline::Json)> {
     let settings = [
         ("token-bias", json!({"across": "configuration"})),

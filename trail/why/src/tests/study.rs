@@ -159,7 +159,7 @@ fn input(stage: &str, cells: &[RecipeCell]) -> RecipeInput {
     }
 }
 
-/// A lineage table of (row, source, first, end).
+/// Returns a lineage table of (row, source, first, end).
 pub(super) fn lineage(rows: &[(usize, LineageSource, usize, usize)]) -> Table {
     let rows = rows.iter().map(|(row, source, start, end)| LineageRow {
         row: *row,
@@ -187,7 +187,7 @@ fn gates(cells: &[RecipeCell]) -> Table {
     .unwrap()
 }
 
-/// A traced number that does not come from an artifact.
+/// Returns a traced number that does not come from an artifact.
 pub(super) fn traced(source: TraceSource, place: (usize, usize), text: &str) -> Number {
     Number {
         line: place.0,

@@ -171,7 +171,7 @@ impl Described {
         (!self.0.is_empty()).then(|| self.sum() / self.0.len() as f64)
     }
 
-    /// The standard deviation over n (`numpy.std`).
+    /// Returns the standard deviation over n (`numpy.std`).
     pub(super) fn std(&self) -> Option<f64> {
         let mean = self.mean()?;
         let squares: f64 = self.0.iter().map(|v| (v - mean).powi(2)).sum();
@@ -186,7 +186,7 @@ impl Described {
         self.0.last().copied()
     }
 
-    /// The quantile with linear interpolation (`numpy.percentile`).
+    /// Returns the quantile with linear interpolation (`numpy.percentile`).
     pub(super) fn quantile(&self, q: f64) -> Option<f64> {
         let place = q * self.0.len().checked_sub(1)? as f64;
         let (below, above) = (

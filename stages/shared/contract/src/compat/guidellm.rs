@@ -239,7 +239,7 @@ impl Weighted {
         )
     }
 
-    /// The smallest value whose cumulative share reaches `q`, without interpolation.
+    /// Returns the smallest value whose cumulative share reaches `q`, without interpolation.
     fn quantile(&self, q: f64) -> Option<f64> {
         let mut share = 0.0;
         // By rounding, the sum of many shares may stay below the last quantile.
