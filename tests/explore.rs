@@ -492,7 +492,7 @@ fn objects_are_cached_for_ever_in_ranges_and_every_answer_is_without_rights() {
     assert!(whole.headers["content-security-policy"].contains("sandbox"));
 }
 
-/// Returns the files below a folder with their contents' length and time.
+/// Returns the files below a folder, with their sizes and times.
 fn files(folder: &Path, found: &mut BTreeMap<String, (u64, std::time::SystemTime)>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let meta = entry.metadata().expect("an entry");

@@ -1,4 +1,4 @@
-"""Count, mean, exact p50 and p99 of the time to first token in each file, by the tool named.
+"""Computes count, mean, exact p50 and p99 of the time to first token in each file, with the given tool.
 
 requests.rs starts it, with the list of files on standard input.
 """

@@ -8,7 +8,7 @@ use pipeline::stage::MissingCell;
 use pipeline::suggest::remedy;
 use pipeline::{CellStatus, Coordinates, Failure};
 
-/// What one row of a table stands for.
+/// The meaning of one row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
     /// One request.

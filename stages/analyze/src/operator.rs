@@ -198,7 +198,7 @@ pub(crate) struct Plan {
 pub(crate) struct Scope<'a> {
     /// The columns of the tables before this one.
     pub(crate) earlier: &'a BTreeMap<String, Vec<Spec>>,
-    /// Earlier tables with errors of their own: a reference to them is not a second mistake.
+    /// Earlier tables that have errors themselves: a reference to them is not a second mistake.
     pub(crate) broken: &'a [String],
     /// The names of this table and of those after it.
     pub(crate) later: &'a [String],

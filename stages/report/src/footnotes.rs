@@ -371,7 +371,7 @@ impl Group {
     }
 }
 
-/// Returns the fewest conditions that cover the cells, each with all combinations of its labels.
+/// Covers the cells with few conditions. The cells of each are exactly the combinations of its labels.
 pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<Condition> {
     let Some(first) = cells.first() else {
         return Vec::new();

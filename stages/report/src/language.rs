@@ -35,7 +35,7 @@ pub(crate) struct World {
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) trace: Ledger,
     pub(crate) figures: Mutex<BTreeSet<usize>>,
-    /// `Table 3` or `Figure 3`, by the name of the table or figure.
+    /// The label of each table and figure by name: `Table 3` or `Figure 3`.
     pub(crate) labels: BTreeMap<String, (&'static str, i64)>,
     /// The names of the captions, titles and headings rendered so far, which are templates themselves.
     pub(crate) texts: Mutex<Vec<String>>,

@@ -92,7 +92,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Returns the number of numbers with a status.
+    /// Counts the numbers with a status.
     pub fn count(&self, status: Status) -> usize {
         self.numbers
             .iter()

@@ -164,7 +164,7 @@ fn found(before: &Audit, after: &Audit, line: usize) -> bool {
     told(after) > told(before)
 }
 
-/// The number of numbers in a line for which the page has neither cell nor derivation.
+/// Counts the numbers in a line that have neither cell nor derivation on the page.
 fn untraced(audit: &Audit, line: usize) -> usize {
     let numbers = audit.coverage.iter().flat_map(|coverage| &coverage.numbers);
     let open = |status| !matches!(status, Status::Cell | Status::Derived);

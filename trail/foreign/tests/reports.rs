@@ -33,7 +33,7 @@ struct Report {
 }
 
 impl Report {
-    /// Returns the report with one plant false, or with none.
+    /// Returns the report with one planted statement false, or with none.
     fn with(&self, wrong: Option<usize>) -> String {
         let mut text = self.texts[0].clone();
         for (i, (plant, after)) in self.plants.iter().zip(&self.texts[1..]).enumerate() {

@@ -1,4 +1,4 @@
-//! Forms of false statements with true twins, written after the rules, by somebody who had not read them. They measure
+//! Forms of false statements with true twins, written after the rules, by an author who had not read them. They measure
 //! what the audit finds in statements that nobody had in mind. No rule may be written for one of them. When a rule
 //! comes to find a form, that form moves to the list of those found.
 

@@ -18,7 +18,7 @@ use crate::frame::Frame;
 use crate::make::made;
 use crate::operators::units::Scale;
 
-/// How studies of equal systems are drawn.
+/// A design of studies of equal systems.
 #[derive(Clone, Copy, Debug)]
 pub struct Design {
     /// A description for people.
@@ -105,7 +105,7 @@ enum Lost {
     Slow(f64),
     /// As `Slow`, for the first side only.
     SlowOfFirst(f64),
-    /// The first side at the highest level, in this many of the last blocks.
+    /// The highest level of the first side, in this many of the last blocks.
     TopOfFirst(usize),
 }
 

@@ -400,7 +400,7 @@ impl Witness for Changed<'_> {
     }
 }
 
-/// Returns the tables that are neither simulated themselves nor a simulated question.
+/// Returns the tables that are not simulated.
 fn others(planned: &[Planned], questions: &[Question<'_>]) -> Vec<Other> {
     let simulated = |table: &&Planned| {
         OF_CELLS.contains(&table.operator.as_str())

@@ -129,7 +129,7 @@ const ALTERATIONS: &[&str] = &[
     "{} percentage points",
 ];
 
-/// A small generator, so that a failure can be repeated.
+/// A small random generator, so that failures are reproducible.
 struct Random(u64);
 
 impl Random {

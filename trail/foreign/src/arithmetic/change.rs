@@ -343,7 +343,7 @@ fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantit
 
 /// Checks `wakes in 4.7 s, 20 times faster than the cold start of 94 s` and
 /// `412 s where the other takes 530 s, a reduction of 22 %`: a factor or share between two numbers of one unit, in a
-/// sentence with no other numbers of that unit.
+/// sentence with no other numbers.
 pub(super) fn apart(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let [first, second, third] = scope.numbers else {
         return;

@@ -64,7 +64,7 @@ pub(crate) enum Sense {
     Steadily,
     /// Negates the claim.
     Not,
-    /// Carries no meaning of its own.
+    /// Carries no meaning by itself.
     Light,
 }
 

@@ -225,8 +225,7 @@ pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
 /// The cell of one table, and its twin in another.
 type Twin = ((usize, usize), (usize, usize));
 
-/// The number of values that two tables share under one label and header, and the cells that differ by more than
-/// rounding.
+/// The equal values of two tables at the same label and header, and the cells that differ by more than rounding.
 fn shared(
     (first, labels): (&Table, &[String]),
     (second, others): (&Table, &[String]),
