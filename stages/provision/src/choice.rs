@@ -13,7 +13,7 @@ pub(crate) fn fit(
     engine: &mut Named<Engine>,
     environment: Option<&EnvironmentRecipe>,
 ) -> Option<Problem> {
-    // The engine's names in registries are not needed further.
+    // The engine's names in registries affect nothing else.
     let distributions = std::mem::take(&mut engine.definition.distributions);
     let environment = environment?;
     let name = &engine.name;

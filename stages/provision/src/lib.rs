@@ -1,9 +1,10 @@
 //! The provision stage: host probes, engines and weights.
 //!
 //! Outputs: `environment` (what was prepared: engine, packages, model, the host's identity; nothing ephemeral) and
-//! `host` (the host's identity). For an environment that a study names, also `software` (a row for each distribution,
-//! or image and labels), and for a venv also `lock`. The record holds what was observed of the host in this run, with
-//! the reason of each failed probe under `unavailable`. During the lease: the locations of the program and the weights.
+//! `host` (the host's identity). An environment that a study names adds `software` (a row for each distribution, or
+//! image and labels), and a venv also adds `lock`. The record holds what was observed of the host in this run, with the
+//! reason of each failed probe under `unavailable`. During the lease, the stage passes on where the program and the
+//! weights are.
 
 mod choice;
 mod container;

@@ -42,7 +42,7 @@ struct Answer {
     warnings: Vec<String>,
 }
 
-/// Prepares on this host what another machine requests. All files lie in one folder.
+/// Prepares on this host what another machine requests. All files lie below `folder`.
 pub fn answer(folder: &Path, parameters: &Json) -> Json {
     match prepare(folder, parameters) {
         Ok(answer) => json!(answer),

@@ -1,4 +1,4 @@
-//! Cells that should be alike: they differ only in the number of their measurement.
+//! Cells that should be alike: repetitions of the same measurement.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Robust location and spread: a few outliers do not change them.
+//! Robust location and spread: a few outliers barely change them.
 
 use crate::series::median;
 

@@ -169,7 +169,7 @@ pub(crate) fn changes(
             units: axes.units.clone(),
             may_differ: &rule.conditions_may_differ,
         };
-        // Small differences show over all cells, larger ones at a single coordinate.
+        // A small difference shows only over all cells, another one only at its own coordinate.
         let unlike = if same { None } else { both.unlike(None) };
         let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
         for column in columns(older, newer, rule) {

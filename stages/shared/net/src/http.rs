@@ -137,7 +137,7 @@ impl Site {
     /// Sends one request and calls `watch` every 50 ms until the answer arrives. Gives up when `watch` fails.
     ///
     /// # Errors
-    /// The error of `watch`; inside it, as [`Site::ask`].
+    /// The error of `watch`. The inner result fails as [`Site::ask`].
     pub fn ask_while<E>(
         &self,
         ask: &Ask<'_>,

@@ -22,8 +22,8 @@ const LANES: usize = 8;
 const TAKEN: usize = 256;
 
 /// Returns the sum, rounded once, if a compensated sum is precise enough (Ogita, Rump & Oishi, SIAM J. Sci. Comput. 26,
-/// 2005, algorithm Sum2 and proposition 4.5). It is if all numbers within its error bound round to the same double, as
-/// in most cases.
+/// 2005, algorithm Sum2 and proposition 4.5). It is precise enough if all numbers within its error bound round to the
+/// same double, which most do.
 fn compensated(mut values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut sums, mut lost, mut sizes) = ([0.0_f64; LANES], [0.0_f64; LANES], [0.0_f64; LANES]);
     let (mut taken, mut n) = ([0.0_f64; TAKEN], 0_usize);

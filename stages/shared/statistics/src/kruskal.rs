@@ -79,8 +79,8 @@ pub fn kruskal_wallis(groups: &[Vec<f64>]) -> Result<KruskalWallis, Refusal> {
     })
 }
 
-/// Returns the share of the distributions of ranks over groups whose rank sums spread at least as
-/// far, or `None` if there are too many.
+/// Returns the share of the ways to distribute the ranks whose rank sums spread at least as far, or
+/// `None` if there are too many.
 fn exact_p(ranks: &[f64], sizes: &[usize], sums: &[f64]) -> Option<f64> {
     let mut sharings = 1.0;
     let mut left = ranks.len();

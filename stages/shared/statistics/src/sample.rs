@@ -121,7 +121,7 @@ impl Sample {
 
 /// The place of a quantile among sorted values: type 7.
 pub(crate) struct Place {
-    /// The lower of the two ranks it lies between, from 0.
+    /// The two ranks it lies between, from 0.
     pub(crate) low: usize,
     pub(crate) high: usize,
     weight: f64,
