@@ -319,7 +319,7 @@ fn a_container_whose_run_was_killed_is_removed_by_the_next_run() {
         1,
         "a container does not end with its client: {left:?}"
     );
-    // After a run without containers, the lease still describes how to remove what is left.
+    // A run without containers also removes what is left, because the lease says how.
     project.run(["run", "experiments/quickstart.yaml", "--smoke"]);
     assert_eq!(runtime.containers(), Vec::<String>::new());
     drop(runtime.folder);

@@ -143,7 +143,7 @@ fn outputs_left_out_are_named_and_everything_else_still_holds() {
             .filter(|c| c["verdict"] == "not-executed")
             .count()
     );
-    // A missing object that the author did not declare as omitted counts as missing.
+    // An object that the author did not declare as omitted counts as missing.
     let mut objects = Vec::new();
     files(&small.join("store"), &mut objects);
     fs::remove_file(&objects[0]).expect("an object");

@@ -115,7 +115,7 @@ fn a_shared_store_is_collected_only_if_it_is_named_with_a_grace() {
     let team = tempfile::tempdir().expect("a folder");
     let ada = Seat::new("Ada", "left-box", team.path());
     ada.with(&["run", STUDY]).ok();
-    // The variable for other commands does not make `gc` collect it.
+    // The variable that names the shared store for other commands does not make `gc` collect that store.
     let own = ada.with(&["gc", "--dry-run"]).ok();
     assert!(own.stdout.contains("reached:"), "{}", own.stdout);
     for (more, said) in [

@@ -115,7 +115,8 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     }
     let moments = number("moments")?.and_then(|n| usize::try_from(n).ok());
     let moments = moments.unwrap_or(MOMENTS).clamp(2, MOST_MOMENTS);
-    // If only the chunks contain the tokens of a first chunk, reading them would cost more than the rest.
+    // If the rows lack the tokens of their first chunks, TPOT is omitted: reading the chunks would cost more than the
+    // rest.
     let chunks = record.is_some_and(|record| record.outputs.contains_key("chunks"));
     let known = !chunks || tells_first_chunks(&digest, store)?;
     let metrics = LATENCIES.map(|name| metric(name).filter(|_| known || name != "tpot_ms"));

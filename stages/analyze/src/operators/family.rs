@@ -133,8 +133,8 @@ impl Pending {
 
     /// Makes the table.
     ///
+    /// # Errors
     /// If its inputs cannot be read.
-    /// If what it is made from cannot be read.
     pub(crate) fn finish(
         self,
         adjusted: Vec<Adjusted>,
