@@ -76,6 +76,17 @@ fn main() -> ExitCode {
     {
         return detached::answer(arguments);
     }
+    // One of several load generators.
+    if first
+        .as_ref()
+        .is_some_and(|first| first == load::GENERATOR_COMMAND)
+    {
+        let generated = load::generate_process(std::io::stdin(), std::io::stdout());
+        return generated.map_or_else(
+            |error| exit::Stop::machine(error).report(),
+            |()| ExitCode::SUCCESS,
+        );
+    }
     // The reference server of a calibration, which is also started by this program.
     if first.is_some_and(|first| first == load::reference::PROCESS_COMMAND) {
         let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());

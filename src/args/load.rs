@@ -109,6 +109,11 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", visible_alias = "num-prompts", aliases = ["num-requests", "request-count", "max-requests"],
           help_heading = "Arrivals", value_parser = parse_positive::<u64>, allow_negative_numbers = true)]
     pub(crate) requests: Option<u64>,
+    /// Number of processes that send the load, each with its own part of the requests. Use more than one if the client is
+    /// the bottleneck (`client_bound`).
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "search", help_heading = "Arrivals",
+          value_parser = parse_positive::<u32>, allow_negative_numbers = true)]
+    pub(crate) generators: u32,
     /// Do not test the server with one short request first.
     #[arg(long, help_heading = "Arrivals")]
     pub(crate) no_preflight: bool,

@@ -203,6 +203,10 @@ impl Run {
                 );
                 Some(Stop::failed(reason).hint("check whether the server has crashed"))
             }
+            Ending::Lost(lost) => Some(
+                Stop::failed(format!("{lost}; the run was ended"))
+                    .hint("the result covers the requests of the other generators"),
+            ),
             Ending::Complete | Ending::Refused(_) if self.ok > 0 => None,
             Ending::Complete | Ending::Refused(_) => Some(self.failures.none_answered()),
         }

@@ -38,6 +38,7 @@ pub(super) fn try_once(
         requests: Some(target.servers.len().max(1) as u64),
         duration: None,
         max_in_flight: None,
+        generators: 1,
         warmup: 0,
         hung_below_w: None,
         search: None,

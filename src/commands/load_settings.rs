@@ -156,6 +156,7 @@ pub(super) fn direct(arguments: &LoadArgs, arrival: &DirectArrival) -> Result<Di
             DirectArrival::ClosedLoop { .. } => None,
             _ => arguments.max_concurrency,
         },
+        generators: arguments.generators,
         warmup: arguments.warmup,
         streamed: !arguments.no_stream,
         connect_timeout: arguments.connect_timeout.clone(),

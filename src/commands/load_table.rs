@@ -151,8 +151,12 @@ fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> 
     if let Some(health) = &result.cell.health
         && let Some(verdict) = health.verdict
     {
+        let worst = match result.generators {
+            1 => String::new(),
+            n => format!(", the worst of {n} generators"),
+        };
         let stated = format!(
-            "ms; {}, measuring thread busy {}",
+            "ms; {}, measuring thread busy {}{worst}",
             verdict.word(),
             number(health.busy, 2)
         );
@@ -364,6 +368,9 @@ pub(super) fn json_of(
         })),
         "warnings": result.warnings,
     });
+    if result.generators > 1 {
+        document["generators"] = json!(result.generators);
+    }
     if !result.servers.is_empty() {
         let of = |count: &load::ServerCount| json!({"url": count.server, "requests": count.requests, "requests_ok": count.ok});
         document["servers"] = result.servers.iter().map(of).collect();

@@ -1,6 +1,7 @@
 //! `benchtrail load`: one run against a URL, as a user would run it.
 
 mod folders;
+mod generators;
 mod keys;
 mod limits;
 mod running;

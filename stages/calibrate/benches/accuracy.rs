@@ -212,6 +212,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         &launcher,
         None,
         &origin(),
+        &load::Generators::default(),
         &Control::quiet(),
     )?;
     let health = found.health.as_ref().ok_or("no health")?;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use contract::{Api, Chunk, Phase, Request, RequestStatus};
 use load::reference::{Launcher, Truth};
 use load::{
-    ClientHealth, Distribution, Ending, LoadError, LoadResult, LoadSpec, Origin, Settings, Target,
-    TimeSpan, run_load,
+    ClientHealth, Distribution, Ending, Generators, LoadError, LoadResult, LoadSpec, Origin,
+    Settings, Target, TimeSpan, run_load,
 };
 use pipeline::stage::Control;
 use serde_json::json;
@@ -71,6 +71,7 @@ pub fn measure_point(
     launcher: &Launcher,
     core: Option<usize>,
     origin: &Origin,
+    generators: &Generators,
     control: &Control,
 ) -> Result<Measured, LoadError> {
     let server = launcher
@@ -92,7 +93,10 @@ pub fn measure_point(
         "warmup": point.concurrency.map_or(1, |clients| u64::from(clients).min(point.requests)),
     }))
     .map_err(|e| LoadError(format!("the settings of a point: {e}")))?;
-    let spec = LoadSpec::new(settings, origin.clone()).map_err(|e| LoadError(e.to_string()))?;
+    let spec = LoadSpec {
+        generators: generators.clone(),
+        ..LoadSpec::new(settings, origin.clone()).map_err(|e| LoadError(e.to_string()))?
+    };
     let target = Target {
         ca_file: launcher.ca_file.clone(),
         ..Target::new(server.url(), "reference", Api::OpenaiCompletions)
@@ -127,6 +131,7 @@ pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError>
         Ending::Complete => Ok(()),
         Ending::Stopped(_, reason) => Err(LoadError(reason.clone())),
         Ending::Refused(words) => Err(LoadError(words.to_string())),
+        Ending::Lost(lost) => Err(LoadError(lost.to_string())),
         Ending::Hung | Ending::Gone(_) => Err(LoadError(format!("{server} stopped answering"))),
     }
 }

@@ -101,6 +101,7 @@ pub fn calibrate(
             launcher,
             server_core,
             origin,
+            &load::Generators::default(),
             &inner,
         )?);
     }

@@ -148,5 +148,6 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         origin,
         extent: Extent::default(),
         files: Default::default(),
+        generators: Default::default(),
     })
 }

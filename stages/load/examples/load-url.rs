@@ -44,6 +44,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         origin,
         extent: Extent::default(),
         files: Default::default(),
+        generators: Default::default(),
     };
     let api = Api::parse(&at(4, "openai-completions"))?;
     let target = Target {

@@ -91,10 +91,7 @@ impl ClientHealth {
         let wake_lag_ms = three(&health.wake_lag);
         let (read_wait_ms, write_time_ms) = (three(&health.read_wait), three(&health.write_time));
         let busy = of_wall(health.cpu_ns);
-        let window = tally
-            .window()
-            .map(|(from, to)| (to - from) as f64 / 1e9)
-            .filter(|s| *s > 0.0);
+        let window = tally.seconds();
         Self {
             probes: health.wake_lag.n(),
             wake_lag_ms,
@@ -107,8 +104,7 @@ impl ClientHealth {
             cpu_steal: grown(before.steal_ticks, after.steal_ticks)
                 .zip(ticks)
                 .map(|(steal, all)| steal as f64 / all as f64),
-            chunks_per_read: (tally.chunk_reads > 0)
-                .then(|| tally.chunks as f64 / tally.chunk_reads as f64),
+            chunks_per_read: tally.chunks_per_read(),
             chunk_rate: window.map(|seconds| tally.chunks as f64 / seconds),
             peak_in_flight: tally.peak_in_flight,
             stamp_error_bound_ms: bound(
@@ -119,6 +115,44 @@ impl ClientHealth {
             ),
             verdict: verdict(wake_lag_ms, busy),
         }
+    }
+
+    /// Puts together how several generators fared: of each figure the worst, of counts the sum. The counts over rows are those of
+    /// all of them. `None` if none says how it fared.
+    ///
+    /// The bound of the worst generator holds for 99 % of the stamps of each, and so for 99 % of all.
+    pub(crate) fn worst_of(all: &[Self], tally: &Tally) -> Option<Self> {
+        let worst = |of: fn(&Self) -> Option<f64>| all.iter().filter_map(of).reduce(f64::max);
+        let three = |of: fn(&Self) -> Option<[f64; 3]>| {
+            let larger = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|i| f64::max(a[i], b[i]));
+            all.iter().filter_map(of).reduce(larger)
+        };
+        let is_bound = |health: &Self| health.verdict == Some(ClientVerdict::Bound);
+        // A generator that says nothing of itself proves nothing.
+        let said = all.iter().all(|health| health.verdict.is_some()) && !all.is_empty();
+        let verdict = match all.iter().any(is_bound) {
+            true => Some(ClientVerdict::Bound),
+            false => said.then_some(ClientVerdict::Ok),
+        };
+        let bounded = all
+            .iter()
+            .all(|health| health.stamp_error_bound_ms.is_some());
+        let window = tally.seconds();
+        (!all.is_empty()).then(|| Self {
+            probes: all.iter().map(|health| health.probes).sum(),
+            wake_lag_ms: three(|health| health.wake_lag_ms),
+            read_wait_ms: three(|health| health.read_wait_ms),
+            write_time_ms: three(|health| health.write_time_ms),
+            busy: worst(|health| health.busy),
+            run_queue_wait: worst(|health| health.run_queue_wait),
+            preemptions: all.iter().map(|health| health.preemptions).sum(),
+            cpu_steal: worst(|health| health.cpu_steal),
+            chunks_per_read: tally.chunks_per_read(),
+            chunk_rate: window.map(|seconds| tally.chunks as f64 / seconds),
+            peak_in_flight: tally.peak_in_flight,
+            stamp_error_bound_ms: worst(|health| health.stamp_error_bound_ms).filter(|_| bounded),
+            verdict,
+        })
     }
 
     /// Returns the health of a simulated client that was on time, for a dry run.
@@ -228,6 +262,41 @@ mod tests {
             Some(85.0)
         );
         assert_eq!(bound(None, None, None, None), None);
+    }
+
+    #[test]
+    fn generators_together_are_as_bad_as_the_worst_and_one_that_says_nothing_proves_nothing() {
+        let good = ClientHealth {
+            wake_lag_ms: Some([0.1, 0.5, 9.0]),
+            ..ClientHealth::made_up(100.0, 4, 0.5)
+        };
+        let bad = ClientHealth {
+            probes: 7,
+            wake_lag_ms: Some([2.0, 3.0, 4.0]),
+            verdict: Some(ClientVerdict::Bound),
+            ..ClientHealth::made_up(100.0, 4, 6.0)
+        };
+        let silent = ClientHealth {
+            verdict: None,
+            stamp_error_bound_ms: None,
+            ..good.clone()
+        };
+        let of = |all: &[ClientHealth]| ClientHealth::worst_of(all, &Tally::default());
+        let both = of(&[good.clone(), bad.clone()]).unwrap();
+        assert_eq!(both.verdict, Some(ClientVerdict::Bound));
+        assert_eq!(both.stamp_error_bound_ms, Some(6.0));
+        assert_eq!((both.probes, both.wake_lag_ms), (8, Some([2.0, 3.0, 9.0])));
+        let unsaid = of(&[good.clone(), silent.clone()]).unwrap();
+        assert_eq!((unsaid.verdict, unsaid.stamp_error_bound_ms), (None, None));
+        assert_eq!(
+            of(&[bad, silent]).unwrap().verdict,
+            Some(ClientVerdict::Bound)
+        );
+        assert_eq!(
+            of(&[good.clone(), good]).unwrap().verdict,
+            Some(ClientVerdict::Ok)
+        );
+        assert_eq!(of(&[]), None);
     }
 
     #[test]

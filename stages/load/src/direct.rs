@@ -118,6 +118,8 @@ pub struct DirectLoad {
     pub duration: Option<String>,
     /// The most requests in flight for open arrivals.
     pub max_in_flight: Option<u32>,
+    /// The processes that send.
+    pub generators: u32,
     /// Requests before the measured ones.
     pub warmup: u64,
     /// Whether answers are streamed.
@@ -180,6 +182,9 @@ impl DirectLoad {
         }
         if let Some(most) = self.max_in_flight {
             stage["max-in-flight"] = json!(most);
+        }
+        if self.generators > 1 {
+            stage["generators"] = json!(self.generators);
         }
         if let Some(requests) = self.requests.or_else(|| self.default_requests()) {
             stage["requests"] = json!(requests);
@@ -500,6 +505,7 @@ mod tests {
             requests: None,
             duration: None,
             max_in_flight: None,
+            generators: 1,
             warmup: 0,
             streamed: true,
             connect_timeout: span(),

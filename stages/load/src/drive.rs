@@ -1,50 +1,29 @@
 //! Runs a load: the measuring thread, the companions, and the watcher of both.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, SystemTime};
 
 use contract::{Chunk, Phase, Request};
 use pipeline::stage::Control;
 use serde_json::Value;
 
-use crate::interpret::{Interpreted, interpret};
-use crate::measure::{
-    AnswerReceiver, Attempt, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure,
-};
+use crate::generators::{InFlight, conduct};
+use crate::measure::{Epoch, Health, Measured, Plan, Shared, Stop, answers, measure};
 use crate::peer::Peer;
 use crate::plan::plan;
 use crate::prompts::FileCounter;
-use crate::refused::Refusals;
 use crate::render::{Renderer, Rendering};
-use crate::rolling::{Look, Rolling};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::servers::Servers;
-use crate::session_history::SessionHistory;
 use crate::sheet::TableFile;
 use crate::structured::Validator;
 use crate::telemetry::{Absent, Companion, Halt, Power, Sampled, watch};
+use crate::watching::{Refused, Watching};
 use crate::workload::Tokenizer;
-
-/// Answers are parsed after the run, so that parsing takes no processor time from the client or from a server on the
-/// same machine. Above this many bytes the oldest are parsed in a lull, because answers that end trigger further
-/// requests.
-const WAITING_BYTES: usize = 4 * 1024 * 1024;
-
-/// Above this many bytes, which a load without lulls reaches, each new answer causes the oldest to be parsed.
-const MOST_WAITING_BYTES: usize = 3 * WAITING_BYTES;
-
-/// The time without a finished answer after which a lull begins.
-const LULL: Duration = Duration::from_millis(2);
-
-/// The number of answers parsed in a lull before the next check whether it is over.
-const IN_A_LULL: usize = 16;
-
-/// The longest time between two checks whether the run must end.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// The facts known when the clock starts.
 pub(crate) struct Start {
@@ -65,7 +44,12 @@ pub(crate) struct Companions {
 /// The results of a run beside its rows.
 pub(crate) struct Driven {
     pub(crate) ending: Ending,
-    pub(crate) measured: Measured,
+    /// When the measured phase began, on the cell's clock.
+    pub(crate) measured_from_ns: u64,
+    /// How the measuring thread of each generator fared; `None` of one that was lost.
+    pub(crate) health: Vec<Option<Health>>,
+    /// The requests in flight over all generators, if there are several.
+    pub(crate) in_flight: Option<InFlight>,
     pub(crate) started: SystemTime,
     /// The start on the kernel's monotonic clock, ns since boot.
     pub(crate) started_monotonic_ns: i64,
@@ -77,102 +61,71 @@ pub(crate) struct Driven {
     pub(crate) expected_requests: u64,
 }
 
-/// Sends the load; `take` gets the rows of each attempt in the order in which they ended.
+/// Sends the load; `take` gets the rows of each attempt, of one generator in the order in which they ended. Files without
+/// a name go into `scratch`.
 ///
 /// # Errors
-/// If the URL is invalid, its host has no address, a thread cannot be started, or `take` fails.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the record states when the load began"
-)]
+/// If the URL is invalid, its host has no address, a thread or a generator cannot be started, or `take` fails.
 pub(crate) fn drive(
     spec: &LoadSpec,
     target: &Target,
     control: &Control,
+    scratch: &Path,
     companions: impl FnOnce(&Start) -> Companions,
     take: &mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
     let peers = target.peers().map_err(|e| LoadError(e.to_string()))?;
     let servers = Servers::new(peers, &spec.prompts);
-    let structured = spec.workload.structured.as_ref();
-    let schema = structured
-        .and_then(|s| s.schema.as_ref())
-        .map(|schema| Validator::new(schema).map_err(LoadError))
-        .transpose()?;
+    let plan = Arc::new(plan(spec, target, servers.clone())?);
+    if spec.generators.count > 1 {
+        return conduct(spec, target, control, scratch, &plan, companions, take);
+    }
+    let schema = schema(spec)?;
     let counter = own_counter(spec)?;
     let renderer = Renderer {
         spec,
         target,
         servers: servers.clone(),
     };
-    let plan = Arc::new(plan(spec, target, servers.clone())?);
     let mut rendering = Rendering::new(&renderer, &plan.ahead);
     let rendered = rendering.fill().map_err(|e| unread(&e))?;
     let shared = Arc::new(Shared::start());
-    let start = Start {
-        epoch: shared.epoch,
-        started: SystemTime::now(),
-        peer: servers.first().clone(),
-    };
+    let start = Start::now(shared.epoch, &servers);
     let mut companions = companions(&start);
     let mut beside = Beside::default();
-    let present = first_samples(&mut companions, start.epoch);
-    beside.absent(companions.absent);
-    let mut watching = Watching {
+    let present = beside.begin(&mut companions, start.epoch);
+    let sending = Sending {
         spec,
         target,
         control,
-        shared: &shared,
         renderer: &renderer,
+        plan: &plan,
+        rendering: (!rendered).then_some(rendering),
+        shared: &shared,
         schema: schema.as_ref(),
         counter: counter.as_ref(),
-        history: SessionHistory::default(),
+        companions: (present, companions.interval),
         hung_below: companions.hung_below,
-        take,
-        refusals: Refusals::default(),
-        rolling: Rolling::default(),
-        ending: Ending::Complete,
-        warnings: Vec::new(),
-        failed: None,
+        refused: Refused::EndsTheRun,
     };
-    let rendering = (!rendered).then_some(rendering);
-    let (measured, samples) = on_threads(
-        &mut watching,
-        &shared,
-        &plan,
-        rendering,
-        (present, companions.interval),
-    )?;
-    let Watching {
-        mut ending,
-        failed,
+    let Sent {
+        ending,
+        measured,
+        samples,
         warnings,
-        ..
-    } = watching;
-    if let Some(error) = failed {
-        return Err(LoadError(format!("cannot store the rows: {error}")));
-    }
-    match shared.stopped() {
-        Some(Stop::Hung) => ending = Ending::Hung,
-        Some(Stop::Gone) => ending = Ending::Gone(shared.gone()),
-        Some(Stop::Cancelled) | None => {}
-    }
-    beside.late(&measured);
-    beside.warnings.extend(short_of_prompts(spec, &measured));
-    beside.warnings.extend(short_of_sessions(spec));
+    } = sending.send(take)?;
+    beside.late(&[&measured]);
+    beside.short(spec, &[&measured]);
     beside.warnings.extend(warnings);
     let tables = beside.sampled(samples);
-    if spec.prompts.exact && !target.api.can_be_exact() {
-        beside.warnings.push(format!(
-            "{} cannot ignore the end of sequence, so exact output lengths are only caps here",
-            target.api.word()
-        ));
-    }
+    beside.inexact(spec, target);
     let connections = shared.connections.load(Ordering::Relaxed);
     let expected_requests = expected_requests(spec, &plan, &measured);
     Ok(Driven {
         ending,
-        measured,
+        measured_from_ns: measured.measured_from_ns,
+        health: vec![Some(measured.health)],
+        in_flight: None,
         started: start.started,
         started_monotonic_ns: i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX),
         connections,
@@ -181,6 +134,102 @@ pub(crate) fn drive(
         warnings: beside.warnings,
         expected_requests,
     })
+}
+
+impl Start {
+    /// Notes when the clock of a cell was started, right after it was.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the record states when the load began"
+    )]
+    pub(crate) fn now(epoch: Epoch, servers: &Servers) -> Self {
+        Self {
+            epoch,
+            started: SystemTime::now(),
+            peer: servers.first().clone(),
+        }
+    }
+}
+
+/// A load that is ready to be sent by this process.
+pub(crate) struct Sending<'a> {
+    pub(crate) spec: &'a LoadSpec,
+    pub(crate) target: &'a Target,
+    pub(crate) control: &'a Control,
+    pub(crate) renderer: &'a Renderer<'a>,
+    pub(crate) plan: &'a Arc<Plan>,
+    /// What renders the rest, if not all is rendered.
+    pub(crate) rendering: Option<Rendering<'a>>,
+    pub(crate) shared: &'a Arc<Shared>,
+    /// The schema of structured answers.
+    pub(crate) schema: Option<&'a Validator>,
+    /// The counter for answers without a token count.
+    pub(crate) counter: Option<&'a FileCounter>,
+    /// What is sampled, and how often.
+    pub(crate) companions: (Vec<Box<dyn Companion>>, Duration),
+    pub(crate) hung_below: Option<(Arc<Power>, f64)>,
+    pub(crate) refused: Refused<'a>,
+}
+
+/// What a load that was sent leaves beside its rows.
+pub(crate) struct Sent {
+    pub(crate) ending: Ending,
+    pub(crate) measured: Measured,
+    pub(crate) samples: Vec<Sampled>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl<'a> Sending<'a> {
+    /// Sends it; `take` gets the rows of each attempt in the order they ended.
+    ///
+    /// # Errors
+    /// If a thread cannot be started, a prompt cannot be read again, or `take` fails.
+    pub(crate) fn send(
+        self,
+        take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
+    ) -> Result<Sent, LoadError> {
+        let (shared, plan) = (self.shared, self.plan);
+        let mut watching = Watching::new(
+            (self.spec, self.target, self.control),
+            shared,
+            self.renderer,
+            (self.schema, self.counter),
+            self.hung_below,
+            self.refused,
+            take,
+        );
+        let (measured, samples) =
+            on_threads(&mut watching, shared, plan, self.rendering, self.companions)?;
+        let Watching {
+            mut ending,
+            failed,
+            warnings,
+            ..
+        } = watching;
+        if let Some(error) = failed {
+            return Err(LoadError(format!("cannot store the rows: {error}")));
+        }
+        match shared.stopped() {
+            Some(Stop::Hung) => ending = Ending::Hung,
+            Some(Stop::Gone) => ending = Ending::Gone(shared.gone()),
+            Some(Stop::Cancelled) | None => {}
+        }
+        Ok(Sent {
+            ending,
+            measured,
+            samples,
+            warnings,
+        })
+    }
+}
+
+/// Compiles what structured answers must keep.
+pub(crate) fn schema(spec: &LoadSpec) -> Result<Option<Validator>, LoadError> {
+    let structured = spec.workload.structured.as_ref();
+    structured
+        .and_then(|s| s.schema.as_ref())
+        .map(|schema| Validator::new(schema).map_err(LoadError))
+        .transpose()
 }
 
 /// Opens the workload's own tokenizer. It counts the tokens of answers without a count.
@@ -195,7 +244,7 @@ fn own_counter(spec: &LoadSpec) -> Result<Option<FileCounter>, LoadError> {
     }
 }
 
-fn unread(e: &io::Error) -> LoadError {
+pub(crate) fn unread(e: &io::Error) -> LoadError {
     LoadError(format!("the prompts cannot be read again: {e}"))
 }
 
@@ -257,12 +306,23 @@ fn on_threads(
 
 /// The warnings and observations of a load.
 #[derive(Default)]
-struct Beside {
-    warnings: Vec<String>,
-    observations: BTreeMap<String, Value>,
+pub(crate) struct Beside {
+    pub(crate) warnings: Vec<String>,
+    pub(crate) observations: BTreeMap<String, Value>,
 }
 
 impl Beside {
+    /// Takes every companion's first sample; returns those that are there.
+    pub(crate) fn begin(
+        &mut self,
+        companions: &mut Companions,
+        epoch: Epoch,
+    ) -> Vec<Box<dyn Companion>> {
+        let present = first_samples(companions, epoch);
+        self.absent(std::mem::take(&mut companions.absent));
+        present
+    }
+
     fn absent(&mut self, tables: Vec<Absent>) {
         for Absent { table, reason } in tables {
             if table == "server_metrics" {
@@ -274,17 +334,18 @@ impl Beside {
     }
 
     /// Reports requests that were sent late because of the client.
-    fn late(&mut self, measured: &Measured) {
+    pub(crate) fn late(&mut self, measured: &[&Measured]) {
+        let sum = |of: fn(&Measured) -> u64| measured.iter().map(|one| of(one)).sum::<u64>();
         for (what, why, count) in [
             (
                 "requests_unrendered",
                 "they had not been rendered yet",
-                measured.unrendered,
+                sum(|one| one.unrendered),
             ),
             (
                 "requests_held_back",
                 "answers were not parsed fast enough",
-                measured.held_back,
+                sum(|one| one.held_back),
             ),
         ] {
             if count > 0 {
@@ -297,8 +358,24 @@ impl Beside {
         }
     }
 
+    /// Tells what a load had too few of.
+    pub(crate) fn short(&mut self, spec: &LoadSpec, measured: &[&Measured]) {
+        self.warnings.extend(short_of_prompts(spec, measured));
+        self.warnings.extend(short_of_sessions(spec));
+    }
+
+    /// Tells that lengths are not exact.
+    pub(crate) fn inexact(&mut self, spec: &LoadSpec, target: &Target) {
+        if spec.prompts.exact && !target.api.can_be_exact() {
+            self.warnings.push(format!(
+                "{} cannot ignore the end of sequence, so exact output lengths are only caps here",
+                target.api.word()
+            ));
+        }
+    }
+
     /// Takes in the companions' reports, and returns their tables.
-    fn sampled(&mut self, samples: Vec<Sampled>) -> Vec<TableFile> {
+    pub(crate) fn sampled(&mut self, samples: Vec<Sampled>) -> Vec<TableFile> {
         let mut tables = Vec::new();
         for sampled in samples {
             tables.extend(sampled.tables);
@@ -311,7 +388,7 @@ impl Beside {
 
 /// Returns the number of planned measured requests. For a load that ends with time, these are the arrivals within that
 /// time, or the requests begun by a closed loop.
-fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
+pub(crate) fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
     let units = match (spec.extent.duration, &plan.offsets) {
         (None, _) => return spec.prompts.count(Phase::Measured) as u64,
         (Some(_), Some(offsets)) => offsets.len(),
@@ -325,8 +402,11 @@ fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
 }
 
 /// Warns if a closed loop sent all its prompts before its time was over.
-fn short_of_prompts(spec: &LoadSpec, measured: &Measured) -> Option<String> {
-    let (duration, short) = (spec.extent.duration?, measured.short_of_ns?);
+fn short_of_prompts(spec: &LoadSpec, measured: &[&Measured]) -> Option<String> {
+    let (duration, short) = (
+        spec.extent.duration?,
+        measured.iter().filter_map(|one| one.short_of_ns).max()?,
+    );
     Some(format!(
         "all {} requests were begun {:.3} s before the end of the {duration} they are sent for; if the \
          time is to end the load, raise `requests`",
@@ -358,7 +438,7 @@ impl Drop for EndQueueOnDrop<'_> {
 }
 
 /// Returns a thread's result, or resumes its panic.
-fn joined<T>(result: std::thread::Result<T>) -> T {
+pub(crate) fn joined<T>(result: std::thread::Result<T>) -> T {
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
@@ -379,204 +459,4 @@ fn first_samples(companions: &mut Companions, epoch: Epoch) -> Vec<Box<dyn Compa
         }
     }
     present
-}
-
-/// The thread that parses answers and watches the run.
-struct Watching<'a> {
-    spec: &'a LoadSpec,
-    target: &'a Target,
-    control: &'a Control,
-    shared: &'a Shared,
-    renderer: &'a Renderer<'a>,
-    /// The schema of structured answers.
-    schema: Option<&'a Validator>,
-    /// The counter for answers without a token count.
-    counter: Option<&'a FileCounter>,
-    /// The conversations of the sessions in progress.
-    history: SessionHistory,
-    hung_below: Option<(Arc<Power>, f64)>,
-    take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
-    refusals: Refusals,
-    rolling: Rolling,
-    ending: Ending,
-    warnings: Vec<String>,
-    failed: Option<io::Error>,
-}
-
-impl Watching<'_> {
-    /// Returns when every attempt has ended and is parsed.
-    fn until_done(&mut self, receiver: &AnswerReceiver) {
-        let prompts = &self.spec.prompts;
-        let (warmup, total) = (
-            prompts.count(Phase::Warmup),
-            prompts.count(Phase::Measured) as u64,
-        );
-        let in_sessions = prompts.sessions().is_some();
-        let mut done = 0;
-        let (mut waiting, mut bytes) = (VecDeque::<Ended>::new(), 0);
-        loop {
-            match receiver.recv_timeout(if bytes > WAITING_BYTES { LULL } else { LOOK }) {
-                Ok(ended) => {
-                    let attempt = &ended.attempt;
-                    let measured = attempt.request >= warmup;
-                    if measured && !attempt.superseded {
-                        done += 1;
-                        self.look_into(attempt);
-                        if done == total {
-                            self.tell(done, total);
-                        }
-                    }
-                    if measured && in_sessions || self.refusals.is_open() {
-                        // The next turn needs this answer, or it may decide about all other requests.
-                        self.take_apart(ended);
-                    } else {
-                        bytes += attempt.size();
-                        waiting.push_back(ended);
-                    }
-                    while bytes > MOST_WAITING_BYTES {
-                        self.take_oldest(&mut waiting, &mut bytes);
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    for _ in 0..IN_A_LULL {
-                        if bytes > WAITING_BYTES {
-                            self.take_oldest(&mut waiting, &mut bytes);
-                        }
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            if self.shared.stopped().is_none() {
-                self.look();
-            }
-            if done < total && self.rolling.is_due(self.shared.epoch.now()) {
-                self.tell(done, total);
-            }
-        }
-        waiting.into_iter().for_each(|ended| self.take_apart(ended));
-    }
-
-    /// Counts an attempt for the rolling figures, and parses its answer if it was selected.
-    fn look_into(&mut self, attempt: &Attempt) {
-        let now = self.shared.epoch.now();
-        if !self.rolling.ended(attempt, now) {
-            return;
-        }
-        let Ok(prompt) = self.spec.prompts.at(attempt.request) else {
-            return;
-        };
-        let (api, delivery) = (self.target.api, self.spec.delivery);
-        let Interpreted { row, .. } = interpret(attempt, &prompt, api, delivery, None, None);
-        let spans = row.sent_ns.zip(row.first_token_ns);
-        let look = Look {
-            ttft_ns: spans.map(|(sent, first)| first - sent),
-            output_tokens: row.output_tokens,
-        };
-        if row.is_ok() {
-            self.rolling.looked_into(look, now);
-        }
-    }
-
-    fn tell(&mut self, done: u64, total: u64) {
-        let in_flight = self.shared.in_flight.load(Ordering::Relaxed);
-        let rates = self.rolling.rates(self.shared.epoch.now(), in_flight);
-        self.control.rates(done, total, rates);
-    }
-
-    fn take_oldest(&mut self, waiting: &mut VecDeque<Ended>, bytes: &mut usize) {
-        let oldest = waiting
-            .pop_front()
-            .expect("their bytes are those that are counted");
-        *bytes -= oldest.attempt.size();
-        self.take_apart(oldest);
-    }
-
-    fn take_apart(&mut self, ended: Ended) {
-        if self.failed.is_some() {
-            return;
-        }
-        if let Err(error) = self.rows_of(ended) {
-            self.failed = Some(error);
-            self.shared.stop(Stop::Cancelled);
-        }
-    }
-
-    fn rows_of(&mut self, ended: Ended) -> io::Result<()> {
-        let Ended { mut attempt, next } = ended;
-        if let Some(key) = &self.target.api_key {
-            key.mask_bytes(&mut attempt.bytes);
-        }
-        let prompt = self.spec.prompts.at(attempt.request)?;
-        let (api, delivery) = (self.target.api, self.spec.delivery);
-        let Interpreted {
-            mut row,
-            chunks,
-            text,
-            form,
-        } = interpret(&attempt, &prompt, api, delivery, self.schema, self.counter);
-        if self.target.absent_cached_is_zero && row.is_ok() && row.prompt_tokens.is_some() {
-            row.cached_prompt_tokens.get_or_insert(0);
-        }
-        if let Some(asked) = next {
-            let turn = match self.history.after(&prompt, row.status, text) {
-                Some(history) => {
-                    let next = self.spec.prompts.at(attempt.request + 1)?;
-                    Some(Turn {
-                        bytes: self.renderer.render(attempt.request + 1, &next, history),
-                        think_ns: next.think_ns,
-                    })
-                }
-                None => None,
-            };
-            // The measuring thread may have stopped in the meantime.
-            let _nobody_waits = asked.send(turn);
-        } else if prompt.session.is_some() && !row.superseded {
-            self.history.end(&prompt);
-        }
-        if let Some(key) = &self.target.api_key {
-            let texts = row.error.iter_mut().chain(&mut row.finish_reason);
-            texts.for_each(|text| *text = key.mask(text));
-        }
-        let refused = self.refusals.after(&row, form);
-        if let Some(refusal) = refused.filter(|_| self.shared.stopped().is_none()) {
-            self.ending = Ending::Refused(refusal);
-            self.shared.stop(Stop::Cancelled);
-        }
-        (self.take)(row, chunks)
-    }
-
-    /// Ends the run if it was stopped, or hangs.
-    fn look(&mut self) {
-        if let Err(failure) = self.control.check() {
-            self.ending = Ending::Stopped(failure.status, failure.reason);
-            self.shared.stop(Stop::Cancelled);
-            return;
-        }
-        let heartbeat = self.spec.heartbeat.nanoseconds();
-        if heartbeat == 0 || self.shared.in_flight.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let last_sign = self.shared.last_sign.load(Ordering::Relaxed);
-        if self.shared.epoch.now().saturating_sub(last_sign) <= heartbeat {
-            return;
-        }
-        let Some((power, limit)) = &self.hung_below else {
-            self.shared.stop(Stop::Hung);
-            return;
-        };
-        match power.since(i64::try_from(last_sign).unwrap_or(i64::MAX)) {
-            // Silent, but computing.
-            Some(watts) if watts >= *limit => return,
-            Some(watts) => self.warnings.push(format!(
-                "no byte arrived on any stream, and the busiest GPU drew {watts:.1} W on average \
-                 meanwhile, below {limit} W"
-            )),
-            None => self.warnings.push(
-                "GPU power could not be read, so silence alone \
-                decided"
-                    .to_owned(),
-            ),
-        }
-        self.shared.stop(Stop::Hung);
-    }
 }

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
+use crate::generators::MOST_GENERATORS;
 use crate::random::Stream;
 use crate::settings::Settings;
 use crate::span::TimeSpan;
@@ -152,11 +153,15 @@ pub(crate) fn problems(
             );
         }
     }
+    if let Some(generators) = settings.generators {
+        of_generators(generators, settings, arrival, &mut say);
+    }
     if settings.simulate.is_some() {
         for (key, given) in [
             ("duration", settings.duration.is_some()),
             ("max-in-flight", settings.max_in_flight.is_some()),
             ("cancel", settings.cancel.is_some()),
+            ("generators", settings.generators.is_some_and(|n| n > 1)),
         ] {
             if given {
                 say(
@@ -168,6 +173,50 @@ pub(crate) fn problems(
         }
     }
     wrong
+}
+
+/// Finds what several generators cannot share without talking to each other while they measure.
+fn of_generators(
+    generators: u32,
+    settings: &Settings,
+    arrival: &Arrival,
+    say: &mut dyn FnMut(&'static str, &str, &str),
+) {
+    if !(1..=MOST_GENERATORS).contains(&generators) {
+        let message = format!("a load has between 1 and {MOST_GENERATORS} generators");
+        say("generators", &message, "write for instance `generators: 4`");
+    }
+    if generators <= 1 {
+        return;
+    }
+    if settings.max_in_flight.is_some() {
+        say(
+            "generators",
+            "several generators cannot keep one limit of `max-in-flight`: each knows only its own requests",
+            "remove `max-in-flight` or `generators`, or use a closed loop, whose clients are divided",
+        );
+    }
+    if settings.search.is_some() {
+        say(
+            "generators",
+            "a search runs with one generator",
+            "remove `generators`, or measure the levels that you want with an axis",
+        );
+    }
+    let enough = [
+        ("clients", arrival.clients().map(u64::from)),
+        ("requests", settings.requests),
+        ("sessions", settings.sessions),
+    ];
+    for (what, count) in enough {
+        if let Some(count) = count.filter(|count| *count < u64::from(generators)) {
+            let message = format!(
+                "{generators} generators need at least {generators} {what}, and this load has {count}"
+            );
+            let hint = format!("use fewer generators, or more {what}");
+            say("generators", &message, &hint);
+        }
+    }
 }
 
 #[cfg(test)]

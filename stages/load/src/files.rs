@@ -13,8 +13,10 @@ use contract::{
 use pipeline::stage::Control;
 use serde_json::Value;
 
+use crate::client_health::ClientHealth;
 use crate::companions::companions;
 use crate::drive::drive;
+use crate::generators::ByGenerator;
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
 use crate::run::{
@@ -124,6 +126,8 @@ pub struct LoadFiles {
     pub tally: Tally,
     /// The counts of each of several servers; empty if there is only one.
     pub servers: Vec<ServerCount>,
+    /// How many processes sent it.
+    pub generators: u32,
     /// Facts for the record, such as why a table is absent.
     pub observations: BTreeMap<String, Value>,
     /// Doubts about the result.
@@ -156,22 +160,30 @@ pub fn run_load_into(
         spec,
         target,
         control,
+        folder,
         |start| companions(start, target, monitoring, folder, &logs),
         &mut |request, chunks| ordered.push(&Rows { request, chunks }),
     )?;
     let mut requests = Sheet::<Request>::create(folder, &[]).map_err(|e| broken(&e))?;
     let mut chunks = Sheet::<Chunk>::create(folder, &[]).map_err(|e| broken(&e))?;
     let mut turns = InTurn::of(spec, target, folder).map_err(|e| broken(&e))?;
+    let mut by_generator = ByGenerator::of(spec, folder).map_err(|e| broken(&e))?;
     let mut tally = Tally::default();
     let mut lags = Sample::new(folder.to_owned());
     ordered
         .each(&mut |mut rows| {
             rows.chunks.sort_by_key(|chunk| chunk.at_ns);
+            if let Some(in_flight) = &driven.in_flight {
+                in_flight.enter(&mut rows.request);
+            }
             tally.add(&rows.request, &rows.chunks);
             measured_lag(&rows.request).map_or(Ok(()), |lag| lags.push(lag))?;
             watch(&rows.request, &rows.chunks)?;
             if let Some(turns) = &mut turns {
                 turns.add(&rows.request).map_err(io::Error::other)?;
+            }
+            if let Some(by_generator) = &mut by_generator {
+                by_generator.add(&rows.request, &rows.chunks)?;
             }
             requests.push(rows.request).map_err(io::Error::other)?;
             rows.chunks
@@ -180,7 +192,19 @@ pub fn run_load_into(
                 .map_err(io::Error::other)
         })
         .map_err(|e| broken(&e))?;
-    let cell = facts(spec, target, &tally, &driven);
+    let health = match by_generator {
+        None => {
+            let own = driven.health.first().and_then(Option::as_ref);
+            own.map(|health| ClientHealth::of(health, &tally))
+        }
+        Some(by_generator) => {
+            let finished = by_generator.finish(&driven.health, folder);
+            let (tables, fared) = finished.map_err(|e| broken(&e))?;
+            driven.tables.extend(tables);
+            ClientHealth::worst_of(&fared, &tally)
+        }
+    };
+    let cell = facts(spec, target, &tally, &driven, health);
     let lags = lags.distribution().map_err(|e| broken(&e))?;
     let of_cell = cell_table(&cell, &spec.prompts, &tally, lags.as_ref(), &prompt_set);
     let path = folder.join("cell.parquet");
@@ -229,6 +253,7 @@ pub fn run_load_into(
             .collect(),
         tally,
         servers,
+        generators: spec.generators.count.max(1),
         observations: driven.observations,
     })
 }

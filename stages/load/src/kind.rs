@@ -104,6 +104,8 @@ impl StageKind for Load {
             &mut problems,
         );
         problems.extend(idle_clients(&arrival, &settings));
+        // One is what there is without the setting.
+        settings.generators = settings.generators.filter(|generators| *generators > 1);
         match workload {
             Ok(workload) => {
                 problems.extend(no_tokens_there(&workload, settings.api));
@@ -457,6 +459,7 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
             target.name_of(*server)
         ))),
         Ending::Refused(refusal) => Some(refused(target, refusal)),
+        Ending::Lost(lost) => Some(Failure::failed(lost.to_string())),
         Ending::Complete => nothing_answered(&files.tally),
     };
     let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();

@@ -80,13 +80,8 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, servers: Servers) -> Result
         max_in_flight: spec.extent.max_in_flight,
         given_up,
         connect_ahead: wanted.min(units.max(1)).min(at_most).min(CONNECT_AHEAD),
-        limits: Limits {
-            connect: spec.timeouts.connect.duration(),
-            first_token: spec.timeouts.first_token.duration(),
-            inter_token: spec.timeouts.inter_token.duration(),
-            total: spec.timeouts.total.duration(),
-            cancel: None,
-        },
+        limits: Limits::of(&spec.timeouts),
+        gate: None,
     })
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use contract::{Request, RequestStatus};
+use serde::{Deserialize, Serialize};
 
 /// HTTP statuses that no other prompt would change: the sender, the address or the method is wrong.
 const FINAL: [i64; 6] = [401, 403, 404, 405, 410, 501];
@@ -14,7 +15,7 @@ const ABOUT_THE_REQUEST: [i64; 4] = [400, 413, 415, 422];
 const IN_A_ROW: usize = 16;
 
 /// An answer that refuses a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The HTTP status, if the answer got that far.
     pub http_status: Option<i64>,
@@ -58,6 +59,11 @@ impl Refusals {
     /// Returns whether nothing was answered yet. Until then, each answer is examined when it arrives.
     pub(crate) fn is_open(&self) -> bool {
         !self.answered
+    }
+
+    /// Looks at no further answer.
+    pub(crate) fn close(&mut self) {
+        self.answered = true;
     }
 
     /// Records an ended request; returns the refusal if the server will refuse all requests.

@@ -15,7 +15,9 @@ use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
 use crate::drive::{Companions, Driven, Start, drive};
 use crate::extent::Extent;
+use crate::generators::{ByGenerator, Generators, Lost};
 use crate::get::Endpoint;
+use crate::named_file;
 use crate::peer::{Peer, PeerError};
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
@@ -52,6 +54,8 @@ pub struct LoadSpec {
     pub extent: Extent,
     /// The files that the workload and the arrivals name by digest.
     pub files: NamedFiles,
+    /// The processes that send it.
+    pub generators: Generators,
 }
 
 /// The destination of the requests.
@@ -177,6 +181,8 @@ pub enum Ending {
     Stopped(CellStatus, String),
     /// Ended early, because the server refuses every request.
     Refused(Refusal),
+    /// Ended early: one of several generators did not do its part.
+    Lost(Lost),
 }
 
 /// The output of a run.
@@ -223,7 +229,7 @@ pub struct CellFacts {
     pub measured_from_ns: Option<i64>,
     /// First `sent_ns` and last `done_ns` of measured requests.
     pub window: Option<(i64, i64)>,
-    /// CPU time of the measuring thread over the measured phase, ns.
+    /// CPU time of the measuring thread over the measured phase, of all generators together, ns.
     pub client_cpu_ns: Option<i64>,
     /// Connections opened.
     pub connections: u64,
@@ -284,15 +290,27 @@ pub fn run_load(
             hung_below: None,
         }
     };
-    let driven = drive(spec, target, control, companions, &mut |row, more| {
+    let scratch = std::env::temp_dir();
+    let take = &mut |row, more: Vec<Chunk>| {
         requests.push(row);
         chunks.extend(more);
         Ok(())
-    })?;
+    };
+    let driven = drive(spec, target, control, &scratch, companions, take)?;
     requests.sort_by_key(|row| (row.request_id, row.attempt));
     chunks.sort_by_key(|chunk| (chunk.request_id, chunk.attempt, chunk.at_ns));
+    if let Some(in_flight) = &driven.in_flight {
+        requests.iter_mut().for_each(|row| in_flight.enter(row));
+    }
     let tally = Tally::of(&requests, &chunks);
-    let cell = facts(spec, target, &tally, &driven);
+    let health = match &driven.health[..] {
+        [one] => one.as_ref().map(|health| ClientHealth::of(health, &tally)),
+        several => {
+            let fared = ByGenerator::fared(spec, several, &requests, &chunks);
+            ClientHealth::worst_of(&fared, &tally)
+        }
+    };
+    let cell = facts(spec, target, &tally, &driven, health);
     let mask = |text: String| {
         target
             .api_key
@@ -333,7 +351,14 @@ pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Result<End
     })
 }
 
-pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Driven) -> CellFacts {
+pub(crate) fn facts(
+    spec: &LoadSpec,
+    target: &Target,
+    tally: &Tally,
+    driven: &Driven,
+    health: Option<ClientHealth>,
+) -> CellFacts {
+    let cpu_ns = driven.health.iter().flatten().map(|health| health.cpu_ns);
     let unix = driven
         .started
         .duration_since(UNIX_EPOCH)
@@ -349,12 +374,12 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
         api: target.api.word(),
         streamed: spec.delivery == Delivery::Streamed,
         started_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
-        measured_from_ns: i64::try_from(driven.measured.measured_from_ns).ok(),
+        measured_from_ns: i64::try_from(driven.measured_from_ns).ok(),
         window: tally.window(),
-        client_cpu_ns: i64::try_from(driven.measured.health.cpu_ns).ok(),
+        client_cpu_ns: i64::try_from(cpu_ns.sum::<u64>()).ok(),
         connections: driven.connections,
         started_monotonic_ns: driven.started_monotonic_ns,
-        health: Some(ClientHealth::of(&driven.measured.health, tally)),
+        health,
         cache_reset: target.cache_reset,
     }
 }
@@ -444,7 +469,21 @@ impl LoadSpec {
             origin,
             extent,
             files: settings.files,
+            generators: Generators::of(settings.generators.unwrap_or(1)),
         })
+    }
+
+    /// Returns the bytes of the workload's own tokenizer, if it has one.
+    ///
+    /// # Errors
+    /// In one sentence, if they cannot be read.
+    pub(crate) fn tokenizer_file(&self) -> Result<Option<Vec<u8>>, String> {
+        let Some(Tokenizer::File(file)) = &self.workload.tokenizer else {
+            return Ok(None);
+        };
+        let digest = file.digest.as_deref();
+        named_file::read("tokenizer", &file.file, digest, &self.files)
+            .map(|(_, bytes, _)| Some(bytes))
     }
 }
 

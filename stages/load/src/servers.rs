@@ -1,5 +1,7 @@
 //! The server of each request if several are loaded: one after the other in turn.
 
+use std::sync::Arc;
+
 use contract::Phase;
 
 use crate::peer::Peer;
@@ -22,6 +24,8 @@ pub(crate) struct Rota {
     warmup: usize,
     /// The index of each session's first measured request; `None` without sessions.
     sessions: Option<Vec<usize>>,
+    /// The server of each request, if they are a part of a larger load, in which they have other places.
+    dealt: Option<Arc<[u32]>>,
 }
 
 impl Rota {
@@ -32,6 +36,7 @@ impl Rota {
             servers,
             warmup: prompts.count(Phase::Warmup),
             sessions: sessions.map(|all| all.iter().map(|session| session.start).collect()),
+            dealt: None,
         }
     }
 
@@ -39,6 +44,9 @@ impl Rota {
     pub(crate) fn of(&self, request: usize) -> usize {
         if self.servers <= 1 {
             return 0;
+        }
+        if let Some(dealt) = &self.dealt {
+            return dealt.get(request).map_or(0, |server| *server as usize);
         }
         let unit = match (request.checked_sub(self.warmup), &self.sessions) {
             (None, _) => request,
@@ -56,6 +64,26 @@ impl Servers {
     pub(crate) fn new(peers: Vec<Peer>, prompts: &PromptSet) -> Self {
         let rota = Rota::new(peers.len(), prompts);
         Self { peers, rota }
+    }
+
+    /// Takes several servers, and which of them each request goes to.
+    pub(crate) fn dealt(peers: Vec<Peer>, warmup: usize, dealt: Vec<u32>) -> Self {
+        let rota = Rota {
+            servers: peers.len(),
+            warmup,
+            sessions: None,
+            dealt: Some(dealt.into()),
+        };
+        Self { peers, rota }
+    }
+
+    /// Returns the place of the server that a connection is opened to before anything is sent: the servers in turn, as
+    /// the requests will go to them.
+    pub(crate) fn of_connection(&self, number: usize) -> usize {
+        match &self.rota.dealt {
+            Some(_) => self.rota.of(self.rota.warmup + number),
+            None => number % self.peers.len(),
+        }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -87,6 +115,7 @@ mod tests {
             servers,
             warmup: 3,
             sessions,
+            dealt: None,
         }
     }
 

@@ -144,6 +144,17 @@ impl Tally {
         })
     }
 
+    /// Returns the length of the measured window, s; `None` if it has none.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        let seconds = self.window().map(|(from, to)| (to - from) as f64 / 1e9);
+        seconds.filter(|s| *s > 0.0)
+    }
+
+    /// Returns the chunks for each socket read that completed one.
+    pub(crate) fn chunks_per_read(&self) -> Option<f64> {
+        (self.chunk_reads > 0).then(|| self.chunks as f64 / self.chunk_reads as f64)
+    }
+
     /// Returns the measured window: first `sent_ns`, last `done_ns`.
     pub(crate) fn window(&self) -> Option<(i64, i64)> {
         self.window.0.zip(self.window.1)

@@ -66,12 +66,14 @@ impl From<String> for Miss {
 }
 
 /// Tables that a load cell may lack, depending on its machine and its server.
-const SAMPLED: [&str; 10] = [
+const SAMPLED: [&str; 12] = [
     "engine_events",
+    "generators",
     "gpu_telemetry",
     "host_telemetry",
     "members",
     "process_telemetry",
+    "request_generators",
     "request_servers",
     "server_host_telemetry",
     "server_info",

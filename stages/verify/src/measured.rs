@@ -53,6 +53,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         origin,
         extent: load::Extent::default(),
         files: Default::default(),
+        generators: Default::default(),
     };
     let target = Target::new(server.url(), "reference", Api::OpenaiCompletions);
     let result = run_load(&spec, &target, &Control::quiet()).unwrap();

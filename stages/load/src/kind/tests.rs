@@ -132,6 +132,45 @@ fn clients_that_never_send_are_told_while_planning() {
 }
 
 #[test]
+fn one_generator_is_no_setting_and_what_several_cannot_share_is_told_while_planning() {
+    let plain = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
+    let one = Load.canonical(&settings(&json!({"generators": 1})), &Shelf);
+    assert_eq!(one.unwrap(), plain);
+    assert!(plain.get("generators").is_none());
+    let four = Load
+        .canonical(&settings(&json!({"generators": 4})), &Shelf)
+        .unwrap();
+    assert_eq!(four["generators"], 4);
+    assert_eq!(Load.canonical(&four, &Shelf).unwrap(), four);
+    let told = |change: &Json| {
+        let problems = Load.canonical(&settings(change), &Shelf).err();
+        let problems = problems.unwrap_or_default().into_iter();
+        problems.map(|p| p.message).collect::<Vec<_>>().join("; ")
+    };
+    let open = |key: &str, value: Json| {
+        let mut change = json!({"arrival": {"poisson": {"rate": 5}}, "generators": 2});
+        change[key] = value;
+        change
+    };
+    assert_eq!(told(&open("duration", json!("2 s"))), "");
+    assert_eq!(told(&open("cancel", json!({"after": "1 s"}))), "");
+    assert!(told(&open("max-in-flight", json!(4))).contains("cannot keep one limit"));
+    assert_eq!(
+        told(&open("requests", json!(1))),
+        "2 generators need at least 2 requests, and this load has 1"
+    );
+    assert_eq!(
+        told(&json!({"generators": 5})),
+        "5 generators need at least 5 clients, and this load has 4"
+    );
+    assert!(told(&json!({"generators": 0})).contains("between 1 and 64"));
+    let search = json!({"up-to": 8, "bounds": {"ttft-ms": 50}});
+    assert!(told(&json!({"generators": 2, "search": search})).contains("one generator"));
+    let simulated = told(&json!({"generators": 2, "simulate": {"server": "pair"}}));
+    assert_eq!(simulated, "simulated servers do not support this setting");
+}
+
+#[test]
 fn a_key_that_is_not_set_is_missed_unless_the_server_is_simulated() {
     let mut parameters = json!({"api-key-env": "BENCHTRAIL_NO_SUCH_KEY"});
     let problem = Load.ready(&parameters, &NamedFiles::default()).unwrap_err();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 
@@ -39,6 +40,36 @@ pub(crate) struct Plan {
     /// Connections opened before the clock starts.
     pub(crate) connect_ahead: usize,
     pub(crate) limits: Limits,
+    /// Where a generator among several waits for the start of the measured phase.
+    pub(crate) gate: Option<Arc<Gate>>,
+}
+
+/// Holds a generator that is warm until all of them are.
+pub(crate) struct Gate {
+    warm: Box<dyn Fn() + Send + Sync>,
+    /// When measuring begins, on the cell's clock.
+    opens_ns: AtomicU64,
+}
+
+impl std::fmt::Debug for Gate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Gate({:?})", self.opens_ns)
+    }
+}
+
+impl Gate {
+    /// Makes a gate that is closed; `warm` is called when somebody comes to it.
+    pub(crate) fn new(warm: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            warm: Box::new(warm),
+            opens_ns: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Says when it opens.
+    pub(crate) fn open_at(&self, at_ns: u64) {
+        self.opens_ns.store(at_ns, Ordering::Release);
+    }
 }
 
 /// An ended attempt, with the channel for the session's next turn.
@@ -50,7 +81,7 @@ pub(crate) struct Ended {
 }
 
 /// The measuring thread's report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Measured {
     /// When the measured phase began.
     pub(crate) measured_from_ns: u64,
@@ -123,7 +154,10 @@ pub(crate) fn measure(
         run.connect_ahead().await;
         run.closed_loop(run.plan.warmup, run.plan.clients.unwrap_or(1), 0)
             .await;
-        let measured_from_ns = run.shared.epoch.now();
+        let measured_from_ns = match &run.plan.gate {
+            Some(gate) => run.pass(gate).await?,
+            None => run.shared.epoch.now(),
+        };
         if let Some(duration_ns) = run.plan.duration_ns {
             let ends_ns = measured_from_ns.saturating_add(duration_ns);
             run.ends_ns.store(ends_ns, Ordering::Relaxed);
@@ -185,7 +219,7 @@ impl Loop {
             opening.spawn(async move {
                 // In the order of the requests: from one server to the next.
                 for number in (worker..).step_by(AT_A_TIME).take(share) {
-                    let server = number % run.seen.len();
+                    let server = run.plan.servers.of_connection(number);
                     match run.open(server).await {
                         Ok(connection) => run.put_idle(server, connection),
                         Err(_) => return,
@@ -194,6 +228,23 @@ impl Loop {
             });
         }
         while opening.join_next().await.is_some() {}
+    }
+
+    /// Waits until the gate has opened, or everything is to stop; returns when that was to be.
+    async fn pass(&self, gate: &Gate) -> io::Result<u64> {
+        const LOOK: Duration = Duration::from_millis(1);
+        (gate.warm)();
+        loop {
+            let opens_ns = gate.opens_ns.load(Ordering::Acquire);
+            if self.stopped() {
+                return Ok(self.shared.epoch.now());
+            }
+            if opens_ns != u64::MAX {
+                self.until_due(opens_ns).await?;
+                return Ok(opens_ns);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
     async fn open(&self, server: usize) -> Result<Connection, End> {

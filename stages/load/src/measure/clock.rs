@@ -45,6 +45,17 @@ impl Epoch {
         }
     }
 
+    /// Takes over a clock that began at this time of the kernel's monotonic clock, ns since boot. Off by less than a
+    /// microsecond, as [`instant_and_monotonic`].
+    pub(crate) fn began_at(monotonic_ns: u64) -> Self {
+        let (now, now_ns) = instant_and_monotonic();
+        let ago = std::time::Duration::from_nanos(now_ns.saturating_sub(monotonic_ns));
+        Self {
+            start: now.checked_sub(ago).unwrap_or(now),
+            monotonic_ns,
+        }
+    }
+
     /// Returns the nanoseconds since the start.
     pub(crate) fn now(self) -> u64 {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)

@@ -5,12 +5,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::{Epoch, Stream, health};
 use crate::peer::Peer;
+use crate::settings::Timeouts;
 use crate::wire::{self, Framing};
 
 /// The longest response body kept.
@@ -36,8 +38,21 @@ pub(crate) struct Limits {
     pub(crate) cancel: Option<Duration>,
 }
 
+impl Limits {
+    /// Takes the limits of settings; nobody gives up.
+    pub(crate) fn of(timeouts: &Timeouts) -> Self {
+        Self {
+            connect: timeouts.connect.duration(),
+            first_token: timeouts.first_token.duration(),
+            inter_token: timeouts.inter_token.duration(),
+            total: timeouts.total.duration(),
+            cancel: None,
+        }
+    }
+}
+
 /// Why everything stops early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Stop {
     /// The user or the cell's time limit.
     Cancelled,
@@ -61,6 +76,10 @@ pub(crate) struct Shared {
     reading: AtomicUsize,
     /// Bytes of all answers of the cell.
     taken: AtomicUsize,
+    /// The most that these may be.
+    most_taken: usize,
+    /// Whether a request was answered; who watches says so.
+    pub(crate) answered: AtomicBool,
 }
 
 /// Counts the bytes of one answer while it is read.
@@ -81,9 +100,10 @@ impl Reading<'_> {
                 "the answers that are read at once are longer than {MOST_AT_ONCE} bytes together"
             ));
         }
-        if self.shared.taken.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_IN_A_CELL {
+        let most = self.shared.most_taken;
+        if self.shared.taken.fetch_add(bytes, Ordering::Relaxed) + bytes > most {
             return Err(format!(
-                "the answers of this cell are longer than {MOST_IN_A_CELL} bytes together"
+                "the answers of this cell are longer than {most} bytes together"
             ));
         }
         Ok(())
@@ -99,8 +119,14 @@ impl Drop for Reading<'_> {
 impl Shared {
     /// Starts a cell's clock and counters.
     pub(crate) fn start() -> Self {
+        Self::on(Epoch::start(), 1)
+    }
+
+    /// Takes a cell's clock, and starts the counters of one of so many generators, each of which has an equal part of
+    /// what a cell may take.
+    pub(crate) fn on(epoch: Epoch, generators: u32) -> Self {
         Self {
-            epoch: Epoch::start(),
+            epoch,
             stop: AtomicU8::new(0),
             in_flight: AtomicU32::new(0),
             last_sign: AtomicU64::new(0),
@@ -108,6 +134,8 @@ impl Shared {
             gone: AtomicUsize::new(0),
             reading: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
+            most_taken: MOST_IN_A_CELL / generators.max(1) as usize,
+            answered: AtomicBool::new(false),
         }
     }
 

@@ -14,6 +14,8 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Epoch;
 
 /// How often the probe's timer is due.
@@ -26,7 +28,7 @@ const FIRST_NS: u64 = 500_000;
 const PER_OCTAVE: u64 = 64;
 
 /// A histogram of nanoseconds of fixed size: exact below 128 ns, relative error below 1.6 % above.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Histogram {
     counts: Vec<u64>,
     n: u64,
@@ -96,7 +98,7 @@ impl Histogram {
 
 /// The kernel's counts for this thread and this machine up to a moment. Missing data (on other systems, or without
 /// `/proc`) is absent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct KernelCounts {
     /// Time waited for a core while runnable, ns.
     pub(crate) waited_ns: Option<u64>,
@@ -139,7 +141,7 @@ impl KernelCounts {
 }
 
 /// The counts between the start and the end of the measured phase.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Health {
     /// Lateness of the probe's ticks, ns.
     pub(crate) wake_lag: Histogram,

@@ -79,7 +79,7 @@ mod turns;
 
 pub(crate) use ahead::{Ahead, Planned};
 pub(crate) use answers::{AnswerReceiver, answers};
-pub(crate) use clients::{Ended, Measured, Plan, measure};
+pub(crate) use clients::{Ended, Gate, Measured, Plan, measure};
 pub(crate) use clock::{Epoch, instant_and_monotonic};
 pub(crate) use exchange::{Attempt, End, Limits, Shared, Stop};
 pub(crate) use health::{Health, Histogram, PROBE};

@@ -49,18 +49,20 @@ impl FileCounter {
     ) -> Result<Self, PromptError> {
         let (file, bytes, found) =
             named_file::read("tokenizer", file, digest, files).map_err(PromptError)?;
+        Self::of_bytes(&file, &bytes, found)
+    }
+
+    /// Makes a counter of the bytes of a file, which are not checked against the digest.
+    pub(crate) fn of_bytes(file: &str, bytes: &[u8], digest: String) -> Result<Self, PromptError> {
         let wrong = |message: String| PromptError(format!("tokenizer {file}: {message}"));
         let mut tokenizer =
-            tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| wrong(e.to_string()))?;
+            tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| wrong(e.to_string()))?;
         // Files often contain the truncation from their training.
         tokenizer
             .with_truncation(None)
             .map_err(|e| wrong(e.to_string()))?;
         tokenizer.with_padding(None);
-        Ok(Self {
-            tokenizer,
-            digest: found,
-        })
+        Ok(Self { tokenizer, digest })
     }
 }
 

@@ -13,5 +13,5 @@ mod text;
 pub(crate) use context::too_long;
 pub(crate) use counter::{Counter, FileCounter, ServerCounter};
 pub(crate) use maker::check_pack;
-pub(crate) use set::Amount;
+pub(crate) use set::{Amount, Gathered};
 pub use set::{LengthSource, Prompt, PromptError, PromptSet};

@@ -295,6 +295,64 @@ impl PromptSet {
     }
 }
 
+/// Prompts that come one after the other from a larger set, which were drawn elsewhere: the measured ones, then those of
+/// the warm-up.
+pub(crate) struct Gathered {
+    spool: Spool,
+    warmup: usize,
+    sessions: Option<Vec<Range<usize>>>,
+    last: Option<u64>,
+}
+
+impl Gathered {
+    /// Begins a set that lies in `folder`.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub(crate) fn new(folder: &Path, in_sessions: bool) -> Result<Self, PromptError> {
+        Ok(Self {
+            spool: Spool::new(folder).map_err(|e| unkept(&e))?,
+            warmup: 0,
+            sessions: in_sessions.then(Vec::new),
+            last: None,
+        })
+    }
+
+    /// Adds a prompt.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub(crate) fn push(&mut self, prompt: &Prompt) -> Result<(), PromptError> {
+        let place = self.spool.len();
+        match (prompt.phase, &mut self.sessions) {
+            (Phase::Warmup, _) => self.warmup += 1,
+            (Phase::Measured, None) => {}
+            (Phase::Measured, Some(sessions)) => match sessions.last_mut() {
+                Some(session) if self.last == prompt.session => session.end = place + 1,
+                _ => sessions.push(place..place + 1),
+            },
+        }
+        self.last = prompt.session;
+        self.spool.push(prompt).map_err(|e| unkept(&e))
+    }
+
+    /// Returns the set. It does not know what counted its lengths.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub(crate) fn finish(self) -> Result<PromptSet, PromptError> {
+        Ok(PromptSet {
+            spooled: self.spool.finish().map_err(|e| unkept(&e))?,
+            warmup: self.warmup,
+            sessions: self.sessions.map(Arc::from),
+            exact: false,
+            context: Context::default(),
+            length_source: LengthSource::Given,
+            tokenizer: None,
+        })
+    }
+}
+
 fn row(prompt: &Prompt) -> PromptRow {
     PromptRow {
         phase: prompt.phase,

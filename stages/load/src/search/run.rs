@@ -99,6 +99,7 @@ pub fn run_search(
                 "{} no longer accepted connections at {level}",
                 target.name_of(*server)
             ))),
+            Ending::Lost(lost) => Some(Failure::failed(format!("{lost}, at {level}"))),
         };
         runs.push((number, level, files));
         failure.map_or(Ok(Tried::at(level, &seen)), Err)

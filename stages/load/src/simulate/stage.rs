@@ -12,6 +12,7 @@ use super::model::{
 use super::monitoring;
 use super::rows::simulate;
 use crate::client_health::ClientHealth;
+use crate::generators;
 use crate::random::Origin;
 use crate::run::{Ending, LoadResult, LoadSpec};
 use crate::settings::{Settings, Timeouts};
@@ -98,17 +99,27 @@ pub(crate) fn rehearse(
         faults: Faults::default(),
     };
     let telemetry = settings.telemetry.clone();
+    let generators = settings.generators.unwrap_or(1);
     let (spec, mut result) = drawn(settings, &simulation, job)?;
     // A real client and its surroundings are monitored, so their data is simulated too.
     let (rate, in_flight, bound_ms) = (1.0, 1, 0.1);
-    result.cell.health = Some(ClientHealth::made_up(rate, in_flight, bound_ms));
+    let health = ClientHealth::made_up(rate, in_flight, bound_ms);
+    let several = generators::made_up(
+        generators,
+        &spec.arrival,
+        &spec.prompts,
+        &result.requests,
+        &health,
+    )
+    .map_err(|e| Failure::failed(format!("made-up generators: {e}")))?;
+    result.cell.health = Some(health);
     let window = result.cell.window.unwrap_or((0, 1));
     let monitoring = monitoring::made_up(job, &telemetry, window)
         .map_err(|e| Failure::failed(format!("made-up telemetry: {e}")))?;
     let group = monitoring::group(job, &spec.prompts, &result.requests)
         .map_err(|e| Failure::failed(format!("made-up members: {e}")))?;
     let mut done = done(&spec, &result)?;
-    for (name, table) in monitoring.into_iter().chain(group) {
+    for (name, table) in monitoring.into_iter().chain(group).chain(several) {
         done.outputs.push(Output::table(name, &table)?);
     }
     Ok(done)

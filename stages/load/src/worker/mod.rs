@@ -54,6 +54,7 @@ pub(crate) fn run(
             spec.extent != Extent::default(),
             "`duration`, `max-in-flight` and `cancel`",
         ),
+        (spec.generators.count > 1, "several generators"),
     ] {
         if given {
             let message = format!("in-process engines do not support {what}");

@@ -105,6 +105,7 @@ impl Run {
             origin,
             extent: self.extent.clone(),
             files: Default::default(),
+            generators: Default::default(),
         }
     }
 

@@ -4,6 +4,7 @@ mod canned;
 mod common;
 mod extent;
 mod faults;
+mod generators;
 mod monitoring;
 mod runs;
 mod servers;

@@ -55,8 +55,8 @@ pub use settings::{Settings, canonical, inline_schema};
 pub use software::{SoftwareKind, SoftwareRow};
 pub use tables::{LOAD_TABLES, declared, tables};
 pub use telemetry::{
-    EngineEvent, GpuSample, HostSample, Member, ProcessRole, ProcessSample, RequestServer,
-    ServerHostSample, ServerInfoChange, ServerMetric, SlotSample,
+    EngineEvent, Generator, GpuSample, HostSample, Member, ProcessRole, ProcessSample,
+    RequestGenerator, RequestServer, ServerHostSample, ServerInfoChange, ServerMetric, SlotSample,
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};

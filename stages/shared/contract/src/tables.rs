@@ -20,6 +20,8 @@ pub const LOAD_TABLES: &[TableSpec] = &[
     telemetry::EngineEvent::TABLE,
     telemetry::Member::TABLE,
     telemetry::RequestServer::TABLE,
+    telemetry::Generator::TABLE,
+    telemetry::RequestGenerator::TABLE,
 ];
 
 /// The tables of a search and of a calibration.

@@ -226,6 +226,70 @@ crate::table! {
 }
 
 crate::table! {
+    /// The generator that sends each request, in order of requests; only of a load with several generators.
+    pub struct RequestGenerator = "request_generators" {
+        /// the request, as in `requests`
+        request_id: i64,
+        /// its generator, as in `generators`
+        generator: i64,
+    }
+}
+
+crate::table! {
+    /// One generator of a load with several: its part of the requests, and how it fared; from 0. The table `cell` has the
+    /// worst of them.
+    #[derive(Default)]
+    pub struct Generator = "generators" {
+        /// which generator, from 0
+        generator: i64,
+        /// its clients of a closed loop; null for open arrivals
+        clients: Option<i64> ["clients"],
+        /// measured requests with a row of its own
+        requests: i64 ["requests"],
+        /// those of them that were answered in full
+        ok: i64 ["requests"],
+        /// first `sent_ns` of its measured requests; null if it sent none
+        window_from_ns: Option<i64> ["ns"],
+        /// last `done_ns` of its measured requests; null if it has none
+        window_to_ns: Option<i64> ["ns"],
+        /// CPU time of its measuring thread in the measured phase; null if the generator was lost
+        client_cpu_ns: Option<i64> ["ns"],
+        /// median of `send_lag_ns` of its measured requests
+        send_lag_p50: Option<f64> ["ms"],
+        /// 99th percentile (type 7) of `send_lag_ns` of its measured requests
+        send_lag_p99: Option<f64> ["ms"],
+        /// largest `send_lag_ns` of its measured requests
+        send_lag_max: Option<f64> ["ms"],
+        /// ticks of the timer that samples the wake lag
+        probes: Option<i64> ["1"],
+        /// how late the measuring thread noticed a timer: median
+        wake_lag_p50: Option<f64> ["ms"],
+        /// how late the measuring thread noticed a timer: 99th percentile
+        wake_lag_p99: Option<f64> ["ms"],
+        /// how late the measuring thread noticed a timer: largest
+        wake_lag_max: Option<f64> ["ms"],
+        /// from the thread's waking to a read's stamp: 99th percentile
+        read_wait_p99: Option<f64> ["ms"],
+        /// how long a request's first write took: 99th percentile
+        write_time_p99: Option<f64> ["ms"],
+        /// CPU time over wall time of the measuring thread
+        client_busy: Option<f64> ["1"],
+        /// time runnable but waiting for a core, over wall time
+        run_queue_wait: Option<f64> ["1"],
+        /// context switches the measuring thread did not ask for
+        preemptions: Option<i64> ["1"],
+        /// chunks for each socket read that completed one
+        chunks_per_read: Option<f64> ["chunks"],
+        /// chunks per second over its window
+        chunk_rate: Option<f64> ["chunks/s"],
+        /// at least 99 % of its arrivals are stamped late by at most this; null without a probe
+        stamp_error_bound: Option<f64> ["ms"],
+        /// `client_ok`, or `client_bound`: this generator was the bottleneck; null without a probe
+        client_verdict: Option<crate::ClientVerdict>,
+    }
+}
+
+crate::table! {
     /// One sample of one GPU, in order of time. What the GPU does not tell is null.
     #[derive(Default, serde::Serialize, serde::Deserialize)]
     pub struct GpuSample = "gpu_telemetry" {

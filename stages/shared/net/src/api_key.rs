@@ -65,6 +65,11 @@ impl ApiKey {
         ("Authorization".to_owned(), format!("Bearer {}", self.0))
     }
 
+    /// Returns the key itself, for a process of our own that sends it.
+    pub fn reveal(&self) -> String {
+        self.0.clone()
+    }
+
     /// Replaces the key in a text, because servers repeat a wrong key in their errors and logs.
     pub fn mask(&self, text: &str) -> String {
         text.replace(&self.0, MASK)

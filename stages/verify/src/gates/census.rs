@@ -108,14 +108,16 @@ impl TypedGate for Census {
 const ALWAYS: [&str; 4] = ["cell", "chunks", "prompts", "requests"];
 
 /// Outputs that depend on a cell's server and machine.
-const SOMETIMES: [&str; 12] = [
+const SOMETIMES: [&str; 14] = [
     "engine_events",
     "engine_log",
+    "generators",
     "gpu_telemetry",
     "host_telemetry",
     "import",
     "members",
     "process_telemetry",
+    "request_generators",
     "request_servers",
     "server_host_telemetry",
     "server_info",

@@ -1,0 +1,397 @@
+//! The coordinator of a load with several generators: brings them to one start, watches over them, and takes their rows.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use contract::{Chunk, Request};
+use pipeline::stage::{Control, Rates};
+
+use super::Lost;
+use super::assignment::Share;
+use super::crew::{Crew, Heard, Member, Stage};
+use super::deal::Deal;
+use super::in_flight::Spans;
+use super::messages::{Account, Order, Word};
+use crate::drive::{Beside, Companions, Driven, Start, joined};
+use crate::measure::{Epoch, Measured, Plan, Stop};
+use crate::ordered::Rows;
+use crate::run::{Ending, LoadError, LoadSpec, Target};
+use crate::telemetry::{Halt, Power, watch};
+use crate::watching::is_hung;
+
+/// How often at least it is looked whether the run is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// From the moment at which all are warm to the start of the measured phase, ns: each has heard of it by then.
+const LEAD_NS: u64 = 50_000_000;
+
+/// From one time that the figures are told to the next.
+const TELL: Duration = Duration::from_millis(500);
+
+/// Sends a load by several generators; `take` gets the rows of each attempt, of one generator in the order of requests.
+///
+/// # Errors
+/// If a generator cannot be started, or is lost before anything was sent; or if `take` fails.
+pub(crate) fn conduct(
+    spec: &LoadSpec,
+    target: &Target,
+    control: &Control,
+    scratch: &Path,
+    plan: &Arc<Plan>,
+    companions: impl FnOnce(&Start) -> Companions,
+    take: &mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
+) -> Result<Driven, LoadError> {
+    let generators = spec.generators.count;
+    let deal = Deal::new(generators, &spec.arrival, &spec.prompts);
+    let share = |generator| {
+        let which = (generator, generators);
+        Share::of(spec, target, plan, &deal, which, scratch)
+    };
+    let shares = (0..generators).map(share).collect::<Result<Vec<_>, _>>()?;
+    let mut conductor = Conductor {
+        crew: Crew::start(&spec.generators, shares)?,
+        spec,
+        target,
+        control,
+        take,
+        clock: None,
+        hung_below: None,
+        spans: Spans::default(),
+        ending: Ending::Complete,
+        warnings: Vec::new(),
+        failed: None,
+        told: None,
+    };
+    conductor.until(Stage::Prepared);
+    if let Ending::Lost(lost) = conductor.ending {
+        return Err(LoadError(lost.to_string()));
+    }
+    let epoch = Epoch::start();
+    let start = Start::now(epoch, &plan.servers);
+    let mut beside = Beside::default();
+    let mut measured_from_ns = 0;
+    let mut samples = Vec::new();
+    if conductor.ending == Ending::Complete {
+        let mut companions = companions(&start);
+        let present = beside.begin(&mut companions, epoch);
+        (conductor.clock, conductor.hung_below) = (Some(epoch), companions.hung_below);
+        let (halt, interval) = (Halt::default(), companions.interval);
+        samples = std::thread::scope(|scope| {
+            let mut threads = Vec::new();
+            for companion in present {
+                let halt = &halt;
+                let thread = std::thread::Builder::new()
+                    .name(companion.name().to_owned())
+                    .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
+                match thread {
+                    Ok(thread) => threads.push(thread),
+                    Err(e) => conductor
+                        .warnings
+                        .push(format!("cannot start the sampling thread: {e}")),
+                }
+            }
+            measured_from_ns = conductor.send(epoch);
+            halt.ring();
+            let samples = threads.into_iter().map(|thread| joined(thread.join()));
+            samples.collect()
+        });
+    }
+    let Conductor {
+        crew,
+        spans,
+        ending,
+        warnings,
+        failed,
+        ..
+    } = conductor;
+    if let Some(error) = failed {
+        return Err(LoadError(format!("cannot store the rows: {error}")));
+    }
+    let accounts = crew.members.iter().map(|member| member.account.clone());
+    let accounts: Vec<Option<Account>> = accounts.collect();
+    drop(crew);
+    beside.warnings.extend(warnings);
+    Ok(driven(
+        spec,
+        target,
+        (start, epoch, measured_from_ns),
+        (ending, accounts, spans),
+        beside,
+        samples,
+    ))
+}
+
+/// Puts together what the generators said.
+fn driven(
+    spec: &LoadSpec,
+    target: &Target,
+    (start, epoch, measured_from_ns): (Start, Epoch, u64),
+    (ending, accounts, spans): (Ending, Vec<Option<Account>>, Spans),
+    mut beside: Beside,
+    samples: Vec<crate::telemetry::Sampled>,
+) -> Driven {
+    let known = || accounts.iter().flatten();
+    let measured: Vec<&Measured> = known().map(|account| &account.measured).collect();
+    beside.late(&measured);
+    beside.short(spec, &measured);
+    let mut said: Vec<&String> = known().flat_map(|account| &account.warnings).collect();
+    said.sort();
+    said.dedup();
+    beside.warnings.extend(said.into_iter().cloned());
+    let tables = beside.sampled(samples);
+    beside.inexact(spec, target);
+    let planned = match spec.extent.duration {
+        Some(_) => known().map(|account| account.expected_requests).sum(),
+        None => spec.prompts.count(contract::Phase::Measured) as u64,
+    };
+    Driven {
+        ending,
+        measured_from_ns,
+        health: accounts
+            .iter()
+            .map(|account| Some(account.as_ref()?.measured.health.clone()))
+            .collect(),
+        in_flight: Some(spans.count()),
+        started: start.started,
+        started_monotonic_ns: i64::try_from(epoch.monotonic_ns()).unwrap_or(i64::MAX),
+        connections: known().map(|account| account.connections).sum(),
+        tables,
+        observations: beside.observations,
+        warnings: beside.warnings,
+        expected_requests: planned,
+    }
+}
+
+/// The coordinator while the generators are at work.
+struct Conductor<'a> {
+    crew: Crew,
+    spec: &'a LoadSpec,
+    target: &'a Target,
+    control: &'a Control,
+    take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
+    /// The cell's clock, once it has begun.
+    clock: Option<Epoch>,
+    hung_below: Option<(Arc<Power>, f64)>,
+    spans: Spans,
+    /// Anything but [`Ending::Complete`] means that all was told to stop.
+    ending: Ending,
+    warnings: Vec<String>,
+    failed: Option<io::Error>,
+    told: Option<Instant>,
+}
+
+impl Conductor<'_> {
+    /// Lets the generators send; returns when the measured phase began.
+    fn send(&mut self, epoch: Epoch) -> u64 {
+        self.crew.tell_all(|| Order::Begin(epoch.monotonic_ns()));
+        self.until(Stage::Warm);
+        let at_ns = epoch.now().saturating_add(LEAD_NS);
+        if self.ending == Ending::Complete {
+            self.crew.tell_all(|| Order::Measure(at_ns));
+        }
+        while !self.crew.members.iter().all(Member::is_over) {
+            self.step();
+        }
+        at_ns
+    }
+
+    /// Goes on until every generator has come so far, or all is to stop.
+    fn until(&mut self, stage: Stage) {
+        let there = |member: &Member| member.stage >= stage;
+        while self.ending == Ending::Complete && !self.crew.members.iter().all(there) {
+            self.step();
+        }
+    }
+
+    fn step(&mut self) {
+        match self.crew.next(LOOK) {
+            Some((place, Heard::Word(word))) => self.hear(place, word),
+            Some((place, Heard::End(why))) => self.lose(place, why),
+            None => {}
+        }
+        if self.ending == Ending::Complete {
+            self.look();
+        }
+    }
+
+    fn hear(&mut self, place: usize, word: Word) {
+        let member = &mut self.crew.members[place];
+        if member.is_over() {
+            return;
+        }
+        if member.stage == Stage::Started {
+            if Crew::is_greeting(&word) {
+                member.stage = Stage::Greeted;
+            } else {
+                let other = "is not a generator of this version".to_owned();
+                self.lose(place, Some(other));
+            }
+            return;
+        }
+        match word {
+            Word::Greeting(_) => {}
+            Word::Sign(sign) => member.sign = sign,
+            Word::Prepared => member.stage = Stage::Prepared,
+            Word::Warm => member.stage = Stage::Warm,
+            Word::Figures { done, rates } => {
+                member.figures = Some((done, rates));
+                self.tell_figures();
+            }
+            Word::Refused(refusal) => {
+                let answered = |member: &Member| member.sign.answered;
+                if !self.crew.members.iter().any(answered) {
+                    self.end(Ending::Refused(refusal), Stop::Cancelled);
+                }
+            }
+            Word::Rows(rows) => self.take(rows),
+            Word::Done(account) => {
+                let gone = account.gone;
+                (member.account, member.stage) = (Some(*account), Stage::Over);
+                if let Some(server) = gone {
+                    self.end(Ending::Gone(server), Stop::Gone);
+                }
+            }
+            Word::Failed(why) => self.lose(place, Some(format!("failed: {why}"))),
+        }
+    }
+
+    fn take(&mut self, rows: Vec<Rows>) {
+        for Rows { request, chunks } in rows {
+            self.spans.note(&request);
+            if self.failed.is_some() {
+                return;
+            }
+            if let Err(error) = (self.take)(request, chunks) {
+                self.failed = Some(error);
+            }
+        }
+    }
+
+    /// Ends a generator that cannot go on, and the load with it.
+    fn lose(&mut self, place: usize, why: Option<String>) {
+        if self.crew.members[place].is_over() {
+            return;
+        }
+        let why = self.crew.bury(place, why);
+        let mask = |key: &net::ApiKey| key.mask(&why);
+        let why = self
+            .target
+            .api_key
+            .as_ref()
+            .map_or_else(|| why.clone(), mask);
+        let generator = u32::try_from(place).unwrap_or(u32::MAX);
+        self.end(Ending::Lost(Lost { generator, why }), Stop::Cancelled);
+    }
+
+    /// Ends the load; the first reason counts.
+    fn end(&mut self, ending: Ending, stop: Stop) {
+        if self.ending == Ending::Complete {
+            self.ending = ending;
+            self.crew.tell_all(|| Order::Stop(stop));
+        }
+    }
+
+    /// Ends the load if it was stopped, or is hung.
+    fn look(&mut self) {
+        if let Err(failure) = self.control.check() {
+            self.end(
+                Ending::Stopped(failure.status, failure.reason),
+                Stop::Cancelled,
+            );
+            return;
+        }
+        let Some(clock) = self.clock else {
+            return;
+        };
+        let heartbeat = self.spec.heartbeat.nanoseconds();
+        let members = || self.crew.members.iter().filter(|member| !member.is_over());
+        let in_flight: u32 = members().map(|member| member.sign.in_flight).sum();
+        if heartbeat == 0 || in_flight == 0 || !members().all(Member::is_heard) {
+            return;
+        }
+        let signs = members().map(|member| member.sign.last_sign_ns);
+        let last_sign = signs.max().unwrap_or_default();
+        if clock.now().saturating_sub(last_sign) <= heartbeat {
+            return;
+        }
+        let (hung, warning) = is_hung(self.hung_below.as_ref(), last_sign);
+        self.warnings.extend(warning);
+        if hung {
+            self.end(Ending::Hung, Stop::Hung);
+        }
+    }
+
+    /// Tells how far all of them are, from time to time.
+    fn tell_figures(&mut self) {
+        if self.told.is_some_and(|at| at.elapsed() < TELL) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        let figures: Vec<(u64, Rates)> = self
+            .crew
+            .members
+            .iter()
+            .filter_map(|member| member.figures)
+            .collect();
+        let done = figures.iter().map(|(done, _)| done).sum();
+        let total = self.spec.prompts.count(contract::Phase::Measured) as u64;
+        let rates = figures.into_iter().map(|(_, rates)| rates).reduce(together);
+        if let Some(rates) = rates {
+            self.control.rates(done, total, rates);
+        }
+    }
+}
+
+/// Puts rolling figures of two parts of a load together. Counts and throughputs are added. Of the median, the mean is taken,
+/// weighted by the requests behind each, and of the 95th percentile the larger: generators share a server, and the figures
+/// are only for people who watch.
+fn together(a: Rates, b: Rates) -> Rates {
+    let both = |a: Option<f64>, b: Option<f64>, join: fn(f64, f64) -> f64| match (a, b) {
+        (Some(a), Some(b)) => Some(join(a, b)),
+        (one, other) => one.or(other),
+    };
+    let (of_a, of_b) = (a.looked_into as f64, b.looked_into as f64);
+    let median = match (a.ttft_ms_p50, b.ttft_ms_p50) {
+        (Some(x), Some(y)) => Some((x * of_a + y * of_b) / (of_a + of_b).max(1.0)),
+        (one, other) => one.or(other),
+    };
+    Rates {
+        window_s: a.window_s.max(b.window_s),
+        ended: a.ended + b.ended,
+        looked_into: a.looked_into + b.looked_into,
+        output_throughput: both(a.output_throughput, b.output_throughput, |a, b| a + b),
+        ttft_ms_p50: median,
+        ttft_ms_p95: both(a.ttft_ms_p95, b.ttft_ms_p95, f64::max),
+        errors: a.errors + b.errors,
+        in_flight: a.in_flight + b.in_flight,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_generators_add_up_and_their_latencies_do_not() {
+        let of = |looked_into, p50: Option<f64>| Rates {
+            window_s: 10.0,
+            ended: 100,
+            looked_into,
+            output_throughput: Some(50.0),
+            ttft_ms_p50: p50,
+            ttft_ms_p95: p50.map(|ms| ms * 2.0),
+            errors: 1,
+            in_flight: 4,
+        };
+        let all = together(of(30, Some(10.0)), of(10, Some(30.0)));
+        assert_eq!((all.ended, all.errors, all.in_flight), (200, 2, 8));
+        assert_eq!(all.output_throughput, Some(100.0));
+        assert_eq!((all.ttft_ms_p50, all.ttft_ms_p95), (Some(15.0), Some(60.0)));
+        assert_eq!(
+            together(of(0, None), of(5, Some(7.0))).ttft_ms_p50,
+            Some(7.0)
+        );
+    }
+}

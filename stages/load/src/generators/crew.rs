@@ -1,0 +1,318 @@
+//! The processes of a load's generators: started, told their parts, heard, and ended.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, BufWriter, Read};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pipeline::stage::Rates;
+
+use super::assignment::Share;
+use super::messages::{Account, GREETING, Order, Sign, Word, read, write};
+use super::{GENERATOR_COMMAND, Generators};
+use crate::run::LoadError;
+
+/// Words that wait to be taken, of all generators.
+const WORDS_WAITING: usize = 16;
+
+/// How many of the last lines that a generator wrote are kept, and how long each may be.
+const LAST_LINES: usize = 5;
+const LONGEST_LINE: u64 = 400;
+
+/// How long a generator that has said its last word may take to end.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// How often it is looked whether it has.
+const POLL: Duration = Duration::from_millis(5);
+
+/// One generator.
+pub(super) struct Member {
+    child: Child,
+    /// Closed when it is told nothing more.
+    orders: Option<Sender<Order>>,
+    last_lines: Arc<Mutex<Vec<String>>>,
+    /// For how long it has said nothing.
+    silent: Duration,
+    pub(super) stage: Stage,
+    pub(super) sign: Sign,
+    pub(super) figures: Option<(u64, Rates)>,
+    /// What it said of itself in the end; `None` of one that was lost.
+    pub(super) account: Option<Account>,
+}
+
+/// How far a generator has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    /// It was started.
+    Started,
+    /// It is a generator of this version.
+    Greeted,
+    /// Its first requests are rendered.
+    Prepared,
+    /// Its warm-up requests are answered.
+    Warm,
+    /// Nothing more comes of it: it said its last word, or was lost.
+    Over,
+}
+
+impl Member {
+    /// Returns whether nothing more comes of it.
+    pub(super) fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// Tells it something; one that is gone is noticed by its silence.
+    pub(super) fn tell(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            let _gone = orders.send(order);
+        }
+    }
+
+    /// Whether its last sign is new enough to tell how it is.
+    pub(super) fn is_heard(&self) -> bool {
+        self.silent < Duration::from_secs(1)
+    }
+
+    /// Waits until it ends by itself, or ends it; returns how it ended, and what it wrote last.
+    fn end(&mut self, patience: Duration) -> (Option<ExitStatus>, String) {
+        self.orders = None;
+        let until = Instant::now() + patience;
+        let status = loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => break Some(status),
+                Ok(None) if Instant::now() < until => thread::sleep(POLL),
+                Ok(None) | Err(_) => {
+                    let _ended = self.child.kill();
+                    let _reaped = self.child.wait();
+                    break None;
+                }
+            }
+        };
+        // What reads its lines may be a moment behind.
+        thread::sleep(POLL);
+        let lines = self
+            .last_lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        (status, lines.join(" / "))
+    }
+}
+
+/// What was heard of a generator.
+pub(super) enum Heard {
+    /// A word.
+    Word(Word),
+    /// It said nothing more, or nothing that makes sense.
+    End(Option<String>),
+}
+
+/// All generators of a load. Dropping it ends them.
+pub(super) struct Crew {
+    pub(super) members: Vec<Member>,
+    heard: Receiver<(usize, Heard)>,
+    silence: Duration,
+}
+
+impl Crew {
+    /// Starts a generator for each share, and begins to tell it.
+    ///
+    /// # Errors
+    /// If a process or a thread cannot be started.
+    pub(super) fn start(generators: &Generators, shares: Vec<Share>) -> Result<Self, LoadError> {
+        let own;
+        let program = match generators.program.as_slice() {
+            [] => {
+                let exe = std::env::current_exe();
+                let exe = exe.map_err(|e| cannot_start(&e))?;
+                own = [OsString::from(exe), GENERATOR_COMMAND.into()];
+                own.as_slice()
+            }
+            program => program,
+        };
+        let (sender, heard) = sync_channel(WORDS_WAITING);
+        let mut crew = Self {
+            members: Vec::new(),
+            heard,
+            silence: generators.silence,
+        };
+        for (place, share) in shares.into_iter().enumerate() {
+            let member = start(program, share, place, &sender);
+            crew.members.push(member.map_err(|e| cannot_start(&e))?);
+        }
+        Ok(crew)
+    }
+
+    /// Waits for a word; returns the generator and what it said. Who has said nothing for too long is lost.
+    pub(super) fn next(&mut self, patience: Duration) -> Option<(usize, Heard)> {
+        match self.heard.recv_timeout(patience) {
+            Ok((place, heard)) => {
+                self.members[place].silent = Duration::ZERO;
+                Some((place, heard))
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                thread::sleep(patience);
+                None
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                // Only what this process itself has waited counts: it may have been stopped meanwhile.
+                for member in &mut self.members {
+                    member.silent += patience;
+                }
+                let silence = self.silence;
+                let silent = |member: &Member| !member.is_over() && member.silent > silence;
+                let place = self.members.iter().position(silent)?;
+                let said = format!("said nothing for {} s", silence.as_secs_f64());
+                Some((place, Heard::End(Some(said))))
+            }
+        }
+    }
+
+    /// Ends a generator that is lost; returns what became of it.
+    pub(super) fn bury(&mut self, place: usize, why: Option<String>) -> String {
+        let of = self.members.len();
+        let member = &mut self.members[place];
+        member.stage = Stage::Over;
+        let pid = member.child.id();
+        // Who makes no sense is not waited for.
+        let patience = if why.is_some() {
+            Duration::ZERO
+        } else {
+            ENDING
+        };
+        let (status, wrote) = member.end(patience);
+        let what = why.unwrap_or_else(|| match status {
+            Some(status) => format!("ended before its work was done: {status}"),
+            None => "closed its output before its work was done".to_owned(),
+        });
+        let wrote = match wrote.as_str() {
+            "" => String::new(),
+            wrote => format!("; it wrote: {wrote}"),
+        };
+        format!("of {of} (process {pid}) {what}{wrote}")
+    }
+
+    /// Tells all that are at work.
+    pub(super) fn tell_all(&self, order: impl Fn() -> Order) {
+        let at_work = self.members.iter().filter(|member| !member.is_over());
+        at_work.for_each(|member| member.tell(order()));
+    }
+
+    /// Returns whether a word is the right first one.
+    pub(super) fn is_greeting(word: &Word) -> bool {
+        matches!(word, Word::Greeting(text) if text == GREETING)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        // Nobody reads any more: whoever still speaks ends.
+        for member in &mut self.members {
+            member.orders = None;
+            if !member.is_over() {
+                let _ended = member.child.kill();
+            }
+        }
+        for member in &mut self.members {
+            member.end(ENDING);
+        }
+    }
+}
+
+fn cannot_start(error: &io::Error) -> LoadError {
+    LoadError(format!("a generator cannot be started: {error}"))
+}
+
+/// Starts one generator, with threads that speak to it and hear it.
+fn start(
+    program: &[OsString],
+    share: Share,
+    place: usize,
+    heard: &SyncSender<(usize, Heard)>,
+) -> io::Result<Member> {
+    let (first, rest) = program
+        .split_first()
+        .ok_or_else(|| io::Error::other("there is no program"))?;
+    let mut child = Command::new(first)
+        .args(rest)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Ctrl-C on a terminal is for the coordinator, who stops the others in order.
+        .process_group(0)
+        .spawn()?;
+    let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (orders, to_tell) = channel();
+    let last_lines = Arc::new(Mutex::new(Vec::new()));
+    let member = Member {
+        child,
+        orders: Some(orders),
+        last_lines: last_lines.clone(),
+        silent: Duration::ZERO,
+        stage: Stage::Started,
+        sign: Sign::default(),
+        figures: None,
+        account: None,
+    };
+    let (Some(input), Some(output), Some(errors)) = (input, output, errors) else {
+        return Err(io::Error::other("its pipes cannot be had"));
+    };
+    let named = |what: &str| thread::Builder::new().name(format!("{what} {place}"));
+    named("orders").spawn(move || {
+        let mut input = BufWriter::new(input);
+        let told = share.tell_to(|order| write(&mut input, &order));
+        // Who does not listen any more says so by ending.
+        if told.is_ok() {
+            for order in to_tell {
+                if write(&mut input, &order).is_err() {
+                    break;
+                }
+            }
+        }
+    })?;
+    let heard = heard.clone();
+    named("words").spawn(move || {
+        let mut output = BufReader::with_capacity(256 * 1024, output);
+        loop {
+            let word = match read::<Word>(&mut output) {
+                Ok(Some(word)) => Heard::Word(word),
+                Ok(None) => Heard::End(None),
+                Err(e) => Heard::End(Some(e.to_string())),
+            };
+            let last = matches!(word, Heard::End(_));
+            if heard.send((place, word)).is_err() || last {
+                return;
+            }
+        }
+    })?;
+    named("errors").spawn(move || keep_last(errors, &last_lines))?;
+    Ok(member)
+}
+
+/// Keeps the last lines of what a generator writes for people.
+fn keep_last(errors: impl Read, kept: &Mutex<Vec<String>>) {
+    let mut errors = BufReader::new(errors);
+    loop {
+        let mut line = Vec::new();
+        match errors
+            .by_ref()
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut line)
+        {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        let line = String::from_utf8_lossy(&line).trim().to_owned();
+        if line.is_empty() {
+            continue;
+        }
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == LAST_LINES {
+            kept.remove(0);
+        }
+        kept.push(line);
+    }
+}

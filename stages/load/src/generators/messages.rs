@@ -1,0 +1,166 @@
+//! What the coordinator and a generator say to each other, over the generator's standard input and output.
+//!
+//! Each message is its length as four bytes, the lowest first, and as many bytes of postcard. Between the start of the
+//! measured phase and its end, a generator only says what the terminal shows.
+
+use std::io::{self, Read, Write};
+
+use pipeline::stage::Rates;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::{Measured, Stop};
+use crate::ordered::Rows;
+use crate::prompts::Prompt;
+use crate::refused::Refusal;
+
+/// The longest message. A request with its chunks is shorter unless its answer is close to the largest one that is read.
+const LONGEST: u32 = 1 << 30;
+
+/// The first words of a generator: whoever says anything else is not one of this version.
+pub(super) const GREETING: &str = concat!("benchtrail generator ", env!("CARGO_PKG_VERSION"));
+
+/// What a generator is told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Order {
+    /// An [`Assignment`](super::assignment::Assignment) as JSON.
+    Assignment(String),
+    /// The bytes of the workload's own tokenizer.
+    Tokenizer(Vec<u8>),
+    /// The only certificates to trust, as PEM.
+    Certificates(Vec<u8>),
+    /// Its next prompts: the measured ones, then those of the warm-up.
+    Prompts(Vec<Prompt>),
+    /// When its next units are due, ns after measuring began.
+    Due(Vec<u64>),
+    /// When the senders of its next measured requests give up, ns after the first byte.
+    GivenUp(Vec<Option<u64>>),
+    /// It has everything now.
+    Prepare,
+    /// The cell's clock began at this time of the generator's monotonic clock, ns since boot.
+    Begin(u64),
+    /// The measured phase begins at this time of the cell's clock, ns.
+    Measure(u64),
+    /// All is to stop.
+    Stop(Stop),
+}
+
+/// What a generator says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Word {
+    /// The first word.
+    Greeting(String),
+    /// That it is alive.
+    Sign(Sign),
+    /// Its first requests are rendered.
+    Prepared,
+    /// Its connections are open and its warm-up requests are answered.
+    Warm,
+    /// How far it is.
+    Figures {
+        /// Measured requests that have ended.
+        done: u64,
+        /// Rolling figures.
+        rates: Rates,
+    },
+    /// The server refuses every request of this generator.
+    Refused(Refusal),
+    /// Rows, in the order of requests.
+    Rows(Vec<Rows>),
+    /// The last word: what it says of itself.
+    Done(Box<Account>),
+    /// The last word: why it cannot go on.
+    Failed(String),
+}
+
+/// A sign of life.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Sign {
+    /// Requests in flight.
+    pub(super) in_flight: u32,
+    /// When the last byte came or a request was sent, on the cell's clock, ns.
+    pub(super) last_sign_ns: u64,
+    /// Whether a request was answered.
+    pub(super) answered: bool,
+}
+
+/// What a generator says of itself in the end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Account {
+    /// What the measuring thread says.
+    pub(super) measured: Measured,
+    /// Connections opened.
+    pub(super) connections: u64,
+    /// Measured requests that were planned, as far as the time went.
+    pub(super) expected_requests: u64,
+    /// The place of the server that takes no connections any more.
+    pub(super) gone: Option<usize>,
+    /// Doubts about the result.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Writes a message.
+///
+/// # Errors
+/// If the other side is gone.
+pub(super) fn write<M: Serialize>(out: &mut impl Write, message: &M) -> io::Result<()> {
+    let bytes = postcard::to_stdvec(message).map_err(io::Error::other)?;
+    let length = u32::try_from(bytes.len()).map_err(io::Error::other)?;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(&bytes)?;
+    out.flush()
+}
+
+/// Reads a message; `None` if the other side has closed its end between two messages.
+///
+/// # Errors
+/// If what comes is not a message.
+pub(super) fn read<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<M>> {
+    let mut length = [0_u8; 4];
+    match from.read_exact(&mut length) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(e) => return Err(e),
+    }
+    let nonsense = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
+    let length = u32::from_le_bytes(length);
+    if length > LONGEST {
+        return Err(nonsense("said something that is not a message".to_owned()));
+    }
+    // Memory for what comes, not for what is announced.
+    let mut bytes = Vec::new();
+    from.take(u64::from(length)).read_to_end(&mut bytes)?;
+    if bytes.len() < length as usize {
+        return Err(nonsense("ended within a message".to_owned()));
+    }
+    postcard::from_bytes(&bytes)
+        .map(Some)
+        .map_err(|e| nonsense(format!("said something that is not a message: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_come_back_as_they_were_and_the_end_is_seen() {
+        let mut line = Vec::new();
+        write(&mut line, &Order::Due(vec![1, 2, u64::MAX])).unwrap();
+        write(&mut line, &Order::Prepare).unwrap();
+        let mut from = line.as_slice();
+        let told: Order = read(&mut from).unwrap().unwrap();
+        assert!(matches!(told, Order::Due(due) if due == [1, 2, u64::MAX]));
+        assert!(matches!(read(&mut from).unwrap(), Some(Order::Prepare)));
+        assert!(read::<Order>(&mut from).unwrap().is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_instead_is_an_error_and_takes_no_memory(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut from = bytes.as_slice();
+            // Some bytes are messages; none may panic.
+            while let Ok(Some(_)) = read::<Word>(&mut from) {}
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The thread that takes answers apart, makes rows of them, and watches over the run.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+use contract::{Chunk, Phase, Request};
+use pipeline::stage::Control;
+
+use crate::interpret::{Interpreted, interpret};
+use crate::measure::{AnswerReceiver, Attempt, Ended, Shared, Stop, Turn};
+use crate::prompts::FileCounter;
+use crate::refused::{Refusal, Refusals};
+use crate::render::Renderer;
+use crate::rolling::{Look, Rolling};
+use crate::run::{Ending, LoadSpec, Target};
+use crate::session_history::SessionHistory;
+use crate::structured::Validator;
+use crate::telemetry::Power;
+
+/// Answers are parsed after the run, so that parsing takes no processor time from the client or from a server on the
+/// same machine. Above this many bytes the oldest are parsed in a lull, because answers that end trigger further
+/// requests.
+const WAITING_BYTES: usize = 4 * 1024 * 1024;
+
+/// Above this many bytes, which a load without lulls reaches, each new answer causes the oldest to be parsed.
+const MOST_WAITING_BYTES: usize = 3 * WAITING_BYTES;
+
+/// The time without a finished answer after which a lull begins.
+const LULL: Duration = Duration::from_millis(2);
+
+/// The number of answers parsed in a lull before the next check whether it is over.
+const IN_A_LULL: usize = 16;
+
+/// The longest time between two checks whether the run must end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What becomes of a run whose server refuses every request.
+pub(crate) enum Refused<'a> {
+    /// It ends.
+    EndsTheRun,
+    /// Somebody who sees all generators decides.
+    IsTold(&'a dyn Fn(Refusal)),
+}
+
+/// The thread that parses answers and watches the run.
+pub(crate) struct Watching<'a> {
+    spec: &'a LoadSpec,
+    target: &'a Target,
+    control: &'a Control,
+    shared: &'a Shared,
+    renderer: &'a Renderer<'a>,
+    /// What structured answers must keep.
+    schema: Option<&'a Validator>,
+    /// What counts the tokens of answers whose server does not.
+    counter: Option<&'a FileCounter>,
+    /// The conversations of the sessions in progress.
+    history: SessionHistory,
+    hung_below: Option<(Arc<Power>, f64)>,
+    take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
+    refusals: Refusals,
+    refused: Refused<'a>,
+    rolling: Rolling,
+    pub(crate) ending: Ending,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) failed: Option<io::Error>,
+}
+
+/// Looks into a server that was silent for the heartbeat: returns whether the run is hung, with a warning if there is
+/// something to say. With a limit of power, a silent server that computes is not.
+pub(crate) fn is_hung(
+    hung_below: Option<&(Arc<Power>, f64)>,
+    last_sign: u64,
+) -> (bool, Option<String>) {
+    let Some((power, limit)) = hung_below else {
+        return (true, None);
+    };
+    match power.since(i64::try_from(last_sign).unwrap_or(i64::MAX)) {
+        // Silent, but computing.
+        Some(watts) if watts >= *limit => (false, None),
+        Some(watts) => (
+            true,
+            Some(format!(
+                "no byte arrived on any stream, and the busiest GPU drew {watts:.1} W on average \
+                 meanwhile, below {limit} W"
+            )),
+        ),
+        None => (
+            true,
+            Some("GPU power could not be read, so silence alone decided".to_owned()),
+        ),
+    }
+}
+
+impl<'a> Watching<'a> {
+    pub(crate) fn new(
+        (spec, target, control): (&'a LoadSpec, &'a Target, &'a Control),
+        shared: &'a Shared,
+        renderer: &'a Renderer<'a>,
+        (schema, counter): (Option<&'a Validator>, Option<&'a FileCounter>),
+        hung_below: Option<(Arc<Power>, f64)>,
+        refused: Refused<'a>,
+        take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
+    ) -> Self {
+        Self {
+            spec,
+            target,
+            control,
+            shared,
+            renderer,
+            schema,
+            counter,
+            history: SessionHistory::default(),
+            hung_below,
+            take,
+            refusals: Refusals::default(),
+            refused,
+            rolling: Rolling::default(),
+            ending: Ending::Complete,
+            warnings: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Returns when every attempt has ended and is parsed.
+    pub(crate) fn until_done(&mut self, receiver: &AnswerReceiver) {
+        let prompts = &self.spec.prompts;
+        let (warmup, total) = (
+            prompts.count(Phase::Warmup),
+            prompts.count(Phase::Measured) as u64,
+        );
+        let in_sessions = prompts.sessions().is_some();
+        let mut done = 0;
+        let (mut waiting, mut bytes) = (VecDeque::<Ended>::new(), 0);
+        loop {
+            match receiver.recv_timeout(if bytes > WAITING_BYTES { LULL } else { LOOK }) {
+                Ok(ended) => {
+                    let attempt = &ended.attempt;
+                    let measured = attempt.request >= warmup;
+                    if measured && !attempt.superseded {
+                        done += 1;
+                        self.look_into(attempt);
+                        if done == total {
+                            self.tell(done, total);
+                        }
+                    }
+                    if measured && in_sessions || self.refusals.is_open() {
+                        // The next turn needs this answer, or it may decide about all other requests.
+                        self.take_apart(ended);
+                    } else {
+                        bytes += attempt.size();
+                        waiting.push_back(ended);
+                    }
+                    while bytes > MOST_WAITING_BYTES {
+                        self.take_oldest(&mut waiting, &mut bytes);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    for _ in 0..IN_A_LULL {
+                        if bytes > WAITING_BYTES {
+                            self.take_oldest(&mut waiting, &mut bytes);
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.shared.stopped().is_none() {
+                self.look();
+            }
+            if done < total && self.rolling.is_due(self.shared.epoch.now()) {
+                self.tell(done, total);
+            }
+        }
+        waiting.into_iter().for_each(|ended| self.take_apart(ended));
+    }
+
+    /// Counts an attempt for the rolling figures, and parses its answer if it was selected.
+    fn look_into(&mut self, attempt: &Attempt) {
+        let now = self.shared.epoch.now();
+        if !self.rolling.ended(attempt, now) {
+            return;
+        }
+        let Ok(prompt) = self.spec.prompts.at(attempt.request) else {
+            return;
+        };
+        let (api, delivery) = (self.target.api, self.spec.delivery);
+        let Interpreted { row, .. } = interpret(attempt, &prompt, api, delivery, None, None);
+        let spans = row.sent_ns.zip(row.first_token_ns);
+        let look = Look {
+            ttft_ns: spans.map(|(sent, first)| first - sent),
+            output_tokens: row.output_tokens,
+        };
+        if row.is_ok() {
+            self.rolling.looked_into(look, now);
+        }
+    }
+
+    fn tell(&mut self, done: u64, total: u64) {
+        let in_flight = self.shared.in_flight.load(Ordering::Relaxed);
+        let rates = self.rolling.rates(self.shared.epoch.now(), in_flight);
+        self.control.rates(done, total, rates);
+    }
+
+    fn take_oldest(&mut self, waiting: &mut VecDeque<Ended>, bytes: &mut usize) {
+        let oldest = waiting
+            .pop_front()
+            .expect("their bytes are those that are counted");
+        *bytes -= oldest.attempt.size();
+        self.take_apart(oldest);
+    }
+
+    fn take_apart(&mut self, ended: Ended) {
+        if self.failed.is_some() {
+            return;
+        }
+        if let Err(error) = self.rows_of(ended) {
+            self.failed = Some(error);
+            self.shared.stop(Stop::Cancelled);
+        }
+    }
+
+    fn rows_of(&mut self, ended: Ended) -> io::Result<()> {
+        let Ended { mut attempt, next } = ended;
+        if let Some(key) = &self.target.api_key {
+            key.mask_bytes(&mut attempt.bytes);
+        }
+        let prompt = self.spec.prompts.at(attempt.request)?;
+        let (api, delivery) = (self.target.api, self.spec.delivery);
+        let Interpreted {
+            mut row,
+            chunks,
+            text,
+            form,
+        } = interpret(&attempt, &prompt, api, delivery, self.schema, self.counter);
+        if self.target.absent_cached_is_zero && row.is_ok() && row.prompt_tokens.is_some() {
+            row.cached_prompt_tokens.get_or_insert(0);
+        }
+        if let Some(asked) = next {
+            let turn = match self.history.after(&prompt, row.status, text) {
+                Some(history) => {
+                    let next = self.spec.prompts.at(attempt.request + 1)?;
+                    Some(Turn {
+                        bytes: self.renderer.render(attempt.request + 1, &next, history),
+                        think_ns: next.think_ns,
+                    })
+                }
+                None => None,
+            };
+            // The measuring thread may have stopped in the meantime.
+            let _nobody_waits = asked.send(turn);
+        } else if prompt.session.is_some() && !row.superseded {
+            self.history.end(&prompt);
+        }
+        if let Some(key) = &self.target.api_key {
+            let texts = row.error.iter_mut().chain(&mut row.finish_reason);
+            texts.for_each(|text| *text = key.mask(text));
+        }
+        let refusal = self.refusals.after(&row, form);
+        if row.is_ok() {
+            self.shared.answered.store(true, Ordering::Relaxed);
+        }
+        if let Some(refusal) = refusal.filter(|_| self.shared.stopped().is_none()) {
+            match self.refused {
+                Refused::EndsTheRun => {
+                    self.ending = Ending::Refused(refusal);
+                    self.shared.stop(Stop::Cancelled);
+                }
+                Refused::IsTold(tell) => {
+                    tell(refusal);
+                    // Once is enough.
+                    self.refusals.close();
+                }
+            }
+        }
+        (self.take)(row, chunks)
+    }
+
+    /// Ends the run if it was stopped, or hangs.
+    fn look(&mut self) {
+        if let Err(failure) = self.control.check() {
+            self.ending = Ending::Stopped(failure.status, failure.reason);
+            self.shared.stop(Stop::Cancelled);
+            return;
+        }
+        let heartbeat = self.spec.heartbeat.nanoseconds();
+        if heartbeat == 0 || self.shared.in_flight.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let last_sign = self.shared.last_sign.load(Ordering::Relaxed);
+        if self.shared.epoch.now().saturating_sub(last_sign) <= heartbeat {
+            return;
+        }
+        let (hung, warning) = is_hung(self.hung_below.as_ref(), last_sign);
+        self.warnings.extend(warning);
+        if hung {
+            self.shared.stop(Stop::Hung);
+        }
+    }
+}

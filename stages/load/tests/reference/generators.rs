@@ -1,0 +1,580 @@
+//! A load sent by several processes: the same requests as with one, measured as exactly, and nothing left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use artifacts::Table;
+use contract::{Api, Chunk, Phase, Request, RequestStatus};
+use load::reference::{Behaviour, Fault, Faults, ReferenceServer, Truth};
+use load::{
+    Arrival, Ending, Extent, Generators, LoadFiles, LoadSpec, LoadedServer, Monitoring, Origin,
+    Rate, Settings, Target, Telemetry, TimeSpan, run_load, run_load_into,
+};
+use pipeline::stage::{Control, Coordinates};
+use serde_json::json;
+
+use crate::common::{Run, closed, paced};
+
+/// So many processes of the test's own binary.
+fn several(count: u32) -> Generators {
+    Generators {
+        program: vec![env!("CARGO_BIN_EXE_load-generator").into()],
+        ..Generators::of(count)
+    }
+}
+
+/// Generators that are another program.
+fn otherwise(count: u32, script: &str) -> Generators {
+    Generators {
+        program: ["sh", "-c", script].map(Into::into).to_vec(),
+        silence: Duration::from_millis(500),
+        ..Generators::of(count)
+    }
+}
+
+fn with(run: &Run, generators: Generators) -> LoadSpec {
+    LoadSpec {
+        generators,
+        ..run.spec()
+    }
+}
+
+fn constant(rate: f64) -> Arrival {
+    Arrival::Constant(Rate { rate })
+}
+
+/// Sends a load into a folder; returns what it left and its rows.
+fn sent(
+    spec: &LoadSpec,
+    target: &Target,
+    folder: &Path,
+    control: &Control,
+) -> (LoadFiles, Vec<Request>) {
+    let mut rows = Vec::new();
+    let watch = &mut |row: &Request, _: &[Chunk]| {
+        rows.push(row.clone());
+        Ok(())
+    };
+    let monitoring = Monitoring::new(Telemetry::none());
+    let files = run_load_into(spec, target, &monitoring, folder, control, watch).unwrap();
+    (files, rows)
+}
+
+fn table(files: &LoadFiles, name: &str) -> Table {
+    let file = files.tables.iter().find(|table| table.name == name);
+    let bytes = std::fs::read(&file.unwrap_or_else(|| panic!("no {name}")).path).unwrap();
+    Table::from_parquet(bytes).unwrap()
+}
+
+/// The requests as the server got them, by their bytes.
+fn received(truths: Vec<Truth>) -> Vec<Vec<u8>> {
+    let mut requests: Vec<Vec<u8>> = truths.into_iter().map(|truth| truth.request).collect();
+    requests.sort();
+    requests
+}
+
+/// What a row says of its request and not of its answer.
+fn asked(row: &Request) -> (i64, Phase, Option<i64>, Option<String>, Option<i64>) {
+    (
+        row.request_id,
+        row.phase,
+        row.prompt_index,
+        row.prompt_digest.clone(),
+        row.requested_output_tokens,
+    )
+}
+
+#[test]
+fn several_generators_send_the_requests_of_one_byte_by_byte_and_number_them_alike() {
+    for (arrival, requests, warmup) in [
+        (closed(5), 23, 4),
+        (constant(400.0), 21, 3),
+        (Arrival::Burst, 9, 0),
+    ] {
+        let run = Run {
+            arrival,
+            requests,
+            warmup,
+            ..Run::default()
+        };
+        let of = |generators: Generators| {
+            let server = ReferenceServer::start(Behaviour::default()).unwrap();
+            // The same address for all of them would need a port of its own; only the line `Host` tells it.
+            let result = run_load(
+                &with(&run, generators),
+                &run.target(server.url()),
+                &Control::quiet(),
+            )
+            .unwrap();
+            assert_eq!(result.ending, Ending::Complete);
+            let host = server.url().replace("http://", "");
+            let mut bytes = received(server.truth(requests + warmup));
+            for request in &mut bytes {
+                let text = String::from_utf8(std::mem::take(request)).unwrap();
+                *request = text.replace(&host, "HOST").into_bytes();
+            }
+            bytes.sort();
+            let rows: Vec<_> = result.requests.iter().map(asked).collect();
+            let scheduled: Vec<i64> = result
+                .requests
+                .iter()
+                .filter(|row| row.phase == Phase::Measured)
+                .map(|row| row.scheduled_ns.unwrap() - result.cell.measured_from_ns.unwrap())
+                .collect();
+            let clients: BTreeSet<_> = result.requests.iter().map(|row| row.client_id).collect();
+            (bytes, rows, scheduled, clients)
+        };
+        let one = of(several(1));
+        for count in [2, 3] {
+            let more = of(several(count));
+            assert_eq!(one.0, more.0, "{count} generators of {:?}", run.arrival);
+            assert_eq!(one.1, more.1);
+            // Open arrivals keep their times to the nanosecond; a client of a closed loop is free when it is.
+            if run.arrival.clients().is_none() {
+                assert_eq!(one.2, more.2);
+            }
+            assert_eq!(one.3, more.3);
+        }
+    }
+}
+
+#[test]
+fn each_generator_says_what_it_sent_and_the_cell_has_the_worst_of_them() {
+    let run = Run {
+        arrival: closed(5),
+        requests: 25,
+        warmup: 5,
+        behaviour: paced(),
+        ..Run::default()
+    };
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let spec = with(&run, several(2));
+    let target = run.target(server.url());
+    let (files, rows) = sent(&spec, &target, folder.path(), &Control::quiet());
+    assert_eq!(files.ending, Ending::Complete);
+    assert!(rows.is_sorted_by_key(|row| (row.request_id, row.attempt)));
+    assert_eq!(rows.len(), 30);
+    let dealt = table(&files, "request_generators");
+    let ids = dealt.int("request_id").unwrap();
+    assert_eq!(ids, (0..30).map(Some).collect::<Vec<_>>());
+    let of: Vec<i64> = dealt
+        .int("generator")
+        .unwrap()
+        .into_iter()
+        .flatten()
+        .collect();
+    // Clients 0, 2 and 4 are those of the first generator, and so are their requests.
+    assert_eq!(of[5..15], [0, 1, 0, 1, 0, 0, 1, 0, 1, 0]);
+    for row in rows.iter().filter(|row| row.phase == Phase::Measured) {
+        let client = row.client_id.unwrap();
+        assert_eq!(client % 2, of[row.request_id as usize], "{row:?}");
+    }
+    let each = table(&files, "generators");
+    let whole =
+        |name: &str| -> Vec<i64> { each.int(name).unwrap().into_iter().flatten().collect() };
+    assert_eq!(whole("requests"), [15, 10]);
+    assert_eq!(whole("ok"), [15, 10]);
+    assert_eq!(whole("clients"), [3, 2]);
+    let cell = table(&files, "cell");
+    let worst = |name: &str| {
+        let of_each = each.float(name).unwrap().into_iter().flatten();
+        let of_cell = cell.float(name).unwrap()[0].unwrap();
+        let largest = of_each.reduce(f64::max).unwrap();
+        assert!(
+            (of_cell - largest).abs() < 1e-12,
+            "{name}: {of_cell} {largest}"
+        );
+    };
+    for name in [
+        "stamp_error_bound",
+        "wake_lag_p99",
+        "send_lag_max",
+        "client_busy",
+    ] {
+        worst(name);
+    }
+    let together: i64 = whole("client_cpu_ns").iter().sum();
+    assert_eq!(cell.int("client_cpu_ns").unwrap()[0], Some(together));
+    // Five clients, one connection each.
+    assert_eq!(cell.int("connections").unwrap()[0], Some(5));
+    // All five are seen in flight, though no generator has so many.
+    assert_eq!(files.tally.peak_in_flight, Some(5));
+}
+
+#[test]
+fn one_generator_leaves_the_tables_of_today() {
+    let run = Run::default();
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let spec = with(&run, several(1));
+    let (files, _) = sent(
+        &spec,
+        &run.target(server.url()),
+        folder.path(),
+        &Control::quiet(),
+    );
+    let names: Vec<&str> = files.tables.iter().map(|table| table.name).collect();
+    assert_eq!(names, ["requests", "chunks", "cell", "prompts"]);
+}
+
+#[test]
+fn first_tokens_are_timed_within_the_stated_bound_by_any_number_of_generators() {
+    let run = Run {
+        arrival: closed(8),
+        requests: 64,
+        warmup: 8,
+        behaviour: Behaviour {
+            ttft: Duration::from_millis(30),
+            gap: Duration::from_millis(10),
+            ..Behaviour::default()
+        },
+        ..Run::default()
+    };
+    for count in [1, 2, 4] {
+        let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+        let target = run.target(server.url());
+        let result = run_load(&with(&run, several(count)), &target, &Control::quiet()).unwrap();
+        let truths: BTreeMap<String, Truth> = server
+            .truth(72)
+            .into_iter()
+            .map(|truth| (truth.prompt_digest.clone(), truth))
+            .collect();
+        let start = result.cell.started_monotonic_ns;
+        let bound_ms = result.cell.health.unwrap().stamp_error_bound_ms.unwrap();
+        let mut late = 0;
+        for chunk in &result.chunks {
+            let row = &result.requests[chunk.request_id as usize];
+            let truth = &truths[row.prompt_digest.as_ref().unwrap()];
+            let own = result
+                .chunks
+                .iter()
+                .filter(|c| c.request_id == chunk.request_id);
+            let place = own.clone().position(|c| c.at_ns == chunk.at_ns).unwrap();
+            let error_ms = (start + chunk.at_ns - truth.sent_ns[place] as i64) as f64 / 1e6;
+            // The clock is one for all processes: nothing arrives before it was sent.
+            assert!(error_ms > -0.01, "{error_ms} ms with {count} generators");
+            late += u32::from(error_ms > bound_ms);
+        }
+        assert_eq!(result.chunks.len(), 72 * 5);
+        assert!(
+            f64::from(late) <= 0.01 * result.chunks.len() as f64 + 1.0,
+            "{late} of {} chunks later than {bound_ms} ms with {count} generators",
+            result.chunks.len()
+        );
+    }
+}
+
+#[test]
+fn sessions_stay_whole_and_several_servers_get_the_requests_as_from_one() {
+    let settings: Settings = serde_json::from_value(json!({
+        "workload": {
+            "prompts": {"words": {"length": 6}},
+            "sessions": {"turns": {"from": 1, "to": 3}},
+            "output": {"tokens": 3},
+        },
+        "arrival": {"closed-loop": {"clients": 4}},
+        "sessions": 12,
+    }))
+    .unwrap();
+    let origin = Origin {
+        seed: 7,
+        replicate: Coordinates::default(),
+    };
+    let of = |count| {
+        let servers = [Behaviour::default(), Behaviour::default()]
+            .map(|behaviour| ReferenceServer::start(behaviour).unwrap());
+        let named = servers
+            .iter()
+            .enumerate()
+            .map(|(place, server)| LoadedServer {
+                name: format!("server-{place}"),
+                base_url: server.url(),
+            });
+        let target =
+            Target::new(servers[0].url(), "reference", Api::OpenaiChat).in_turn(named.collect());
+        let spec = LoadSpec {
+            generators: several(count),
+            ..LoadSpec::new(settings.clone(), origin.clone()).unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let (files, rows) = sent(&spec, &target, folder.path(), &Control::quiet());
+        assert_eq!(files.ending, Ending::Complete);
+        assert!(rows.iter().all(|row| row.status == RequestStatus::Ok));
+        let of_server = table(&files, "request_servers")
+            .text("server")
+            .unwrap()
+            .into_iter()
+            .map(|name| name.unwrap().to_owned())
+            .collect::<Vec<_>>();
+        // Turn by turn, each after the one before.
+        let mut sessions: BTreeMap<i64, i64> = BTreeMap::new();
+        for row in &rows {
+            let turn = sessions.entry(row.session_id.unwrap()).or_default();
+            *turn += 1;
+            assert_eq!(row.turn, Some(*turn));
+        }
+        assert_eq!(sessions.len(), 12);
+        let asked: Vec<_> = rows.iter().map(asked).collect();
+        let got = servers.map(|server| server.truth(1).len());
+        if count > 1 {
+            let generators = table(&files, "request_generators")
+                .int("generator")
+                .unwrap();
+            for (row, generator) in rows.iter().zip(generators) {
+                assert_eq!(
+                    generator,
+                    Some(row.session_id.unwrap() % 4 % i64::from(count))
+                );
+            }
+        }
+        (asked, of_server, got.iter().sum::<usize>() > 0)
+    };
+    let one = of(1);
+    assert_eq!(one, of(2));
+    assert_eq!(one, of(3));
+}
+
+#[test]
+fn a_duration_ends_all_generators_at_the_same_time() {
+    let run = Run {
+        arrival: constant(200.0),
+        requests: 400,
+        extent: Extent {
+            duration: Some(TimeSpan::milliseconds(250)),
+            ..Extent::default()
+        },
+        ..Run::default()
+    };
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let target = run.target(server.url());
+    let result = run_load(&with(&run, several(3)), &target, &Control::quiet()).unwrap();
+    assert_eq!(result.requests.len(), 50);
+    assert_eq!(result.cell.expected_requests, 50);
+    assert!(result.requests.iter().map(|row| row.request_id).eq(0..50));
+}
+
+/// The children of this process that are generators.
+fn children() -> Vec<u32> {
+    let mut found = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let path = task.unwrap().path().join("children");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        found.extend(
+            text.split_whitespace()
+                .filter_map(|pid| pid.parse::<u32>().ok()),
+        );
+    }
+    found.retain(|pid| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.trim() == "load-generator"
+    });
+    found
+}
+
+fn signal(pid: u32, signal: rustix::process::Signal) {
+    let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
+/// A load that goes on until somebody ends it, with what is done to its generators as soon as they send; the tests of this kind
+/// run one after the other, since they look for the processes of this one.
+fn disturbed(
+    disturb: impl Fn(&[u32], &AtomicBool) + Send + 'static,
+    silence: Duration,
+) -> (LoadFiles, Vec<Request>) {
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _turn = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let run = Run {
+        arrival: constant(100.0),
+        requests: 100_000,
+        ..Run::default()
+    };
+    let server = ReferenceServer::start(Behaviour {
+        log: load::reference::Log::Everything,
+        ..run.behaviour.clone()
+    })
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let before: BTreeSet<u32> = children().into_iter().collect();
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let control = Control::new(cancelled.clone(), None, Box::new(|_| ()));
+    let spec = with(
+        &run,
+        Generators {
+            silence,
+            ..several(3)
+        },
+    );
+    let target = run.target(server.url());
+    std::thread::scope(|scope| {
+        let (server, cancelled) = (&server, &cancelled);
+        scope.spawn(move || {
+            while server.truth(0).len() < 20 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let mut own: Vec<u32> = children()
+                .into_iter()
+                .filter(|pid| !before.contains(pid))
+                .collect();
+            own.sort_unstable();
+            disturb(&own, cancelled);
+        });
+        let left = sent(&spec, &target, folder.path(), &control);
+        // The rows are read before the folder goes.
+        let names: Vec<&str> = left.0.tables.iter().map(|table| table.name).collect();
+        for name in [
+            "requests",
+            "chunks",
+            "cell",
+            "prompts",
+            "generators",
+            "request_generators",
+        ] {
+            assert!(names.contains(&name), "{name}");
+        }
+        left
+    })
+}
+
+#[test]
+fn a_generator_that_is_killed_ends_the_load_and_the_rows_of_the_others_remain() {
+    let (files, rows) = disturbed(
+        |own, _| {
+            assert_eq!(own.len(), 3);
+            signal(own[1], rustix::process::Signal::KILL);
+        },
+        Duration::from_secs(10),
+    );
+    let Ending::Lost(lost) = &files.ending else {
+        panic!("{:?}", files.ending);
+    };
+    let told = lost.to_string();
+    assert!(
+        told.contains("ended before its work was done") && told.contains("signal: 9"),
+        "{told}"
+    );
+    let of: BTreeSet<i64> = rows.iter().map(|row| row.request_id % 3).collect();
+    assert_eq!(of.len(), 2, "the others' rows are there: {of:?}");
+    assert!(!of.contains(&i64::from(lost.generator)));
+    assert!(rows.len() > 10);
+}
+
+#[test]
+fn a_generator_that_stands_still_is_ended_and_so_is_the_load() {
+    let (files, rows) = disturbed(
+        |own, _| signal(own[0], rustix::process::Signal::STOP),
+        Duration::from_millis(800),
+    );
+    let told = match &files.ending {
+        Ending::Lost(lost) => lost.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(told.contains("said nothing for 0.8 s"), "{told}");
+    assert!(rows.len() > 10);
+}
+
+#[test]
+fn a_load_that_is_stopped_keeps_the_rows_of_every_generator() {
+    let (files, rows) = disturbed(
+        |_, cancelled| cancelled.store(true, Ordering::Relaxed),
+        Duration::from_secs(10),
+    );
+    assert!(
+        matches!(files.ending, Ending::Stopped(..)),
+        "{:?}",
+        files.ending
+    );
+    let of: BTreeSet<i64> = rows.iter().map(|row| row.request_id % 3).collect();
+    assert_eq!(of.len(), 3);
+    assert!(children().is_empty());
+}
+
+#[test]
+fn programs_that_are_not_generators_fail_the_load_with_what_they_wrote() {
+    let run = Run::default();
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let target = run.target(server.url());
+    for (script, expected) in [
+        (
+            "echo no library >&2; exit 127",
+            "exit status: 127; it wrote: no library",
+        ),
+        (
+            "echo nonsense; sleep 60",
+            "said something that is not a message",
+        ),
+        ("sleep 60", "said nothing for 0.5 s"),
+        (
+            "printf '\\001\\000\\000\\000\\002'; sleep 60",
+            "is not a generator of this version",
+        ),
+        // Half a message.
+        ("printf '\\100\\000\\000\\000ab'", "ended within a message"),
+    ] {
+        let spec = with(&run, otherwise(2, script));
+        let told = run_load(&spec, &target, &Control::quiet())
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains(expected), "{script}: {told}");
+        assert!(told.starts_with("generator "), "{told}");
+    }
+    let spec = with(
+        &run,
+        Generators {
+            program: vec!["/nowhere/at/all".into()],
+            ..Generators::of(2)
+        },
+    );
+    let told = run_load(&spec, &target, &Control::quiet())
+        .unwrap_err()
+        .to_string();
+    assert!(told.starts_with("a generator cannot be started"), "{told}");
+}
+
+#[test]
+fn a_silent_server_hangs_the_load_and_a_dead_one_ends_it_whoever_notices() {
+    let run = Run {
+        requests: 40,
+        arrival: closed(4),
+        heartbeat: TimeSpan::milliseconds(700),
+        behaviour: Behaviour {
+            faults: Faults::all(Fault::StallBeforeHead),
+            ..Behaviour::default()
+        },
+        ..Run::default()
+    };
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let target = run.target(server.url());
+    let result = run_load(&with(&run, several(2)), &target, &Control::quiet()).unwrap();
+    assert_eq!(result.ending, Ending::Hung);
+    assert!(
+        result
+            .requests
+            .iter()
+            .all(|row| row.status == RequestStatus::Hung)
+    );
+    drop(server);
+    let result = run_load(&with(&run, several(2)), &target, &Control::quiet()).unwrap();
+    assert_eq!(result.ending, Ending::Gone(0));
+    let refusing = Run {
+        behaviour: Behaviour {
+            api_key: Some("another".to_owned()),
+            ..Behaviour::default()
+        },
+        ..run
+    };
+    let server = ReferenceServer::start(refusing.behaviour.clone()).unwrap();
+    let spec = with(&refusing, several(2));
+    let result = run_load(&spec, &refusing.target(server.url()), &Control::quiet()).unwrap();
+    assert!(
+        matches!(result.ending, Ending::Refused(_)),
+        "{:?}",
+        result.ending
+    );
+}
