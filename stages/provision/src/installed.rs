@@ -16,6 +16,7 @@ use pipeline::{Failure, Json};
 use serde_json::json;
 
 use crate::machine::Machine;
+use crate::module::{of_version_manager, site_packages};
 use crate::surroundings::Brought;
 
 /// The most bytes of a script's first line.
@@ -54,7 +55,7 @@ pub(crate) fn facets(
         && brought == Brought::Nothing
         && let Some(path) = machine.program("python3")
     {
-        let identity = interpreted(&path)
+        let identity = program(&path)
             .map_err(|e| Failure::failed(format!("{} cannot be read: {e}", path.display())))?;
         facets.insert("program".to_owned(), identity);
     }
@@ -106,35 +107,46 @@ fn is_secret(name: &str) -> bool {
     SECRET.iter().any(|word| name.contains(word))
 }
 
-/// Returns the digest of a program. For a script, also returns that of its interpreter and the
-/// distributions of the environment that contains both.
+/// Returns the digest of a program. For a Python interpreter, which starts whatever is installed in its environment, also
+/// returns the distributions that it finds. For a script, returns those of its interpreter, and the interpreter's digest.
 fn program(path: &Path) -> io::Result<Json> {
-    let path = path.canonicalize()?;
-    let mut identity = json!({ "digest": digest(&path)?.to_string() });
-    let Some(interpreter) = interpreter(&path)? else {
-        return Ok(identity);
+    let real = path.canonicalize()?;
+    let mut identity = json!({ "digest": digest(&real)?.to_string() });
+    // The environment of a script is where its interpreter is named, not where a link points. The same holds for the link
+    // that a virtual environment has in place of an interpreter.
+    let interpreter = match interpreter(&real)? {
+        Some(interpreter) => {
+            if let Ok(real) = interpreter.canonicalize() {
+                identity["interpreter"] = json!(digest(&real)?.to_string());
+            }
+            interpreter
+        }
+        None => path.to_owned(),
     };
-    if let Ok(real) = interpreter.canonicalize() {
-        identity["interpreter"] = json!(digest(&real)?.to_string());
+    let mut found = Vec::new();
+    // A version manager chooses by more than files. A package that changes in any of its versions may matter.
+    for python in of_version_manager(path) {
+        found.extend(distributions(&python)?);
     }
-    // The environment of a script is where its interpreter is named, not where a link points.
-    let root = interpreter.parent().and_then(Path::parent);
-    let distributions = root.map(distributions).transpose()?.unwrap_or_default();
-    if !distributions.is_empty() {
-        identity["distributions"] = json!(distributions);
+    if found.is_empty() && is_python(&interpreter) {
+        found = distributions(&interpreter)?;
     }
-    Ok(identity)
-}
-
-/// Returns the digest of an interpreter and the distributions beside it.
-fn interpreted(path: &Path) -> io::Result<Json> {
-    let mut identity = json!({ "digest": digest(&path.canonicalize()?)?.to_string() });
-    let root = path.parent().and_then(Path::parent);
-    let found = root.map(distributions).transpose()?.unwrap_or_default();
+    found.sort();
+    found.dedup();
     if !found.is_empty() {
         identity["distributions"] = json!(found);
     }
     Ok(identity)
+}
+
+/// Returns whether a program is a Python interpreter, by its name: `python`, `python3`, `python3.12`, `python3.14t`, `pypy3`.
+fn is_python(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let version = name.strip_prefix("python").or(name.strip_prefix("pypy"));
+    version.is_some_and(|version| {
+        let version = version.trim_end_matches('t');
+        version.chars().all(|c| c.is_ascii_digit() || c == '.')
+    })
 }
 
 fn digest(path: &Path) -> io::Result<Digest> {
@@ -171,44 +183,24 @@ fn on_path(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Returns the distributions below `lib/python*/site-packages` and `dist-packages`, sorted.
-fn distributions(root: &Path) -> io::Result<Vec<String>> {
+/// Returns the distributions in the folders in which an interpreter looks for modules, as `NAME-VERSION`.
+fn distributions(interpreter: &Path) -> io::Result<Vec<String>> {
     let mut found = Vec::new();
-    for libraries in ["lib", "lib64"] {
-        for python in names(&root.join(libraries))? {
-            if !python.starts_with("python") {
-                continue;
-            }
-            for packages in ["site-packages", "dist-packages"] {
-                let folder = root.join(libraries).join(&python).join(packages);
-                let all = names(&folder)?.into_iter();
-                found.extend(all.filter_map(|n| n.strip_suffix(".dist-info").map(str::to_owned)));
-            }
+    for folder in site_packages(interpreter) {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(e),
+        };
+        for entry in entries {
+            let name = entry?.file_name().to_string_lossy().into_owned();
+            let known = name.strip_suffix(".dist-info");
+            // Debian's packages and old installations leave the older form.
+            let known = known.or_else(|| name.strip_suffix(".egg-info"));
+            found.extend(known.map(str::to_owned));
         }
     }
-    found.sort();
-    found.dedup();
     Ok(found)
-}
-
-fn names(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(e)
-            if matches!(
-                e.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return Ok(Vec::new());
-        }
-        Err(e) => return Err(e),
-    };
-    let mut names = Vec::new();
-    for entry in entries {
-        names.push(entry?.file_name().to_string_lossy().into_owned());
-    }
-    Ok(names)
 }
 
 #[cfg(test)]
@@ -258,6 +250,71 @@ mod tests {
             1,
             "a binary is its bytes: {two}"
         );
+    }
+
+    #[test]
+    fn an_interpreter_is_also_every_package_that_it_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        let site = root.join("venv/lib/python3.12/site-packages");
+        fs::create_dir_all(&site).unwrap();
+        fs::create_dir_all(root.join("venv/bin")).unwrap();
+        fs::write(root.join("python3.12"), "an interpreter").unwrap();
+        let python = root.join("venv/bin/python3");
+        std::os::unix::fs::symlink(root.join("python3.12"), &python).unwrap();
+        fs::write(root.join("venv/pyvenv.cfg"), "home = /nowhere\n").unwrap();
+        let has = |identity: &Json, name: &str| {
+            let all = identity["distributions"].as_array();
+            all.is_some_and(|all| all.contains(&json!(name)))
+        };
+        let empty = program(&python).unwrap();
+        assert!(!has(&empty, "torch-2.9"));
+        fs::create_dir(site.join("torch-2.9.dist-info")).unwrap();
+        let one = program(&python).unwrap();
+        assert!(has(&one, "torch-2.9"), "{one}");
+        assert_eq!(one["digest"], empty["digest"]);
+
+        // A `.pth` file adds a folder.
+        let shared = root.join("shared");
+        fs::create_dir_all(shared.join("engine-1.0.dist-info")).unwrap();
+        fs::write(site.join("more.pth"), format!("{}\n", shared.display())).unwrap();
+        assert!(has(&program(&python).unwrap(), "engine-1.0"));
+    }
+
+    #[test]
+    fn every_version_of_a_version_manager_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("shims")).unwrap();
+        fs::write(root.join("shims/python3"), "#!/bin/sh\nexec chosen\n").unwrap();
+        for version in ["3.11.7", "3.12.1"] {
+            let home = root.join("versions").join(version);
+            let site = home.join("lib/python3.12/site-packages");
+            fs::create_dir_all(site.join(format!("torch-{version}.dist-info"))).unwrap();
+            fs::create_dir(home.join("bin")).unwrap();
+            fs::write(home.join("bin/python3"), "an interpreter").unwrap();
+        }
+        let identity = program(&root.join("shims/python3")).unwrap();
+        let all = identity["distributions"].as_array().unwrap();
+        for name in ["torch-3.11.7", "torch-3.12.1"] {
+            assert!(all.contains(&json!(name)), "{identity}");
+        }
+    }
+
+    #[test]
+    fn names_of_interpreters_are_known() {
+        for name in ["python", "python3", "python3.12", "python3.14t", "pypy3.10"] {
+            assert!(
+                is_python(Path::new("/opt/bin").join(name).as_path()),
+                "{name}"
+            );
+        }
+        for name in ["pythonic", "bash", "vllm", "python-config"] {
+            assert!(
+                !is_python(Path::new("/opt/bin").join(name).as_path()),
+                "{name}"
+            );
+        }
     }
 
     #[test]

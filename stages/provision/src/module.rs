@@ -78,32 +78,47 @@ fn in_python(engine: &Engine) -> Option<(&str, Option<&str>)> {
     Some((program, Some(arguments.get(at + 1)?.split('.').next()?)))
 }
 
-/// Returns the interpreters that a program may stand for. Version managers put one script for all of them on the search
-/// path, in a folder `shims` beside the folders of the versions. The script's choice may depend on more than files.
+/// Returns the interpreters that a program may stand for: itself, or those of a version manager.
 fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
-    let root = path
-        .parent()
-        .filter(|folder| folder.ends_with("shims"))
-        .and_then(Path::parent);
-    let Some(root) = root else {
+    if shims_of(path).is_none() {
         return vec![path.to_owned()];
-    };
-    let mut found = Vec::new();
-    for versions in ["versions", "installs/python"] {
-        for entry in fs::read_dir(root.join(versions))
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            found.push(entry.path().join("bin").join(program));
-        }
     }
+    let mut found = of_version_manager(path);
     // If no version is selected, the next program on the search path is started.
     let others = machine.path.iter().map(|folder| folder.join(program));
-    found.extend(others.filter(|other| other != path));
-    found.retain(|interpreter| interpreter.is_file());
+    found.extend(others.filter(|other| other != path && other.is_file()));
     found.sort();
     found
+}
+
+/// Returns the programs between which a version manager chooses. Version managers put one script for all of them on the
+/// search path, in a folder `shims` beside the folders of the versions. The script's choice may depend on more than files.
+/// Returns none for any other program.
+pub(crate) fn of_version_manager(path: &Path) -> Vec<PathBuf> {
+    let (Some(root), Some(name)) = (shims_of(path), path.file_name()) else {
+        return Vec::new();
+    };
+    let entries = ["versions", "installs/python"]
+        .into_iter()
+        .flat_map(|versions| {
+            fs::read_dir(root.join(versions))
+                .into_iter()
+                .flatten()
+                .flatten()
+        });
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path().join("bin").join(name))
+        .filter(|program| program.is_file())
+        .collect();
+    found.sort();
+    found
+}
+
+/// Returns the folder of a version manager whose script a path is.
+fn shims_of(path: &Path) -> Option<&Path> {
+    path.parent()
+        .filter(|folder| folder.ends_with("shims"))
+        .and_then(Path::parent)
 }
 
 /// Returns the module folders of an interpreter: those beside it, as in a virtual environment, and the user's if it is
@@ -112,7 +127,7 @@ fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
     clippy::disallowed_methods,
     reason = "these variables decide where an interpreter searches for modules"
 )]
-fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
+pub(crate) fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
     let Some(root) = interpreter.parent().and_then(Path::parent) else {
         return Vec::new();
     };

@@ -32,6 +32,8 @@ pub struct Data {
     opened: Mutex<BTreeMap<String, Arc<Opened>>>,
     /// Set when the user asks to stop.
     stop: Arc<AtomicBool>,
+    /// Whether the rows are simulated, for a dry run.
+    rehearsal: bool,
 }
 
 /// The digests of the inputs' tables and records: collected once, since thousands of lookups need them.
@@ -103,6 +105,18 @@ impl Data {
     pub fn stopped_by(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = stop;
         self
+    }
+
+    /// Marks the rows as simulated, for a dry run.
+    #[must_use]
+    pub fn of_rehearsal(mut self) -> Self {
+        self.rehearsal = true;
+        self
+    }
+
+    /// Returns whether the rows are simulated.
+    pub(crate) fn is_rehearsal(&self) -> bool {
+        self.rehearsal
     }
 
     /// Returns the flag that tells the renderer to stop.

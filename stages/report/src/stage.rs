@@ -45,34 +45,41 @@ impl StageKind for Report {
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        let parameters: Parameters = serde_json::from_value(job.parameters.clone())
-            .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
-        let data = Data::new(job.inputs, job.study).of_stage(job.stage);
-        let data = Arc::new(data.stopped_by(job.control.stop_flag()));
-        let report = render(&parameters, &data, job.store);
-        // A stopped template is not a template error.
-        job.control.check()?;
-        let report =
-            report.map_err(|error| Failure::failed(error.message).findings(error.findings))?;
-        let mut outputs = vec![
-            Output::text("report", Media::Markdown, report.markdown),
-            Output::text("html", Media::Html, report.html),
-            Output::table("trace", &report.trace)?,
-            Output::table("statements", &report.statements)?,
-        ];
-        for (name, table) in &report.derived {
-            outputs.push(Output::table(name.clone(), table)?);
-        }
-        for figure in report.figures {
-            outputs.push(Output::text(
-                format!("figures/{}.svg", figure.name),
-                Media::Svg,
-                figure.svg,
-            ));
-        }
-        Ok(Done {
-            outputs,
-            ..Done::default()
-        })
+        report(job, Data::new(job.inputs, job.study))
     }
+
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        report(job, Data::new(job.inputs, job.study).of_rehearsal())
+    }
+}
+
+fn report(job: &Job<'_>, data: Data) -> Result<Done, Failure> {
+    let parameters: Parameters = serde_json::from_value(job.parameters.clone())
+        .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
+    let data = data.of_stage(job.stage);
+    let data = Arc::new(data.stopped_by(job.control.stop_flag()));
+    let report = render(&parameters, &data, job.store);
+    // A stopped template is not a template error.
+    job.control.check()?;
+    let report = report.map_err(|error| Failure::failed(error.message).findings(error.findings))?;
+    let mut outputs = vec![
+        Output::text("report", Media::Markdown, report.markdown),
+        Output::text("html", Media::Html, report.html),
+        Output::table("trace", &report.trace)?,
+        Output::table("statements", &report.statements)?,
+    ];
+    for (name, table) in &report.derived {
+        outputs.push(Output::table(name.clone(), table)?);
+    }
+    for figure in report.figures {
+        outputs.push(Output::text(
+            format!("figures/{}.svg", figure.name),
+            Media::Svg,
+            figure.svg,
+        ));
+    }
+    Ok(Done {
+        outputs,
+        ..Done::default()
+    })
 }

@@ -72,7 +72,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        17
+        18
     }
 
     fn class(&self) -> Class {

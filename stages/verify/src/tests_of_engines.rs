@@ -248,6 +248,102 @@ fn servers_that_somebody_else_started_have_neither_a_host_nor_settings_in_common
 }
 
 #[test]
+fn two_engines_on_one_host_differ_in_their_programs_and_images_and_not_in_their_host() {
+    let with = |name: &str, more: Json| {
+        let mut facets = json!({"cpu_model": "c", "gpus": ["8 x H100"], "engine": name});
+        for (facet, value) in more.as_object().unwrap() {
+            facets[facet] = value.clone();
+        }
+        json!({
+            "engine": {"name": name, "version": "1", "source": "installed by the user"},
+            "model": {"sha256": "00"}, "settings": {}, "facets": facets,
+        })
+    };
+    let program = |packages: Json| json!({"digest": "b3:00", "distributions": packages});
+    let of_program = |name: &str, packages: Json| {
+        let inherited = json!({"CUDA_HOME": "/usr/local/cuda"});
+        with(
+            name,
+            json!({"program": program(packages), "inherited": inherited}),
+        )
+    };
+    let image = |name: &str| {
+        let labels = json!({"version": name});
+        with(
+            name,
+            json!({"image": name, "image_digest": name, "image_labels": labels}),
+        )
+    };
+    for (a, b) in [
+        (
+            of_program("x", json!(["x-1", "torch-2.9"])),
+            of_program("y", json!(["y-1", "torch-2.8"])),
+        ),
+        (image("x"), image("y")),
+    ] {
+        assert_eq!(facet([&a, &b], "host").0, "equal");
+        assert_eq!(facet([&a, &b], "engine").0, "differs");
+        let mut elsewhere = b.clone();
+        elsewhere["facets"]["gpus"] = json!(["8 x H200"]);
+        assert_eq!(facet([&a, &elsewhere], "host").0, "differs");
+    }
+    let updated = of_program("x", json!(["x-1", "torch-2.10"]));
+    let before = of_program("x", json!(["x-1", "torch-2.9"]));
+    assert_eq!(facet([&before, &updated], "engine").0, "differs");
+}
+
+#[test]
+fn a_few_answers_of_an_engine_without_batches_may_begin_early_and_no_answer_comes_early_as_a_whole()
+{
+    let (_folder, store) = store();
+    // Sixteen requests in flight take turns, so a token takes 580 ms. An answer that gets the first turn begins after a
+    // pass of 20 ms.
+    let judged = |early: usize, ttft_us: i64, pace_ms: i64| {
+        let requests: Vec<_> = (0..16)
+            .map(|id| {
+                let mut request = synthetic::request(id);
+                let (ttft, pace) = match (id as usize) < early {
+                    true => (ttft_us, pace_ms),
+                    false => (600_000, 580),
+                };
+                request.sent_ns = Some(id * 10_000);
+                request.first_token_ns = Some(id * 10_000 + ttft * 1_000);
+                request.last_token_ns = Some(id * 10_000 + ttft * 1_000 + 31 * pace * 1_000_000);
+                request.done_ns = request.last_token_ns;
+                request.output_tokens = Some(32);
+                request
+            })
+            .collect();
+        let facts = Cell {
+            expected_requests: Some(16),
+            ..Cell::default()
+        };
+        let tables = [
+            ("requests", synthetic::requests_table(&requests).unwrap()),
+            ("cell", Cell::table(&[facts]).unwrap()),
+        ];
+        let axes = [("engine", Scalar::Text("a".into()))];
+        let cell = synthetic::cell(&store, &axes, Json::Null, &tables).unwrap();
+        let inputs = [synthetic::input("ladder", "load", vec![cell])];
+        let gates = json!({"gates": [{"gate": "plausible-ttft"}]});
+        let done = verify(&store, &inputs, &gates);
+        outcomes(&done, "plausible-ttft")[0].0.clone()
+    };
+    assert_eq!(judged(3, 20_000, 400), "pass");
+    assert_eq!(judged(9, 20_000, 400), "fail", "most stamps are misplaced");
+    assert_eq!(
+        judged(1, 20_000, 20),
+        "fail",
+        "an answer comes from a cache"
+    );
+    assert_eq!(
+        judged(1, 10, 400),
+        "fail",
+        "no request goes out and comes back so soon"
+    );
+}
+
+#[test]
 fn what_is_declared_of_running_servers_is_compared_as_declared_and_what_is_not_stays_unknown() {
     let with = |host: Json, settings: Json| {
         json!({

@@ -78,8 +78,10 @@ pub(crate) fn draw(
     let view = data
         .view(&settings.table, &declared(&settings.only))
         .map_err(told)?;
-    if view.rows.is_empty() {
-        return Err("no row of its table matches".to_owned());
+    // Simulated rows are complete, so a condition that selects none of them is a mistake. Of measured rows, gates may have
+    // excluded all.
+    if view.rows.is_empty() && data.is_rehearsal() {
+        return Err(no_rows(&view, settings));
     }
     let digests: Vec<Digest> = view.table.parts.iter().map(|p| p.digest).collect();
     if let Some(reason) = without_values(&view, settings) {
@@ -117,13 +119,29 @@ pub(crate) fn draw(
     Ok((svg.finish(&names), digests))
 }
 
-/// Returns the reason why a figure has nothing to draw although its rows exist: all their values are unknown, such as
-/// those of a GPU on a machine without one.
+/// Returns the reason why a figure has nothing to draw: its table has no rows, because gates excluded the cells or they
+/// failed; or all values are unknown, such as those of a GPU on a machine without one.
 pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<String> {
+    if view.rows.is_empty() {
+        return Some(no_rows(view, settings));
+    }
     let y = settings.y.as_deref()?;
     let known = |row: usize| !matches!(view.get(row, y), Ok(Scalar::Null));
-    let nothing = !view.rows.is_empty() && !(0..view.rows.len()).any(known);
+    let nothing = !(0..view.rows.len()).any(known);
     nothing.then(|| format!("no row has a value of `{y}`"))
+}
+
+fn no_rows(view: &View, settings: &FigureSettings) -> String {
+    match view
+        .table
+        .parts
+        .iter()
+        .map(|part| part.content.rows())
+        .sum::<usize>()
+    {
+        0 => format!("the table `{}` has no rows", settings.table),
+        _ => format!("no row of the table `{}` matches `only`", settings.table),
+    }
 }
 
 /// Draws an empty figure with the reason.

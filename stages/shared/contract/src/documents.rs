@@ -277,6 +277,18 @@ pub struct RoleDescriptor {
 /// The facet `host` of a server that already runs.
 pub const HOST_NOT_KNOWN: &str = "not known: the server runs already";
 
+/// The facets of an environment that identify its engine: the name of the engine, the bytes and packages of an installed
+/// program, the variables that it inherits, and the image of its container. All others identify the host.
+pub const OF_ENGINE: [&str; 7] = [
+    "engine",
+    "program",
+    "inherited",
+    "image",
+    "image_digest",
+    "image_platform",
+    "image_labels",
+];
+
 /// The facet that holds what the user declared about a machine that was not inspected.
 pub const DECLARED: &str = "declared";
 

@@ -41,8 +41,9 @@ pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Va
 pub use documents::{
     Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
     Exporter, HOST_NOT_KNOWN, InstalledSoftware, LiveElsewhere, LiveEnvironment, LiveMember,
-    LiveServer, LiveWorker, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage,
-    PromptCache, RoleDescriptor, ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
+    LiveServer, LiveWorker, ModelIdentity, ModelShape, OF_ENGINE, PassedOver, PinnedFile,
+    PinnedPackage, PromptCache, RoleDescriptor, ServerCommand, ServerDescriptor, Telling,
+    WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use interval::IntervalEnd;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use contract::{DECLARED, EngineSource};
+use contract::{DECLARED, EngineSource, OF_ENGINE};
 use pipeline::Json;
+use serde_json::json;
 
 use crate::study::Cell;
 
@@ -75,10 +76,8 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
             declared(&descriptor?["declared_settings"])
         }
         "host" => {
-            let mut values = flat(&descriptor?["facets"]);
-            // The engine that a host can run is not part of the host's identity.
-            values.remove("engine");
-            Some(values).filter(|values| !values.is_empty())
+            let (_, host) = split_facets(&descriptor?["facets"]);
+            Some(flat(&host)).filter(|values| !values.is_empty())
         }
         "model" => {
             let model = &descriptor?["model"];
@@ -94,6 +93,8 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
         "engine" => {
             let engine = &descriptor?["engine"];
             let mut values = flat(&engine["packages"]);
+            let (installed, _) = split_facets(&descriptor?["facets"]);
+            values.extend(flat(&installed));
             for key in ["name", "version", "source"] {
                 values.insert(key.to_owned(), text(&engine[key]));
             }
@@ -113,6 +114,20 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
         }
         _ => None,
     }
+}
+
+/// Splits the facets of an environment into those of its engine, without the name, and those of the host. Two engines
+/// on one host differ in their programs, packages, inherited variables and images.
+pub(crate) fn split_facets(facets: &Json) -> (Json, Json) {
+    let (mut engine, mut host) = (json!({}), json!({}));
+    for (name, value) in facets.as_object().into_iter().flatten() {
+        match OF_ENGINE.contains(&name.as_str()) {
+            true if name == "engine" => {}
+            true => engine[name] = value.clone(),
+            false => host[name] = value.clone(),
+        }
+    }
+    (engine, host)
 }
 
 /// The prefix of the facets of a machine that loads a remote server.

@@ -43,7 +43,10 @@ impl TypedGate for Comparability {
                                    0.001 per pair). If a facet of a pair is not known, the pair \
                                    is `unknown`, which is not a pass. Host, model, engine and \
                                    settings are known if the verify stage also needs the serve \
-                                   stage. For a server that was already running, host and \
+                                   stage. The facet `engine` contains the version, the \
+                                   packages, and what you installed: the program, its \
+                                   Python packages, the variables that it inherits, the image. \
+                                   For a server that was already running, host and \
                                    settings are unknown. If the engine resolves the weights \
                                    itself, it must have been started with their revision. If several cells of one server \
                                    sent the same prompts, one of three things must hold: the cache \

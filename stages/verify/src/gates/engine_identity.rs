@@ -7,6 +7,7 @@ use pipeline::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::comparability::split_facets;
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, each, listed};
 use crate::study::{Server, Stage};
@@ -21,7 +22,9 @@ impl TypedGate for EngineIdentity {
     type Parameters = Parameters;
     const NAME: &'static str = "engine-identity";
     const SUMMARY: &'static str = "All cells of a load stage have the same host. Engines of the \
-                                   same name have the same version and packages, and models of \
+                                   same name have the same version and packages, and, if you \
+                                   installed them, the same program, inherited variables and \
+                                   image. Models of \
                                    the same name have the same digest. No server restarted \
                                    during a cell; a counter that falls between two scrapes shows \
                                    a restart. The verify stage must also need the serve stage. \
@@ -162,18 +165,23 @@ fn facts(server: &Server) -> Vec<(String, String)> {
             )
         })
         .collect();
-    let engine = format!("version {} from {}", d["version"], packages.join(" + "));
+    let (mut installed, mut host) = split_facets(&d["facets"]);
+    installed.sort_all_objects();
+    host.sort_all_objects();
+    let engine = format!(
+        "version {} from {}{}",
+        d["version"],
+        packages.join(" + "),
+        match installed.as_object() {
+            Some(facets) if !facets.is_empty() => format!(", {installed}"),
+            _ => String::new(),
+        }
+    );
     let weights = &d["model"];
     let model = match weights["sha256"].as_str() {
         Some(sum) => format!("SHA-256 {sum}"),
         None => format!("weights {}", weights["weights"]),
     };
-    let mut host = d["facets"].clone();
-    if let Some(map) = host.as_object_mut() {
-        // The engine that a host can run is not part of the host's identity.
-        map.shift_remove("engine");
-    }
-    host.sort_all_objects();
     vec![
         (format!("engine {}", name(&d["engine"])), engine),
         (format!("model {}", name(weights)), model),
