@@ -84,8 +84,11 @@ fn is_own(data: &Data, output: &str, key: &str) -> bool {
             .is_some_and(|rest| rest.starts_with('.'))
     };
     let repeats_host = output != "host" && of("facets") && has("host");
-    let repeats_environment =
-        output == "server" && (of("engine") || of("model")) && has("environment");
+    // The name of the engine stays: it leads to the definition whose defaults apply.
+    let repeats_environment = output == "server"
+        && (of("engine") || of("model"))
+        && key != "engine.name"
+        && has("environment");
     !(repeats_host || repeats_environment || of("engine.definition"))
 }
 
@@ -111,12 +114,15 @@ const MADE_OF: [(&str, &[&str]); 2] = [
 /// Returns the choices behind a facet. If a stage has several descriptors, the facet's first part names one
 /// (`environment.engine.version`).
 fn choices_behind(key: &str) -> impl Iterator<Item = &'static str> {
-    let outputs = ["environment.", "server."];
+    let outputs = ["environment.", "server.", "host."];
     let within = outputs.iter().find_map(|output| key.strip_prefix(output));
     let part = within.unwrap_or(key).split('.').next().unwrap_or(key);
     MADE_OF
         .iter()
-        .filter(move |(_, made)| made.contains(&part))
+        .filter(move |(choice, made)| {
+            let of_engine = *choice == "engine" && contract::OF_ENGINE.contains(&part);
+            made.contains(&part) || of_engine
+        })
         .map(|(choice, _)| *choice)
 }
 

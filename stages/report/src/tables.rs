@@ -322,7 +322,7 @@ pub(crate) fn side_by_side(
         }
         .to_owned());
     }
-    let settings = plain(name, view.table.columns.iter(), "not there");
+    let settings = plain(name, view.table.columns.iter(), "absent");
     grid(world, environment, &settings, &view, &[])
 }
 

@@ -119,7 +119,7 @@ export async function pairView(main, older, newer) {
       : h("p", { class: "note" }, "No result can be compared: both studies need a table of the operator cell-summary with the same columns."),
     overlaidStudies(found, again, parameters), facetsOf(found.facets, ["older", "newer"]),
     (comparison.recipes ?? []).length ? [h("h2", {}, "What was set differently"), h("ul", {}, comparison.recipes.slice(0, 80).map((r) => h("li", {}, `${r.stage}: ${r.what} (${r.cells} of ${plural(r.of, "cell")})`)))] : null,
-    (comparison.cells ?? []).length ? [h("h2", {}, "Cells that only one has, or that ended otherwise"), h("ul", {}, comparison.cells.slice(0, 40).map((c) => h("li", {}, `${c.cell}: ${c.a ?? "not there"}, then ${c.b ?? "not there"}`))), comparison.cells.length > 40 ? h("p", { class: "soft" }, `and ${comparison.cells.length - 40} more`) : null] : null);
+    (comparison.cells ?? []).length ? [h("h2", {}, "Cells that only one has, or that ended otherwise"), h("ul", {}, comparison.cells.slice(0, 40).map((c) => h("li", {}, `${c.cell}: ${c.a ?? "absent"}, then ${c.b ?? "absent"}`))), comparison.cells.length > 40 ? h("p", { class: "soft" }, `and ${comparison.cells.length - 40} more`) : null] : null);
 }
 
 // The distributions of both studies over the requests of a common stage.

@@ -65,7 +65,7 @@ fn a_facet_is_planned_a_confound_or_unmatched() {
     assert!(line("settings.cache").ends_with("| confound  |"), "{text}");
     let threads = line("settings.threads");
     assert!(
-        threads.contains("not there") && threads.ends_with("| unmatched |"),
+        threads.contains("absent") && threads.ends_with("| unmatched |"),
         "{text}"
     );
     // If there is only one environment, nothing can differ.
