@@ -84,11 +84,8 @@ fn is_own(data: &Data, output: &str, key: &str) -> bool {
             .is_some_and(|rest| rest.starts_with('.'))
     };
     let repeats_host = output != "host" && of("facets") && has("host");
-    // The name of the engine stays: it leads to the definition whose defaults apply.
-    let repeats_environment = output == "server"
-        && (of("engine") || of("model"))
-        && key != "engine.name"
-        && has("environment");
+    let repeats_environment =
+        output == "server" && (of("engine") || of("model")) && has("environment");
     !(repeats_host || repeats_environment || of("engine.definition"))
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Table};
 use contract::EngineSource;
-use pipeline::stage::Json;
+use pipeline::stage::{Coordinates, Input, Json};
 
 use crate::data::{Data, Miss};
 use crate::environment::{Facets, STATE, Sides, flatten, ok, sides};
@@ -132,12 +132,12 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     mark_versions(&mut rows, &sides);
     rows.extend(told_of_running(&sides));
     rows.extend(roles(&sides));
-    let changed: Vec<Option<String>> = sides
-        .groups
-        .iter()
-        .map(|(_, facets)| changed(facets, &defaults))
-        .collect();
-    if changed.iter().any(Option::is_some) {
+    let mut changed_settings = Vec::new();
+    for (members, facets) in &sides.groups {
+        let engine = engine_of(data, input, members[0])?;
+        changed_settings.push(changed(facets, engine.as_deref(), &defaults));
+    }
+    if changed_settings.iter().any(Option::is_some) {
         // The most important states for a reader come first.
         let states = ["confound", "unmatched", "planned", "follows"];
         let of_settings = |state: &&&str| {
@@ -147,7 +147,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
                 .any(|(key, s)| key.starts_with("server.settings.") && *s == **state)
         };
         let state = states.iter().find(of_settings).copied().unwrap_or("same");
-        rows.push((SETTINGS.to_owned(), changed, state));
+        rows.push((SETTINGS.to_owned(), changed_settings, state));
     }
     let mut columns = vec![Column::text("fact", rows.iter().map(|r| Some(r.0.clone())))];
     for (at, title) in sides.titles(stage).into_iter().enumerate() {
@@ -306,9 +306,7 @@ fn inherited(data: &Data, stage: &str) -> Result<BTreeSet<String>, Miss> {
         .into_iter()
         .flatten();
     let needs: Vec<&str> = needs.filter_map(|need| need.as_str()).collect();
-    let of = |input: &&pipeline::stage::Input| {
-        input.kind == "provision" && needs.contains(&input.stage.as_str())
-    };
+    let of = |input: &&Input| input.kind == "provision" && needs.contains(&input.stage.as_str());
     let mut provisions = data.stages().iter().filter(of);
     let (Some(only), None) = (provisions.next(), provisions.next()) else {
         return Ok(BTreeSet::new());
@@ -327,8 +325,24 @@ fn is_secret(name: &str) -> bool {
     WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Lists the settings of a server that differ from its engine's defaults; `None` if it reports no settings.
-fn changed(facets: &Facets, defaults: &BTreeMap<String, Facets>) -> Option<String> {
+/// Returns the name of the engine that a cell's server runs; `None` for a cell that is no server.
+fn engine_of(data: &Data, input: &Input, at: &Coordinates) -> Result<Option<String>, Miss> {
+    let server = ok(input)
+        .filter(|cell| cell.coordinates == *at)
+        .find_map(|cell| cell.outputs.get("server"));
+    let Some(server) = server else {
+        return Ok(None);
+    };
+    let document = data.by_digest(&server.digest)?;
+    Ok(document["engine"]["name"].as_str().map(str::to_owned))
+}
+
+/// Lists the settings of a server that differ from the defaults of its engine; `None` if it reports no settings.
+fn changed(
+    facets: &Facets,
+    engine: Option<&str>,
+    defaults: &BTreeMap<String, Facets>,
+) -> Option<String> {
     let settings = facets
         .iter()
         .filter_map(|(key, value)| Some((key.strip_prefix("server.settings.")?, value)));
@@ -336,9 +350,7 @@ fn changed(facets: &Facets, defaults: &BTreeMap<String, Facets>) -> Option<Strin
     if settings.is_empty() {
         return None;
     }
-    let known = facets
-        .get("server.engine.name")
-        .and_then(|engine| defaults.get(engine));
+    let known = engine.and_then(|engine| defaults.get(engine));
     let known = known.or_else(|| {
         if defaults.len() == 1 {
             defaults.values().next()
