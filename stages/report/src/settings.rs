@@ -235,7 +235,7 @@ pub struct FigureSettings {
     /// A logarithmic horizontal axis.
     #[serde(default)]
     pub log_x: bool,
-    /// A logarithmic vertical axis (box, scatter).
+    /// A logarithmic vertical axis (ladder, box, scatter). It needs values above 0.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_y: bool,
     /// The better direction of `x` and of `y` (scatter). A line joins the marks that no other mark
@@ -412,6 +412,24 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     if settings.frontier.is_some() && settings.kind != FigureKind::Scatter {
         let message = "only a figure of the kind `scatter` has a frontier";
         problems.push(Problem::at(&["figures", &figure.name, "frontier"], message));
+    }
+    let kind = settings.kind;
+    let has_log_x = matches!(
+        kind,
+        FigureKind::Ladder | FigureKind::Ecdf | FigureKind::Bubble | FigureKind::Scatter
+    );
+    let has_log_y = matches!(
+        kind,
+        FigureKind::Ladder | FigureKind::Box | FigureKind::Scatter
+    );
+    for (key, given, has) in [
+        ("log-x", settings.log_x, has_log_x),
+        ("log-y", settings.log_y, has_log_y),
+    ] {
+        if given && !has && kind != FigureKind::Bar {
+            let message = format!("a figure of this kind has no `{key}`");
+            problems.push(Problem::at(&["figures", &figure.name, key], message));
+        }
     }
     if settings.kind == FigureKind::Bar {
         // A bar shows a value by its length, which is arbitrary on a logarithmic axis, since that has no zero.

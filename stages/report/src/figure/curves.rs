@@ -2,7 +2,7 @@
 
 use super::Plot;
 use super::frame::{Frame, axes, legend, range};
-use super::scale::{Scale, log_ticks, ticks};
+use super::scale::{Scale, axis, log_ticks, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 use crate::format::format_value;
 use crate::settings::FigureKind;
@@ -87,8 +87,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             p.reference,
         ]
     });
-    let (y_low, y_high) = range(y_values.flatten().chain([0.0]));
-    let y_ticks = ticks(y_low, y_high, 5);
+    let (y_low, y_high) = range(y_values.flatten());
     for (number, curves) in panels.iter().enumerate() {
         let (row, column) = (number / columns, number % columns);
         let frame = Frame {
@@ -109,12 +108,14 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             }
             _ => Scale::linear(low.min(0.0), high, frame.left, frame.left + width - 8.0),
         };
-        let y = Scale::linear(
-            y_ticks[0],
-            y_ticks[y_ticks.len() - 1],
-            frame.top + HEIGHT,
-            frame.top,
-        );
+        let upwards = (frame.top + HEIGHT, frame.top);
+        let (y, y_ticks) = if settings.log_y && y_low > 0.0 {
+            axis((y_low, y_high), true, upwards, 5)
+        } else {
+            let marks = ticks(y_low.min(0.0), y_high.max(0.0), 5);
+            let ends = (marks[0], marks[marks.len() - 1]);
+            (Scale::linear(ends.0, ends.1, upwards.0, upwards.1), marks)
+        };
         let x_ticks = match settings.kind {
             FigureKind::Ladder => rung_values(&panels, &gaps),
             _ if settings.log_x && low > 0.0 => log_ticks(low, high),

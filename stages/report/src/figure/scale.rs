@@ -91,6 +91,32 @@ pub(super) fn tick_text(value: f64, all: &[f64]) -> String {
     text.replace('-', "\u{2212}")
 }
 
+/// Returns the scale of an axis and its ticks. It starts at 0 if the values are close to 0, and is logarithmic on
+/// request if every value is above 0.
+pub(super) fn axis(
+    (low, high): (f64, f64),
+    log: bool,
+    (from, to): (f64, f64),
+    few: u32,
+) -> (Scale, Vec<f64>) {
+    if log && low > 0.0 {
+        let (low, high) = (low / 1.2, high * 1.2);
+        return (
+            Scale::logarithmic(low, high, from, to),
+            log_ticks(low, high),
+        );
+    }
+    let marks = ticks(
+        low.min(0.0),
+        if high > 0.0 { high * 1.04 } else { 0.0 },
+        few,
+    );
+    (
+        Scale::linear(marks[0], marks[marks.len() - 1], from, to),
+        marks,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use contract::Better;
 
 use super::Plot;
 use super::frame::{Frame, axes, legend, range};
-use super::scale::{Scale, log_ticks, ticks};
+use super::scale::axis;
 use super::svg::{Anchor, Svg, WIDTH};
 
 const TOP: f64 = 66.0;
@@ -69,8 +69,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         };
         let (right, bottom) = (frame.left + width, frame.top + height);
         let few = if across > 1 { 4 } else { 8 };
-        let (x, x_ticks) = scale(columns, settings.log_x, (frame.left, right), few);
-        let (up, y_ticks) = scale(lines, settings.log_y, (bottom, frame.top), 5);
+        let (x, x_ticks) = axis(columns, settings.log_x, (frame.left, right), few);
+        let (up, y_ticks) = axis(lines, settings.log_y, (bottom, frame.top), 5);
         axes(svg, &frame, (&x, &x_ticks), (&up, &y_ticks), column == 0);
         if let Some(name) = names.get(number) {
             let middle = frame.left + width / 2.0;
@@ -126,32 +126,6 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     svg.vertical_text(12.0, TOP + (bottom - TOP) / 2.0, &label);
     svg.height = bottom + 50.0;
     Ok(())
-}
-
-/// Returns the scale of an axis and its ticks. It starts at 0 if the values are close to 0, and is logarithmic on
-/// request if every value is above 0.
-fn scale(
-    (low, high): (f64, f64),
-    log: bool,
-    (from, to): (f64, f64),
-    few: u32,
-) -> (Scale, Vec<f64>) {
-    if log && low > 0.0 {
-        let (low, high) = (low / 1.2, high * 1.2);
-        return (
-            Scale::logarithmic(low, high, from, to),
-            log_ticks(low, high),
-        );
-    }
-    let marks = ticks(
-        low.min(0.0),
-        if high > 0.0 { high * 1.04 } else { 0.0 },
-        few,
-    );
-    (
-        Scale::linear(marks[0], marks[marks.len() - 1], from, to),
-        marks,
-    )
 }
 
 /// Whether another mark is at least as good in both columns and better in one. Marks at the same place do not beat each
