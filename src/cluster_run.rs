@@ -188,7 +188,7 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
     }
     if commands.len() > LISTED {
         lines.push(format!(
-            "  {} more kinds of jobs; `--json` has them",
+            "  {} more kinds of jobs; `--json` lists them",
             commands.len() - LISTED
         ));
     }
@@ -198,7 +198,7 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
     }
     if hosts.is_empty() {
         lines.push(
-            "  Slurm chooses a machine for each launch; `nodes: [NAME, …]` keeps what a block compares on one"
+            "  Slurm chooses a machine for each launch; `nodes: [NAME, …]` keeps everything that a block compares on one"
                 .to_owned(),
         );
     } else {
@@ -266,7 +266,7 @@ fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
     }
     if shares.len() > LISTED_HOSTS {
         lines.push(format!(
-            "  {} more; `--json` has them",
+            "  {} more; `--json` lists them",
             one(shares.len() - LISTED_HOSTS, "host")
         ));
     }
@@ -275,13 +275,13 @@ fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
         match (shares.len(), planned.iter().any(|(shard, _)| shard.block.is_some())) {
             (1, _) => return lines,
             (_, false) => {
-                "  without blocks, all launches go to one host, so that no comparison is one of hosts;                  `design: {blocks: N}` spreads replicates over the hosts"
+                "  without blocks, all launches go to one host, so that no comparison depends on the host;                  `design: {blocks: N}` spreads replicates over the hosts"
             }
             (_, true) if counts.len() == 1 => {
-                "  all that a block compares is measured on one host, and every host has as many blocks"
+                "  everything that a block compares is measured on one host, and every host has the same number of blocks"
             }
             (_, true) => {
-                "  all that a block compares is measured on one host; the hosts do not have equally many blocks"
+                "  everything that a block compares is measured on one host; the hosts have different numbers of blocks"
             }
         }
         .to_owned(),

@@ -176,7 +176,7 @@ pub(crate) fn start(
     {
         let pid = earlier.pid().unwrap_or_default();
         return Err(Stop::failed(format!(
-            "a detached run of this experiment is at work: process {pid}, since {}",
+            "a detached run of this experiment is active: process {pid}, since {}",
             earlier.began.since
         ))
         .hint("`benchtrail attach` shows it, `benchtrail stop` ends it"));

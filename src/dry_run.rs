@@ -31,7 +31,7 @@ pub(crate) fn text(finding: &DryRunFinding) -> String {
     } else {
         (
             "doubt",
-            "\nnote: other made-up rows do not fail here, so this may depend on the measured values"
+            "\nnote: other synthetic rows do not fail here, so this may depend on the measured values"
                 .to_owned(),
         )
     };

@@ -37,7 +37,7 @@ const SAYINGS: &[(&str, &str)] = &[
     ),
     (
         "--dataset-name",
-        "`--dataset FILE` tells the format from the file; for random prompts give `--input-len N --output-len N`",
+        "`--dataset FILE` detects the format; for random prompts give `--input-len N --output-len N`",
     ),
     ("--disable-tqdm", "leave it out, or give `--quiet`"),
     (
@@ -51,7 +51,7 @@ const SAYINGS: &[(&str, &str)] = &[
     ),
     (
         "--metric-percentiles",
-        "leave it out; for other quantiles keep the rows with `--out DIR` and ask `benchtrail sql`",
+        "leave it out; for other quantiles keep the rows with `--out DIR` and use `benchtrail sql`",
     ),
     (
         "--ignore-eos",

@@ -85,8 +85,8 @@ impl Project {
             "{folder} is a published bundle, and `{command}` would change it"
         ))
         .hint(
-            "copy everything but `store/` and `manifest.json` to another folder, and work there; \
-             the bundle's README says how",
+            "copy everything except `store/` and `manifest.json` to another folder, and work there; the bundle's \
+             README says how",
         ))
     }
 
@@ -99,7 +99,7 @@ impl Project {
         Err(Stop::machine(format!(
             "the store {store} cannot be written, and `{command}` would write to it"
         ))
-        .hint("use `--store DIR` with a folder of yours, or change the permissions of this one"))
+        .hint("use `--store DIR` with your own folder, or change the permissions of this one"))
     }
 
     /// Returns whether the store exists and this process may not write to it.

@@ -43,7 +43,7 @@ pub(crate) fn look_before(
         let message = format!("the machine is not quiet: {loud}");
         if quiet.otherwise == Otherwise::Refuse {
             return Err(Stop::machine(message).hint(
-                "stop what else runs here, or let `design.quiet` wait longer or say `otherwise: warn`",
+                "stop other programs on this machine, or let `design.quiet` wait longer or set `otherwise: warn`",
             ));
         }
         complain(&format!("warning: {message}"));

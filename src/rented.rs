@@ -27,7 +27,7 @@ pub(crate) fn sweep_left(
 pub(crate) fn give_back(hear: &dyn Fn(&Event)) -> Vec<String> {
     let mut costs = Vec::new();
     for machine in give_back_all() {
-        let said = told("destroyed what the study had rented", &machine);
+        let said = told("destroyed the machines that the study had rented", &machine);
         if machine.stuck.is_some() {
             warn(hear, said);
         } else {

@@ -59,7 +59,7 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
         serde_json::Value::from(path.display().to_string()).to_string()
     };
     let mut text = format!(
-        "# What a run of `benchtrail load --out` left, as a study.\nexperiment: {name}\nseed: 1\n"
+        "# The rows of a `benchtrail load --out` run, as a study.\nexperiment: {name}\nseed: 1\n"
     );
     // Labels have one type: if one is `inf`, all are text, which no figure can use as an axis.
     let numbers = levels.iter().all(|(_, _, label)| label != "inf");
@@ -140,8 +140,8 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
         for (name, table, column, title, y) in shown {
             let _ = writeln!(
                 text,
-                "      {name}: {{kind: ladder, table: results.{table}, x: {axis}, y: {column}, \
-                 title: {title}, caption: One run a level., x-label: \"{unit}\", y-label: \"{y}\"}}"
+                "      {name}: {{kind: ladder, table: results.{table}, x: {axis}, y: {column}, title: {title}, \
+                 caption: One run per level., x-label: \"{unit}\", y-label: \"{y}\"}}"
             );
         }
     }

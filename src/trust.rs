@@ -91,14 +91,14 @@ fn folder(session: &Session) -> PathBuf {
 
 fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
     complain(&format!(
-        "{} starts what this user has not run before from {}:",
+        "{} starts programs that you have not approved in {}:",
         shown(&session.experiment.file),
         shown(&folder(session))
     ));
     for (effect, _) in asked {
         complain(&text(effect));
     }
-    complain("start it? only `yes` does, and is remembered for this folder [no]");
+    complain("start them? `yes` starts them, and is remembered for this folder [no]");
     let mut line = String::new();
     // End of input is not consent.
     let read = io::stdin().lock().read_line(&mut line);
@@ -156,7 +156,7 @@ pub(crate) fn text(effect: &StageEffect) -> String {
                 );
                 let more = script.lines().count().saturating_sub(SCRIPT_SHOWN);
                 if more > 0 {
-                    lines.push(format!("    … {more} more lines; `--json` has them"));
+                    lines.push(format!("    … {more} more lines; `--json` shows them"));
                 }
             }
             lines.join("\n")
@@ -213,7 +213,7 @@ pub(crate) fn text(effect: &StageEffect) -> String {
                 "runs the engine in a container of {image}{by}"
             ))];
             if !pinned {
-                lines.push("  whatever image that is now; the store keeps which".to_owned());
+                lines.push("  the image that the tag names now; the store remembers it".to_owned());
             }
             if !arguments.is_empty() {
                 let words: Vec<String> = arguments.iter().map(|w| quoted(w)).collect();
@@ -247,7 +247,7 @@ pub(crate) fn text(effect: &StageEffect) -> String {
             };
             let mut lines = vec![
                 head(&format!(
-                    "makes what the module {} says, and destroys it afterwards, by {}",
+                    "creates what the module {} describes, and destroys it afterwards, with {}",
                     quoted(module),
                     quoted(program)
                 )),
@@ -270,7 +270,7 @@ pub(crate) fn text(effect: &StageEffect) -> String {
         What::Submit { command } => {
             let words: Vec<String> = command.iter().map(|w| quoted(w)).collect();
             head(&format!(
-                "has jobs of Slurm execute this program, one for each launch, under your name\n  {}",
+                "submits Slurm jobs that execute this program under your name, one for each launch\n  {}",
                 words.join(" ")
             ))
         }

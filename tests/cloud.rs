@@ -165,7 +165,7 @@ fn a_rented_machine_is_made_measured_on_and_destroyed() {
     assert_eq!(outcome.code, Some(0), "{told}\n{}", sshd.log());
     assert_eq!(rental.marks(), "made\ndestroyed\n", "{told}");
     assert!(
-        told.contains("destroyed what the study had rented: 0.0"),
+        told.contains("destroyed the machines that the study had rented: 0.0"),
         "{told}"
     );
     assert_eq!(rental.meter()["state"], "gone");

@@ -411,7 +411,7 @@ fn what_cannot_be_a_container_is_told_while_planning() {
     runtime.study(&project, "localhost/tiny", "transformers-generate", 2);
     let told = project.run(["plan", "experiments/boxed.yaml"]);
     for part in [
-        "`localhost/tiny` names no tag, so which image it is may change",
+        "`localhost/tiny` has no tag, so the image may change",
         "`--detach` cannot be given here",
     ] {
         assert!(told.stderr.contains(part), "{}", told.stderr);

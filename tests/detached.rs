@@ -99,7 +99,7 @@ fn a_detached_run_has_a_session_of_its_own_goes_on_alone_and_is_shown_to_its_end
     assert_eq!(told["detached"]["process"], pid);
     let again = project.run(["run", STUDY, "--detach"]);
     assert_eq!(again.code, Some(1), "{}", again.stderr);
-    assert!(again.stderr.contains("is at work"), "{}", again.stderr);
+    assert!(again.stderr.contains("is active"), "{}", again.stderr);
 
     // Ctrl-C ends the attached command, and the run continues.
     let mut attach = project.command(["attach", STUDY]);
@@ -109,7 +109,7 @@ fn a_detached_run_has_a_session_of_its_own_goes_on_alone_and_is_shown_to_its_end
     pipeline::process::interrupt(left.id()).expect("a signal");
     let left: Outcome = left.wait_with_output().expect("it ends").into();
     let left = left.ok();
-    assert!(left.stderr.contains("the run goes on"), "{}", left.stderr);
+    assert!(left.stderr.contains("the run continues"), "{}", left.stderr);
     assert_eq!(status(&project)["detached"]["state"], "working");
 
     let attached = attach.spawn().expect("the binary starts");
@@ -168,7 +168,7 @@ fn a_detached_run_that_was_killed_is_said_to_be_gone_and_nothing_can_be_attached
     let attached = project.run(["attach", STUDY]);
     assert_eq!(attached.code, Some(1), "{}", attached.stderr);
     assert!(
-        attached.stderr.contains("gone without a word"),
+        attached.stderr.contains("ended without a result"),
         "{}",
         attached.stderr
     );

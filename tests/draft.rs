@@ -76,7 +76,7 @@ fn a_draft_model_is_pinned_handed_over_and_told() {
 fn an_engine_that_takes_no_draft_model_is_told_while_planning() {
     let project = project(&STUDY.replace("engine: drafting", "engine: llama-cpp"));
     let told = project.run(["plan", FILE]);
-    let said = "the definition of the engine `llama-cpp` does not say how it takes a draft model";
+    let said = "the definition of the engine `llama-cpp` does not say how to pass a draft model";
     assert!(told.stderr.contains(said), "{}", told.stderr);
     assert!(told.stderr.contains("draft-arguments"), "{}", told.stderr);
 }

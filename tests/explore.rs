@@ -281,8 +281,12 @@ fn a_table_of_many_cells_is_read_in_pages_and_as_csv_it_is_what_sql_says() {
 fn a_question_that_cannot_be_answered_says_why() {
     let explorer = Explorer::of(grid(), &[]);
     for (target, status, told) in [
-        ("/api/v1/studies/nobody", 404, "no study"),
-        (&format!("{GRID}/tables/gridd.requests"), 404, "no table"),
+        ("/api/v1/studies/nobody", 404, "unknown study"),
+        (
+            &format!("{GRID}/tables/gridd.requests"),
+            404,
+            "unknown table",
+        ),
         (
             &format!("{GRID}/tables/results.cells?sort=nothing"),
             400,
@@ -312,7 +316,7 @@ fn a_question_that_cannot_be_answered_says_why() {
         ),
         ("/api/v1/objects/b3:00", 400, "digest"),
         ("/api/v1/objects/..%2F..%2Findex.sqlite", 400, "digest"),
-        ("/api/v1/runs/..%2F../events", 404, "no run"),
+        ("/api/v1/runs/..%2F../events", 404, "unknown run"),
         ("/../Cargo.toml", 404, ""),
         ("/%", 400, "address"),
     ] {

@@ -195,7 +195,7 @@ fn a_run_that_replaces_the_report_of_another_experiment_says_so() {
         fs::write(project.path().join(file), &study).expect("a file");
         project.run(["run", file, "--smoke"])
     };
-    let replaces = "is named `simulated`, too: this run replaces its report";
+    let replaces = "is also named `simulated`, so this run replaces its report";
     let first = run("experiments/simulated.yaml");
     assert!(!first.stderr.contains(replaces), "{}", first.stderr);
     let other = run("experiments/b c/mine.yaml");
@@ -225,12 +225,12 @@ fn a_line_that_is_indented_wrongly_is_named() {
         (
             "    workload:",
             "workload:",
-            "hint: line 14 has a value already",
+            "hint: line 14 already has a value",
         ),
         (
             "    workload:",
             "      workload:",
-            "hint: line 13 has a value already",
+            "hint: line 13 already has a value",
         ),
         (
             "  machine: {kind",

@@ -189,7 +189,10 @@ fn a_study_on_a_pool_is_spread_by_blocks_traced_to_its_hosts_and_the_study_here(
         plan.contains("ada: 1 launch with 2 measured cells (block 1)"),
         "{plan}"
     );
-    assert!(plan.contains("every host has as many blocks"), "{plan}");
+    assert!(
+        plan.contains("every host has the same number of blocks"),
+        "{plan}"
+    );
     let commands = lab.ask(&["plan", STUDY, "--commands"]).ok().stdout;
     assert!(commands.contains("ssh box-ada benchtrail"), "{commands}");
     let ran = lab.run();

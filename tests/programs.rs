@@ -266,7 +266,7 @@ fn mistakes_in_a_run_stage_are_told_while_planning() {
             .replace("{nothing}", "true"),
     );
     let told = project.run(["plan", STUDY]);
-    let said = "`{url}` is of a server, but the stage needs none";
+    let said = "`{url}` refers to a server, but the stage does not need one";
     assert!(told.stderr.contains(said), "{}{}", told.stdout, told.stderr);
 }
 

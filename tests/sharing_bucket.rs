@@ -154,7 +154,7 @@ fn a_server_that_refuses_is_said_with_a_remedy_and_without_a_secret() {
             404,
             "NoSuchBucket",
             "has no bucket `lab`",
-            "makes no buckets",
+            "does not create buckets",
         ),
         (
             403,
@@ -192,14 +192,14 @@ fn a_server_that_refuses_is_said_with_a_remedy_and_without_a_secret() {
             "in another region",
             "AWS_REGION",
         ),
-        (507, "XMinioStorageFull", "has no room left", "make room"),
-        (501, "NotImplemented", "lacks something", "conditional puts"),
         (
-            418,
-            "Teapot",
-            "does not answer as it should",
-            "server's log",
+            507,
+            "XMinioStorageFull",
+            "has no space left",
+            "free some space",
         ),
+        (501, "NotImplemented", "lacks something", "conditional puts"),
+        (418, "Teapot", "gave an unexpected answer", "server's log"),
     ] {
         behaves(&stub, |b| b.refuses = Some((status, document(code))));
         let refused = run(&ada, &stub, &["run", STUDY, "--remote", TEAM]);
@@ -342,7 +342,7 @@ fn an_address_with_credentials_or_an_open_line_is_refused_before_anybody_is_aske
         ("s3://key:hunter22@lab/team", "holds no credentials"),
         (
             "s3://lab/team?X-Amz-Signature=hunter22",
-            "no options and no signature",
+            "must not contain options or a signature",
         ),
         ("https://key:hunter22@127.0.0.1/lab", "AWS_ENDPOINT_URL"),
     ] {

@@ -431,7 +431,7 @@ fn mistakes_in_what_is_asked_of_slurm_are_told_with_their_places() {
         (
             "at-once: 3",
             "extra-arguments: [\"--output=x\"]",
-            "Benchtrail gives it to `sbatch` itself",
+            "Benchtrail passes it to `sbatch` itself",
         ),
         ("at-once: 3", "folder: here", "not an absolute path"),
         ("at-once: 3", "at-once: 0", "at-once"),

@@ -257,7 +257,9 @@ fn a_lock_names_every_package_by_its_sum_and_its_mistakes_have_a_line() {
     let wrong = pinned.run(&["run", "pinned.yaml"]);
     assert_eq!(wrong.code, Some(1), "{}", wrong.stderr);
     assert!(
-        wrong.stderr.contains("another SHA-256 than the lock says"),
+        wrong
+            .stderr
+            .contains("a file's SHA-256 differs from the one in the lock"),
         "{}",
         wrong.stderr
     );

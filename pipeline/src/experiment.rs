@@ -47,8 +47,8 @@ pub struct Experiment {
     pub stages: TiVec<StageId, Stage>,
 }
 
-/// In which order measurements that could go next (those on one running server) are executed. It is
-/// in no key: a cell measured in one order is not measured again for the other.
+/// The order of the measurements on one running server. Keys do not contain it: a cell measured in one order is not
+/// measured again for the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {

@@ -39,8 +39,8 @@ pub fn not_run(experiment: &Experiment, plan: &Plan, registry: &Registry) -> Opt
     let _ = writeln!(page, "# Not run: {title}\n");
     let _ = writeln!(
         page,
-        "Nothing of this study was measured: this machine lacks what it needs. This page is its plan and what \
-         is missing. It has no results.\n"
+        "This study was not measured, because this machine lacks what it needs. This page shows what is missing, and \
+         the plan. It has no results.\n"
     );
     if let Some(question) = text("question") {
         let _ = writeln!(page, "> {question}\n");

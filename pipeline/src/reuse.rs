@@ -6,8 +6,9 @@ use artifacts::{Digest, Maker};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which measurements of others a study may use. It is in no key. What the lock names may always be used: whoever keeps
-/// the lock has decided. Results of pure stages follow from their inputs and may be anybody's.
+/// Which measurements of others a study may use. Keys do not contain it. A study may always use what its lock names,
+/// because the owner of the lock made that decision. It may use anybody's results of pure stages, because they follow
+/// from their inputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {

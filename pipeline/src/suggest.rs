@@ -72,7 +72,7 @@ where
             };
             names.sort_by_key(|name| (!has(name), distance(word, name)));
             format!(
-                "of the {count} {what}, the most similar are {}",
+                "the most similar of the {count} {what} are {}",
                 list(names[..OFFERED].iter().copied())
             )
         }

@@ -64,15 +64,15 @@ The list includes definitions in this folder, such as `engines/NAME.yaml`.")]
   benchtrail run experiments/quickstart.yaml --fresh ladder     measure again; old rows stay
   benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=8]'
   benchtrail run experiments/quickstart.yaml --locked           analyze again on any machine
-  benchtrail run experiments/quickstart.yaml --detach           runs on after you log out")]
+  benchtrail run experiments/quickstart.yaml --detach           continues after you log out")]
     Run(RunArgs),
     /// Show a run that was started with `run --detach`, until it ends or you press Ctrl-C.
     #[command(after_long_help = "Examples:
   benchtrail attach experiments/quickstart.yaml
   benchtrail attach experiments/quickstart.yaml --json     wait for it, print its result
 
-Ctrl-C leaves the run at work. When the run ends, this command prints what it printed and ends with its
-exit code.")]
+Ctrl-C stops the display and not the run. When the run ends, this command prints its result and returns
+its exit code.")]
     Attach(AttachArgs),
     /// End a run that was started with `run --detach`, as Ctrl-C would.
     #[command(after_long_help = "Examples:
@@ -80,14 +80,14 @@ exit code.")]
   benchtrail stop experiments/quickstart.yaml --profile nightly
 
 The run stops its engines, cancels its jobs, keeps what is complete, and writes its lock. This command
-waits until that is done. The next run goes on from there.")]
+waits until that is done. The next run continues from there.")]
     Stop(StopArgs),
     /// Show whether each cell is cached or must run, and why.
     #[command(after_long_help = "Examples:
   benchtrail plan experiments/quickstart.yaml
   benchtrail plan experiments/quickstart.yaml --set output_tokens=64
   benchtrail plan experiments/quickstart.yaml --cells --json
-  benchtrail plan experiments/quickstart.yaml --dry-run      test analysis and report on made-up rows")]
+  benchtrail plan experiments/quickstart.yaml --dry-run      test analysis and report on synthetic rows")]
     Plan(PlanArgs),
     /// Simulate an experiment's comparisons: how often they err, and which effects they find.
     #[command(after_long_help = "Examples:
@@ -249,11 +249,11 @@ median. A change point describes the series; it is not a test. See docs/diff.md.
     #[command(after_long_help = "Examples:
   benchtrail push /mnt/team/store
   benchtrail push /mnt/team/store experiments/quickstart.yaml --smoke
-  benchtrail push /mnt/team/store --verify        read what is there, and replace what is damaged
+  benchtrail push /mnt/team/store --verify        check what the store has, and replace damaged objects
 
-What is there already is not copied again, so that a push that was cut short goes on where it was. If somebody
-else has measured the same cell, both results are kept and you are told. For how a team shares a store, see
-docs/sharing.md.")]
+Objects that the store already has are not copied again, so an interrupted push continues where it stopped.
+If somebody else has measured the same cell, both results are kept, and `push` says so. docs/sharing.md
+explains how a team shares a store.")]
     Push(PushArgs),
     /// Copy the results that locks name, or all of a study, from a shared store.
     #[command(after_long_help = "Examples:
@@ -276,9 +276,9 @@ names them or the policy `reuse` permits it. See docs/sharing.md.")]
   benchtrail gc
   benchtrail gc --locks ../other-study
   benchtrail gc --remote s3://lab/team --grace '7 d' --dry-run
-  benchtrail gc --remote s3://lab/team --grace '7 d'    first condemns; after the grace, removes
+  benchtrail gc --remote s3://lab/team --grace '7 d'    condemns first; removes after the grace
 
-Of a shared store, it removes what no pushed lock names. See docs/sharing.md.")]
+In a shared store, `gc` removes results that no pushed lock names. See docs/sharing.md.")]
     Gc(GcArgs),
     /// Show what this machine has and lacks.
     #[command(after_long_help = "Examples:

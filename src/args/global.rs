@@ -63,7 +63,7 @@ pub(crate) struct Selection {
     /// Take engines and measurements from the lock, on any machine.
     #[arg(long)]
     pub(crate) locked: bool,
-    /// Which measurements of others to use [default: what the experiment says, else `never`].
+    /// Which measurements of others to use [default: the experiment's `reuse`, or `never`].
     #[arg(long, value_name = "POLICY", value_parser = ["never", "same-host", "same-facets"])]
     pub(crate) reuse: Option<String>,
 }

@@ -93,7 +93,7 @@ pub(crate) struct LoadArgs {
         help_heading = "Arrivals"
     )]
     pub(crate) burstiness: Option<f64>,
-    /// Most requests in flight with --rate, --constant, --steps, --ramp or --trace. Further arrivals wait
+    /// Largest number of requests in flight with --rate, --constant, --steps, --ramp or --trace. Further arrivals wait
     /// in line; latencies from the scheduled time include the wait. Without these options, the same as
     /// --concurrency.
     #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "burst"], help_heading = "Arrivals",
@@ -196,7 +196,7 @@ pub(crate) struct LoadArgs {
     /// Process id of the server, if it runs on this machine; its process group is sampled.
     #[arg(long, value_name = "PID", help_heading = "Telemetry")]
     pub(crate) server_pid: Option<u32>,
-    /// Treat a silent server as hung only if the mean power of every GPU was below this meanwhile.
+    /// Treat a silent server as hung only if the mean power of every GPU was below this during the silence.
     #[arg(long, value_name = "WATTS", help_heading = "Telemetry")]
     pub(crate) hung_below: Option<f64>,
     /// Path at which llama.cpp reports its slots; the rows go to slots.parquet.

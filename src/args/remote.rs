@@ -15,7 +15,7 @@ pub(crate) struct RemoteArgs {
 /// Arguments of `push`.
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
-    /// The shared store, made if it is not there: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
+    /// The shared store, created if it does not exist: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
     pub(crate) remote: String,
     /// Experiments' YAML files or locks whose results to push [default: every lock of the project].
     pub(crate) studies: Vec<PathBuf>,
@@ -25,10 +25,10 @@ pub(crate) struct PushArgs {
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// Also read what is there already, and replace what is damaged.
+    /// Also check the objects that the store already has, and replace damaged ones.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Number of transfers side by side.
+    /// Number of parallel transfers.
     #[arg(long, value_name = "N", default_value_t = remote::JOBS)]
     pub(crate) jobs: usize,
 }
@@ -46,10 +46,10 @@ pub(crate) struct PullArgs {
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// Pull everything that is there of the study with this name instead, whatever locks say; may be repeated.
+    /// Pull all results of the study with this name instead, without a lock; may be repeated.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["studies", "profile", "smoke"])]
     pub(crate) study: Vec<String>,
-    /// Number of transfers side by side.
+    /// Number of parallel transfers.
     #[arg(long, value_name = "N", default_value_t = remote::JOBS)]
     pub(crate) jobs: usize,
 }

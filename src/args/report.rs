@@ -84,7 +84,7 @@ pub(crate) struct ExploreArgs {
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) limit: u32,
     /// Leave the chunks of answers out of the file. The file is smaller, but requests are shown without
-    /// their single tokens.
+    /// individual tokens.
     #[arg(long, requires = "export")]
     pub(crate) no_chunks: bool,
 }

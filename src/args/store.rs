@@ -33,7 +33,7 @@ pub(crate) struct GcArgs {
     /// Collect this shared store instead of your own: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
     #[arg(long, value_name = "URL", conflicts_with = "locks")]
     pub(crate) remote: Option<String>,
-    /// How long what is condemned in a shared store stays before it is removed, for example `'7 d'`.
+    /// Time that condemned results stay in a shared store before they are removed, for example `'7 d'`.
     #[arg(long, value_name = "DURATION", requires = "remote", value_parser = super::values::parse_grace)]
     pub(crate) grace: Option<std::time::Duration>,
 }

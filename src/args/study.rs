@@ -38,11 +38,11 @@ pub(crate) struct RunArgs {
     /// of the default report].
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
-    /// Measure nothing. Show the plan, and test verification, analysis and report on made-up rows, like
+    /// Measure nothing. Show the plan, and test verification, analysis and report on synthetic rows, like
     /// `plan --dry-run`.
     #[arg(long, conflicts_with = "no_dry_run")]
     pub(crate) dry_run: bool,
-    /// Measure without first testing verification, analysis and report on made-up rows.
+    /// Measure without first testing verification, analysis and report on synthetic rows.
     #[arg(long)]
     pub(crate) no_dry_run: bool,
     /// Whether to ask.
@@ -98,7 +98,7 @@ pub(crate) struct PlanArgs {
     /// experiment.
     #[arg(long, conflicts_with_all = ["cells", "dry_run"])]
     pub(crate) commands: bool,
-    /// Also execute verification, analysis and report on made-up rows in a temporary store. This finds
+    /// Also execute verification, analysis and report on synthetic rows in a temporary store. This finds
     /// mistakes before you measure.
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -151,7 +151,7 @@ pub(super) fn attach(arguments: &AttachArgs, global: &Global) -> Result<(), Stop
         if left.load(Ordering::Relaxed) {
             progress.close();
             complain(&format!(
-                "the run goes on; `benchtrail stop {}` ends it",
+                "the run continues; `benchtrail stop {}` ends it",
                 same_experiment(&arguments.experiment)
             ));
             return Ok(());
@@ -178,7 +178,7 @@ fn told_end(run: &Detached, course: Course, global: &Global) -> Result<(), Stop>
     match course {
         Course::Ended(code) => Err(Stop::as_another_did(code)),
         _ => Err(Stop::failed(format!(
-            "the run is gone without a word: somebody killed process {}, or the machine stopped",
+            "the run ended without a result: somebody killed process {}, or the machine stopped",
             run.pid().unwrap_or_default()
         ))
         .hint(format!(
@@ -196,13 +196,13 @@ pub(super) fn stop(arguments: &StopArgs, global: &Global) -> Result<(), Stop> {
         Course::Elsewhere => return Err(elsewhere(&run, "stop")),
         Course::Ended(_) | Course::Gone => {
             return Err(Stop::nothing(format!(
-                "no run of {} is at work: the last one that was detached has ended",
+                "no run of {} is active: the last detached run has ended",
                 same_experiment(&arguments.experiment)
             )));
         }
     }
     run.stop()?;
-    complain("stopping: the run ends what it has begun, and keeps what is complete");
+    complain("stopping: the run stops its engines and jobs, and keeps what is complete");
     while run.course()? == Course::Working {
         std::thread::sleep(TICK);
     }
@@ -231,11 +231,11 @@ pub(super) fn status_line(run: &Detached) -> Result<String, Stop> {
     let what = format!("process {pid} on {}, since {}", began.host, began.since);
     Ok(match run.course()? {
         Course::Working => format!(
-            "detached run at work: {what}; its log: {}",
+            "detached run active: {what}; its log: {}",
             shown(&run.log())
         ),
         Course::Ended(code) => format!("detached run ended with exit code {code}: {what}"),
-        Course::Gone => format!("detached run gone without an exit code: {what}"),
+        Course::Gone => format!("detached run ended without an exit code: {what}"),
         Course::Elsewhere => format!("detached run on another machine: {what}"),
     })
 }

@@ -89,7 +89,8 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             "undecided: {}",
             named(outcome)
         ))
-        .hint("more blocks on both sides narrow the bounds; `--unit` names the axis of the launches where it is not `block`")),
+        .hint("more blocks on both sides narrow the bounds; if the axis of the launches is not `block`, name it with \
+               `--unit`")),
     }
 }
 

@@ -158,7 +158,9 @@ fn export(
     std::fs::write(file, &exported.html)
         .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
     for what in &exported.left_out {
-        complain(&format!("warning: left out, for lack of room: {what}"));
+        complain(&format!(
+            "warning: left out because of the size limit: {what}"
+        ));
     }
     let size = exported.html.len();
     if global.json {

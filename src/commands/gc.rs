@@ -82,7 +82,7 @@ fn forget(store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
     for lock in &arguments.forget {
         if lock.exists() {
             return Err(Stop::usage(format!(
-                "{} is there: `--forget` is for locks that are gone",
+                "{} still exists: `--forget` is only for deleted locks",
                 shown(lock)
             )));
         }
@@ -152,13 +152,12 @@ impl Roots {
         }
         let list: Vec<String> = gone.iter().map(|p| p.display().to_string()).collect();
         Err(Stop::failed(format!(
-            "nothing was removed: some locks of earlier runs are gone, so Benchtrail cannot know \
-             what they need: {}",
+            "nothing was removed: some locks of earlier runs are missing, so Benchtrail cannot know what they need: {}",
             list.join(", ")
         ))
         .hint(format!(
-            "mount or restore them; if they moved, run them once where they are now; if they are \
-             gone for good: benchtrail gc --forget {}",
+            "mount or restore them; if they moved, run their experiments once at the new place; if you deleted them: \
+             benchtrail gc --forget {}",
             list.join(" ")
         )))
     }

@@ -75,13 +75,13 @@ pub(super) fn gc_shared(url: &str, arguments: &GcArgs, global: &Global) -> Resul
 fn grace(arguments: &GcArgs) -> Result<Duration, Stop> {
     let Some(grace) = arguments.grace else {
         return Err(Stop::usage(
-            "gc of a shared store needs `--grace`: how long what is condemned stays before it is removed",
+            "gc of a shared store needs `--grace`: the time that condemned results stay before they are removed",
         )
         .hint("for example `--grace '7 d'`: longer than any run of anybody who shares the store"));
     };
     match grace < SHORTEST {
         true => Err(Stop::usage("this `--grace` is too short")
-            .hint("use 1 h or more: whoever pushes at the moment must be able to complete it")),
+            .hint("use 1 h or more, so that a push that is active now can complete")),
         false => Ok(grace),
     }
 }
@@ -126,20 +126,22 @@ fn lines_of(report: &CollectReport, arguments: &GcArgs) -> Vec<String> {
     ));
     if report.spared > 0 {
         lines.push(format!(
-            "spared: {} that were condemned are needed since, or somebody removed them",
+            "spared: {} condemned results have been needed since, or somebody has removed them",
             report.spared
         ));
     }
     lines.extend(match &report.collected {
         Collected::Condemned(until) => Some(format!(
-            "nothing is removed yet: the same command removes what is still condemned from {} on",
+            "nothing is removed yet: from {} on, the same command removes what is still condemned",
             told_time(*until)
         )),
         Collected::Waiting(by, until) => Some(format!(
             "nothing is removed: condemned by {by}, and the grace ends at {}",
             told_time(*until)
         )),
-        Collected::Busy(by) => Some(format!("nothing was done: {by} removes at the moment")),
+        Collected::Busy(by) => Some(format!(
+            "nothing was done: {by} is removing results at the moment"
+        )),
         _ => None,
     });
     lines

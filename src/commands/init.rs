@@ -72,8 +72,8 @@ pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
         say(&json!({"file": file, "text": text}).to_string());
     } else {
         say(&format!(
-            "{file} is written. Next:\n  benchtrail plan {file}    what would run, and why\n  \
-             benchtrail run {file}     run it and render the report"
+            "wrote {file}. Next:\n  benchtrail plan {file}    what would run, and why\n  benchtrail run {file}     \
+             run it and render the report"
         ));
     }
     Ok(())
@@ -333,7 +333,7 @@ fn text(wish: &Wish) -> String {
         text.push('\n');
     };
     add(&format!(
-        "design: {{blocks: {}}}    # each block launches the server anew and measures everything once",
+        "design: {{blocks: {}}}    # each block launches the server again and measures everything once",
         wish.repetitions
     ));
     definitions(&wish.server, &mut add);

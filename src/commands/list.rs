@@ -226,7 +226,7 @@ fn apis() -> BTreeMap<String, Entry> {
             true => "A request can demand an exact number of output tokens.",
             false if api.generates() => "A request can only cap the number of output tokens.",
             false => {
-                "Nothing is generated: an answer is whole, and has a latency but no first token."
+                "Nothing is generated: an answer arrives in one piece and has a latency but no first token."
             }
         };
         (

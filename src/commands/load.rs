@@ -28,7 +28,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     check_levels(&levels)?;
     if several && arguments.search.is_some() {
         return Err(Stop::usage("a search finds its levels itself")
-            .hint("give one level, where --search begins"));
+            .hint("give one level, at which --search begins"));
     }
     let settings = checked_settings(arguments, &levels[0].arrival)?;
     load_save::check(arguments, several)?;
@@ -160,6 +160,6 @@ fn make_folder(folder: &Path) -> Result<(), Stop> {
             "the folder {} cannot be made: {e}",
             folder.display()
         ))
-        .hint("name another one with --out: a new folder, or an empty one of yours")
+        .hint("name another folder with --out: a new one, or an empty one that you own")
     })
 }

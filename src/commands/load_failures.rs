@@ -33,7 +33,7 @@ impl Failures {
     pub(super) fn none_answered(&self) -> Stop {
         let Some((reason, _)) = self.0.iter().max_by_key(|(_, n)| **n) else {
             return Stop::failed("no request was answered")
-                .hint("raise --requests or --duration, so that one can end");
+                .hint("raise --requests or --duration, so that a request can finish");
         };
         let more = match self.0.len() - 1 {
             0 => String::new(),

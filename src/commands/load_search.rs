@@ -143,7 +143,7 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
         }
         (Some(kept), Some(missed)) => format!("kept at {kept}, missed at {missed}"),
         (Some(kept), None) => format!("kept at {kept}, the highest level tried"),
-        (None, Some(missed)) => format!("missed at {missed} already"),
+        (None, Some(missed)) => format!("missed already at {missed}"),
         (None, None) => "no level was decided".to_owned(),
     };
     format!(

@@ -101,11 +101,11 @@ impl LoadStudy {
                 .collect();
             levels.sort();
             let what = format!(
-                "{} holds several levels, and a study begins with one",
+                "{} holds several levels, but a study starts from one",
                 folder.display()
             );
             let hint = format!(
-                "name one of {}; `--clients` or `--rates` then says which levels the study has",
+                "name one of {}; `--clients` or `--rates` then sets the levels of the study",
                 levels.join(", ")
             );
             return Err(Stop::usage(what).hint(hint));

@@ -148,6 +148,6 @@ fn table(sweep: &Sweep, runs: &[(f64, Run)], knee: Option<usize>, slo: &Slo) -> 
     heads.extend(["tok/s", "TTFT p50", "TTFT p99", "TPOT p50", "E2E p50", ""]);
     let right: Vec<usize> = (0..heads.len() - 1).collect();
     let mut text = columns(&heads, &rows, &right);
-    text.push_str("\nlatencies in ms; p99 where at least 100 requests carry it");
+    text.push_str("\nlatencies in ms; p99 only with at least 100 requests");
     text
 }

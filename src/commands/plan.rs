@@ -227,7 +227,7 @@ fn design(design: &DesignPlan) -> Vec<String> {
     }
     if in_order.len() > BLOCKS_SHOWN {
         let more = counted(in_order.len() - BLOCKS_SHOWN, "more block");
-        lines.push(format!("  {more}; `--json` has their order"));
+        lines.push(format!("  {more}; `--json` shows their order"));
     }
     for launch in &design.in_part {
         lines.push(format!(
@@ -276,7 +276,7 @@ fn smallest(design: &DesignPlan) -> Vec<String> {
 fn order_text(order: UnitOrder) -> &'static str {
     match order {
         UnitOrder::Randomised => "in random order",
-        UnitOrder::Abba => "there and back",
+        UnitOrder::Abba => "as declared, then reversed",
         UnitOrder::LatinSquare => "in the order of a Latin square",
         UnitOrder::Declared => "in the declared order",
     }
@@ -307,13 +307,13 @@ pub(super) fn estimate(plan: &Plan) -> String {
         ),
         Some(span) if plan.without_estimate == 0 => {
             format!(
-                "{} may execute: about {} by earlier records",
+                "{} may execute: about {}, according to earlier records",
                 cells(todo),
                 seconds(span)
             )
         }
         Some(span) => format!(
-            "{} may execute: about {} by earlier records, not counting {} without any",
+            "{} may execute: about {}, according to earlier records, not counting {} without any",
             cells(todo),
             seconds(span),
             cells(plan.without_estimate)

@@ -33,7 +33,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         })?;
         for (record, why) in &pulled.broken {
             complain(&format!(
-                "warning: record {} is not there: {why}",
+                "warning: record {} is missing: {why}",
                 record.short()
             ));
         }

@@ -52,10 +52,10 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
         let keys = shared.remote.hinted(name)?;
         if keys.is_empty() {
             return Err(Stop::nothing(format!(
-                "{} has nothing of a study named `{name}`",
+                "{} has no results of a study named `{name}`",
                 shared.remote.url()
             ))
-            .hint("the name is that after `experiment:` in the YAML file"));
+            .hint("use the name after `experiment:` in the YAML file"));
         }
         let found = watched("looking", &cancelled, |watch| {
             shared.remote.completions(&keys, watch)
@@ -100,7 +100,7 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
         complain(&format!("record {} left out: {why}", record.short()));
     }
     let stop = Stop::damaged(format!(
-        "{} results are not whole in {url}",
+        "{} results are incomplete in {url}",
         report.broken.len()
     ));
     Err(match first.hint() {

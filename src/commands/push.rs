@@ -43,7 +43,7 @@ pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {
         return Ok(());
     }
     complain(&format!(
-        "{left_out} results that the locks name are not whole in the store {} and were not pushed",
+        "{left_out} results that the locks name are incomplete in the store {} and were not pushed",
         shown(&project.store)
     ));
     Err(Stop::told())

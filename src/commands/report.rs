@@ -27,9 +27,8 @@ pub(super) fn report(arguments: &ReportArgs, global: &Global) -> Result<(), Stop
     let written = write_again(&study, arguments.out.as_deref())?;
     if written.is_empty() {
         return Err(
-            Stop::nothing(format!("{} has no finished report", study.name)).hint(
-                "a stage of kind `report` renders one; `benchtrail status` shows what became of it",
-            ),
+            Stop::nothing(format!("{} has no finished report", study.name))
+                .hint("a stage of kind `report` renders one; `benchtrail status` shows its state"),
         );
     }
     if global.json {

@@ -84,7 +84,7 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
     ));
     if not_executed > 0 {
         say(&format!(
-            "not executed, since the author left out what they read: {not_executed}"
+            "not executed, because the author left out their inputs: {not_executed}"
         ));
     }
     say(&format!("trail digest {}", lock.trail()));

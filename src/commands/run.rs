@@ -94,8 +94,8 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         && let Some(other) = same_name::other(events, &session.experiment.file)
     {
         complain(&format!(
-            "warning: {} is named `{}`, too: this run replaces its report; give one of them another name (`experiment: …`), \
-             or this report another place with `--report FILE`",
+            "warning: {} is also named `{}`, so this run replaces its report; rename one of them (`experiment: …`), \
+             or write this report elsewhere with `--report FILE`",
             shown(&other),
             session.experiment.name
         ));
@@ -204,7 +204,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     }
     if let Some(Err(stop)) = pushed {
         complain(&format!(
-            "the results are in the store {}, but were not pushed; `benchtrail push` does it again",
+            "the results are in the store {}, but were not pushed; `benchtrail push` pushes them",
             shown(&session.project.store)
         ));
         return Err(stop);
@@ -530,7 +530,7 @@ fn tell(arguments: &RunArgs, summary: &RunSummary, reports: &[PathBuf], gates: &
         .is_some_and(|n| *n > 0);
     if !ok && !summary.lock_written {
         say(&format!(
-            "lock         {}, left as it was: no cell is ok",
+            "lock         {}, unchanged: no cell is ok",
             shown(&summary.lock)
         ));
         return;

@@ -186,7 +186,7 @@ fn tell_unfinished(
     }
     for run in runs {
         say(if run.live {
-            "a run is at work; it has executed:"
+            "a run is active; it has executed so far:"
         } else {
             "a run ended before it could write the lock; it had executed:"
         });

@@ -82,7 +82,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
                 ids.join(", ")
             ));
         }
-        Signature::Good(id) => say(&format!("signed by {id}: the signature holds")),
+        Signature::Good(id) => say(&format!("signed by {id}: the signature is valid")),
         Signature::Bad => say("the signature does not hold"),
     }
     for rule in &bundle.manifest().allowed {
@@ -146,7 +146,10 @@ fn objection(cell: &Reproduced) -> Option<String> {
         }
         Reproduction::Different { outputs } => {
             let names: Vec<&str> = outputs.iter().map(|d| d.output.as_str()).collect();
-            Some(format!("rendered again it differs: {}", names.join(", ")))
+            Some(format!(
+                "it differs when rendered again: {}",
+                names.join(", ")
+            ))
         }
     }
 }

@@ -81,9 +81,10 @@ pub enum UnitOrder {
     /// Shuffled in each block, by the seed.
     #[default]
     Randomised,
-    /// As declared in odd blocks, the other way round in even ones.
+    /// As declared in odd blocks, reversed in even blocks.
     Abba,
-    /// Every launch takes every place equally often: the blocks are a multiple of the launches.
+    /// Every launch takes every place equally often. The number of blocks must be a multiple of the number of
+    /// launches.
     LatinSquare,
     /// As the axes are declared.
     Declared,

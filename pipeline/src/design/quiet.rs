@@ -126,7 +126,7 @@ impl Quiet {
             ));
         } else if let Some(busy) = seen.busy_share.filter(|busy| *busy > bound) {
             wrong.push(format!(
-                "others use {:.0} % of the processor (bound {:.0} %)",
+                "other programs use {:.0} % of the processor (bound {:.0} %)",
                 busy * 100.0,
                 bound * 100.0
             ));

@@ -88,11 +88,11 @@ impl Executor<'_, '_> {
         let known = self.elsewhere.clone().and_then(|elsewhere| {
             let measured = elsewhere.records.contains_key(&written).then(|| AwayFailure {
                 status: CellStatus::Failed,
-                reason: "it was executed where what it needs had other outputs than those in use here"
+                reason: "it was executed elsewhere, where the cells that it needs had other outputs"
                     .to_owned(),
                 hint: Some(
-                    "machines prepared the engine differently: pin what it is made of, for instance the \
-                     packages of a venv by `lock`"
+                    "the machines prepared the engine differently: pin its parts, for instance the packages of a venv \
+                     with `lock`"
                         .to_owned(),
                 ),
                 evidence: Vec::new(),

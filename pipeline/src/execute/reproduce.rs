@@ -277,7 +277,7 @@ impl Again<'_> {
                 _ => format!("{output} ({cells} cells)"),
             })
             .collect();
-        (!counts.is_empty()).then(|| format!("it reads what is not here: {}", counts.join(", ")))
+        (!counts.is_empty()).then(|| format!("its inputs are missing here: {}", counts.join(", ")))
     }
 
     fn record(&self, stage: &str, cell: &LockCell) -> Result<Record, String> {

@@ -123,7 +123,7 @@ impl StudyDocument {
             if let Some(seen) = seen.filter(|_| *class == LockClass::Study)
                 && (seen.spec != value_digest(&self.spec) || seen.trail != self.trail)
             {
-                out.push(format!("it is not the study that {name} has seen"));
+                out.push(format!("it is not the study that {name} read"));
             }
         }
         out.extend(self.ledger_disagreement(lock, records));
@@ -157,7 +157,7 @@ impl StudyDocument {
                 .is_some_and(|cell| is_line_of(line, cell, measured));
             if !agrees {
                 return Some(format!(
-                    "its ledger says something else of {written} than lock and record"
+                    "its ledger contradicts the lock and the record of {written}"
                 ));
             }
         }

@@ -235,7 +235,7 @@ fn numbers(
     let step = step.unwrap_or(1.0);
     if from > to {
         let message = format!("the range from {from} to {to} is empty");
-        out.push(Mistake::new(node.span, route, message).hint("let `to` be at least `from`"));
+        out.push(Mistake::new(node.span, route, message).hint("set `to` to at least `from`"));
         return Vec::new();
     }
     let count = ((to - from) / step + 1e-9).floor();

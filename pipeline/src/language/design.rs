@@ -198,18 +198,19 @@ impl DesignDraft {
         if least < statistics::LEAST_LOOK {
             let first = statistics::LEAST_LOOK;
             let message =
-                format!("a rule that ends blocks looks after {first} blocks or more, not {least}");
+                format!("a rule that ends blocks needs at least {first} blocks, not {least}");
             let hint = format!(
-                "let `blocks` be {first} or more, the least number of blocks, or `until: none`"
+                "set `blocks` to {first} or more (it is the smallest number of blocks), or write `until: none`"
             );
             sink.add(self.mistake("blocks", "", message, hint));
         } else if most <= least {
-            let message = format!("`at-most` is {most} blocks, and `blocks` {least} already");
+            let message = format!("`at-most` is {most} blocks, but `blocks` is already {least}");
             let hint =
-                "let `at-most` be larger: `blocks` is the least number with `until`".to_owned();
+                "set `at-most` to a larger number: with `until`, `blocks` is the smallest number"
+                    .to_owned();
             sink.add(self.mistake("until", "at-most", message, hint));
         } else if self.file.order == Some(UnitOrder::LatinSquare) {
-            let message = "a Latin square is complete only after all its blocks, and `until` may end it before";
+            let message = "a Latin square is complete only after all its blocks, but `until` may end it earlier";
             let hint = "use `order: randomised`, or remove `until`".to_owned();
             sink.add(self.mistake("order", "", message.to_owned(), hint));
         } else {
@@ -259,7 +260,7 @@ impl DesignDraft {
         broken: bool,
     ) {
         if let Some(span) = by_hand {
-            let message = format!("the design makes the axis `{BLOCK}` itself");
+            let message = format!("the design adds the axis `{BLOCK}` itself");
             let hint = "remove this axis, or give it another name";
             sink.add(Mistake::new(span, &[key("axes"), key(BLOCK)], message).hint(hint));
             return;
@@ -312,7 +313,7 @@ impl DesignDraft {
         };
         let name = Scalar::Text(arm.name.clone());
         if axis.index(&name).is_some() || axis.has_dropped(&name) {
-            let message = format!("the axis `{}` has a label `{}` already", arm.axis, arm.name);
+            let message = format!("the axis `{}` already has a label `{}`", arm.axis, arm.name);
             let hint = "give the A/A arm its own name".to_owned();
             return wrong("as", message, hint);
         }
@@ -477,11 +478,11 @@ impl DesignDraft {
         let k = launches.len();
         if order == UnitOrder::LatinSquare && (k == 0 || !self.blocks.is_multiple_of(k)) {
             let message = format!(
-                "a Latin square of {k} launches takes a multiple of {k} blocks, not {}",
+                "a Latin square of {k} launches needs a multiple of {k} blocks, not {}",
                 self.blocks
             );
             let hint = format!(
-                "let `blocks` be {}, or use `order: randomised`",
+                "set `blocks` to {}, or use `order: randomised`",
                 self.blocks.div_ceil(k.max(1)) * k
             );
             sink.add(self.mistake("order", "", message, hint));

@@ -28,7 +28,7 @@ pub(crate) struct DesignFile {
     pub(super) quiet: Option<QuietFile>,
     /// The expected noise between launches, for the smallest detectable effect.
     pub(super) noise: Option<PercentText>,
-    /// Blocks beyond `blocks` until a figure is known closely enough.
+    /// Adds blocks beyond `blocks` until a figure is known precisely enough.
     pub(super) until: Option<UntilFile>,
 }
 
@@ -42,13 +42,13 @@ pub(super) enum UntilFile {
     Off(Off),
 }
 
-/// When blocks have been enough.
+/// When there are enough blocks.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RuleFile {
     /// The largest half-width of the interval of each launch's mean, relative to the mean.
     pub(super) relative_half_width: PercentText,
-    /// The figure that must be known so closely, by its column's name.
+    /// The figure that must be known this precisely, by its column's name.
     pub(super) of: String,
     /// The largest number of blocks.
     pub(super) at_most: BlocksText,
@@ -80,7 +80,7 @@ pub(super) struct ArmFile {
     pub(super) axis: String,
     /// The label that is launched a second time.
     pub(super) label: String,
-    /// The name of the second time.
+    /// The name of the second launch.
     #[serde(rename = "as")]
     pub(super) name: String,
 }

@@ -72,7 +72,7 @@ fn not_utf8(file: &Path) -> Option<Diagnostics> {
             text,
         },
     };
-    let hint = Some("save the file as UTF-8; editors name it the encoding of the file".to_owned());
+    let hint = Some("save the file as UTF-8; editors call this the file's encoding".to_owned());
     Some(Diagnostics(vec![Diagnostic {
         message,
         place,

@@ -239,7 +239,7 @@ impl<'a> Expansion<'a, '_> {
                 )
             } else if of_product || seen.contains(&at.as_slice()) {
                 (
-                    format!("the cell {text} is already there"),
+                    format!("the cell {text} already exists"),
                     "remove this entry: the axes, or an earlier entry, contain the cell".to_owned(),
                 )
             } else if let Some(needed) = lonely(self.draft, at, self.drafts, self.axes) {

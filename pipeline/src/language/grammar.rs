@@ -241,7 +241,7 @@ pub(crate) struct Exclude {
     #[serde(rename = "where")]
     #[schemars(extend("minProperties" = 1))]
     place: BTreeMap<String, Json>,
-    /// Why, as the report will say it.
+    /// The reason, as the report will print it.
     #[schemars(length(min = 1))]
     reason: String,
 }
@@ -256,7 +256,7 @@ pub(crate) struct Exclude {
 pub(crate) struct Include {
     /// The label on each axis of the stage; numeric axes may get new numbers.
     coordinates: BTreeMap<String, Json>,
-    /// Why, as the report will say it.
+    /// The reason, as the report will print it.
     #[schemars(length(min = 1))]
     reason: String,
 }
@@ -275,7 +275,7 @@ pub(crate) struct Override {
     /// New values: `timeout`, `retries`, or settings of the stage as a dotted path.
     #[schemars(extend("minProperties" = 1))]
     set: BTreeMap<String, Json>,
-    /// Why, as the report will say it.
+    /// The reason, as the report will print it.
     #[schemars(length(min = 1))]
     reason: String,
 }

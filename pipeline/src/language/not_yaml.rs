@@ -66,7 +66,7 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
         return hint;
     }
     if reason.contains("mapping values are not allowed") {
-        return "put the value in quotes if its text has a `: `; else check the indentation"
+        return "put the value in quotes if its text has a `: `; otherwise check the indentation"
             .to_owned();
     }
     if reason.contains("unknown anchor") {
@@ -183,8 +183,8 @@ fn indentation(text: &str, at: Marker) -> Option<String> {
     let has_value = key_and_value(before).is_some_and(|value| !value.is_empty());
     if own > other && has_value && !is_item(before) {
         return Some(format!(
-            "line {above} has a value already, so nothing can be indented below it: indent lines {above} and {number} \
-             alike"
+            "line {above} already has a value, so nothing can be indented below it: give lines {above} and {number} \
+             the same indentation"
         ));
     }
     let levels: Vec<usize> = lines[..here].iter().map(|(_, l)| width(l)).collect();

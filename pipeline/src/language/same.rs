@@ -42,8 +42,8 @@ pub(super) fn needs_two(draft: &Draft, drafts: &Drafts<'_>) -> Option<Mistake> {
             draft.name
         );
         let hint = format!(
-            "make them one stage over an axis that this stage has in `over`, too, or write a stage \
-             for each of `{first}` and `{second}`"
+            "make them one stage over an axis that this stage also has in `over`, or write a stage for each of \
+             `{first}` and `{second}`"
         );
         let span = draft.node.entry("needs").map_or(draft.span, |(_, needs)| needs.span);
         Some(Mistake::new(span, &draft.route(&["needs"]), message).hint(hint))
@@ -83,7 +83,7 @@ pub(super) fn adopted_twice(
         n => format!(", {n} cells in all"),
     };
     let message = format!(
-        "the cells {} and {} are given one and the same result{others}",
+        "the cells {} and {} get the same result{others}",
         text(group[0]),
         text(group[1])
     );

@@ -24,7 +24,7 @@ pub struct Account {
     /// The numbers of clients, one closed loop after the other; by default, one client, and as many
     /// as the server has slots.
     pub concurrency: Vec<u32>,
-    /// Requests of each closed loop, the warm-up left out.
+    /// Requests of each closed loop, without the warm-up.
     #[schemars(range(min = 1))]
     pub requests: u64,
     /// Words of a prompt.
@@ -33,7 +33,7 @@ pub struct Account {
     /// Tokens of an answer.
     #[schemars(range(min = 2))]
     pub tokens: u32,
-    /// The API to speak; by default the one the server's definition names.
+    /// The API to use; by default the one the server's definition names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
 }

@@ -131,7 +131,7 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     if !import.tool.is_table() {
         if !import.only.is_empty() {
             let message = format!(
-                "`where` picks rows of a table, and `{}` files are none",
+                "`where` picks rows of a table, but `{}` files are not tables",
                 import.tool.word()
             );
             let hint = "write `entry:` for one of several results; a table is `tool: csv` or `tool: parquet`";

@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A result file of another tool, adopted as the rows of a load cell.
+/// A result file of another tool, used as the rows of a load cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Import {
     /// The tool that wrote the file, or the format of a table with a column map.
     pub tool: Tool,
-    /// The file; a relative path begins at the experiment's folder. `*` in the file's name stands
-    /// for any text as long as one file fits.
+    /// The file; a relative path begins at the experiment's folder. `*` in the file's name matches any text, as long
+    /// as exactly one file matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", required)]
     pub file: Option<String>,
-    /// The tool's version, if you know it; a file that says another one is refused.
+    /// The tool's version, if you know it; a file that states another version is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub version: Option<String>,
@@ -29,11 +29,10 @@ pub struct Import {
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, Wanted>")]
     pub only: BTreeMap<String, Wanted>,
-    /// For `csv` and `parquet`: what each of our columns is made from.
+    /// For `csv` and `parquet`: the source of each of our columns.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, ColumnSource>,
-    /// The digest of the file's bytes. Filled in while planning; a file that has another one is
-    /// refused.
+    /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub digest: Option<String>,
@@ -56,7 +55,7 @@ pub enum Wanted {
     Text(String),
 }
 
-/// Who wrote a result file.
+/// The tool that wrote a result file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
@@ -70,9 +69,9 @@ pub enum Tool {
     Aiperf,
     /// `genai-perf profile`: `profile_export.json`, with every request.
     GenaiPerf,
-    /// A CSV file with a heading, a request a line.
+    /// A CSV file with a heading, one request per line.
     Csv,
-    /// A Parquet file, a request a row.
+    /// A Parquet file, one request per row.
     Parquet,
     /// `requests.parquet` as written by `benchtrail load --out`, together with the other tables in
     /// its folder.
@@ -100,7 +99,7 @@ impl Tool {
     }
 }
 
-/// What one of our columns is made from: a column of the file, or one value for every row.
+/// The source of one of our columns: a column of the file, or one value for every row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ColumnSource {

@@ -101,11 +101,10 @@ pub struct Gamma {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Steps {
-    /// The steps in their order. Should more requests be asked for than the ladder has room
-    /// for, the last step goes on.
+    /// The steps in order. If there are more requests than the ladder has room for, the last step continues.
     #[schemars(length(min = 1))]
     pub levels: Vec<Level>,
-    /// How arrivals lie within the rate.
+    /// How arrivals are spaced within the rate.
     #[serde(default)]
     pub process: Process,
 }
@@ -117,8 +116,8 @@ pub struct Level {
     /// Requests per second; 0 is a pause.
     #[schemars(range(min = 0))]
     pub rate: f64,
-    /// The rate at the end of the step, which it changes to evenly: up, or down to 0. By default the
-    /// rate stays.
+    /// The rate at the end of the step. The rate changes evenly, up or down (even to 0). By default, it stays
+    /// constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64", range(min = 0))]
     pub to: Option<f64>,
@@ -134,19 +133,19 @@ pub struct Ramp {
     /// Requests per second at the beginning.
     #[schemars(range(min = 0))]
     pub from: f64,
-    /// Requests per second at the end; should more requests be asked for than the ramp has room for,
-    /// this rate goes on. A ramp down to 0 ends the load.
+    /// Requests per second at the end. If there are more requests than the ramp has room for, this rate continues. A
+    /// ramp down to 0 ends the load.
     #[schemars(range(min = 0))]
     pub to: f64,
     /// How long, in seconds.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub seconds: f64,
-    /// How arrivals lie within the rate.
+    /// How arrivals are spaced within the rate.
     #[serde(default)]
     pub process: Process,
 }
 
-/// How arrivals lie within a rate that changes.
+/// How arrivals are spaced within a changing rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Process {
@@ -458,7 +457,7 @@ fn stretches_problem(stretches: &[Stretch]) -> Option<String> {
     match stretches.last() {
         None => Some("a ladder needs at least one step".to_owned()),
         _ if stretches.iter().all(|s| s.arrivals() <= 0.0) => {
-            Some("some rate must be above 0".to_owned())
+            Some("at least one rate must be above 0".to_owned())
         }
         Some(_) => None,
     }

@@ -408,8 +408,8 @@ fn short_of_prompts(spec: &LoadSpec, measured: &[&Measured]) -> Option<String> {
         measured.iter().filter_map(|one| one.short_of_ns).max()?,
     );
     Some(format!(
-        "all {} requests were begun {:.3} s before the end of the {duration} they are sent for; if the \
-         time is to end the load, raise `requests`",
+        "all {} requests were begun {:.3} s before the end of the {duration} they are sent for; to let the time end \
+         the load, raise `requests`",
         spec.prompts.count(Phase::Measured),
         short as f64 / 1e9,
     ))
@@ -421,8 +421,7 @@ fn short_of_sessions(spec: &LoadSpec) -> Option<String> {
     let sessions = spec.prompts.sessions()?.len();
     (sessions < clients as usize).then(|| {
         format!(
-            "the load has fewer sessions ({sessions}) than clients ({clients}): the clients beyond them \
-             never sent"
+            "the load has fewer sessions ({sessions}) than clients ({clients}): the other clients never sent a request"
         )
     })
 }

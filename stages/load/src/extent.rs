@@ -30,14 +30,14 @@ pub struct Extent {
     pub cancel: Option<Cancel>,
 }
 
-/// Requests that are abandoned, as by users who close a page.
+/// Requests to abandon, as users do who close a page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Cancel {
     /// The time after its first byte was sent at which a request is abandoned, unless it is
     /// answered by then.
     pub after: TimeSpan,
-    /// The share of requests whose senders do so, drawn by the seed; by default all.
+    /// The share of requests to abandon, drawn by the seed; by default, all.
     #[serde(default = "all", skip_serializing_if = "is_all")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
     pub share: f64,

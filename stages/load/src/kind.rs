@@ -229,7 +229,7 @@ impl StageKind for Load {
         let Some(server) = Needed::of_kind(needs, "serve") else {
             let problem = Problem::at(
                 &["needs"],
-                "a load needs a server, and this stage needs none",
+                "a load needs a server, but this stage does not need one",
             );
             return Err(vec![problem.hint(
                 "add `needs: [STAGE]` with a stage of kind `serve`, or use `simulate:` or \
@@ -376,7 +376,7 @@ pub fn target(
     telemetry: Telemetry,
 ) -> Result<(Target, Monitoring), Failure> {
     let serve = job.input_of_kind("serve").ok_or_else(|| {
-        Failure::failed("no server to load").hint("let the stage need one of kind `serve`")
+        Failure::failed("no server to load").hint("add a stage of kind `serve` to `needs`")
     })?;
     let [cell] = serve.cells.as_slice() else {
         return Err(Failure::failed(format!(
@@ -497,7 +497,7 @@ pub(crate) fn refused(target: &Target, refusal: &Refusal) -> Failure {
         target.place()
     );
     Failure::failed(reason).hint(format!(
-        "check the model's name, the API ({}) and the key that the server wants",
+        "check the model's name, the API ({}) and the key that the server expects",
         target.api.word()
     ))
 }

@@ -90,9 +90,8 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub sessions: Option<u64>,
-    /// How long new requests are sent. Requests in flight at the end are waited for. With a count
-    /// as well, the limit that is reached first ends the load. Without a count, a closed loop sends
-    /// as many requests as fit.
+    /// How long new requests are sent. Benchtrail waits for requests in flight at the end. With a count too, the
+    /// limit that is reached first ends the load. Without a count, a closed loop sends as many requests as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TimeSpan")]
     pub duration: Option<TimeSpan>,
@@ -115,7 +114,7 @@ pub struct Settings {
     /// begins.
     #[serde(default)]
     pub warmup: u64,
-    /// The API to speak; by default the one the server's definition names.
+    /// The API to use; by default the one the server's definition names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<Api>,
     /// The environment variable that holds the key sent as `Authorization: Bearer`; by default

@@ -78,12 +78,12 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
         say(
             "workload",
             message,
-            "remove `structured`, or speak another API",
+            "remove `structured`, or use another API",
         );
     }
     if has_images(workload) && !api.can_see() {
         let message = format!("{name} takes no images");
-        let hint = "remove `images`, or speak openai-chat, openai-responses or anthropic-messages";
+        let hint = "remove `images`, or use openai-chat, openai-responses or anthropic-messages";
         say("workload", message, hint);
     }
     let exact = workload.output.mode == OutputMode::Exact;
@@ -94,7 +94,7 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
         say(
             "workload",
             message,
-            "write `mode: cap`, or speak openai-completions or openai-chat",
+            "write `mode: cap`, or use openai-completions or openai-chat",
         );
     }
     found

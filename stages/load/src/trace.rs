@@ -16,12 +16,11 @@ use crate::named_file;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Replay {
-    /// The trace: JSON Lines with an object a line, or CSV with a heading.
+    /// The trace: JSON Lines with one object per line, or CSV with a heading.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(with = "String", required)]
     pub file: String,
-    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
-    /// later is refused.
+    /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// How many times faster than recorded.
@@ -49,8 +48,8 @@ pub struct RecordedLengths {
     #[serde(default = "words_per_token")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub words_per_token: f64,
-    /// How many tokens of a prompt each of its `hash_ids` stands for: prompts with the same first ids begin
-    /// with the same text. 512, as in Mooncake's traces, if the trace has ids; 0 leaves them alone.
+    /// The number of tokens of a prompt that each of its `hash_ids` represents: prompts with the same first ids begin
+    /// with the same text. 512, as in Mooncake's traces, if the trace has ids; 0 ignores the ids.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_hash_id: Option<u32>,
 }

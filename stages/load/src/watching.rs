@@ -84,8 +84,8 @@ pub(crate) fn is_hung(
         Some(watts) => (
             true,
             Some(format!(
-                "no byte arrived on any stream, and the busiest GPU drew {watts:.1} W on average \
-                 meanwhile, below {limit} W"
+                "no byte arrived on any stream, and the busiest GPU drew {watts:.1} W on average during this time, \
+                 below {limit} W"
             )),
         ),
         None => (

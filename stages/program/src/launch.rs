@@ -75,7 +75,7 @@ pub(crate) fn run(launch: &Launch<'_>, job: &Job<'_>) -> Result<ExitStatus, Fail
         Ok(noted) => noted,
         Err(e) => {
             let _ = stop(&mut child, Duration::ZERO);
-            return Err(trouble("its lease cannot be noted", e));
+            return Err(trouble("its lease cannot be recorded", e));
         }
     };
     let mut looked = Instant::now();
@@ -166,7 +166,7 @@ fn within(budget: Option<(&Path, u64)>) -> Result<(), Failure> {
     let mib = most >> 20;
     Err(
         Failure::failed(format!("the program wrote more than its {mib} MiB"))
-            .hint("let it write less, or raise `budget-mib`"),
+            .hint("make it write less, or raise `budget-mib`"),
     )
 }
 

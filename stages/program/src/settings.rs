@@ -87,7 +87,7 @@ pub enum Program {
     Installed(String),
 }
 
-/// A table that the program leaves.
+/// A table that the program writes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TableSettings {
@@ -104,7 +104,7 @@ pub struct TableSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ColumnSettings {
-    /// What its values are. An empty field of a CSV file is null.
+    /// The type of its values. An empty field of a CSV file is null.
     #[serde(rename = "type")]
     pub kind: ColumnType,
     /// The unit of its numbers, for instance `ms`.
@@ -117,7 +117,7 @@ pub struct ColumnSettings {
     pub description: Option<String>,
 }
 
-/// What the values of a column are.
+/// The type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnType {

@@ -165,7 +165,8 @@ impl StageKind for Run {
         let problem = |message: String| Problem::at(&["arguments"], message);
         match (Needed::of_kind(needs, "serve"), used) {
             (None, Some(name)) => {
-                let message = format!("`{{{name}}}` is of a server, but the stage needs none");
+                let message =
+                    format!("`{{{name}}}` refers to a server, but the stage does not need one");
                 Err(vec![problem(message).hint("add a serve stage to `needs`")])
             }
             (Some(serve), _) if settings.mentions("url") => match one_of_several(servers(serve)) {

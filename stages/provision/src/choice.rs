@@ -34,7 +34,7 @@ pub(crate) fn fit(
             return Some(Problem::at(&["environment"], message).hint(hint));
         }
         Program::Running(_) => {
-            let message = format!("the engine `{name}` runs already");
+            let message = format!("the engine `{name}` is already running");
             let hint = "remove `environment`, because Benchtrail does not start this engine";
             return Some(Problem::at(&["environment"], message).hint(hint));
         }
@@ -51,7 +51,7 @@ pub(crate) fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
         return None;
     }
     let message = format!(
-        "the definition of the engine `{}` does not say how it takes a draft model",
+        "the definition of the engine `{}` does not say how to pass a draft model",
         engine.name
     );
     let hint = "extend it with `launch: {draft-arguments: […, \"{draft}\"]}`; docs/engines.md has them for several engines";
@@ -62,7 +62,7 @@ pub(crate) fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
 pub(crate) fn contains(name: &str, program: &Program) -> Option<Problem> {
     let (message, hint) = match program {
         Program::Running(_) => (
-            format!("the engine `{name}` runs already"),
+            format!("the engine `{name}` is already running"),
             "remove `environment`, because Benchtrail does not start this engine",
         ),
         Program::Worker(_) | Program::WorkerFile(_) => (

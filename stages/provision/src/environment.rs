@@ -126,7 +126,7 @@ impl<'a> Recipe<'a> {
             if damage(&folder).is_none() {
                 return Ok(folder.join(FILES));
             }
-            control.progress(0, None, "an environment was damaged; making it again");
+            control.progress(0, None, "an environment was damaged; creating it again");
             // Move it aside first: an interrupted removal must not leave a folder that looks
             // complete.
             let aside = own_temporary(&all).map_err(trouble)?;

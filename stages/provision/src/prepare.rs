@@ -163,7 +163,7 @@ impl Programs<'_> {
             return Ok(path);
         }
         let message = format!(
-            "the definition launches `{file}`, but the packages of the venv do not bring it"
+            "the definition launches `{file}`, but the packages of the venv do not contain it"
         );
         Err(Failure::failed(message).hint("pin the package that has this program"))
     }
@@ -242,7 +242,7 @@ fn check_version_with(
                 shell_words(&arguments)
             ),
             place => format!(
-                "does {place} bring `{path}`? `launch.program.installed` names another program"
+                "does {place} provide `{path}`? `launch.program.installed` names another program"
             ),
         })
     })?;

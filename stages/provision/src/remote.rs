@@ -107,7 +107,7 @@ pub(crate) fn prepare_there(
         Place::Ssh(ssh) => (None, Host::reach(ssh, job.files, job.control)?),
         Place::Slurm(_) | Place::Pool(_) => {
             return Err(Failure::failed(
-                "where whole launches are executed, no engine is prepared from here",
+                "no engine is prepared from here, because whole launches are executed elsewhere",
             ));
         }
         Place::Cloud(cloud) => {
@@ -135,8 +135,12 @@ pub(crate) fn prepare_there(
     job.control
         .progress(1, None, format!("preparing the engine on {}", host.name));
     let answer = host.call(&["provision"], &there, job.control)?;
-    let answer: Answer = serde_json::from_value(answer)
-        .map_err(|e| Failure::failed(format!("the host {} answers otherwise: {e}", host.name)))?;
+    let answer: Answer = serde_json::from_value(answer).map_err(|e| {
+        Failure::failed(format!(
+            "the host {} gave an unexpected answer: {e}",
+            host.name
+        ))
+    })?;
     let mut outputs = Vec::new();
     for sent in answer.outputs {
         let mut bytes = unhex(&sent.bytes)
@@ -212,7 +216,7 @@ fn push_weights(host: &Host, path: &str, sha256: &str, job: &Job<'_>) -> Result<
         check_file(Path::new(path), sha256)?;
         host.make_folder(&folder, job.control)?;
         job.control
-            .progress(0, None, format!("putting the weights on {}", host.name));
+            .progress(0, None, format!("copying the weights to {}", host.name));
         host.push(Path::new(path), &target, "644", job.control)?;
     }
     Ok(target)

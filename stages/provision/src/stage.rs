@@ -88,7 +88,7 @@ impl StageKind for Provision {
                 .iter()
                 .any(|e| matches!(e.definition.launch.program, Program::Running(_)))
         {
-            let message = "an engine that runs already is reached where it runs";
+            let message = "`place` has no effect on an engine that is already running";
             problems.push(
                 Problem::at(&["place"], message)
                     .hint("remove `place`, or forward a port yourself and use its address"),

@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::container::{self, ContainerSettings};
 use crate::venv::{self, VenvRecipe, VenvSettings};
 
-/// What the engine's program is installed in.
+/// Where the engine's program is installed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EnvironmentSettings {
     /// A virtual environment of Python packages, made from pins and shared by all studies with
     /// the same ones.
     Venv(VenvSettings),
-    /// A container of an image, by docker, podman, or a runtime with the same command line.
+    /// A container of an image, started with docker, podman, or a runtime with the same command line.
     Container(ContainerSettings),
 }
 

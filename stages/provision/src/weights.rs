@@ -167,7 +167,7 @@ fn check_folder(folder: &Path, sha256: &str, job: &Job<'_>) -> Result<(), Failur
         return Ok(());
     }
     let message = format!(
-        "the files of {} have together the SHA-256 {sum}, but the definition declares {sha256}",
+        "the files of {} together have the SHA-256 {sum}, but the definition declares {sha256}",
         folder.display()
     );
     let hint = if list.is_empty() {

@@ -30,12 +30,11 @@ pub struct Claim {
     pub hypothesis: Option<String>,
     /// The sentence that may be said if the rule holds.
     pub says: String,
-    /// The decision rule: the claim is licensed if it holds, undecided if a value it needs is
-    /// null or no row is there, and else refused.
+    /// The decision rule: the claim is licensed if it holds, undecided if a value it needs is null or no row exists,
+    /// and otherwise refused.
     pub rule: Rule,
-    /// A rule that must hold for the claim to be refused; if it does not, the claim is
-    /// undecided. The rules `different`, `equivalent` and `not-worse` need none: `no evidence` refutes
-    /// none of them.
+    /// A rule that must hold for the claim to be refused; if it does not, the claim is undecided. The rules
+    /// `different`, `equivalent` and `not-worse` do not need it, because `no evidence` does not refute them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_if: Option<Rule>,
     /// Narrower sentences, the strongest first: the first whose rule holds may be said

@@ -114,7 +114,7 @@ pub struct TableSettings {
     pub no_footnotes: Option<String>,
 }
 
-/// Which values of a table stand side by side.
+/// Which values of a table are shown side by side.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pivot {
@@ -164,19 +164,19 @@ pub(crate) fn not_available() -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FigureKind {
-    /// Lines over a ladder of loads (logarithmic x), one a series, with bands.
+    /// Lines over a ladder of loads (logarithmic x), one per series, with bands.
     Ladder,
-    /// The empirical distribution of a column, one curve a series.
+    /// The empirical distribution of a column, one curve per series.
     Ecdf,
     /// A grid of coloured cells with their values.
     HeatMap,
-    /// Estimates with intervals, one a row, against a reference.
+    /// Estimates with intervals, one per row, against a reference.
     Forest,
     /// A grid of thresholds, such as the load at which each pair breaks; null has a word.
     Matrix,
-    /// Bars from zero, one a group or one for each series in it, with intervals as whiskers.
+    /// Bars from zero, one per group or one for each series in it, with intervals as whiskers.
     Bar,
-    /// Quartiles, whiskers and the points themselves, one box a group.
+    /// Quartiles, whiskers and the points themselves, one box per group.
     Box,
     /// A trade-off of two columns; the area of a bubble shows a third.
     Bubble,

@@ -12,7 +12,7 @@ pub(crate) fn fits(
     library: &dyn Library,
 ) -> Result<(), Vec<Problem>> {
     let Some(environment) = Needed::of_kind(needs, "provision") else {
-        let message = "a server needs an engine, and this stage needs none";
+        let message = "a server needs an engine, but this stage does not need one";
         let hint = "add `needs: [STAGE]` with a stage of kind `provision`";
         return Err(vec![Problem::at(&["needs"], message).hint(hint)]);
     };

@@ -21,12 +21,11 @@ use crate::start::{Manner, Readiness, Server};
 /// The variable that selects the GPUs of a process.
 const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 
-/// One role of a group: the servers that do the same.
+/// One role of a group: servers with the same task.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Role {
-    /// The provision stage whose environment its members run in; may be left out if the stage needs
-    /// one only.
+    /// The provision stage whose environment its members run in; may be left out if the stage needs only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub provision: Option<String>,
@@ -35,8 +34,8 @@ pub struct Role {
     pub count: u32,
     /// Settings of its engine, the same for all members.
     pub settings: BTreeMap<String, Json>,
-    /// The GPUs of each member, as `CUDA_VISIBLE_DEVICES` takes them: a text for each member. By
-    /// default each sees all.
+    /// The GPUs of each member, as `CUDA_VISIBLE_DEVICES` takes them: a text for each member. By default, each member
+    /// sees all GPUs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
     /// The roles that are passed to its members: the name in the engine's definition
@@ -346,7 +345,7 @@ fn alike(
         told(first)
     );
     Err(Failure::failed(message)
-        .hint("load servers that differ in cells of their own: make them labels of an axis"))
+        .hint("load servers that differ in separate cells: make them labels of an axis"))
 }
 
 /// Returns how to start a member: its log, its devices, and the peers passed to it.

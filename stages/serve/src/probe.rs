@@ -104,8 +104,8 @@ pub(crate) fn check_exporters(
         };
         if !text.lines().any(tells) {
             let what = match exporter.tells {
-                Telling::Metrics => "it answers without a metric".to_owned(),
-                _ => format!("it answers without a metric that begins with `{beginning}`"),
+                Telling::Metrics => "its answer has no metrics".to_owned(),
+                _ => format!("its answer has no metric that begins with `{beginning}`"),
             };
             return Err(wrong(what));
         }

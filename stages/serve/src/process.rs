@@ -122,7 +122,7 @@ impl Process {
             Err(e) => {
                 // Without a lease, a crash could leave it behind, so do not run it.
                 let _ = stop(&mut child, Duration::ZERO);
-                return Err(trouble("its lease cannot be noted", e));
+                return Err(trouble("its lease cannot be recorded", e));
             }
         };
         Ok(Self {

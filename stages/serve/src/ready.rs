@@ -67,7 +67,7 @@ pub(crate) fn wait<E>(
         return match &endpoints.health {
             Some(_) => Ok(wanted.models.first().cloned().unwrap_or_default()),
             None => Err(NotReady::Wrong(
-                "it is to be ready by its health check, but its definition has none".to_owned(),
+                "`ready: health` needs a health check, but its definition has none".to_owned(),
             )),
         };
     }

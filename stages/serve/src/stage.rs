@@ -40,7 +40,7 @@ pub struct Serve {
     "flags": "`settings:`, by the names in the engine's definition",
     "env": "a key of the engine's definition: `launch: {inherit: [NAME]}`",
     "environment": "a key of the engine's definition: `launch: {inherit: [NAME]}`",
-    "port": "chosen by itself: a free port is found",
+    "port": "chosen automatically: Benchtrail finds a free port",
     "host": "the engine of the provision stage: `launch: {program: {running: URL}}`",
     "url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
     "base-url": "the engine of the provision stage: `launch: {program: {running: URL}}`",

@@ -540,6 +540,6 @@ fn lacking_setting() {
         .unwrap_err();
     assert_eq!(
         problems[0].message,
-        "a server needs an engine, and this stage needs none"
+        "a server needs an engine, but this stage does not need one"
     );
 }

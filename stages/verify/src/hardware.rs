@@ -21,7 +21,7 @@ pub struct Hardware {
     /// Memory bandwidth in GB/s (1e9 bytes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth_gb_per_s: Option<f64>,
-    /// Memory in GB (1e9 bytes), rounded up where the maker counts otherwise: a bound from above.
+    /// Memory in GB (1e9 bytes), rounded up if the manufacturer counts differently, so that it is an upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_gb: Option<f64>,
 }

@@ -229,7 +229,7 @@ fn nothing_follows(mut stream: Stream) -> io::Result<()> {
     let file = stream.get_mut();
     match rest.iter().all(|byte| *byte == 0) && file.read(&mut after)? == 0 {
         true => Ok(()),
-        false => Err(io::Error::other("something follows its last entry")),
+        false => Err(io::Error::other("data follows its last entry")),
     }
 }
 

@@ -347,7 +347,7 @@ fn check_derived(
         if actual == Some(false) {
             checked.complain(
                 path.as_str(),
-                "it is not what lock, records and study give when it is derived again",
+                "it differs from what lock, records and study give when it is derived again",
             );
         }
     }

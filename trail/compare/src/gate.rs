@@ -146,8 +146,8 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
             result.outcome = Outcome::Fail;
         } else if high < rule.threshold && newer.share() > older.share() {
             result.reason = Some(format!(
-                "the newer study has no value of {} of its {} cells there, the older of {} of {}: what is missing may have \
-                 been slow, so the column cannot pass",
+                "the newer study has no value of {} of its {} cells there, the older of {} of {}: the missing cells \
+                 may have been slow, so the column cannot pass",
                 newer.cells, newer.of, older.cells, older.of
             ));
         } else if high < rule.threshold {

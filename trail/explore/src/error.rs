@@ -82,7 +82,7 @@ impl From<StoreError> for Failure {
 impl From<TableError> for Failure {
     fn from(error: TableError) -> Self {
         match error.lacks_column() {
-            true => Self::question(error, "ask for one of these columns"),
+            true => Self::question(error, "choose one of these columns"),
             false => Self::store(error),
         }
     }

@@ -41,7 +41,10 @@ impl Refused {
                 403,
                 "this host name is not the explorer's; open the address it printed",
             ),
-            Self::Origin => (403, "a page of another origin may not ask the explorer"),
+            Self::Origin => (
+                403,
+                "a page of another origin must not send requests to the explorer",
+            ),
             Self::Token => (
                 401,
                 "this address needs the token; open the whole address that the explorer printed",

@@ -228,7 +228,7 @@ impl Site {
             return Err(Failure::new(
                 Fault::TooMuch,
                 format!("the tables of this query have {values} values: too many to hold"),
-                "query a table of results, or use `benchtrail sql` where there is memory",
+                "query a table of results, or use `benchtrail sql` on a machine with more memory",
             ));
         }
         let limits = Limits {

@@ -50,7 +50,7 @@ pub struct Prompt {
     pub tokens: Option<u32>,
     /// The number of requested output tokens.
     pub output_tokens: u32,
-    /// Whether that is a cap or an exact demand.
+    /// Whether the number is a cap or exact.
     pub output_mode: OutputMode,
     /// The number of its shared prefix, if any.
     pub prefix: Option<u32>,

@@ -9,8 +9,8 @@ use crate::arrival::{Arrival, ClosedLoop, Gamma, Rate};
 use crate::span::TimeSpan;
 use crate::summary::Slo;
 
-/// Search for the highest level of the arrivals (clients of a closed loop, or requests per second)
-/// at which the server keeps the bounds. The level written in `arrival` is the lowest tried.
+/// Search for the highest level of the arrivals (clients of a closed loop, or requests per second) at which the
+/// server meets the bounds. The level written in `arrival` is the lowest tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Search {
@@ -19,17 +19,17 @@ pub struct Search {
     pub up_to: f64,
     /// The bounds that a good request must meet.
     pub bounds: Bounds,
-    /// The share of requests that must be good. Requests that fail are not.
+    /// The share of requests that must be good. Failed requests are not good.
     #[serde(default = "attainment")]
     #[schemars(extend("exclusiveMinimum" = 0, "exclusiveMaximum" = 1))]
     pub attainment: f64,
-    /// The search ends when the lowest level missed is above the highest level kept by no more
-    /// than this part of it, or by one client.
+    /// The search ends when the lowest missed level is at most this share, or one client, above the highest kept
+    /// level.
     #[serde(default = "resolution")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub resolution: f64,
-    /// The longest that requests may arrive in one probe of a rate. A rate that would need more to
-    /// be decided ends the search.
+    /// The longest time during which requests may arrive in one probe of a rate. If a decision would need more time,
+    /// the search ends.
     #[serde(default = "longest")]
     pub longest: TimeSpan,
 }
@@ -46,7 +46,7 @@ fn resolution() -> f64 {
     0.05
 }
 
-/// Bounds on a request's latencies, ms; a request must keep all that are given.
+/// Bounds on a request's latencies, ms; a request must meet all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Bounds {

@@ -60,7 +60,7 @@ pub(crate) fn run(
     }
     warnings.extend(found.undecided.map(|undecided| undecided.to_string()));
     match (found.kept, found.missed) {
-        (None, Some(missed)) => warnings.push(format!("the bounds are missed at {missed} already")),
+        (None, Some(missed)) => warnings.push(format!("the bounds are missed already at {missed}")),
         (Some(kept), None) if found.undecided.is_none() => {
             warnings.push(format!(
                 "the bounds are met at {kept}, the highest level tried; `up-to` limits the search"

@@ -79,17 +79,17 @@ pub enum SimulationChoice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SimulatedServer {
-    /// What it stands for, for readers; not in the key.
+    /// What it represents, for readers. Keys do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// How many requests are in progress at once.
     #[schemars(range(min = 1))]
     pub slots: u32,
-    /// What the prefill of one request takes.
+    /// The time that the prefill of one request takes.
     pub prefill: PrefillCost,
-    /// What a decode step takes.
+    /// The time that a decode step takes.
     pub decode: DecodeCost,
-    /// Tokens of a prompt for each of its words, above 0; rounded, at least one a prompt.
+    /// Tokens of a prompt for each of its words, above 0; rounded, at least one per prompt.
     #[serde(default = "tokens_per_word")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub tokens_per_word: f64,
@@ -97,13 +97,12 @@ pub struct SimulatedServer {
     #[serde(default = "one_token")]
     #[schemars(range(min = 1))]
     pub tokens_per_chunk: u32,
-    /// Most tokens of prompt and requested output together; a request above is answered with
-    /// HTTP 400. No limit if not given.
+    /// The largest number of tokens of prompt and requested output together. A larger request gets HTTP 400. By
+    /// default, there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub context: Option<u32>,
-    /// Whether the part of a prompt that an earlier prompt with the same shared prefix began with
-    /// takes no prefill.
+    /// Whether to skip the prefill of the part that a prompt shares with the last prompt of the same prefix.
     #[serde(default)]
     pub prefix_cache: bool,
     /// Tokens of a prompt for each image beside it. A workload with images needs it.
@@ -177,13 +176,12 @@ fn is_zero(value: &f64) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Clock {
-    /// When the cell starts, since the clock's zero (2000-01-01 00:00 UTC in `started_unix_ns`).
+    /// When the cell starts, counted from the clock's zero (2000-01-01 00:00 UTC in `started_unix_ns`).
     pub start: TimeSpan,
-    /// The start is put off by a time drawn evenly up to this, so that cells do not all start at
-    /// once.
+    /// The start is delayed by a uniformly drawn time of up to this, so that cells do not all start at once.
     pub spread: TimeSpan,
-    /// By which share of its first speed the host slows each hour since the clock's zero: times
-    /// are multiplied by `1 + drift · hours`.
+    /// The share by which the host slows down per hour since the clock's zero: times are multiplied by `1 + drift ·
+    /// hours`.
     #[schemars(range(min = 0))]
     pub drift: f64,
 }
@@ -196,10 +194,10 @@ pub struct Faults {
     /// Requests answered with an HTTP error at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_errors: Option<HttpErrors>,
-    /// The server says nothing any more.
+    /// The server goes silent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hang: Option<Hang>,
-    /// Answers that are complete and hold no token.
+    /// Complete answers without a token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_tokens: Option<Share>,
     /// Rows that are lost after the measurement.

@@ -56,7 +56,7 @@ impl Sampler {
             .spawn()
             .map_err(|e| format!("`{program}`: {e}"))?;
         let (Some(questions), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err("its pipes cannot be had".to_owned());
+            return Err("its pipes are not available".to_owned());
         };
         let (sender, answers) = channel();
         // A separate thread reads, so that a cut link does not hold up the load.
@@ -215,7 +215,7 @@ pub fn answer_questions(
                 Ok(library) => library.rows(at_ns).map(|rows| json!(rows)),
                 Err(why) => Err(why.clone()),
             },
-            other => Err(format!("`{other}` is not a question")),
+            other => Err(format!("`{other}` is not a request")),
         };
         let line = match answer {
             Ok(value) => json!({ "ok": value }),

@@ -15,24 +15,23 @@ pub struct Telemetry {
     pub host: bool,
     /// Whether the server's processes and our own are sampled (`process_telemetry`).
     pub processes: bool,
-    /// Where GPUs are read (`gpu_telemetry`).
+    /// How GPUs are read (`gpu_telemetry`).
     pub gpu: Gpu,
     /// Whether to sample the server's slots and state, if its definition names the paths (`slots`,
     /// `server_info`).
     pub probes: bool,
-    /// A silent server (see `heartbeat`) counts as hung only if the mean power of every GPU was
-    /// below this many watts meanwhile. Without this setting, or if no power can be read, silence
-    /// alone decides.
+    /// A silent server (see `heartbeat`) counts as hung only if the mean power of every GPU was below this many watts
+    /// during the silence. Without this setting, or if no power can be read, silence alone decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub hung_below_w: Option<f64>,
 }
 
-/// Where GPUs are read.
+/// How GPUs are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gpu {
-    /// NVML if its library is there, `nvidia-smi` otherwise.
+    /// NVML if its library is installed, `nvidia-smi` otherwise.
     #[default]
     Auto,
     /// NVML, the driver's library.

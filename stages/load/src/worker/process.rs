@@ -97,7 +97,7 @@ impl Process {
             Ok(lease) => lease,
             Err(e) => {
                 let _ = stop(&mut child, Duration::ZERO);
-                return Err(trouble("its lease cannot be noted", e));
+                return Err(trouble("its lease cannot be recorded", e));
             }
         };
         let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {

@@ -18,7 +18,7 @@ use crate::trace::RecordedLengths;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Workload {
-    /// What it stands for, for readers; not in the key.
+    /// What it represents, for readers. Keys do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Where the prompts come from.
@@ -41,13 +41,13 @@ pub struct Workload {
     /// The tokenizer that counts lengths in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<Tokenizer>,
-    /// Images sent with every prompt; a mixture's parts may say otherwise.
+    /// Images sent with every prompt; a mixture's parts may override them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Images>,
     /// For reranking: documents drawn beside each prompt, which is the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Documents>,
-    /// Fields added to the body of every request as they are, winning over ours.
+    /// Fields added unchanged to the body of every request. They replace Benchtrail's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Json>,
 }
@@ -56,19 +56,19 @@ pub struct Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PromptSource {
-    /// Random words of the shipped list, nothing in common between prompts.
+    /// Random words of the shipped list, independent for each prompt.
     Words(Words),
     /// A prefix of random words that prompts share, followed by an individual suffix.
     SharedPrefix(SharedPrefix),
     /// A weighted choice between sources.
     Mixture(Vec<Part>),
-    /// Prompts given outright.
+    /// Prompts that you write yourself.
     Pack(Pack),
     /// Passages of a text.
     Corpus(Corpus),
     /// The human turns of recorded conversations (ShareGPT).
     Dataset(Dataset),
-    /// Random words, as many as a recorded trace says.
+    /// Random words, with the lengths of a recorded trace.
     Trace(RecordedLengths),
 }
 
@@ -88,7 +88,7 @@ pub struct SharedPrefix {
     pub prefix: Length,
     /// The length of the individual suffix.
     pub suffix: Length,
-    /// How many distinct prefixes there are; a prompt takes one at random.
+    /// The number of distinct prefixes; each prompt takes one at random.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub prefixes: u32,
@@ -132,12 +132,12 @@ pub struct Part {
     /// The model that its requests ask for instead of the server's, such as a LoRA adapter that it serves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The images of its prompts, if not what the workload says.
+    /// The images of its prompts, if they differ from those of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Images>,
 }
 
-/// Prompts given outright: in the definition or in a file.
+/// Prompts that you write yourself, in the definition or in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pack {
@@ -145,8 +145,7 @@ pub struct Pack {
     /// `prompt` and, optionally, its own `output_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
-    /// later is refused.
+    /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// The prompts themselves, instead of a file.
@@ -157,8 +156,7 @@ pub struct Pack {
     pub when_short: WhenShort,
 }
 
-/// Passages of a text: each begins at a word drawn at random; what reaches the end goes on at
-/// the beginning.
+/// Passages of a text. Each begins at a random word. A passage that reaches the end continues at the beginning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Corpus {
@@ -166,17 +164,16 @@ pub struct Corpus {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(with = "String", required)]
     pub file: String,
-    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
-    /// later is refused.
+    /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// How long a passage is.
     pub length: Length,
 }
 
-/// Recorded conversations: a JSON array, or JSON Lines, of objects with `conversations`
-/// (ShareGPT: `from` and `value`) or `messages` (`role` and `content`). They are taken in an
-/// order drawn from the seed. The human turns are sent; what was answered then is not.
+/// Recorded conversations: a JSON array, or JSON Lines, of objects with `conversations` (ShareGPT: `from` and
+/// `value`) or `messages` (`role` and `content`). They are taken in an order drawn from the seed. The human turns are
+/// sent; the recorded answers are not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Dataset {
@@ -184,8 +181,7 @@ pub struct Dataset {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(with = "String", required)]
     pub file: String,
-    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
-    /// later is refused.
+    /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Whether a turn requests as many tokens as its recorded answer has; this needs a `tokenizer`.
@@ -208,13 +204,13 @@ pub enum WhenShort {
     Repeat,
 }
 
-/// How much output is asked for.
+/// The requested output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Output {
     /// How many tokens.
     pub tokens: Count,
-    /// Whether that is a cap or an exact demand.
+    /// Whether the number is a cap or exact.
     #[serde(default)]
     pub mode: OutputMode,
 }
@@ -238,7 +234,7 @@ impl Default for Output {
     }
 }
 
-/// Images drawn beside a prompt: coloured tiles, so that no two are alike and none takes many bytes.
+/// Images drawn beside a prompt: coloured tiles, so that no two are alike and all are small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Images {
@@ -253,7 +249,7 @@ pub struct Images {
     pub height: u32,
 }
 
-/// Documents to be ranked for a query.
+/// Documents to rank for a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Documents {

@@ -13,7 +13,7 @@ pub enum Count {
     Range(Range),
 }
 
-/// A range of counts, both ends in it.
+/// A range of counts, both ends included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
@@ -44,7 +44,7 @@ pub enum Length {
     In(Measure),
 }
 
-/// A length in a unit that is named.
+/// A length in a named unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Measure {

@@ -40,8 +40,8 @@ pub enum Turns {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum TurnsDrawn {
-    /// Geometric from 1 on, of this mean: after each turn the session goes on with the same
-    /// probability, 1 − 1/mean.
+    /// Geometric from 1 on, of this mean: after each turn, the session continues with the same probability, 1 −
+    /// 1/mean.
     Geometric(f64),
 }
 

@@ -22,8 +22,7 @@ pub struct TokenizerFile {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(with = "String", required)]
     pub file: String,
-    /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
-    /// later is refused.
+    /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
@@ -32,7 +31,7 @@ pub struct TokenizerFile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct TokenizerServer {
-    /// How the server is asked.
+    /// How to ask the server.
     pub server: ServerTokenizer,
 }
 

@@ -415,7 +415,7 @@ fn a_silent_server_whose_gpu_draws_little_is_hung() {
     assert_eq!(files.ending, Ending::Hung);
     assert!(files.tally.statuses[&RequestStatus::Hung] >= 1);
     assert!(
-        files.warnings[0].contains("drew 38.0 W on average meanwhile, below 50 W"),
+        files.warnings[0].contains("drew 38.0 W on average during this time, below 50 W"),
         "{:?}",
         files.warnings
     );

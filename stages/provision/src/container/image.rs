@@ -242,7 +242,7 @@ pub(crate) fn prepare(
     let version = ask(&runtime, &["--version"], ANSWER, job)
         .map_err(|why| Failure::failed(format!("`{}`: {why}", runtime.program)))?;
     job.control
-        .progress(0, None, "looking for what earlier runs left");
+        .progress(0, None, "looking for leftovers of earlier runs");
     if let Err(why) = places::sweep(&runtime) {
         let failure = Failure::failed(format!("the container runtime does not work: {why}"));
         return Err(failure.hint(format!("see what `{} ps` says", runtime.program)));
@@ -298,8 +298,8 @@ fn arguments(
             let here = placed(here, files)?;
             if !Path::new(&here).exists() {
                 let failure =
-                    Failure::failed(format!("{here}, which is to be mounted, does not exist"));
-                return Err(failure.hint("correct the path, or make the folder"));
+                    Failure::failed(format!("{here} is to be mounted, but it does not exist"));
+                return Err(failure.hint("correct the path, or create the folder"));
             }
             all.extend(bind(&here, inside, read_only));
         }
@@ -370,7 +370,7 @@ fn find(
         Err(failure) => failure,
     };
     Err(Failure::failed(format!(
-        "the image that {wanted} was resolved to cannot be had any more: {}",
+        "the image that {wanted} was resolved to is no longer available: {}",
         failure.reason
     ))
     .hint(format!(
@@ -385,7 +385,7 @@ fn fetch(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Failur
     if let Err(why) = ask(runtime, &["pull", "--quiet", wanted], FETCH, job) {
         job.control.check()?;
         let failure = Failure::failed(format!(
-            "the image {wanted} is not there and cannot be fetched: {why}"
+            "the image {wanted} is missing and cannot be fetched: {why}"
         ));
         return Err(failure.hint("build or load it, or correct `image:`"));
     }

@@ -50,14 +50,14 @@ const OWN: [(&str, &str); 15] = [
     "environment": "a key of the engine's definition: `launch: {environment: {NAME: value}}`",
     "command": "keys of the engine's definition: `launch: {program: …, arguments: […]}`",
     "entrypoint": "a key of the engine's definition: `launch: {program: {installed: NAME}}`",
-    "ports": "`network: published`; the port is chosen by itself",
+    "ports": "`network: published`; the port is chosen automatically",
 }))]
 pub struct ContainerSettings {
     /// The image: `name@sha256:DIGEST`, the digest of one that you built (`sha256:DIGEST`), or a
     /// name with a tag, which is resolved once and kept in the store.
     pub image: String,
-    /// The runtime: a program on the search path, or the path of one. By default `podman` if it is
-    /// there, else `docker`. It takes the options of docker if `docker` is part of its name.
+    /// The runtime: a program on the search path, or the path of one. By default `podman` if it is installed,
+    /// otherwise `docker`. It takes the options of docker if `docker` is part of its name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub runtime: Option<String>,
@@ -166,7 +166,7 @@ fn named(image: &str) -> Result<(), (String, &'static str)> {
         return Ok(());
     }
     Err((
-        format!("`{image}` names no tag, so which image it is may change"),
+        format!("`{image}` has no tag, so the image may change"),
         hint,
     ))
 }

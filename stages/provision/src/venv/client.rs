@@ -70,7 +70,7 @@ impl Client {
             }
         };
         command.arg(folder);
-        session.run(command, self.name(), "making the environment")?;
+        session.run(command, self.name(), "creating the environment")?;
         Ok(())
     }
 
@@ -291,7 +291,7 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
         )
     } else if has(&["Hash mismatch", "DO NOT MATCH THE HASHES", "hash mismatch"]) {
         (
-            "a file has another SHA-256 than the lock says",
+            "a file's SHA-256 differs from the one in the lock",
             "the file was changed in the registry or on the way; it was not used",
         )
     } else if has(&["No space left on device", "os error 28"]) {
@@ -310,7 +310,7 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
     } else if has(&network) {
         (
             "it cannot reach its registry",
-            "check the network and the client's own configuration; an environment that was made once needs no network",
+            "check the network and the client's own configuration; an existing environment needs no network",
         )
     } else if has(&[
         "No solution found",
@@ -320,7 +320,7 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
         "was not found",
     ]) {
         (
-            "these versions do not exist for this interpreter, or do not go together",
+            "these versions do not exist for this interpreter, or conflict with each other",
             "correct the pins; `overrides` replace the requirements of a package",
         )
     } else {

@@ -196,10 +196,10 @@ pub(super) fn check(
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "the environment is not what its lock says: {}",
+        "the environment does not match its lock: {}",
         wrong.join(", ")
     ))
-    .hint("remove it from the store's folder `venvs`; it will be made again"))
+    .hint("remove it from the store's folder `venvs`; it will be created again"))
 }
 
 /// Runs the assertions of a study in an environment.

@@ -34,15 +34,14 @@ pub struct VenvSettings {
     /// global interpreter lock. It must be installed.
     #[schemars(regex(pattern = r"^3\.\d+(\.\d+)?t?$"))]
     pub python: String,
-    /// Packages with exact versions: `vllm==0.20.2`. What they need is resolved once, and kept in
-    /// the store.
+    /// Packages with exact versions: `vllm==0.20.2`. Their dependencies are resolved once and kept in the store.
     #[serde(default)]
     pub packages: Vec<String>,
     /// Packages with exact versions that replace the requirements of other packages. Needs `uv`.
     #[serde(default)]
     pub overrides: Vec<String>,
-    /// Instead of `packages`: a file of requirements with the exact version and the SHA-256 of
-    /// every package, nothing of which is resolved again.
+    /// Instead of `packages`: a file of requirements with the exact version and the SHA-256 of every package.
+    /// Benchtrail then resolves nothing.
     #[serde(default)]
     pub lock: Option<String>,
     /// Python that must hold in the environment before anything is started: statements, and
@@ -206,6 +205,6 @@ pub(crate) fn not_pinned(
         Some(near) => format!("did you mean `{wanted}` instead of `{near}`?"),
         None => format!("add `{}==VERSION`", distributions[0]),
     };
-    let message = format!("the venv does not pin `{wanted}`, which the engine `{engine}` comes in");
+    let message = format!("the venv does not pin `{wanted}`, which contains the engine `{engine}`");
     Some(Problem::at(&["environment", "venv"], message).hint(hint))
 }

@@ -166,7 +166,7 @@ fn hold(path: &Path, job: &Job<'_>) -> Result<File, Failure> {
             Err(e) => return Err(trouble(e.into())),
         }
         if !told {
-            let what = "waiting for another run that makes the same environment";
+            let what = "waiting for another run that is creating the same environment";
             job.control.progress(0, None, what);
             told = true;
         }
@@ -202,7 +202,7 @@ fn make(
         job.control.progress(
             0,
             None,
-            "an environment is damaged or half made; making it again",
+            "an environment is damaged or incomplete; creating it again",
         );
         // First remove the file that marks it complete, because the removal may be interrupted.
         match fs::remove_file(folder.join("complete.json")) {

@@ -226,7 +226,7 @@ pub struct Steps {
     /// Only rows with these values.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: Only,
-    /// The column the steps go along.
+    /// The column along which the steps go.
     pub x: String,
     /// The column that rises or falls.
     pub y: String,

@@ -78,7 +78,7 @@ pub struct Generation<'a> {
     pub prompt: &'a str,
     /// The number of output tokens.
     pub output_tokens: u32,
-    /// Whether that is a cap or an exact demand.
+    /// Whether the number is a cap or exact.
     pub output_mode: OutputMode,
     /// The system message.
     pub system: Option<&'a str>,

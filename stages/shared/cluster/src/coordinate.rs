@@ -425,7 +425,7 @@ impl<'a> Cluster<'a> {
         }
         for (scheduler, count) in left {
             (self.asked.tell)(&format!(
-                "an earlier run left {} in {scheduler}; this run looks after them",
+                "an earlier run left {} in {scheduler}; this run takes them over",
                 counted(count, "job")
             ));
         }

@@ -84,7 +84,7 @@ pub fn execute(
     let at = |document: &str| name(run, &format!("{shard}.{document}"));
     let Some(order) = read::<Order>(remote, &at("json"))? else {
         return Err(ClusterError::Broken(format!(
-            "{} in {} is not there",
+            "{} is missing from {}",
             at("json"),
             remote.url()
         )));

@@ -86,7 +86,7 @@ pub(crate) fn drop_left(asked: &Asked<'_>, left: &Jobs) -> Result<(), ClusterErr
         let living: Vec<String> = living.map(|state| state.job).collect();
         if !living.is_empty() {
             (asked.tell)(&format!(
-                "cancelling {} of an earlier run: the study or the shared store is another one now",
+                "cancelling {} of an earlier run: the study or the shared store has changed",
                 counted(living.len(), "job")
             ));
             scheduler.cancel(&living)?;

@@ -388,9 +388,8 @@ impl Default for Endpoints {
     }
 }
 
-/// What a server calls its counters, in full, as its metrics print them
-/// (`vllm:generation_tokens_total`); a counter that it does not have is left out. All count from
-/// the server's start.
+/// The full names of a server's counters, as its metrics print them (`vllm:generation_tokens_total`). Leave out a
+/// counter that it does not have. All count from the server's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Counters {
@@ -412,11 +411,11 @@ impl Counters {
     }
 }
 
-/// The cache in which an engine keeps the prefixes of earlier prompts: with which settings it is off.
+/// The cache in which an engine keeps the prefixes of earlier prompts, and the setting that switches it off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct PromptCache {
-    /// The setting that switches it. Without one, `off-by-default` says all.
+    /// The setting that switches it. Without one, `off-by-default` alone decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
     /// The value of the setting that switches it off, for instance `false`, or `0` for a size.

@@ -55,9 +55,9 @@ crate::words! {
 crate::words! {
     /// Which values are better.
     pub enum Better: "better direction" {
-        /// Higher ones, as of a throughput.
+        /// Higher values, as for a throughput.
         Higher = "higher",
-        /// Lower ones, as of a latency.
+        /// Lower values, as for a latency.
         Lower = "lower",
     }
 }

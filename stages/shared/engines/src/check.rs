@@ -200,7 +200,8 @@ impl Engine {
             return problems;
         }
         if !self.facts.is_empty() {
-            let message = "`facts` are for a server that runs already (`launch.program.running`)";
+            let message =
+                "`facts` are for a server that is already running (`launch.program.running`)";
             problems.push(
                 Problem::at(&["facts"], message)
                     .hint("Benchtrail reads the machine and sets the settings of what it starts"),
@@ -208,7 +209,7 @@ impl Engine {
         }
         if !self.exporters.is_empty() {
             let message =
-                "`exporters` are for a server that runs already (`launch.program.running`)";
+                "`exporters` are for a server that is already running (`launch.program.running`)";
             problems.push(
                 Problem::at(&["exporters"], message)
                     .hint("Benchtrail samples the machine of what it starts by itself"),

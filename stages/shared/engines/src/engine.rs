@@ -28,8 +28,8 @@ pub struct Engine {
     /// The engine's licence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
-    /// Why nobody can vouch for this definition: what it was written from, instead of a run of
-    /// the real engine. It decides nothing and is in no key.
+    /// Why this definition is untested: the sources it was written from, instead of a run of the real engine. It has
+    /// no effect, and keys do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untested: Option<String>,
     /// All names of the engine in the registry of Python packages (`[vllm]`). In a `venv`, the pin
@@ -57,17 +57,17 @@ pub struct Engine {
     /// Where its endpoints are.
     #[serde(default)]
     pub endpoints: Endpoints,
-    /// What it calls its counters.
+    /// The names of its counters.
     #[serde(default, skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
-    /// What its answers leave out.
+    /// How to read what its answers leave out.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     pub usage: Usage,
-    /// The cache of earlier prompts, and with which settings it is off. It tells the gates what no answer
-    /// and no counter does. It decides nothing that is executed, and is in no key of a measurement.
+    /// The cache of earlier prompts, and the setting that switches it off. Gates use it if neither answers nor
+    /// counters report the cache. It has no effect on the execution, and keys of measurements do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache: Option<PromptCache>,
-    /// How it is known to be ready: the model list answers and one token was generated.
+    /// When it counts as ready: the model list answers and one token was generated.
     #[serde(default)]
     pub ready: Ready,
     /// How it is stopped.
@@ -83,8 +83,8 @@ pub struct Engine {
     /// The value of `version` must contain the definition's `version`, unless that is `unknown`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub probe: BTreeMap<String, Probe>,
-    /// For a running server: what you know of it. Nobody checks it, so it is marked as declared
-    /// wherever it appears.
+    /// For a running server: what you know about it. Benchtrail does not check it, and marks it as declared wherever
+    /// it appears.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub facts: Facts,
     /// For a running server: URLs with metrics of it and its machine, by name, sampled during the
@@ -131,7 +131,7 @@ pub struct Requirements {
     /// Processor features it cannot run without, as `/proc/cpuinfo` names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu_flags: Vec<String>,
-    /// Processor features it uses if they are there; they are part of the host's identity.
+    /// Processor features it uses if they are available; they are part of the host's identity.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu_flags_optional: Vec<String>,
     /// System libraries it is linked with.
@@ -181,7 +181,7 @@ pub struct Launch {
     /// Environment variables it is given.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Environment variables it inherits from us besides `PATH`, `HOME` and `TMPDIR`.
+    /// Environment variables it inherits from Benchtrail besides `PATH`, `HOME` and `TMPDIR`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
     /// Arguments that pass the model's revision to the engine (`["--revision", "{revision}"]`).
@@ -209,8 +209,8 @@ pub struct Launch {
     /// folder; canonical parameters hold the digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<String>,
-    /// For a running server: the environment variable that holds the key sent to it as
-    /// `Authorization: Bearer`, by the stages that load it, too. The key itself is stored nowhere.
+    /// For a running server: the environment variable that holds the key sent to it as `Authorization: Bearer`, also
+    /// by the stages that load it. The key itself is stored nowhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
     pub api_key_env: Option<String>,
@@ -249,8 +249,8 @@ pub enum Program {
     WorkerFile(String),
     /// A program on the search path, installed by you.
     Installed(String),
-    /// A server that already runs at this URL (`http://127.0.0.1:8000`, or `https://…`). Benchtrail
-    /// neither starts nor stops it. A list names several that serve the same: requests go to them in turn.
+    /// A server that is already running at this URL (`http://127.0.0.1:8000`, or `https://…`). Benchtrail neither
+    /// starts nor stops it. A list names several identical servers, which receive requests in turn.
     Running(Urls),
 }
 

@@ -13,8 +13,8 @@ pub struct Model {
     pub title: String,
     /// Where the weights come from.
     pub weights: Weights,
-    /// The name it is served under, and that a running server knows it by; by default the name
-    /// of this definition.
+    /// The name under which it is served, and under which a running server knows it; by default the name of this
+    /// definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_name: Option<String>,
     /// The number of parameters, for instance 135000000.
@@ -88,8 +88,8 @@ pub struct PackagedWeights {
 pub struct LocalWeights {
     /// The path of the file or folder. A relative one begins at the experiment's folder.
     pub path: String,
-    /// The SHA-256 of the file. Of a folder, that of the list of its files: a line `SHA-256  PATH`
-    /// for each, sorted by path, as `sha256sum` prints it. Hidden files do not count.
+    /// The SHA-256 of the file. For a folder, the SHA-256 of the list of its files: a line `SHA-256 PATH` for each,
+    /// sorted by path, as `sha256sum` prints it. Hidden files do not count.
     pub sha256: Sha256,
 }
 

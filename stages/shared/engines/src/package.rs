@@ -15,7 +15,7 @@ pub struct Package {
     pub name: String,
     /// The exact version.
     pub version: String,
-    /// The files of this version that will do (one per platform); exactly one is fetched.
+    /// The accepted files of this version (one per platform); exactly one is fetched.
     pub files: Vec<PackageFile>,
     /// How the file is unpacked.
     pub unpack: Unpack,

@@ -12,8 +12,7 @@ pub struct PeerArguments {
     pub first: Vec<String>,
     /// Arguments for each member, with `{url}`, `{host}` and `{port}`.
     pub each: Vec<String>,
-    /// The text between members, where they share one argument (`a,b`): `each` then holds one
-    /// text.
+    /// The text between members, if they share one argument (`a,b`); `each` then holds one text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub join: Option<String>,
 }

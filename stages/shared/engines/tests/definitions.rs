@@ -362,7 +362,7 @@ fn facts_and_exporters_are_refused_for_an_engine_that_benchtrail_starts() {
     assert!(
         facts[0]
             .message
-            .starts_with("`facts` are for a server that runs already")
+            .starts_with("`facts` are for a server that is already running")
     );
     let exporter = json!({"a": {"url": "10.0.0.5:9100", "tells": "node"}});
     let exporters = started("exporters", exporter);

@@ -83,7 +83,7 @@ impl Host {
         folder.clone_into(&mut host.folder);
         host.binary = format!("{folder}/bin/{digest}");
         if state != "present" {
-            control.progress(0, None, format!("putting benchtrail on {}", ssh.host));
+            control.progress(0, None, format!("copying benchtrail to {}", ssh.host));
             host.push(&exe, &host.binary, "755", control)?;
         }
         let answer = host.call(&["hello"], &Json::Null, control)?;
@@ -234,8 +234,8 @@ impl Host {
     fn failure(&self, why: &str) -> Failure {
         let name = &self.name;
         Failure::failed(format!("the host {name}: {why}")).hint(format!(
-            "`ssh {name} true` must work without a question, and {name} must run Linux with the \
-             architecture of this machine and a C library that is not older"
+            "`ssh {name} true` must work without a prompt, and {name} must run Linux with the architecture of this \
+             machine and a C library that is at least as new"
         ))
     }
 }

@@ -32,17 +32,17 @@ pub struct PoolHost {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub ssh: Option<String>,
-    /// What the host is or has, in words of yours. A place asks for hosts by them.
+    /// What the host is or has, in your own words. `place` selects hosts by their labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub labels: Vec<String>,
-    /// The folder there that Benchtrail keeps things in; by default `benchtrail` in the user's folder for caches.
+    /// The folder that Benchtrail uses on the host; by default `benchtrail` in the user's cache folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub folder: Option<String>,
 }
 
-/// Hosts of a pool, each of which executes one launch at a time. Nothing of it is in a key.
+/// Hosts of a pool, each of which executes one launch at a time. Keys do not contain these settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(extend("x-other-words" = {
@@ -64,16 +64,17 @@ pub struct Pool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub config: Option<String>,
-    /// What one host costs in an hour.
+    /// The hourly cost of one host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub cost_per_hour: Option<f64>,
-    /// The most that this experiment may cost here, all runs together. When it is spent, launches are stopped, and
-    /// cells that are left are skipped.
+    /// The most that this experiment may cost here, in all runs together. When it is spent, launches are stopped, and
+    /// the remaining cells are skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub budget: Option<f64>,
-    /// The currency of both, for people; by default `USD`. `GPU-hours` is one, with the number of GPUs as the cost.
+    /// The currency of both, for people; by default `USD`. `GPU-hours` is also possible, with the number of GPUs as
+    /// the cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub currency: Option<String>,
@@ -203,7 +204,7 @@ impl Pool {
             let known: std::collections::BTreeSet<&str> = known.map(String::as_str).collect();
             let asked = list(self.labels.iter().map(String::as_str));
             let hint = match known.is_empty() {
-                true => "hosts say what they are by `labels: […]`".to_owned(),
+                true => "describe hosts with `labels: […]`".to_owned(),
                 false => format!("their labels are {}", list(known)),
             };
             let message = format!("no host has the labels {asked}");
@@ -244,7 +245,7 @@ fn same_machine(hosts: &[NamedHost]) -> Option<Problem> {
         let place = (host.ssh.as_str(), host.folder.as_deref());
         if let Some(other) = seen.insert(place, &host.name) {
             let message = format!("`{other}` and `{}` are one host, `{}`", host.name, host.ssh);
-            let hint = "remove one of them, or give each its own `folder` if they stand for parts of a machine";
+            let hint = "remove one of them, or give each its own `folder` if they are parts of one machine";
             return Some(Problem::at(&["pool", "hosts"], message).hint(hint));
         }
     }

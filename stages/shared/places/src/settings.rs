@@ -12,9 +12,9 @@ use crate::slurm::Slurm;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// A host that your OpenSSH client reaches without asking anything.
+    /// A host that your OpenSSH client reaches without a prompt.
     Ssh(Ssh),
-    /// A machine that your own module of OpenTofu or Terraform makes, and that is destroyed afterwards.
+    /// A machine that your own OpenTofu or Terraform module creates. It is destroyed afterwards.
     Cloud(Cloud),
     /// Machines that Slurm chooses: everything measured on the engine is measured there.
     Slurm(Slurm),
@@ -39,8 +39,7 @@ pub struct Ssh {
     /// The host as you would name it to `ssh`: an alias of your configuration, `host` or
     /// `user@host`.
     pub host: String,
-    /// The folder there that Benchtrail keeps things in; by default `benchtrail` in the user's
-    /// folder for caches.
+    /// The folder that Benchtrail uses on the host; by default `benchtrail` in the user's cache folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub folder: Option<String>,
@@ -113,7 +112,7 @@ impl Place {
 /// Returns the problem with a host's name at a place, if any.
 pub(crate) fn host_problem(place: &str, host: &str) -> Option<Problem> {
     let message = format!("`{host}` cannot be the name of a host");
-    let hint = "write it as for `ssh`; options belong into your configuration of OpenSSH";
+    let hint = "write it as for `ssh`; put options into your OpenSSH configuration";
     (!plain(host, ".-_@:[]")).then(|| Problem::at(&[place], message).hint(hint))
 }
 

@@ -12,7 +12,7 @@ use crate::terms::Terms;
 /// The default number of jobs of one study that Slurm has at once.
 pub const AT_ONCE: u32 = 8;
 
-/// Jobs of Slurm, one for each launch of a server. Nothing of it is in a key.
+/// Jobs of Slurm, one for each launch of a server. Keys do not contain these settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(extend("x-other-words" = {
@@ -57,35 +57,36 @@ pub struct Slurm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub time: Option<DurationText>,
-    /// Names of machines. The launches of a block then go to one machine, block after block to the next, so that the
-    /// machine is the same for all that a block compares. Without a design, the first launches of each kind go to the
-    /// first machine, the second ones to the next. By default Slurm chooses for each launch.
+    /// Names of machines. The launches of a block then go to one machine, and each block goes to the next machine in
+    /// turn, so that one machine measures everything that a block compares. Without a design, the first launch of
+    /// each kind goes to the first machine, the second to the next. By default, Slurm chooses for each launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub nodes: Vec<String>,
-    /// Whether a job has its machine for itself, which a measurement should have.
+    /// Whether a job has its machine to itself, as a measurement should.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     #[schemars(default = "yes")]
     pub exclusive: bool,
-    /// How many jobs of the study Slurm has at once.
+    /// The largest number of jobs of the study that Slurm has at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub at_once: Option<u32>,
-    /// A folder of each machine that keeps engines and environments for the next job; by default a job has a temporary
-    /// folder that goes with it.
+    /// A folder of each machine that keeps engines and environments for the next job; by default, a job has a
+    /// temporary folder that is removed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub folder: Option<String>,
-    /// What one job costs in an hour.
+    /// The hourly cost of one job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub cost_per_hour: Option<f64>,
-    /// The most that this experiment may cost here, all runs together. When it is spent, launches are stopped, and
-    /// cells that are left are skipped.
+    /// The most that this experiment may cost here, in all runs together. When it is spent, launches are stopped, and
+    /// the remaining cells are skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub budget: Option<f64>,
-    /// The currency of both, for people; by default `USD`. `GPU-hours` is one, with the number of GPUs as the cost.
+    /// The currency of both, for people; by default `USD`. `GPU-hours` is also possible, with the number of GPUs as
+    /// the cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub currency: Option<String>,
@@ -147,10 +148,10 @@ impl Slurm {
         ];
         for (key, text) in texts {
             if text.as_deref().is_some_and(|text| !is_value(text)) {
-                let message = format!("`{key}` is no value that `sbatch` could take");
+                let message = format!("`{key}` is not a value that `sbatch` accepts");
                 problems.push(
                     Problem::at(&["slurm", key], message)
-                        .hint("write it as after `--option=`, without spaces around it"),
+                        .hint("write it as you would after `--option=`, without spaces around it"),
                 );
             }
         }
@@ -169,7 +170,7 @@ impl Slurm {
         for (i, argument) in self.extra_arguments.iter().enumerate() {
             let name = argument.split('=').next().unwrap_or_default();
             let problem = if OURS.contains(&name) {
-                Some("Benchtrail gives it to `sbatch` itself")
+                Some("Benchtrail passes it to `sbatch` itself")
             } else if !argument.starts_with('-') || argument.contains(['\n', '\0']) {
                 Some("it is not an option in one word")
             } else {

@@ -41,8 +41,8 @@ pub(crate) fn read(
             problems.push(Problem::at(&[place, key], message));
         }
     }
-    let hint = "`cost-per-hour: 2.49` is what one machine costs in an hour, `budget: 20` the most that this experiment may \
-                cost; `cost-per-hour: 8, currency: GPU-hours` counts the hours of 8 GPUs";
+    let hint = "`cost-per-hour: 2.49` is the hourly cost of one machine, and `budget: 20` is the most that this \
+                experiment may cost; `cost-per-hour: 8, currency: GPU-hours` counts the hours of 8 GPUs";
     let lacks = match (cost_per_hour, budget, currency) {
         (None, Some(_), _) => Some(("budget", "a budget needs `cost-per-hour`")),
         (Some(_), None, _) => Some(("cost-per-hour", "a price needs `budget`")),

@@ -228,7 +228,7 @@ impl<R: ReadRecord> Collector<'_, R> {
                 return Err(RemoteError::Refused(
                     self.remote.url.clone(),
                     format!("`{wanted}` does not name one root"),
-                    "`gc --dry-run` lists the roots; give as many digits of the name as tell it from the others"
+                    "`gc --dry-run` lists the roots; give enough digits of the name to identify it"
                         .to_owned(),
                 ));
             };

@@ -52,7 +52,7 @@ impl RemoteError {
                 .to_owned(),
             Self::Absent(url) => format!("`benchtrail push {url}` makes one"),
             Self::Missing(url, _) => format!(
-                "`benchtrail push {url}` from a store that has it puts it back (`benchtrail fsck` shows whether one has)"
+                "`benchtrail push {url}` from a store that has it restores it (`benchtrail fsck` shows whether one has)"
             ),
             Self::Damaged(url, _) => format!(
                 "`benchtrail push {url} --verify` from a store that has it replaces what is damaged"
@@ -80,7 +80,7 @@ impl fmt::Display for RemoteError {
             Self::Url(url, what) => write!(f, "`{}` is not a shared store: {what}", masked(url)),
             Self::Absent(url) => write!(f, "there is no shared store at {url}"),
             Self::NotOurs(url) => {
-                write!(f, "what lies at {url} is not a shared store of benchtrail")
+                write!(f, "{url} exists, but is not a shared store of Benchtrail")
             }
             Self::Format(url, format) => write!(
                 f,
@@ -90,7 +90,7 @@ impl fmt::Display for RemoteError {
             Self::Access(url, text) => write!(f, "the shared store {url} refuses access: {text}"),
             Self::Other(url, text) => write!(
                 f,
-                "the shared store {url} does not answer as it should: {text}"
+                "the shared store {url} gave an unexpected answer: {text}"
             ),
             Self::Refused(url, text, _) => write!(f, "the shared store {url}: {text}"),
             Self::Overwrites(url) => write!(
@@ -108,7 +108,7 @@ impl fmt::Display for RemoteError {
             Self::Store(error) => write!(f, "{error}"),
             Self::Plan(error) => write!(f, "{error}"),
             Self::Interrupted => f.write_str(
-                "interrupted; what is complete stays, and the same command goes on from there",
+                "interrupted; complete results stay, and the same command continues from there",
             ),
         }
     }

@@ -204,7 +204,7 @@ impl Remote {
             match kept.len() as u64 > completion::MOST_BYTES {
                 true => Err(RemoteError::Broken(
                     self.url.clone(),
-                    format!("{name} is too large for what it should be"),
+                    format!("{name} is too large"),
                 )),
                 false => Ok(()),
             }

@@ -84,13 +84,13 @@ fn parse(url: &str) -> Result<Place, RemoteError> {
 /// Parses `BUCKET/PREFIX`.
 fn bucket(provider: Provider, rest: &str) -> Result<Bucket, String> {
     if rest.contains(['?', '#']) {
-        return Err("an address holds no options and no signature: credentials, endpoint and region come from the \
-                    environment"
+        return Err("an address must not contain options or a signature: credentials, endpoint and region come from \
+                    the environment"
             .to_owned());
     }
     if rest.contains('@') {
         return Err(
-            "an address holds no credentials and no @: credentials come from the environment"
+            "an address must not contain credentials or an @: credentials come from the environment"
                 .to_owned(),
         );
     }
@@ -111,7 +111,7 @@ fn bucket(provider: Provider, rest: &str) -> Result<Bucket, String> {
             .filter(|p| !p.as_ref().is_empty());
         let part = part.ok_or_else(|| {
             format!(
-                "its prefix has the segment `{segment}`, which a bucket does not take as a name"
+                "its prefix has the segment `{segment}`, which a bucket does not accept in a name"
             )
         })?;
         key = key.join(part);

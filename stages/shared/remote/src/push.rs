@@ -255,10 +255,10 @@ impl Push<'_> {
         Err(RemoteError::Refused(
             self.remote.url.clone(),
             format!(
-                "a name of the cell {} is taken, but nothing is shown under it",
+                "a name of the cell {} is taken, but the server shows nothing under it",
                 ours.key
             ),
-            "the server answers reads from an old state; use one that shows what was put at once"
+            "the server answers reads from an old state; use one that shows new objects at once"
                 .to_owned(),
         ))
     }

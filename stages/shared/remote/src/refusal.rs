@@ -135,8 +135,8 @@ impl Server {
         let there = masked(endpoint);
         match parsed {
             Ok(url) if !url.username().is_empty() || url.password().is_some() => refused(
-                format!("the endpoint {there} holds credentials"),
-                "give the endpoint as https://HOST:PORT; credentials have variables of their own",
+                format!("the endpoint {there} contains credentials"),
+                "give the endpoint as https://HOST:PORT, and the credentials in their own variables",
             ),
             Ok(url) if url.scheme() == "https" => Ok(()),
             Ok(url) if url.scheme() == "http" => {
@@ -194,7 +194,7 @@ impl Server {
         let (text, remedy) = match meaning(error, &chain) {
             Meaning::NoBucket => (
                 format!("{there} has no bucket `{}`", self.bucket),
-                format!("check the name, and {endpoint}; Benchtrail makes no buckets"),
+                format!("check the name, and {endpoint}; Benchtrail does not create buckets"),
             ),
             Meaning::Expired => (
                 format!("the session has expired ({said})"),
@@ -219,8 +219,8 @@ impl Server {
                     .to_owned(),
             ),
             Meaning::Full => (
-                format!("{there} has no room left ({said})"),
-                "make room there; the same command goes on where it stopped".to_owned(),
+                format!("{there} has no space left ({said})"),
+                "free some space there; the same command continues where it stopped".to_owned(),
             ),
             Meaning::NotImplemented => (
                 format!("{there} lacks something that a shared store needs ({said})"),
@@ -232,12 +232,13 @@ impl Server {
             ),
             Meaning::Unreachable => (
                 format!("{there} cannot be reached ({said})"),
-                format!("check {endpoint} and the network; the same command goes on where it stopped"),
+                format!("check {endpoint} and the network; the same command continues where it stopped"),
             ),
             Meaning::Other => (
-                format!("{there} does not answer as it should ({said})"),
+                format!("{there} gave an unexpected answer ({said})"),
                 format!(
-                    "the same command goes on where it stopped; if this remains, look at the server's log and its free room, and at {endpoint}"
+                    "the same command continues where it stopped; if this persists, check the server's log, its free \
+                     space and {endpoint}"
                 ),
             ),
         };

@@ -194,7 +194,7 @@ impl Wire {
             let mut kept = Ok(());
             while left > 0 {
                 let Piece::Bytes(bytes) = self.next(&exchange.answers)? else {
-                    return Err(self.failed("an answer was cut"));
+                    return Err(self.failed("an answer was cut short"));
                 };
                 left = left.saturating_sub(bytes.len() as u64);
                 kept = kept.and_then(|()| sink(&bytes));
@@ -212,7 +212,7 @@ impl Wire {
     }
 
     fn unexpected(&self) -> RemoteError {
-        self.failed("the run answers something else than what was asked")
+        self.failed("the run's answer does not match the request")
     }
 
     fn not_here<T>(&self) -> Result<T, RemoteError> {
@@ -226,7 +226,7 @@ fn listen(
     answers: &SyncSender<Piece>,
     hear: &impl Fn(Heard),
 ) -> io::Result<()> {
-    let gone = |_| io::Error::other("nobody waits for an answer");
+    let gone = |_| io::Error::other("no request waits for this answer");
     loop {
         let Some(first) = from.fill_buf()?.first().copied() else {
             return Ok(());

@@ -28,7 +28,7 @@ pub fn records(text: &str, below: Option<&str>) -> Result<Vec<Record>, Unreadabl
         match cursor.next() {
             Some(b'[') => {
                 if let Some(key) = keys.next() {
-                    let message = format!("there is a list where the key `{key}` was looked for");
+                    let message = format!("there is a list where the key `{key}` was expected");
                     return Err(cursor.wrong(message, "correct the path to the rows"));
                 }
                 return cursor.list();

@@ -33,7 +33,7 @@ impl Format {
             "parquet" => Ok(Self::Parquet),
             other => {
                 let message = match other {
-                    "" => "its name has no ending that tells what it is written in".to_owned(),
+                    "" => "its name has no ending that shows its format".to_owned(),
                     other => format!("files that end in `.{other}` are not read as tables"),
                 };
                 let hint = "write `.csv`, `.tsv`, `.json`, `.jsonl` or `.parquet`";
@@ -126,10 +126,7 @@ pub fn read(format: Format, bytes: &[u8], below: Option<&str>) -> Result<Sheet, 
     for (at, name) in sheet.names.iter().enumerate() {
         if sheet.names[..at].contains(name) {
             let message = format!("two columns are named `{name}`");
-            return Err(Unreadable::new(
-                message,
-                "give every column a name of its own",
-            ));
+            return Err(Unreadable::new(message, "give every column its own name"));
         }
     }
     Ok(sheet)

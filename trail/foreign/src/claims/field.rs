@@ -177,7 +177,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         most
     };
     Some(Some((
-        format!("it is so of {count} of {n}"),
+        format!("it holds for {count} of {n}"),
         evidence(&told),
     )))
 }

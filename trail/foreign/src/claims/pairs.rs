@@ -247,7 +247,7 @@ fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool)
         String::new()
     };
     Some(Some((
-        format!("it is so in {ahead} of {n}{tied}"),
+        format!("it holds for {ahead} of {n}{tied}"),
         evidence(&against),
     )))
 }

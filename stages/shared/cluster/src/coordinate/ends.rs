@@ -161,7 +161,7 @@ impl Cluster<'_> {
             details,
         };
         if missing.is_empty() {
-            (self.asked.tell)(&format!("{what}; all that it was to do is done"));
+            (self.asked.tell)(&format!("{what}; all of its cells are complete"));
         } else if again {
             (self.asked.tell)(&format!("{what}; {} is tried again", cells_text(&missing)));
             self.learn(News::Again);
@@ -369,9 +369,9 @@ fn hint(state: &str, log: &Path) -> Option<String> {
         "OUT_OF_MEMORY" => "ask for more `memory` in `place: {slurm: …}`",
         "TIMEOUT" | "DEADLINE" => "raise `time` in `place: {slurm: …}`",
         "NODE_FAIL" | "PREEMPTED" | "BOOT_FAIL" => {
-            "`retries:` of the stage tries it again by itself"
+            "with `retries:`, the stage tries it again automatically"
         }
-        _ => "look at what the job printed",
+        _ => "check the job's output",
     };
     Some(format!("{does}; the job's output is {}", log.display()))
 }

@@ -67,7 +67,7 @@ impl Cluster<'_> {
                 let ended = Ended {
                     job: job.job.clone().unwrap_or_default(),
                     state: LEFT.to_owned(),
-                    reason: "the run that looked after it ended".to_owned(),
+                    reason: "the run that supervised it ended".to_owned(),
                     node: host.name.clone(),
                     ..Ended::default()
                 };
@@ -80,7 +80,7 @@ impl Cluster<'_> {
             return Ok(());
         }
         (self.asked.tell)(&format!(
-            "an earlier run ended with {} at work; what they had measured is taken in, and the rest goes on",
+            "an earlier run ended with {} active; their measurements are kept, and the rest continues",
             super::counted(left.len(), "host")
         ));
         self.note(left)
@@ -195,7 +195,7 @@ impl Cluster<'_> {
 pub(super) fn hint(state: &str, node: &str) -> Option<String> {
     match state {
         UNREACHABLE | LOST => Some(format!(
-            "`ssh` must reach {node} without a question; look at what it printed, or leave it out of `hosts`"
+            "`ssh` must reach {node} without a prompt; check its output, or remove it from `hosts`"
         )),
         _ => None,
     }

@@ -51,7 +51,7 @@ impl Cluster<'_> {
         let fits = left > 0.0 && terms.cost(expected) <= left;
         if !fits {
             self.short = Some(format!(
-                "the budget of {:.2} {} permits no other launch: {spent:.2} spent, and one costs about {:.2}",
+                "the budget of {:.2} {} permits no further launch: {spent:.2} is spent, and one launch costs about {:.2}",
                 terms.budget,
                 terms.currency,
                 terms.cost(expected)
@@ -77,7 +77,7 @@ impl Cluster<'_> {
         });
         let (terms, spent) = over?;
         Some(format!(
-            "the budget of {:.2} {} is spent: {spent:.2}, with {} at work",
+            "the budget of {:.2} {} is spent: {spent:.2}, with {} active",
             terms.budget,
             terms.currency,
             counted(self.jobs.active().len(), "machine")

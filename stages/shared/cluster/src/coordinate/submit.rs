@@ -242,7 +242,7 @@ impl Cluster<'_> {
     pub(super) fn tell_unreachable(&mut self, scheduler: &Scheduler, silence: &Silence) {
         if self.unreachable.insert(scheduler.clone()) {
             (self.asked.tell)(&format!(
-                "warning: {} does not answer `{}`; jobs go on without it, and it is asked again",
+                "warning: {} does not answer `{}`; jobs continue without it, and Benchtrail asks it again",
                 scheduler.server(),
                 silence.command
             ));

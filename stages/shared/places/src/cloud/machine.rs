@@ -250,7 +250,7 @@ fn start(
     order.meter.write(&folder).map_err(faulty)?;
     order.meter.note(&folder).map_err(faulty)?;
     let mut keeper = Keeper::start(&folder).map_err(faulty)?;
-    let what = format!("making the machine of {}", terms.module);
+    let what = format!("creating the machine of {}", terms.module);
     let begun = Instant::now();
     let answer = loop {
         match keeper.said.recv_timeout(POLL) {
@@ -271,15 +271,15 @@ fn start(
     let outputs = match (&answer["ready"], answer["failed"].as_str()) {
         (Json::Object(outputs), _) => shown(outputs),
         (_, why) => {
-            let why = why.unwrap_or("the keeper said nothing of use").to_owned();
+            let why = why.unwrap_or("the keeper gave no usable answer").to_owned();
             let returned = keeper.finish(&folder);
             let mut failure = Failure::failed(format!("the module {}: {why}", terms.module));
             failure = match returned.stuck {
                 Some((left, command)) => failure.hint(format!(
-                    "what it had made could not be destroyed ({left}): {command}"
+                    "the resources that it had created could not be destroyed ({left}): {command}"
                 )),
                 None => failure.hint(format!(
-                    "nothing is left; all that was said is in {}",
+                    "nothing is left; the complete output is in {}",
                     folder.join(LOG).display()
                 )),
             };
@@ -364,7 +364,7 @@ fn configuration(outputs: &BTreeMap<String, Json>, folder: &Path) -> Result<Stri
         };
         if text.contains(['\n', '\r', '"', '\0']) || text.is_empty() {
             return Err(format!(
-                "its output `{name}` cannot stand in a configuration"
+                "its output `{name}` cannot be used in an SSH configuration"
             ));
         }
         Ok(Some(text))

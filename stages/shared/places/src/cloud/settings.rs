@@ -10,7 +10,7 @@ use pipeline::{Json, Library, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A machine that a module of yours makes, for as long as the study needs it.
+/// A machine that your own module creates for as long as the study needs it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Cloud {
@@ -21,21 +21,20 @@ pub struct Cloud {
     /// Values of the module's variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, Json>,
-    /// The folder there that Benchtrail keeps things in; by default `benchtrail` in the user's
-    /// folder for caches.
+    /// The folder that Benchtrail uses on the host; by default `benchtrail` in the user's cache folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub folder: Option<String>,
-    /// The program that is called: by default `tofu` if it is on the search path, else `terraform`.
+    /// The program that is called: by default `tofu` if it is on the search path, otherwise `terraform`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub program: Option<String>,
-    /// What all that the module makes costs in an hour.
+    /// The hourly cost of everything that the module creates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub cost_per_hour: Option<f64>,
-    /// The most that this experiment may cost here, all runs together. When it is spent, everything
-    /// is destroyed, and cells that need the machine fail.
+    /// The most that this experiment may cost here, in all runs together. When it is spent, everything is destroyed,
+    /// and cells that need the machine fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub budget: Option<f64>,
@@ -84,8 +83,8 @@ impl Cloud {
             None => {
                 let message = format!("a machine that costs money needs `{key}`");
                 problems.push(Problem::at(&["cloud"], message).hint(
-                    "`cost-per-hour: 2.49` is what all that the module makes costs in an hour, `budget: 20` the most that \
-                     this experiment may cost",
+                    "`cost-per-hour: 2.49` is the hourly cost of everything that the module creates, and `budget: 20` \
+                     is the most that this experiment may cost",
                 ));
                 1.0
             }
