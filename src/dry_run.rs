@@ -66,10 +66,12 @@ pub(crate) fn verdict(dry_run: &DryRun) -> String {
     let cells = counted(dry_run.executed, "cell");
     match (errors, doubts) {
         (0, 0) => {
-            format!("dry run: {cells} of verification, analysis and report hold on made-up rows")
+            format!(
+                "dry run: {cells} of verification, analysis and report work with synthetic rows"
+            )
         }
         _ => format!(
-            "dry run: {cells} of verification, analysis and report tried on made-up rows: {}, {}",
+            "dry run: {cells} of verification, analysis and report tried with synthetic rows: {}, {}",
             counted(errors, "error"),
             counted(doubts, "doubt")
         ),

@@ -155,7 +155,7 @@ fn the_smoke_profile_of_every_study_plans_here_and_its_analysis_holds_on_made_up
             .run(["run", &study.file, "--smoke", "--dry-run"])
             .ok();
         let said = format!("{}{}", tried.stdout, tried.stderr);
-        assert!(said.contains("made-up rows"), "{}: {said}", study.file);
+        assert!(said.contains("synthetic rows"), "{}: {said}", study.file);
     }
 }
 

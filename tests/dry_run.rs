@@ -49,7 +49,7 @@ fn the_shipped_experiments_hold_on_made_up_rows_and_nothing_is_kept() {
     ] {
         let file = format!("experiments/{experiment}.yaml");
         let plan = project.run(["plan", &file, "--dry-run"]).ok();
-        let told = "of verification, analysis and report hold on made-up rows";
+        let told = "of verification, analysis and report work with synthetic rows";
         assert!(
             plan.stdout.contains(told),
             "{experiment}: {}{}",
@@ -148,7 +148,7 @@ fn gates_that_made_up_rows_do_not_pass_are_no_errors() {
         .run(["plan", "experiments/simulated.yaml", "--dry-run"])
         .ok();
     assert!(
-        plan.stdout.contains("hold on made-up rows"),
+        plan.stdout.contains("work with synthetic rows"),
         "{}",
         plan.stdout
     );

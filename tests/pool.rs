@@ -365,7 +365,7 @@ fn a_budget_is_planned_stops_a_study_and_the_next_run_goes_on() {
     // The budget is spent, so nothing starts.
     let again = lab.run();
     assert!(
-        again.stderr.contains("permits no other launch"),
+        again.stderr.contains("permits no further launch"),
         "{}",
         again.stderr
     );

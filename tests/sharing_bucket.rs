@@ -339,7 +339,7 @@ fn an_address_with_credentials_or_an_open_line_is_refused_before_anybody_is_aske
     let stub = StubBucket::start();
     let ada = seat("Ada", "left-box");
     for (url, reason) in [
-        ("s3://key:hunter22@lab/team", "holds no credentials"),
+        ("s3://key:hunter22@lab/team", "must not contain credentials"),
         (
             "s3://lab/team?X-Amz-Signature=hunter22",
             "must not contain options or a signature",

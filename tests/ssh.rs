@@ -286,7 +286,7 @@ fn a_host_that_cannot_be_reached_is_told_with_a_remedy() {
     let told = outcome.stdout + &outcome.stderr;
     assert!(
         told.contains("the host box: ")
-            && told.contains("`ssh box true` must work without a question"),
+            && told.contains("`ssh box true` must work without a prompt"),
         "{told}"
     );
     project.edit(

@@ -47,9 +47,9 @@ outcome=0
 "$benchtrail" diff "$baseline" "$experiment" --gate "$@" >"$work/diff.txt" 2>&1 || outcome=$?
 cat "$work/diff.txt"
 case $outcome in
-  0) title="No regression" said="In no column did the study get worse by as much as the threshold." ;;
+  0) title="No regression" said="No column got worse by as much as the threshold." ;;
   1) title="Regression" said="At least one column got worse by more than the threshold." ;;
-  6) title="Undecided" said="The data cannot tell whether anything got worse; the gate says why." ;;
+  6) title="Undecided" said="The data do not show whether anything got worse; the gate says why." ;;
   *) title="Not compared" said="\`benchtrail diff\` ended with exit code $outcome." ;;
 esac
 { echo "## $title"; echo; echo "$said"; quoted "$work/diff.txt"; } >"$summary"

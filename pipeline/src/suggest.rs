@@ -219,13 +219,13 @@ mod tests {
         let names: Vec<String> = (0..40).map(|i| format!("workload-{i}")).collect();
         assert_eq!(
             remedy("load-3", "workloads", names.iter().map(String::as_str)),
-            "of the 40 workloads, the most similar are `workload-3`, `workload-0`, `workload-1`, \
+            "the most similar of the 40 workloads are `workload-3`, `workload-0`, `workload-1`, \
              `workload-2`"
         );
         let mut names = names;
         names.push("row-status".to_owned());
         let part = remedy("row", "gates", names.iter().map(String::as_str));
-        assert!(part.contains("similar are `row-status`"), "{part}");
+        assert!(part.contains("are `row-status`"), "{part}");
         names.pop();
         assert!(list(names.iter().map(String::as_str)).ends_with("`workload-19`, and 20 more"));
     }

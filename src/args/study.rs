@@ -241,8 +241,7 @@ pub(crate) struct PowerArgs {
     /// True effects to look for, in percent.
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0])]
     pub(crate) effect: Vec<f64>,
-    /// Noise between launches, in percent [default: that of earlier blocks, else the declared noise,
-    /// else 3].
+    /// Noise between launches, in percent [default: that of earlier blocks, or the declared noise, or 3].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) noise: Option<f64>,
     /// Noise between cells within a launch, in percent [default: half the noise between launches].

@@ -42,7 +42,7 @@ pub(super) fn page() -> String {
     let mut page = String::from(
         "# The keys of an experiment\n\nEvery key of the YAML file, generated from the types that read it. [The language by \
          example](experiments.md) says how they work together; [operators](operators.md), [gates](gates.md) and \
-         [settings of engines](engine-settings.md) have pages of their own. `benchtrail schema` prints the same for an \
+         [settings of engines](engine-settings.md) have their own pages. `benchtrail schema` prints the same for an \
          editor.\n\nA value may be a placeholder `\"${name}\"` wherever the type is not *text*. A *duration* is a number \
          with a unit, such as `500 ms`, `30 s`, `10 min` or `2 h`. A *percentage* is a number with its sign, such as \
          `3 %`.\n\n## The file\n\n",

@@ -128,7 +128,7 @@ fn an_exporter_that_tells_nothing_stops_the_study_before_the_first_request() {
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     let told = ran.stdout + &ran.stderr;
     assert!(
-        told.contains("without a metric that begins with `DCGM_FI_DEV_`")
+        told.contains("has no metric that begins with `DCGM_FI_DEV_`")
             && told.contains("correct `exporters.gpus` in the engine's definition"),
         "{told}"
     );

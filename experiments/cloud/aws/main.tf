@@ -1,7 +1,7 @@
-# One instance with GPUs, reachable by SSH from one address, with a key that lives as long as it does.
+# One instance with GPUs, reachable by SSH from one address, with a key that exists as long as the instance.
 #
-# You need an AWS account with a quota for the instance type; `terraform` and `tofu` take your credentials from where
-# they always do. It makes everything in the default VPC of the region.
+# You need an AWS account with a quota for the instance type; `terraform` and `tofu` take your credentials from
+# the usual places. The module creates everything in the default VPC of the region.
 
 terraform {
   required_providers {
@@ -35,7 +35,7 @@ provider "aws" {
   region = var.region
 }
 
-# Ubuntu with the GPU driver, by the maker of the cloud.
+# Ubuntu with the GPU driver, provided by AWS.
 data "aws_ssm_parameter" "image" {
   name = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id"
 }
@@ -77,7 +77,7 @@ resource "aws_instance" "study" {
   key_name                    = aws_key_pair.study.key_name
   vpc_security_group_ids      = [aws_security_group.study.id]
   associate_public_ip_address = true
-  # Whoever shuts it down from inside ends its cost, too.
+  # A shutdown from inside also ends the cost.
   instance_initiated_shutdown_behavior = "terminate"
   root_block_device {
     volume_size = var.disk_gib

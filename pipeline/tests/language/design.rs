@@ -166,11 +166,11 @@ fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_told() {
     for (text, expected) in [
         (
             rule(2, "3 %", "output_throughput", "12"),
-            "a rule that ends blocks looks after 3 blocks or more, not 2",
+            "a rule that ends blocks needs at least 3 blocks, not 2",
         ),
         (
             rule(5, "3 %", "output_throughput", "5 blocks"),
-            "`at-most` is 5 blocks, and `blocks` 5 already",
+            "`at-most` is 5 blocks, but `blocks` is already 5",
         ),
         (
             rule(5, "3 %", "output_througput", "9 blocks"),

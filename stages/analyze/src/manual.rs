@@ -76,13 +76,13 @@ fn page() -> String {
     let settings = everything();
     let done = analyze(&store, &inputs(&store), &settings).unwrap();
     let mut text = String::from(
-        "# Operators of the analyze stage\n\n\
-         One operator makes each table of an `analyze` stage. It reads the rows of the load cells that passed\n\
-         verification, or other tables of the same stage. Key columns come first and identify a row. Undefined\n\
-         values are null, never 0. The Parquet file holds the unit and definition of every column. If an axis\n\
-         has the name of a column of results, such as `model`, the column also carries the operator's name: `fit_model`. The lists and\n\
-         values on this page come from running the examples on a small ladder of made-up cells: two\n\
-         configurations, 1, 2 and 4 clients, three repetitions. The test suite checks them.\n",
+        "# Operators of the analyze stage\n\nOne operator makes each table of an `analyze` stage. It reads the rows \
+         of the load cells that passed\nverification, or other tables of the same stage. Key columns come first and \
+         identify a row. Undefined\nvalues are null, never 0. The Parquet file holds the unit and definition of every \
+         column. If an axis\nhas the name of a column of results, such as `model`, the column also carries the \
+         operator's name: `fit_model`. The lists and\nvalues on this page come from running the examples on a small \
+         ladder of synthetic cells: two\nconfigurations, 1, 2 and 4 clients, three repetitions. The test suite checks \
+         them.\n",
     );
     for page in crate::pages() {
         let (name, example) = settings

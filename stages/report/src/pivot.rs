@@ -135,7 +135,7 @@ impl Pivoted<'_> {
             ),
         };
         let message = format!(
-            "two rows of the table stand at {}; {remedy}",
+            "two rows of the table have the place {}; {remedy}",
             place.join(", ")
         );
         error_of(message.into())

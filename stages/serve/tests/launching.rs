@@ -413,7 +413,7 @@ fn told_of_running() {
     ));
     let exporter =
         json!({"exporters": {"gpus": {"url": format!("{url}/metrics"), "tells": "dcgm"}}});
-    assert!(wrong(exporter).contains("without a metric that begins with `DCGM_FI_DEV_`"));
+    assert!(wrong(exporter).contains("has no metric that begins with `DCGM_FI_DEV_`"));
     // The stub answers any GET and any POST with 200. So a server without any path imitates one
     // that lacks a path.
     let bare = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -128,27 +128,25 @@ fn tables(text: &mut String) {
 /// Documents which gate catches which fault, from the test that injects the faults.
 fn faults(text: &mut String) {
     text.push_str(
-        "\n## False alarms and power\n\n\
-         Gates that count or compare are not tests: on correct rows, they are never wrong. The other gates may give a \
-         false alarm, and they may miss weak faults. [Statistics](statistics.md#gates) lists both rates for every gate, over \
-         more than a thousand simulated studies of each kind. A machine with other work violates the assumptions of the \
-         tests and rightly causes an alarm. `comparability` tests prompt-token counts only if no prompt has the same digest, \
-         at 0.1 % for each pair.\n\n\
-         What gates see least:\n\n\
-         - **One slow cell of several in a ragged closed loop.** If answers have 9 to 65 tokens and requests wait for each \
-         other, the lengths of the others are part of a latency. `outlying-repeats` then finds one cell of twenty that is \
-         30 % slower in 26 % of studies, and one that is 50 % slower in 70 %. If the whole launch is slower, it finds 30 % \
-         in 82 %. With answers of one length, both are above 97 %.\n\
-         - **Token counts without a second count.** `token-bias` pairs imported rows without prompts by the order of \
-         sending. It raised no false alarm in 2,400 clean studies: the same order, another order, other prompts, missing \
-         rows, fewer requests on one side. It finds counts that are 12 % high only if the order is the same \
-         ([table](statistics.md#token-bias-of-imported-rows)).\n\n\
-         The table below covers `warm-up`, `stationarity` and `order-effects` with an `alpha` of 1 %, over simulated closed \
-         loops with fixed seeds. A run has 16 cells of 40 requests, with 1 and 4 clients. One server works on all requests at \
-         once, another one on a single request. Latencies are log-normal, and all requests in flight share a random factor of \
-         the server. Of 400 runs at 5 %, 20 alarms are expected by chance:\n\n\
-         | gate | false alarms in 200 clean runs | in 400 with `alpha: 0.05` and no smallest effect | fault in every cell, found in 50 runs | fault in one cell of 16, found in 50 runs |\n\
-         |---|---|---|---|---|\n",
+        "\n## False alarms and power\n\nGates that count or compare are not tests: on correct rows, they are never \
+         wrong. The other gates may give a false alarm, and they may miss weak faults. \
+         [Statistics](statistics.md#gates) lists both rates for every gate, over more than a thousand simulated \
+         studies of each kind. A machine with other work violates the assumptions of the tests and rightly causes an \
+         alarm. `comparability` tests prompt-token counts only if no prompt has the same digest, at 0.1 % for each \
+         pair.\n\nWhere gates are least sensitive:\n\n- **One slow cell of several in a ragged closed loop.** If \
+         answers have 9 to 65 tokens and requests wait for each other, the lengths of the others are part of a \
+         latency. `outlying-repeats` then finds one cell of twenty that is 30 % slower in 26 % of studies, and one \
+         that is 50 % slower in 70 %. If the whole launch is slower, it finds 30 % in 82 %. With answers of one \
+         length, both are above 97 %.\n- **Token counts without a second count.** `token-bias` pairs imported rows \
+         without prompts by the order of sending. It raised no false alarm in 2,400 clean studies: the same order, \
+         another order, other prompts, missing rows, fewer requests on one side. It finds counts that are 12 % high \
+         only if the order is the same ([table](statistics.md#token-bias-of-imported-rows)).\n\nThe table below \
+         covers `warm-up`, `stationarity` and `order-effects` with an `alpha` of 1 %, over simulated closed loops \
+         with fixed seeds. A run has 16 cells of 40 requests, with 1 and 4 clients. One server works on all requests \
+         at once, another one on a single request. Latencies are log-normal, and all requests in flight share a \
+         random factor of the server. Of 400 runs at 5 %, 20 alarms are expected by chance:\n\n| gate | false alarms \
+         in 200 clean runs | in 400 with `alpha: 0.05` and no smallest effect | fault in every cell, found in 50 runs \
+         | fault in one cell of 16, found in 50 runs |\n|---|---|---|---|---|\n",
     );
     for [gate, clean, bare, every, one] in crate::rates::SEEN {
         writeln!(text, "| `{gate}` | {clean} | {bare} | {every} | {one} |").unwrap();

@@ -555,8 +555,8 @@ mod tests {
         );
         let huge = vec![b'x'; 10 << 20];
         for (refused, why) in [
-            (unpacked(None, b"more", b""), "something follows"),
-            (unpacked(None, b"", b"more"), "something follows"),
+            (unpacked(None, b"more", b""), "data follows"),
+            (unpacked(None, b"", b"more"), "data follows"),
             (
                 unpacked(Some((long, &huge)), b"", b""),
                 "has 10485760 bytes",

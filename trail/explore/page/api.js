@@ -59,8 +59,8 @@ async function ask(path, parameters) {
     const reply = held[keyOf(path, parameters)] ?? heldTable(path, parameters) ?? heldDistribution(path, parameters);
     if (reply === undefined) {
       throw new Refusal(404, {
-        error: "this file does not hold that",
-        hint: "`benchtrail explore` over the store or the bundle shows everything",
+        error: "this file does not contain that",
+        hint: "`benchtrail explore` with the store or the bundle shows everything",
       });
     }
     return reply;

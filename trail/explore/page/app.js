@@ -35,7 +35,7 @@ async function view(segments, parameters) {
   if (kind === "compare" && study && what) return pairView(main, study, what);
   if (kind === "object" && study) return objectView(main, study);
   if (kind === undefined || kind === "studies") return studiesView(main);
-  throw Object.assign(new Error(`there is no view ${segments.join("/")}`), { hint: "The links at the top lead to the views that there are." });
+  throw Object.assign(new Error(`there is no view ${segments.join("/")}`), { hint: "Use the links at the top to open a view." });
 }
 
 async function navigate(study, what) {
@@ -65,7 +65,7 @@ async function show() {
     try {
       await view(segments, parameters);
     } catch (error) {
-      replace(main, h("div", { class: "error", role: "alert" }, h("h1", {}, "That cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+      replace(main, h("div", { class: "error", role: "alert" }, h("h1", {}, "This cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
     }
     main.removeAttribute("aria-busy");
     document.title = `${main.querySelector("h1")?.textContent ?? "Explorer"} · Benchtrail`;

@@ -23,7 +23,7 @@ export async function cellView(main, study, stage) {
   const [requests, host, processes, gpu, slots, metrics, one] = await Promise.all(["requests", "host_telemetry", "process_telemetry", "gpu_telemetry", "slots", "server_metrics", "cell"].map(load));
   const record = cell.record;
   replace(main, h("h1", {}, breakable(cellText(stage, at))),
-    cell.status === "ok" ? null : h("p", { class: "error" }, `${cell.status}${cell.reason ? `: ${cell.reason}` : ""}. What it left is evidence, and enters no statistic.`),
+    cell.status === "ok" ? null : h("p", { class: "error" }, `${cell.status}${cell.reason ? `: ${cell.reason}` : ""}. Its outputs are evidence, and enter no statistic.`),
     facts([
       ["state", h("span", { class: cell.status === "ok" ? "ok" : "bad" }, cell.status)],
       ["executed", record && h("span", { title: record.started }, `${moment(record.started)}, took ${seconds(record.seconds)}, number ${record.order} in its run`)],
@@ -38,7 +38,7 @@ export async function cellView(main, study, stage) {
     requests ? timeline(study, stage, at, requests, { host, processes, gpu, slots, metrics }) : null,
     one ? [h("h2", {}, "Facts of the cell"), factList(study, stage, at, one)] : null,
     files(study, stage, at, outputs, cell),
-    record ? [h("h2", {}, "Recipe and record"), h("details", {}, h("summary", {}, "Everything that decided the result, and how it was executed"), h("pre", {}, JSON.stringify(record, null, 2)))] : null);
+    record ? [h("h2", {}, "Recipe and record"), h("details", {}, h("summary", {}, "Everything that determined the result, and how it was executed"), h("pre", {}, JSON.stringify(record, null, 2)))] : null);
 }
 
 function inputs(study, cell) {
@@ -63,7 +63,7 @@ function factList(study, stage, at, one) {
 function files(study, stage, at, outputs, cell) {
   if (!outputs.length) return null;
   const evidence = new Set((cell.evidence ?? []).map((e) => e.name));
-  return [h("h2", {}, "What it left"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["name", "kind", "rows", "size", "digest"].map((t, i) => h("th", { scope: "col", class: i === 2 || i === 3 ? "number" : null }, t)))),
+  return [h("h2", {}, "Evidence"), h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["name", "kind", "rows", "size", "digest"].map((t, i) => h("th", { scope: "col", class: i === 2 || i === 3 ? "number" : null }, t)))),
     h("tbody", {}, outputs.map((o) => h("tr", {}, h("td", {}, h("a", { href: o.rows !== null ? address(["study", study, "data"], { table: `${stage}.${o.name}`, cell: at }) : address(["object", o.digest], { study }) }, o.name), evidence.has(o.name) ? " (evidence)" : ""),
       h("td", {}, o.media), h("td", { class: "number" }, o.rows === null ? "–" : o.rows.toLocaleString("en-US")), h("td", { class: "number" }, bytesText(o.bytes)), h("td", { class: "digest", title: o.digest }, short(o.digest)))))))];
 }
@@ -132,7 +132,7 @@ function smallTimeline(study, stage, at, requests, others) {
     const r = y < tracks[0].height ? rows[Math.floor((y / tracks[0].height) * rows.length)] : null;
     if (r && (r.scheduled ?? r.sent) <= t && t <= r.done) location.hash = requestLink(study, stage, at, r);
   };
-  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. Drag to choose a span: everything below shows that span, too."),
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. Drag to choose a span; everything below then also shows that span."),
     spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), figures, under];
 }
 
@@ -166,7 +166,7 @@ function largeTimeline(study, stage, at, requests, others) {
     const tracks = [{ name: "waiting for a token", unit: "requests", lines: line(all.waiting) }, { name: "tokens arriving", unit: "requests", lines: line(all.running) }, cloudTrack(all), all.failed.some((n) => n) ? { name: "failed", unit: "requests", height: 36, lines: line(all.failed) } : null, ...machine(others)].filter(Boolean);
     replace(box, spanned(all.whole, tracks, { label: `${all.requests_in_all} requests over time`, show: (span) => detail(span).catch((e) => replace(under, h("p", { class: "note" }, sentence(e)))) }));
   }).catch((error) => replace(box, h("p", { class: "note" }, `The cell has ${requests.rows_in_all.toLocaleString("en-US")} requests: ${sentence(error)}.`)));
-  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough. Drag to choose a span: everything below shows that span, too.`), box, figures, under];
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough. Drag to choose a span; everything below then also shows that span.`), box, figures, under];
 }
 
 export function requestLink(study, stage, at, r) {
@@ -213,7 +213,7 @@ function machine({ host, processes, gpu, slots, metrics }) {
   }
   if (host) {
     add("CPU busy, steal", "share", [{ points: points(host, "cpu_busy") }, { points: points(host, "cpu_steal"), colour: "track-2" }]);
-    add("threads that run", "threads", [{ points: points(host, "runnable") }]);
+    add("running threads", "threads", [{ points: points(host, "runnable") }]);
     add("CPU clock", "MHz", [{ points: points(host, "frequency_mhz") }]);
   }
   if (processes) {

@@ -6,7 +6,7 @@ import { get } from "./api.js";
 import { byLabel, columnWords, digits, plural, short } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
 
-const STATES = { confound: "a confound: nobody chose it", unknown: "unknown: one side does not tell", follows: "follows from what was chosen", planned: "planned: the experiment chose it" };
+const STATES = { confound: "a confound: the experiment did not choose it", unknown: "unknown: one side does not report it", follows: "follows from planned settings", planned: "planned: the experiment chose it" };
 const CLASS = { confound: "bad", unknown: "warn" };
 
 export async function contrastView(main, study) {
@@ -53,7 +53,7 @@ function resultsOf(found, again, parameters) {
   const { results } = found;
   if (!results.table) return [h("h2", {}, "Results"), h("p", { class: "note" }, results.reason)];
   const units = results.could_be_units ?? [];
-  const chooser = units.length ? select("Unit of replication", [["", units.includes("block") ? "block" : "none"], ...units.filter((u) => u !== "block").map((u) => [u, `${u} (you say that each is a launch of its own)`])], parameters.unit ?? "", (unit) => again({ unit: unit || null })) : null;
+  const chooser = units.length ? select("Unit of replication", [["", units.includes("block") ? "block" : "none"], ...units.filter((u) => u !== "block").map((u) => [u, `${u} (you declare that each label is a separate launch)`])], parameters.unit ?? "", (unit) => again({ unit: unit || null })) : null;
   const named = ["change", `${digits(results.level * 100)} % interval of the change`, "n", `smallest change found in ${digits(results.power * 100)} % of studies`];
   const heading = (extra, sides) => h("thead", {}, h("tr", {}, [...extra, ...(sides ? [String(found.a), `${found.b}, the base`] : []), ...named].map((t, i) => h("th", { scope: "col", class: i >= extra.length ? "number" : null }, t))));
   const value = (v, unit) => h("td", { class: "number" }, v === undefined || v === null ? "–" : `${digits(v)} ${unit}`);
@@ -88,11 +88,11 @@ function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) 
 function facetsOf(list, [a, b]) {
   const counts = new Map();
   for (const f of list) counts.set(f.status, (counts.get(f.status) ?? 0) + 1);
-  const text = (value) => (value === null || value === undefined ? "does not tell" : typeof value === "string" ? value : JSON.stringify(value));
-  const table = (rows) => h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["how it stands", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))),
+  const text = (value) => (value === null || value === undefined ? "not reported" : typeof value === "string" ? value : JSON.stringify(value));
+  const table = (rows) => h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["state", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, rows.map((f) => h("tr", {}, h("td", { class: CLASS[f.status] ?? null }, f.status), h("td", {}, f.at), h("td", {}, f.key), h("td", { class: "long" }, text(f.a)), h("td", { class: "long" }, text(f.b)))))));
-  return [h("h2", {}, "What they were made of"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${plural(counts.get(s), "difference")}: ${STATES[s]}`))), table(list.slice(0, 400)), list.length > 400 ? h("p", { class: "soft" }, `and ${plural(list.length - 400, "more", "more")}`) : null]
-    : h("p", {}, "Nothing that was recorded of their settings, servers and machines differs.")];
+  return [h("h2", {}, "Settings, servers and machines"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${plural(counts.get(s), "difference")}: ${STATES[s]}`))), table(list.slice(0, 400)), list.length > 400 ? h("p", { class: "soft" }, `and ${plural(list.length - 400, "more", "more")}`) : null]
+    : h("p", {}, "No recorded setting, server or machine differs.")];
 }
 
 // Two studies, in the comparison of `benchtrail diff`.
@@ -104,7 +104,7 @@ export async function pairView(main, older, newer) {
   const { comparison } = found;
   const link = (s) => h("a", { href: address(["study", s.id]) }, title(s));
   const worst = found.outcome === "fail" ? "bad" : found.outcome === "pass" ? "ok" : "warn";
-  const said = { pass: "No column is worse by as much as the threshold.", fail: "A column is worse.", undecidable: "The data do not tell whether anything became worse." }[found.outcome];
+  const said = { pass: "No column is worse by as much as the threshold.", fail: "A column is worse.", undecidable: "The data do not show whether anything became worse." }[found.outcome];
   const gate = comparison.gate ?? [];
   const results = comparison.results ?? [];
   const shared = [...new Set(results.map((r) => r.at))];
@@ -112,14 +112,14 @@ export async function pairView(main, older, newer) {
     facts([["older", [link(found.a), ` trail ${short(found.a.trail)}`]], ["newer", [link(found.b), ` trail ${short(found.b.trail)}`]], ["swap", h("a", { href: address(["compare", newer, older]) }, "take the other one as the base")]]),
     h("p", { class: worst }, said),
     h("div", { class: "row" }, h("label", {}, "Unit of replication", h("input", { value: parameters.unit ?? "", placeholder: "block", size: "12", onchange: (e) => again({ unit: e.target.value || null }) }))),
-    gate.length ? [h("h2", {}, "Over all coordinates"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Gate" }, h("table", {}, h("thead", {}, h("tr", {}, ["column", "coordinates", "units", "worsening", "its one-sided bounds, 95 %", "smallest worsening found in 80 % of studies", "what the data say"].map((t, i) => h("th", { scope: "col", class: i && i < 6 ? "number" : null }, t)))),
+    gate.length ? [h("h2", {}, "Over all coordinates"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Gate" }, h("table", {}, h("thead", {}, h("tr", {}, ["column", "coordinates", "units", "worsening", "its one-sided bounds, 95 %", "smallest worsening found in 80 % of studies", "conclusion"].map((t, i) => h("th", { scope: "col", class: i && i < 6 ? "number" : null }, t)))),
       h("tbody", {}, gate.map((g) => h("tr", {}, h("td", {}, g.column), h("td", { class: "number" }, String(g.coordinates)), h("td", { class: "number" }, g.n_a ? `${g.n_a}, ${g.n_b}` : "–"), h("td", { class: "number" }, percent(g.worsening)), h("td", { class: "number" }, g.low === null ? "–" : `${percent(g.low)} to ${percent(g.high)}`), h("td", { class: "number" }, percent(g.smallest_detectable)), h("td", { class: "long" }, g.outcome, g.reason ? `: ${g.reason}` : ""))))))] : null,
     results.length ? [h("h2", {}, `Results at ${plural(shared.length, "coordinate")}`), h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", {}, h("thead", {}, h("tr", {}, ["coordinate", "column", "older", "newer", "change", "n", "p after Holm", "verdict"].map((t, i) => h("th", { scope: "col", class: i > 1 && i < 7 ? "number" : null }, t)))),
       h("tbody", {}, results.slice(0, 600).map((r) => h("tr", {}, h("td", { class: "wrap at" }, breakable(r.at)), h("td", {}, columnWords(r.column)), h("td", { class: "number" }, `${digits(r.mean_a)} ${r.unit ?? ""}`), h("td", { class: "number" }, `${digits(r.mean_b)} ${r.unit ?? ""}`), h("td", { class: "number" }, percent(r.change)), h("td", { class: "number" }, `${r.n_a}, ${r.n_b}`), h("td", { class: "number" }, digits(r.holm_p)), h("td", { class: r.verdict === "regression" ? "bad" : r.verdict === "improvement" ? "ok" : null, title: r.reason ?? null }, r.verdict.replaceAll("-", " "))))))), results.length > 600 ? h("p", { class: "soft" }, `The first 600 of ${results.length.toLocaleString("en-US")}; \`benchtrail diff\` has all.`) : null]
       : h("p", { class: "note" }, "No result can be compared: both studies need a table of the operator cell-summary with the same columns."),
     overlaidStudies(found, again, parameters), facetsOf(found.facets, ["older", "newer"]),
-    (comparison.recipes ?? []).length ? [h("h2", {}, "What was set differently"), h("ul", {}, comparison.recipes.slice(0, 80).map((r) => h("li", {}, `${r.stage}: ${r.what} (${r.cells} of ${plural(r.of, "cell")})`)))] : null,
-    (comparison.cells ?? []).length ? [h("h2", {}, "Cells that only one has, or that ended otherwise"), h("ul", {}, comparison.cells.slice(0, 40).map((c) => h("li", {}, `${c.cell}: ${c.a ?? "absent"}, then ${c.b ?? "absent"}`))), comparison.cells.length > 40 ? h("p", { class: "soft" }, `and ${comparison.cells.length - 40} more`) : null] : null);
+    (comparison.recipes ?? []).length ? [h("h2", {}, "Different settings"), h("ul", {}, comparison.recipes.slice(0, 80).map((r) => h("li", {}, `${r.stage}: ${r.what} (${r.cells} of ${plural(r.of, "cell")})`)))] : null,
+    (comparison.cells ?? []).length ? [h("h2", {}, "Cells in only one study, or with a different status"), h("ul", {}, comparison.cells.slice(0, 40).map((c) => h("li", {}, `${c.cell}: ${c.a ?? "absent"}, then ${c.b ?? "absent"}`))), comparison.cells.length > 40 ? h("p", { class: "soft" }, `and ${comparison.cells.length - 40} more`) : null] : null);
 }
 
 // The distributions of both studies over the requests of a common stage.
@@ -134,7 +134,7 @@ function overlaidStudies(found, again, parameters) {
     const groups = (await Promise.all([found.a, found.b].map((s) => get(["studies", s.id, "distribution"], { stage, metric })))).map((d) => ({ ...d.groups[0], unit: d.unit }));
     const unit = groups[0].unit && groups[0].unit !== "1" ? ` (${groups[0].unit})` : "";
     replace(box, plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width: Math.max(300, Math.min(1400, box.clientWidth || 800)), height: 300, label: `Distribution of ${metric} in both studies` }),
-      h("p", { class: "soft" }, `All requests of the stage ${stage}, whatever their coordinates: where the studies have other cells, the mixture differs, too.`));
+      h("p", { class: "soft" }, `All requests of the stage ${stage}, at all coordinates. If the studies have different cells, the mixture also differs.`));
   };
   read().catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));
   return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]), metric, (value) => again({ metric: value }))), box];

@@ -16,7 +16,7 @@ export async function dataView(main, study) {
   const sql = h("textarea", { rows: "4", spellcheck: "false", "aria-label": "One SELECT" }, parameters.sql ?? "");
   const ask = () => again({ sql: sql.value || null, table: null, cell: null, from: null, sort: null, order: null, contains: null });
   const box = isFile() ? null : h("details", { open: Boolean(parameters.sql) }, h("summary", {}, "Ask in SQL"),
-    h("p", { class: "soft" }, "A table is \"STAGE.OUTPUT\" in double quotes; Ctrl-Enter asks. The address of the answer can be sent."), sql,
+    h("p", { class: "soft" }, "A table is \"STAGE.OUTPUT\" in double quotes; Ctrl-Enter runs the query. You can share the address of the answer."), sql,
     h("div", { class: "row" }, h("button", { type: "button", onclick: ask }, "Ask"), h("button", { type: "button", onclick: () => again({ sql: null }) }, "Clear")));
   sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); });
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
@@ -26,7 +26,7 @@ export async function dataView(main, study) {
   try {
     if (parameters.sql) await answer(shown, study, parameters, again);
     else if (name) await rows(shown, study, name, overview, parameters, again);
-    else replace(shown, h("p", { class: "note" }, "No cell of this study is ok, so it has no tables. The view Cells says what became of each cell."));
+    else replace(shown, h("p", { class: "note" }, "No cell of this study is ok, so it has no tables. The view Cells shows the state of each cell."));
   } catch (error) {
     replace(shown, alertOf(error));
   }

@@ -39,7 +39,7 @@ export function figureText(f) {
     f.frontier = ["higher", cost ? "lower" : "higher"];
   }
   const kind = f.kind === "goodput" ? "ladder" : f.kind;
-  lines.push("# Among the figures of a report stage; `{{ figure(\"NAME\") }}` shows it, as the template `report.md` does by itself.", `${name}:`, `  kind: ${kind}`, `  table: ${table}`, `  x: ${x}`);
+  lines.push("# Among the figures of a report stage; `{{ figure(\"NAME\") }}` shows it, as the template `report.md` does automatically.", `${name}:`, `  kind: ${kind}`, `  table: ${table}`, `  x: ${x}`);
   if (y) lines.push(`  y: ${y}`);
   if (f.series) lines.push(`  series: ${f.series}`);
   if (f.facet) lines.push(`  facet: ${f.facet}`);

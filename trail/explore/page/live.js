@@ -19,7 +19,7 @@ export async function runView(main, id, signal) {
   const stop = stopper(id, () => !state.ended);
   const age = () => {
     const quiet = known ? Date.now() / 1000 - known.modified_unix_s : 0;
-    return state.ended || quiet < 120 ? null : h("p", { class: "note" }, `Nothing was written to its log for ${seconds(quiet)} before this page opened: it may have ended without a word.`);
+    return state.ended || quiet < 120 ? null : h("p", { class: "note" }, `Nothing was written to its log for ${seconds(quiet)} before this page opened: the run may have ended silently.`);
   };
   // Events arrive while a reader moves with Tab: the focused element keeps the focus.
   const stops = (box) => [...box.querySelectorAll("a[href], select, summary, [tabindex]")];
@@ -39,7 +39,7 @@ export async function runView(main, id, signal) {
     stop.hidden = Boolean(state.ended) || !state.began?.stop;
     replace(log, state.messages.slice(-KEPT).reverse().map((m) => h("li", { class: m.bad ? "bad" : null }, m.text)));
   };
-  replace(main, top, stop, h("section", { "aria-label": "Rates" }, rates), h("section", { "aria-label": "Engine" }, engine), h("section", { "aria-label": "Cells" }, grid), h("h2", {}, "What happened"), log,
+  replace(main, top, stop, h("section", { "aria-label": "Rates" }, rates), h("section", { "aria-label": "Engine" }, engine), h("section", { "aria-label": "Cells" }, grid), h("h2", {}, "Events"), log,
     h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
   draw();
   let due = false;
@@ -87,7 +87,7 @@ function hear(state, event) {
   } else if (kind === "warning") at(event.cell ? `${event.cell}: ${event.message}` : event.message, true);
   else if (kind === "waiting") at(`Waiting for ${event.exclusive}, which another process holds.`);
   else if (kind === "resting") at(`Resting ${seconds(event.seconds)} (${event.rest}).`);
-  else if (kind === "replanned") at(`${event.cell} came up differently; what depends on it was planned again.`);
+  else if (kind === "replanned") at(`${event.cell} started with a different descriptor; the cells that depend on it were planned again.`);
   else if (kind === "resource-started") { state.log = []; at(`${event.cell} is ready.`); }
   else if (kind === "resource-released") at(`${event.cell} stopped.`);
 }
@@ -127,10 +127,10 @@ function stopper(id, goesOn) {
     if (!goesOn()) return;
     try {
       const reply = await post(["runs", id, "stop"], { token: token.value.trim() });
-      told.textContent = `The run is asked to stop, ${reply.how}.`;
+      told.textContent = `The run has been asked to stop, ${reply.how}.`;
     } catch (error) { told.textContent = sentence(error); }
   };
-  return h("details", { hidden: true }, h("summary", {}, "Stop this run"), h("p", { id: "stop-hint" }, `This does what Ctrl-C does in its terminal. The run's token lies in reports/${id}/stop-token, which only the user who started it may read.`),
+  return h("details", { hidden: true }, h("summary", {}, "Stop this run"), h("p", { id: "stop-hint" }, `This does what Ctrl-C does in its terminal. The run's token is in reports/${id}/stop-token, which only the user who started the run can read.`),
     h("div", { class: "row" }, h("label", {}, "The run's token", token), h("button", { type: "button", onclick: send }, "Stop the run")), told);
 }
 

@@ -49,7 +49,7 @@ function put(context, { controls, picture: drawn, title, notes = [], columns, ro
   const draw = () => { const shown = picture(Math.max(300, Math.min(1800, context.shown.clientWidth || 900))); if (across !== undefined) brushed(shown, choose); replace(box, shown); };
   replace(context.shown, h("div", { class: "row" }, controls), box, across === undefined ? null : spanControls(columns[across], span, choose, () => [rows().length, every().length]), notes.map((n) => h("p", { class: "soft" }, n)), told ? facts(told) : null, save,
     h("details", { class: "twin", ontoggle: (event) => { if (event.target.open) replace(event.target.lastChild, twin(columns, rows())); } }, h("summary", {}, "The same as a table"), h("div")),
-    figure ? h("details", { class: "yaml" }, h("summary", {}, "As a figure of the report (YAML)"), h("p", { class: "soft" }, "Put it into the experiment, and run it again: nothing is measured anew."), h("pre", { tabindex: "0" }, figure)) : null);
+    figure ? h("details", { class: "yaml" }, h("summary", {}, "As a figure of the report (YAML)"), h("p", { class: "soft" }, "Put it into the experiment, and run it again. Nothing is measured again."), h("pre", { tabindex: "0" }, figure)) : null);
   draw();
   let known = context.shown.clientWidth;
   new ResizeObserver(() => { if (Math.abs(context.shown.clientWidth - known) > 8) { known = context.shown.clientWidth; draw(); } }).observe(context.shown);
@@ -71,7 +71,7 @@ function spanControls(name, span, choose, counts) {
   }
   const [n, all] = span ? counts() : [0, 0];
   return h("div", { class: "row" }, h("label", {}, `${name}, from`, from), h("label", {}, "to", to), span ? h("button", { type: "button", "data-control": "span-all", onclick: () => choose(null) }, "All") : null,
-    h("p", { class: "soft", role: "status" }, span ? `${n.toLocaleString("en-US")} of ${plural(all, "row")} of the table lie in the span.` : "Drag over a plot to choose a span."));
+    h("p", { class: "soft", role: "status" }, span ? `${n.toLocaleString("en-US")} of ${plural(all, "row")} of the table are in the span.` : "Drag over a plot to choose a span."));
 }
 
 const name = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
@@ -182,7 +182,7 @@ async function trade(context) {
   const { kept, controls } = keptLabels(found.axes, roles, parameters, again);
   const numeric = found.read.columns.filter((c) => !found.axes.some((a) => a.axis === c.name) && c.values.some((v) => typeof v === "number"));
   const pick = (asked, usual) => numeric.find((c) => c.name === asked) ?? usual.map((u) => numeric.find((c) => c.name === u)).find(Boolean) ?? numeric[0];
-  if (!numeric.length) throw Object.assign(new Error(`no column of ${found.name} has a number`), { hint: "The view Cells says what became of each cell." });
+  if (!numeric.length) throw Object.assign(new Error(`no column of ${found.name} has a number`), { hint: "The view Cells shows the state of each cell." });
   const x = pick(parameters.x, ["ttft_ms_p50", "ttft_ms_mean", "e2e_latency_ms_p50"]);
   const y = pick(parameters.y, ["output_throughput", "total_throughput", "request_throughput"]);
   const logs = (parameters.log ?? "").split(",");
@@ -227,9 +227,9 @@ async function frontier(context) {
   put(context, {
     title: cost ? "Cost against speed for a user" : "Output per GPU against speed for a user", columns: [...found.axes.map((a) => a.axis), "tok/s per user", yLabel],
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
-    controls: [number("gpus", "GPUs deployed, all of them", "1"), number("price", "Price, $ per GPU and hour", "0.01"), ...axisControls(found.axes, roles, again), ...controls],
+    controls: [number("gpus", "All deployed GPUs", "1"), number("price", "Price, $ per GPU and hour", "0.01"), ...axisControls(found.axes, roles, again), ...controls],
     across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `tok/s per user (${speed.name.replaceAll("_", " ")})`, zero: true, span }, y: { label: yLabel }, names, width, label: `${yLabel} against tok/s per user; the same as a table follows` }),
-    notes: ["Dashed, from mark to mark: configurations that no other one beats in both. Hollow: the others. What lies between marks was not measured.",
+    notes: ["Dashed line: configurations that no other one beats in both. Hollow: the others. Nothing was measured between marks.",
       gpus ? `${gpus} GPUs and ${price === null ? "no price" : `$ ${price} per GPU and hour`} as typed here; no table declares them.` : "Type how many GPUs are deployed for output per GPU; the number of GPUs is never guessed.",
       "A user's speed is the decode rate of a request, from its first to its last token."],
     figure: figureText({ kind: "scatter", name: "frontier", table: found.name, x: speed.name, y: "output_throughput", series: roles.series, facet: roles.facet, kept, frontier: ["higher", "higher"], derived: gpus ? { analyze: found.name.split(".")[0], from: found.name.split(".")[1], axes: found.axes.map((a) => a.axis), speed: speed.name, gpus, price } : null, title: cost ? "Cost against speed for a user" : "Output against speed for a user", caption: gpus ? "GPUs and price as the query of the table declares them." : "Output of the whole server." }),
@@ -263,12 +263,12 @@ async function latency(context) {
     title: `Distribution of ${metric}`, columns: [...by, "n", `${metric}${unit}`, "share at most"], rows: () => found.groups.flatMap((g) => g.points.map(([value, rank]) => [...g.labels, g.n, value, rank / g.n])),
     controls: [select("Of", LATENCIES, metric, (value) => again({ metric: value })), ...axisControls(axes, roles, again), ...controls, select("Up", [["share", "share of requests"], ["tail", "tail, −log10(1 − share)"]], tail ? "tail" : "share", (value) => again({ up: value === "tail" ? value : null })), select("Across", [["log", "logarithmic"], ["none", "linear"]], log ? "log" : "none", (value) => again({ log: value === "none" ? value : null }))],
     across: by.length + 1, picture: (width, span) => plotOf(panels, { x: { label: `${label}${unit}${log ? ", log" : ""}; ${rate ? "more" : "less"} is better`, log, span }, y: { label: tail ? "−log10(1 − share)" : "share of requests" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: `Distribution of ${label} over requests, ${found.groups.length} curves; the same as a table follows` }),
-    notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, Math.max(...n) <= 0 ? NOTHING : null, least > 0 && least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve of fewer with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
+    notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, Math.max(...n) <= 0 ? NOTHING : null, least > 0 && least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve with fewer requests with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
     figure: figureText({ kind: "ecdf", name: `${metric}_distribution`, requests: stage.name, x: metric, series: roles.series, facet: roles.facet, kept, logX: log, title: `Distribution of ${metric.replaceAll("_", " ")}`, caption: "The requests of the repetitions together." }),
   });
 }
 
-const NOTHING = "No request of an ok cell was answered here, so there is nothing to draw. The view Cells says what became of each cell.";
+const NOTHING = "No request of an ok cell was answered here, so there is nothing to draw. The view Cells shows the state of each cell.";
 
 // Goodput from the rows: the server sends once how many requests of each cell lie in each bin of latencies, and the
 // page adds up the bins below the bounds.
@@ -318,7 +318,7 @@ async function goodput(context) {
   draw = put(context, {
     title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
     across: roles.along ? found.axes.indexOf(roles.along) : undefined, controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
-    notes: [...(measured.length ? [] : [NOTHING]), "Counted from the rows. A request that failed meets no bound, nor does one for which a bounded metric is undefined; goodput is what meets every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [...(measured.length ? [] : [NOTHING]), "Counted from the rows. A failed request meets no bound, and neither does a request for which a bounded metric is undefined. Goodput is the number of requests that meet every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: "The bounds are those of the table of objectives; mean over repetitions." }) : null,
   });
   tell();
@@ -340,5 +340,5 @@ async function time(context) {
     notes: [`${plural(found.requests_in_all, "request")}; levels at ${seconds.length} moments, as the client saw them. `],
     told: null,
   });
-  context.shown.append(h("p", {}, h("a", { href: cellLink(study, stage.name, cell.at) }, "The cell, with what the machine did meanwhile")));
+  context.shown.append(h("p", {}, h("a", { href: cellLink(study, stage.name, cell.at) }, "The cell, with telemetry of the machine")));
 }

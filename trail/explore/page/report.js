@@ -18,7 +18,7 @@ export async function reportView(main, study) {
   const article = h("article", { class: "report" }, blocks(lines, report.outputs));
   pairFirst(article);
   replace(main, (report.doubts ?? []).map((doubt) => h("p", { class: "note" }, doubt)),
-    h("p", { class: "soft" }, `${plural(report.numbers.length, "traced number")}; click one to see what it is made of.`),
+    h("p", { class: "soft" }, `${plural(report.numbers.length, "traced number")}; click one to see where it comes from.`),
     claims.length ? h("details", {}, h("summary", {}, plural(claims.length, "claim")), h("ul", {}, claims.map((c) => h("li", {}, outcome(c), ` ${c.claim}: ${c.reason}`)))) : null,
     withContents(article));
   const wanted = parameters.line && document.getElementById(`L${parameters.line}`);

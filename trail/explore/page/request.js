@@ -44,7 +44,7 @@ function phases(value) {
   return facts([["due to sent (the client's own delay)", span("scheduled_ns", "sent_ns")], ["sent to the answer's head", span("sent_ns", "headers_ns")], ["sent to first token (TTFT)", span("sent_ns", "first_token_ns")],
     ["first to last token", span("first_token_ns", "last_token_ns")], ["time per output token", gap === null ? null : nanoseconds(gap)], ["sent to done", span("sent_ns", "done_ns")],
     ["server's own timings", value("server_prompt_ms") === null ? null : `prompt ${digits(value("server_prompt_ms"))} ms, generation ${digits(value("server_predicted_ms"))} ms`],
-    ["tokens", `${digits(value("prompt_tokens"))} in, ${digits(value("output_tokens"))} out (counted by ${value("tokens_source") ?? "nobody"})`]]);
+    ["tokens", `${digits(value("prompt_tokens"))} in, ${digits(value("output_tokens"))} out (counted by ${value("tokens_source") ?? "an unknown source"})`]]);
 }
 
 function ticksOf(value, chunks) {
@@ -77,7 +77,7 @@ function ticksOf(value, chunks) {
 function chunkTable(study, stage, at, chunks) {
   if (!chunks?.count) return null;
   const times = chunks.column("at_ns").values;
-  const gap = { name: "gap", unit: "ms", description: "time since the chunk before", values: times.map((t, i) => (i ? (t - times[i - 1]) / 1e6 : null)) };
+  const gap = { name: "gap", unit: "ms", description: "time since the previous chunk", values: times.map((t, i) => (i ? (t - times[i - 1]) / 1e6 : null)) };
   const part = { ...chunks, columns: [...chunks.columns, gap] };
   return h("details", {}, h("summary", {}, plural(chunks.count, "chunk")), tableView(asTable(part), { link: (c, _, row) => (c === gap ? null : whyLink({ table: `${stage}.chunks`, cell: at, row, column: c.name })) }));
 }
@@ -91,7 +91,7 @@ function promptOf(value, prompts) {
   const digest = value("prompt_digest");
   if (!digest) return null;
   return [h("h2", {}, "Prompt"), h("p", { class: "digest", title: digest }, short(digest)),
-    prompts?.count ? h("details", {}, h("summary", {}, `${plural(prompts.at("words", 0) ?? 0, "word")}, ${plural(prompts.at("characters", 0) ?? 0, "character")}`), h("pre", {}, prompts.at("text", 0))) : h("p", { class: "soft" }, "Its text is not kept.")];
+    prompts?.count ? h("details", {}, h("summary", {}, `${plural(prompts.at("words", 0) ?? 0, "word")}, ${plural(prompts.at("characters", 0) ?? 0, "character")}`), h("pre", {}, prompts.at("text", 0))) : h("p", { class: "soft" }, "Its text is not stored.")];
 }
 
 function engine(value, events, log) {
@@ -109,5 +109,5 @@ function engine(value, events, log) {
       replace(body, [...lines].map(([line, [t]]) => `${line}: ${nanoseconds(t)}  ${all[line - 1] ?? ""}\n`).join(""));
     }).catch(() => {});
   }
-  return [h("h2", {}, "The engine's log within a second"), lines.size ? body : h("p", { class: "soft" }, "No line that a pattern of the engine's definition knows.")];
+  return [h("h2", {}, "The engine's log within a second"), lines.size ? body : h("p", { class: "soft" }, "No line matches a pattern of the engine's definition.")];
 }

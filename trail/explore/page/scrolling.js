@@ -21,6 +21,6 @@ function mark(box) {
   for (const [name, on] of Object.entries(has)) if (box.classList.contains(name) !== on) box.classList.toggle(name, on);
   const sign = box.previousElementSibling?.classList.contains("sign") ? box.previousElementSibling : null;
   // For a screen reader, the table is complete.
-  if (beyond > 2 && !sign) box.before(h("p", { class: "sign", "aria-hidden": "true" }, "The table goes on to the right: swipe it. →"));
+  if (beyond > 2 && !sign) box.before(h("p", { class: "sign", "aria-hidden": "true" }, "The table continues to the right: swipe it. →"));
   if (beyond <= 2 && sign) sign.remove();
 }

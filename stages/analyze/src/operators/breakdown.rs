@@ -24,8 +24,8 @@ pub(crate) struct Parameters {
     ladder: String,
     /// The conditions: the rule holds if any of them does.
     any: Vec<Condition>,
-    /// The axes whose labels are the units of replication; by default `block` where the tables have it.
-    /// Without units, the result stays unresolved.
+    /// The axes whose labels are the units of replication; by default `block`, if the tables have it. Without units,
+    /// the result stays unresolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
 }

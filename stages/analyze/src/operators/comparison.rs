@@ -41,10 +41,10 @@ pub(crate) struct Terms {
     /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
     #[serde(default)]
     pub(crate) scale: Scale,
-    /// For a column, the smallest effect that matters: a share (0.02 is 2 %) on the scale `ratio`, in the
-    /// column's unit on the scale `difference`. A smaller effect is never `different`, and one
-    /// shown to be smaller is `equivalent`. `not_lower` and `not_higher` say of each end of the margin by itself
-    /// whether a lies on the near side of it.
+    /// For a column, the smallest effect that matters: a share (0.02 is 2 %) on the scale `ratio`, in the column's
+    /// unit on the scale `difference`. A smaller effect is never `different`, and one shown to be smaller is
+    /// `equivalent`. `not_lower` and `not_higher` say of each end of the margin by itself whether a is on the near
+    /// side of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) margin: BTreeMap<String, f64>,
     /// Measurement conditions in which the sides may differ, on purpose or because they do not

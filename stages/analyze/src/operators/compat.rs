@@ -18,7 +18,7 @@ pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
-    /// Whose formulas: `vllm`, `sglang`, `guidellm` or `aiperf`.
+    /// The tool whose formulas to use: `vllm`, `sglang`, `guidellm` or `aiperf`.
     tool: Word,
     /// Bounds for goodput, ms, as you would pass them to the tool.
     #[serde(default)]

@@ -20,9 +20,9 @@ pub(crate) struct Parameters {
     /// The throughput in tokens per second; by default `output_throughput`.
     #[serde(default = "output_throughput")]
     column: String,
-    /// How many devices are paid for: all that are rented for the deployment, busy or not.
+    /// The number of devices that are paid for: all devices of the deployment, busy or not.
     devices: u32,
-    /// What one device costs an hour, with everything that comes with it.
+    /// The hourly price of one device, with everything included.
     price_per_hour: f64,
     /// The currency of the price, as in `USD`.
     currency: String,
@@ -145,9 +145,13 @@ impl TypedOperator for Cost {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "cost";
-    const SUMMARY: &'static str =
-        "What a million tokens cost at a declared price of the devices, with its date and source.";
-    const SOURCE: &'static str = "price of all devices for an hour ÷ tokens in an hour at the measured throughput: the deployment is thought to be loaded like this all the time. Idle hours, other services and discounts are in it only if the price has them. Prices change: the table repeats whose price it is, and of which day. The price is exact and the throughput is not: a mean over units with an interval, as `aggregate` makes it, gives the cost its interval.";
+    const SUMMARY: &'static str = "The cost of a million tokens at a declared price of the devices, with the date and source of the price.";
+    const SOURCE: &'static str = "The price of all devices for an hour ÷ the tokens in an hour at the measured \
+                                  throughput. This assumes that the deployment always has this load. Idle hours, \
+                                  other services and discounts count only if the price includes them. Prices change, \
+                                  so the table repeats the source and the date of the price. The price is exact, but \
+                                  the throughput is not. If the throughput is a mean over units with an interval, as \
+                                  `aggregate` computes it, the cost has an interval too.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let mut problems = Vec::new();

@@ -151,8 +151,15 @@ impl TypedOperator for CounterDelta {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "counter-delta";
-    const SUMMARY: &'static str = "One row per load cell: how much counters of the server, the host or the GPUs rose while it was measured.";
-    const SOURCE: &'static str = "The sum of a counter's rises from sample to sample, as Prometheus's `increase` but without extrapolation to the ends of the window. A counter that falls was reset: it then counts from 0. The samples used begin with the last before the measured window and end with the first behind it, so the rise may hold work at the window's ends; the time between them is beside it. A number of `server_info` has a row only when it changes. Of several servers, all must have been sampled over the same time: otherwise their sum is unknown.";
+    const SUMMARY: &'static str = "One row per load cell: the rise of counters of the server, the host or the GPUs \
+                                   during the measurement.";
+    const SOURCE: &'static str = "The sum of a counter's rises from sample to sample, like Prometheus's `increase`, \
+                                  but without extrapolation to the ends of the window. A falling counter was reset, \
+                                  and then counts from 0. The samples range from the last one before the measured \
+                                  window to the first one after it. The rise may therefore include work just outside \
+                                  the window, and the table gives the time between these two samples. A number of \
+                                  `server_info` has a row only when it changes. If there are several servers, all \
+                                  must have been sampled over the same time; otherwise their sum is unknown.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let mut problems = Vec::new();

@@ -21,11 +21,11 @@ pub(crate) struct Parameters {
     axis: String,
     /// The columns, each with the field that it shows; dots lead into a field: `peak-tflops.bfloat16`.
     fields: BTreeMap<String, String>,
-    /// Whose fields: those of definitions of this collection (`models`, `hardware`, `engines`, `workloads`, …). Without it,
-    /// those of the labels themselves.
+    /// The source of the fields: definitions of this collection (`models`, `hardware`, `engines`, `workloads`, …). By
+    /// default, the labels themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     collection: Option<String>,
-    /// The field of a label that names its definition; without it the label does.
+    /// The field of a label that names its definition; by default, the label itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     named_by: Option<String>,
     /// The units of columns, by name.
@@ -156,7 +156,11 @@ impl TypedOperator for Facts {
     type Made = Frame;
     const NAME: &'static str = "facts";
     const SUMMARY: &'static str = "One row per label of an axis: fields of the labels, or of the definitions that they name, as columns to join with.";
-    const SOURCE: &'static str = "Facts are declared, not measured: parameters of a model, the peak of a device, the slots of a configuration. They enter when the experiment is planned, so a changed definition makes the table again. A field that no label and no definition has is an error; one that only some have is null for the others. Join with `sql`: `… join facts using (model)`.";
+    const SOURCE: &'static str = "Facts are declared, not measured: parameters of a model, the peak of a device, the \
+                                  slots of a configuration. They are read when the experiment is planned, so a \
+                                  changed definition computes the table again. A field that no label and no \
+                                  definition has is an error. A field that only some have is null for the others. \
+                                  Join with `sql`: `… join facts using (model)`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let Some(labels) = draft.scope.library.labels(&given.axis) else {

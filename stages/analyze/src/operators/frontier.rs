@@ -19,11 +19,11 @@ pub(crate) struct Parameters {
     from: String,
     /// The first column, for instance the decode rate of a request.
     x: String,
-    /// Which end of it is better.
+    /// Its better direction.
     x_better: Better,
     /// The second column, for instance the output throughput of a device.
     y: String,
-    /// Which end of it is better.
+    /// Its better direction.
     y_better: Better,
     /// Rows compete only with rows that have the same labels on these axes.
     #[serde(default)]
@@ -76,8 +76,13 @@ impl TypedOperator for Frontier {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "frontier";
-    const SUMMARY: &'static str = "Which rows no other row beats in two columns, such as a user's speed and a device's output.";
-    const SOURCE: &'static str = "Pareto dominance of the values as they are, so a study that is run again may have another frontier. If both columns have intervals, as means over units made by `aggregate` have, `surely_beaten_by` counts the rows that are better beyond them. Each interval holds for itself: ask a comparison whether neighbours differ. The design's A/A arm does not compete. What lies between two rows was not measured.";
+    const SUMMARY: &'static str = "The rows that no other row beats in two columns, such as a user's speed and a \
+                                   device's output.";
+    const SOURCE: &'static str = "Pareto dominance of the values themselves, so a repeated study may have another \
+                                  frontier. If both columns have intervals, as means over units from `aggregate` do, \
+                                  `surely_beaten_by` counts the rows that are better beyond these intervals. Each \
+                                  interval stands alone: use a comparison to decide whether neighbours differ. The \
+                                  design's A/A arm does not compete. Nothing was measured between two rows.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let wanted = [(at("x"), given.x.as_str()), (at("y"), given.y.as_str())];

@@ -22,7 +22,7 @@ pub(crate) struct Parameters {
     /// The shortest silence that is called a stall, ms.
     #[serde(default = "at_least")]
     at_least_ms: f64,
-    /// From which mean share of time a GPU, or which number of processors of the server, is called busy.
+    /// The mean share of time of a GPU, or the number of processors of the server, from which it is called busy.
     #[serde(default = "busy")]
     busy: f64,
 }
@@ -114,8 +114,14 @@ impl TypedOperator for HangSignature {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "hang-signature";
-    const SUMMARY: &'static str = "One row per load cell: its longest silence while requests were in flight, and whether GPU and server computed meanwhile.";
-    const SOURCE: &'static str = "A server that computes and answers nothing hangs otherwise than one that waits: \"GPU 99 %, no rows for hours\" is `busy`, a lost wake-up is `idle`. A kernel that spins counts as busy, so `busy` does not mean progress. The silence is that of all streams together, measured by the load generator; samples come from the sampler beside it. Cells that ended as `hung` have no rows and are listed as missing, with their reason. The gate `stalls` judges whether a silence is unusual.";
+    const SUMMARY: &'static str = "One row per load cell: its longest silence while requests were in flight, and \
+                                   whether GPU and server computed during it.";
+    const SOURCE: &'static str = "A server that computes without answering hangs in a different way from one that \
+                                  waits: \"GPU 99 %, no rows for hours\" is `busy`, a lost wake-up is `idle`. A \
+                                  kernel that spins counts as busy, so `busy` does not mean progress. The load \
+                                  generator measures the silence over all streams together; the samples come from \
+                                  telemetry. Cells that ended as `hung` have no rows and are listed as missing, with \
+                                  their reason. The gate `stalls` judges whether a silence is unusual.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let positive = |key: &str, value: f64| {

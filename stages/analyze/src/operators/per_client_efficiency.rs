@@ -25,8 +25,8 @@ pub(crate) struct Parameters {
     /// The rate of one client.
     #[serde(default = "column")]
     column: String,
-    /// Axes taken together, the unit axes among them: the figure is computed in each row first, so that
-    /// rows that share an anchor stay together, then averaged over the units. None: a row stays a row.
+    /// Axes to combine, including the unit axes: the figure is first computed in each row, so that rows that share an
+    /// anchor stay together, and then averaged over the units. By default, rows are not combined.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     over: Vec<String>,
     /// The axes whose labels are the units of replication, among `over`; by default `block`, if the

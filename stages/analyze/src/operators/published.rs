@@ -26,7 +26,7 @@ pub(crate) struct Parameters {
     /// The columns that tell rows apart; none if there is one row.
     #[serde(default)]
     keys: Vec<String>,
-    /// The units of columns, by name. In text, a number may have its unit behind it: `1637.6 tok/s`.
+    /// The units of columns, by name. In text, a number may have its unit after it: `1637.6 tok/s`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     units: BTreeMap<String, String>,
     /// What columns mean, by name.
@@ -35,19 +35,19 @@ pub(crate) struct Parameters {
     /// Names of columns of the file, each with the name that it has here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     rename: BTreeMap<String, String>,
-    /// The columns taken, by their names here; all without it.
+    /// The columns to take, by their names here; by default, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     columns: Vec<String>,
-    /// Texts that stand for nothing, beside the empty one.
+    /// Texts that mean null, in addition to empty text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     nulls: Vec<String>,
-    /// For JSON whose rows are below keys: the way to them, with dots between the keys.
+    /// For JSON whose rows are below keys: the path to them, with dots between the keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rows: Option<String>,
     /// Where the table was published, for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<String>,
-    /// What a row stands for.
+    /// What a row represents.
     #[serde(default)]
     level: Stands,
     /// The digest of the file's bytes. Filled in while planning; a file with another one is refused.
@@ -276,7 +276,13 @@ impl TypedOperator for Published {
     type Made = Frame;
     const NAME: &'static str = "published";
     const SUMMARY: &'static str = "A table that others published, from a CSV, TSV, JSON, JSON Lines or Parquet file; `operator:` can be left out.";
-    const SOURCE: &'static str = "Values are as the file has them; nothing was measured here, and no gate is about them. The first line of CSV names the columns; lines that begin with `#` are remarks. A column of numbers may be written `1,234`, `−0.02`, or with its unit behind it. The stage keeps the file as the output `NAME.file`, and lineage leads to its lines (of Parquet: rows), from 0. The name of the file is a parameter, because `why` names it: renaming the file makes the table again.";
+    const SOURCE: &'static str = "The values are those of the file. They were not measured here, and no gate judges \
+                                  them. The first line of CSV names the columns; lines that begin with `#` are \
+                                  comments. Numbers may be written as `1,234` or `−0.02`, or with their unit after \
+                                  them. The stage keeps the file as the output `NAME.file`, and lineage leads to its \
+                                  lines (for Parquet, to its rows), counted from 0. The name of the file is a \
+                                  parameter, because `why` names it. If you rename the file, the table is computed \
+                                  again.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let wrong = |message: String, hint: String| vec![draft.problem("file", message).hint(hint)];

@@ -115,9 +115,9 @@ pub(crate) fn rehearse(
     result.cell.health = Some(health);
     let window = result.cell.window.unwrap_or((0, 1));
     let monitoring = monitoring::made_up(job, &telemetry, window)
-        .map_err(|e| Failure::failed(format!("made-up telemetry: {e}")))?;
+        .map_err(|e| Failure::failed(format!("synthetic telemetry: {e}")))?;
     let group = monitoring::group(job, &spec.prompts, &result.requests)
-        .map_err(|e| Failure::failed(format!("made-up members: {e}")))?;
+        .map_err(|e| Failure::failed(format!("synthetic members: {e}")))?;
     let mut done = done(&spec, &result)?;
     for (name, table) in monitoring.into_iter().chain(group).chain(several) {
         done.outputs.push(Output::table(name, &table)?);

@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(host.at_ns, 7);
         assert!(host.processors.unwrap() > 0);
         assert_eq!(lines[2]["ok"], json!([]), "no engine runs");
-        assert_eq!(lines[3]["failed"], "`what` is not a question");
+        assert_eq!(lines[3]["failed"], "`what` is not a request");
     }
 
     #[test]

@@ -356,7 +356,7 @@ mod tests {
     fn complaints_of_clients_are_told_as_what_to_do() {
         for (said, expected) in [
             ("/usr/bin/python3: No module named pip", "no pip or no venv"),
-            ("error: Hash mismatch for `tiny==1`", "another SHA-256"),
+            ("error: Hash mismatch for `tiny==1`", "SHA-256 differs"),
             (
                 "Because tiny==1 has no usable wheels and building from source is disabled",
                 "no wheel for this platform",
@@ -371,7 +371,7 @@ mod tests {
             ),
             (
                 "  × No solution found when resolving dependencies",
-                "do not go together",
+                "conflict with each other",
             ),
             (
                 "OSError: [Errno 28] No space left on device",

@@ -92,7 +92,7 @@ fn two_rows_in_one_place_are_refused_with_the_column_that_tells_them_apart() {
     .map(|_| ())
     .unwrap_err();
     assert!(
-        error.contains("two rows of the table stand at configuration=")
+        error.contains("two rows of the table have the place configuration=")
             && error.contains("add `concurrency` to `columns`"),
         "{error}"
     );

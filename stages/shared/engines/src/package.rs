@@ -48,7 +48,7 @@ pub enum Registry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unpack {
-    /// A zip archive, unpacked as it is; none of its code is run.
+    /// A zip archive, unpacked as it is. Benchtrail does not run its code.
     Wheel,
 }
 

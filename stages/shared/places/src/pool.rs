@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_host_that_is_not_there_or_could_be_an_option_is_refused() {
-        assert!(told(&pool(&["d"], &[]), &three()).contains("no host `d`"));
+        assert!(told(&pool(&["d"], &[]), &three()).contains("unknown host `d`"));
         assert!(told(&pool(&[], &["tpu"]), &three()).contains("no host has the labels"));
         assert!(told(&pool(&[], &[]), &Defined(json!({}))).contains("no hosts"));
         let option = Defined(json!({"x": {"ssh": "-oProxyCommand=x"}}));

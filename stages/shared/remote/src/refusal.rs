@@ -439,7 +439,7 @@ mod tests {
         assert!(server("https://minio.lab").check().is_ok());
         for (endpoint, reason) in [
             ("http://minio.lab:9000", "plain HTTP"),
-            ("https://me:hunter22@minio.lab", "holds credentials"),
+            ("https://me:hunter22@minio.lab", "contains credentials"),
             ("minio.lab:9000", "not an address"),
             ("127.0.0.1:9000", "not an address"),
         ] {

@@ -36,7 +36,10 @@ fn what_a_module_tells_cannot_add_a_line_to_the_configuration() {
     assert_eq!(wrong(json!({})), "it has no output `host`");
     for host in ["a\n  ProxyCommand x", "a\" b", ""] {
         let told = wrong(json!({ "host": host }));
-        assert!(told.contains("cannot stand in a configuration"), "{told}");
+        assert!(
+            told.contains("cannot be used in an SSH configuration"),
+            "{told}"
+        );
     }
     assert!(wrong(json!({"host": ["a"]})).contains("not a text"));
 }

@@ -104,7 +104,7 @@ fn families() -> Table {
             (0..metrics).map(metric).collect()
         };
         let apart = move |rng: &mut Stream| Some(p(rng).iter().any(|p| *p <= ALPHA));
-        let row = "each metric a family of its own (must fail)";
+        let row = "each metric in its own family (must fail)";
         checks.push(Check::new((row, column.clone()), (0.12, 1.0), apart));
         let together = move |rng: &mut Stream| Some(holm(&p(rng)).iter().any(|p| *p <= ALPHA));
         checks.push(Check::new(("one family", column), (0.0, ALPHA), together));
