@@ -179,7 +179,7 @@ export async function damaged({ binary, folder, serve, page: p, done }) {
   await each("a label of 10 kB", long);
   const hung = project("hung", HUNG);
   assert.equal(run(hung, "run", "experiments/odd.yaml", "--quiet", "--keep-going").status, 1);
-  await each("a study of cells that hung", hung, { "": /2 hung/, cell: /is evidence/, "/plots?plot=latency": /No request of an ok cell/, "/data": /No cell of this study is ok/ }, "clients=1");
+  await each("a study of cells that hung", hung, { "": /2 hung/, cell: /are evidence/, "/plots?plot=latency": /No request of an ok cell/, "/data": /No cell of this study is ok/ }, "clients=1");
   await said("a run whose cells hung", `${await serve(hung)}#/run/odd`, /It ended: 2 hung/);
 
   // A run in progress, a killed run, and a log with a truncated line.

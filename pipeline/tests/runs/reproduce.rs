@@ -213,7 +213,7 @@ fn a_missing_input_is_a_verdict_of_the_cell_that_reads_it() {
         "{cells:?}"
     );
     for reason in reasons {
-        assert_eq!(reason, "it reads what is not here: ladder.rows (1 cell)");
+        assert_eq!(reason, "its inputs are missing here: ladder.rows (1 cell)");
     }
 }
 

@@ -43,8 +43,7 @@ pub(crate) struct Terms {
     pub(crate) scale: Scale,
     /// For a column, the smallest effect that matters: a share (0.02 is 2 %) on the scale `ratio`, in the column's
     /// unit on the scale `difference`. A smaller effect is never `different`, and one shown to be smaller is
-    /// `equivalent`. `not_lower` and `not_higher` say of each end of the margin by itself whether a is on the near
-    /// side of it.
+    /// `equivalent`. `not_lower` and `not_higher` say for each end of the margin whether a is on the near side of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) margin: BTreeMap<String, f64>,
     /// Measurement conditions in which the sides may differ, on purpose or because they do not

@@ -186,7 +186,7 @@ mod tests {
             ("s3:/lab/x", "two slashes"),
             ("ftp://me:hunter22@lab/x", "expected a folder"),
             ("https://me:hunter22@lab/x", "AWS_ENDPOINT_URL"),
-            ("s3://key:hunter22@lab/x", "no credentials"),
+            ("s3://key:hunter22@lab/x", "must not contain credentials"),
             (
                 "s3://lab/x?X-Amz-Signature=hunter22",
                 "must not contain options",
