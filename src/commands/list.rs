@@ -46,7 +46,7 @@ pub(super) fn list(arguments: &ListArgs, global: &Global) -> Result<(), Stop> {
     let Some(entry) = entries.get(name) else {
         let word = word(what);
         let hint = remedy(name, word, entries.keys().map(String::as_str));
-        return Err(Stop::nothing(format!("none of the {word} is named `{name}`")).hint(hint));
+        return Err(Stop::nothing(format!("there is no `{name}` among the {word}")).hint(hint));
     };
     if global.json {
         say(&json!({"name": name, "summary": entry.summary, "origin": entry.origin, "text": entry.full}).to_string());

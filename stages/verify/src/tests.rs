@@ -131,7 +131,7 @@ fn a_gate_in_sql_that_reads_a_column_of_no_table_is_refused_while_planning() {
     let problems = planned(&settings).unwrap_err();
     assert_eq!(
         problems[0].message,
-        "the query reads the column `facts`, which is in none of its tables"
+        "the query reads the column `facts`, which its tables do not have"
     );
 }
 
@@ -572,8 +572,7 @@ fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
             "`Mine` is not a valid name for a gate — use lower-case letters, digits and hyphens",
             "the query reads the table `request`, which does not exist — did you mean `requests`?",
             "`census` is the name of another gate — -",
-            "the query reads the column `statuss`, which is in none of its tables — did you mean \
-             `status`?",
+            "the query reads the column `statuss`, which its tables do not have — did you mean `status`?",
             "a query may not call `random` — -",
         ]
     );

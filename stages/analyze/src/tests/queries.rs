@@ -274,8 +274,7 @@ fn a_query_that_fails_on_the_rows_says_what_there_is() {
     };
     assert_eq!(
         failed("select 1 as one from cells where confguration = 'serial'"),
-        "table `made` (sql): the query reads the column `confguration`, which is in none of its \
-         tables (did you mean \
+        "table `made` (sql): the query reads the column `confguration`, which its tables do not have (did you mean \
          `configuration`?)"
     );
     assert_eq!(

@@ -258,7 +258,7 @@ fn start(
         account: None,
     };
     let (Some(input), Some(output), Some(errors)) = (input, output, errors) else {
-        return Err(io::Error::other("its pipes cannot be had"));
+        return Err(io::Error::other("its pipes are not available"));
     };
     let named = |what: &str| thread::Builder::new().name(format!("{what} {place}"));
     named("orders").spawn(move || {

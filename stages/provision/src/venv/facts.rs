@@ -230,7 +230,7 @@ pub(super) fn assert(environment: &Path, assertions: &[String]) -> Result<(), Fa
         None => format!("the assertions cannot be run in the venv: {unanswered}"),
     };
     Err(Failure::new(CellStatus::Failed, message).hint(
-        "correct the pins or the assertion; a missing system library or driver shows here, too",
+        "correct the pins or the assertion; a missing system library or driver also shows here",
     ))
 }
 

@@ -140,8 +140,8 @@ impl Shard<'_> {
     fn execute(&self) -> Result<Option<End>, ClusterError> {
         let study = self.study()?;
         if let Some(refused) = self.other_machine(&study.experiment)? {
-            let hint = "machines of one stage must be alike: choose machines of one kind in `place`, or make the kind of \
-                        machine an axis";
+            let hint = "machines of one stage must be of one kind: choose machines of one kind in `place`, or make \
+                        the kind of machine an axis";
             return Ok(Some(self.refused(refused, Some(hint.to_owned()))));
         }
         let mut experiment = study.experiment;

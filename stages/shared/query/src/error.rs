@@ -45,7 +45,7 @@ impl fmt::Display for QueryError {
             Self::NoColumn(name) => {
                 write!(
                     f,
-                    "the query reads the column `{name}`, which is in none of its tables"
+                    "the query reads the column `{name}`, which its tables do not have"
                 )
             }
             Self::NoJoinColumn(name) => {

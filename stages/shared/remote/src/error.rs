@@ -44,7 +44,7 @@ impl RemoteError {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Access(..) => {
-                "ask whoever owns it for permission to read and write there".to_owned()
+                "ask its owner for permission to read and write there".to_owned()
             }
             Self::Refused(_, _, remedy) => remedy.clone(),
             Self::Overwrites(_) => "use a server that honours `If-None-Match: *` on a put (Amazon S3, MinIO, SeaweedFS and \

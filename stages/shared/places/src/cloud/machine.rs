@@ -221,7 +221,7 @@ fn start(
             "the budget is spent: {spent:.2} of {:.2} {currency}",
             terms.budget
         );
-        return Err(Failure::failed(reason).hint("raise `place.cloud.budget` to go on"));
+        return Err(Failure::failed(reason).hint("raise `place.cloud.budget` to continue"));
     }
     let folder = meter::new_folder(store).map_err(faulty)?;
     copy_module(terms, files, &folder.join(MODULE))?;
