@@ -44,6 +44,9 @@ pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, St
                 stop.code()
             }))
         }
+        [_, "generate"] => load::generate_process(stdin(), stdout())
+            .map(|()| 0)
+            .map_err(|e| e.to_string()),
         [_, "sample", running] => {
             load::answer_questions(Path::new(running), stdin(), stdout().lock())
                 .map(|()| 0)

@@ -25,6 +25,7 @@ mod errors;
 mod explore;
 mod first_hour;
 mod foreign;
+mod generators;
 mod groups;
 mod help;
 mod house;

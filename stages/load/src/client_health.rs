@@ -117,6 +117,14 @@ impl ClientHealth {
         }
     }
 
+    /// Adds the bound on the difference between the generator's clock and the coordinator's to the bound on stamp errors.
+    pub(crate) fn on_a_clock_within(mut self, bound_ms: Option<f64>) -> Self {
+        if let (Some(stamps), Some(clock)) = (&mut self.stamp_error_bound_ms, bound_ms) {
+            *stamps += clock;
+        }
+        self
+    }
+
     /// Puts together how several generators fared: of each figure the worst, of counts the sum. The counts over rows are those of
     /// all of them. `None` if none says how it fared.
     ///

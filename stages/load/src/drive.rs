@@ -48,6 +48,8 @@ pub(crate) struct Driven {
     pub(crate) measured_from_ns: u64,
     /// How the measuring thread of each generator fared; `None` of one that was lost.
     pub(crate) health: Vec<Option<Health>>,
+    /// The most that the clock of each generator may have differed from ours, ns; `None` on this machine.
+    pub(crate) clock_bounds_ns: Vec<Option<i64>>,
     /// The requests in flight over all generators, if there are several.
     pub(crate) in_flight: Option<InFlight>,
     pub(crate) started: SystemTime,
@@ -77,7 +79,7 @@ pub(crate) fn drive(
     let peers = target.peers().map_err(|e| LoadError(e.to_string()))?;
     let servers = Servers::new(peers, &spec.prompts);
     let plan = Arc::new(plan(spec, target, servers.clone())?);
-    if spec.generators.count > 1 {
+    if spec.generators.are_others() {
         return conduct(spec, target, control, scratch, &plan, companions, take);
     }
     let schema = schema(spec)?;
@@ -125,6 +127,7 @@ pub(crate) fn drive(
         ending,
         measured_from_ns: measured.measured_from_ns,
         health: vec![Some(measured.health)],
+        clock_bounds_ns: vec![None],
         in_flight: None,
         started: start.started,
         started_monotonic_ns: i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX),

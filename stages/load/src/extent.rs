@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
-use crate::generators::MOST_GENERATORS;
+use crate::generators::GeneratorsChoice;
 use crate::random::Stream;
 use crate::settings::Settings;
 use crate::span::TimeSpan;
@@ -153,7 +153,7 @@ pub(crate) fn problems(
             );
         }
     }
-    if let Some(generators) = settings.generators {
+    if let Some(generators) = &settings.generators {
         of_generators(generators, settings, arrival, &mut say);
     }
     if settings.simulate.is_some() {
@@ -161,7 +161,13 @@ pub(crate) fn problems(
             ("duration", settings.duration.is_some()),
             ("max-in-flight", settings.max_in_flight.is_some()),
             ("cancel", settings.cancel.is_some()),
-            ("generators", settings.generators.is_some_and(|n| n > 1)),
+            (
+                "generators",
+                settings
+                    .generators
+                    .as_ref()
+                    .is_some_and(|choice| !choice.is_default()),
+            ),
         ] {
             if given {
                 say(
@@ -177,19 +183,19 @@ pub(crate) fn problems(
 
 /// Finds what several generators cannot share without talking to each other while they measure.
 fn of_generators(
-    generators: u32,
+    choice: &GeneratorsChoice,
     settings: &Settings,
     arrival: &Arrival,
     say: &mut dyn FnMut(&'static str, &str, &str),
 ) {
-    if !(1..=MOST_GENERATORS).contains(&generators) {
-        let message = format!("a load has between 1 and {MOST_GENERATORS} generators");
+    let generators = choice.count();
+    if let Some(message) = choice.count_problem() {
         say("generators", &message, "write for instance `generators: 4`");
     }
-    if generators <= 1 {
+    if choice.is_default() || generators == 0 {
         return;
     }
-    if settings.max_in_flight.is_some() {
+    if settings.max_in_flight.is_some() && generators > 1 {
         say(
             "generators",
             "several generators cannot keep one limit of `max-in-flight`: each knows only its own requests",
@@ -199,7 +205,7 @@ fn of_generators(
     if settings.search.is_some() {
         say(
             "generators",
-            "a search runs with one generator",
+            "a search runs with one generator on this machine",
             "remove `generators`, or measure the levels that you want with an axis",
         );
     }

@@ -198,7 +198,7 @@ pub fn run_load_into(
             own.map(|health| ClientHealth::of(health, &tally))
         }
         Some(by_generator) => {
-            let finished = by_generator.finish(&driven.health, folder);
+            let finished = by_generator.finish(&driven.health, &driven.clock_bounds_ns, folder);
             let (tables, fared) = finished.map_err(|e| broken(&e))?;
             driven.tables.extend(tables);
             ClientHealth::worst_of(&fared, &tally)

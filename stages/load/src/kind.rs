@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use artifacts::Store;
 use contract::{CacheReset, LiveServer, RequestStatus};
 use net::ApiKey;
+use pipeline::effect::Effect;
 use pipeline::sources::NamedFiles;
 use pipeline::stage::{
-    Adopted, Artifact, CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media,
+    Adopted, Artifact, CellStatus, Class, Content, Done, Failure, Input, Job, Json, Library, Media,
     Needed, Output, Problem, StageKind,
 };
 use serde_json::json;
@@ -19,6 +20,7 @@ use crate::arrival::Arrival;
 use crate::extent;
 use crate::figure::figure;
 use crate::files::{LoadFiles, Monitoring, run_load_into};
+use crate::generators::GeneratorsChoice;
 use crate::headers::header_problem;
 use crate::prompts::check_pack;
 use crate::random::Origin;
@@ -105,7 +107,10 @@ impl StageKind for Load {
         );
         problems.extend(idle_clients(&arrival, &settings));
         // One is what there is without the setting.
-        settings.generators = settings.generators.filter(|generators| *generators > 1);
+        settings.generators = settings.generators.filter(|choice| !choice.is_default());
+        if let Some(choice) = &mut settings.generators {
+            problems.extend(choice.pin(library));
+        }
         match workload {
             Ok(workload) => {
                 problems.extend(no_tokens_there(&workload, settings.api));
@@ -184,6 +189,21 @@ impl StageKind for Load {
         } else {
             Err(problems)
         }
+    }
+
+    fn effects(
+        &self,
+        parameters: &Json,
+        _inputs: &[Input],
+        _store: &Store,
+        _files: &NamedFiles,
+    ) -> Result<Vec<Effect>, Failure> {
+        let choice = parameters.get("generators").cloned();
+        let choice: Option<GeneratorsChoice> = choice
+            .map(serde_json::from_value)
+            .transpose()
+            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        Ok(choice.map_or(Vec::new(), |choice| choice.effects()))
     }
 
     /// Looks for the API key that the stage names. A simulated server needs none.
@@ -306,8 +326,12 @@ impl StageKind for Load {
         let folder = job.scratch.join("load");
         std::fs::create_dir_all(&folder)
             .map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
-        let spec = LoadSpec::for_target(settings, origin, &target, &folder)
+        let choice = settings.generators.clone();
+        let mut spec = LoadSpec::for_target(settings, origin, &target, &folder)
             .map_err(|e| Failure::failed(e.to_string()))?;
+        if let Some(choice) = choice {
+            spec.generators = choice.reach(job.files, job.control)?;
+        }
         let doubt = spec.prompts.context.doubt(job)?;
         let mut files = run_load_into(
             &spec,

@@ -72,7 +72,10 @@ pub use direct::{
 pub use export::{LAYOUTS, ResultFacts, result_file, stamp};
 pub use extent::{Cancel, Extent};
 pub use files::{LoadFiles, Monitoring, ServerCount, run_load_into};
-pub use generators::{GENERATOR_COMMAND, Generators, Lost, MOST_GENERATORS, generate_process};
+pub use generators::{
+    GENERATOR_COMMAND, Generators, GeneratorsChoice, Lost, MOST_GENERATORS, OnHosts, There,
+    generate_process,
+};
 pub use headers::header_problem;
 pub use kind::{Load, target};
 pub use models::{ModelsError, list_models};

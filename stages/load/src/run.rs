@@ -304,9 +304,12 @@ pub fn run_load(
     }
     let tally = Tally::of(&requests, &chunks);
     let health = match &driven.health[..] {
-        [one] => one.as_ref().map(|health| ClientHealth::of(health, &tally)),
+        [one] if !spec.generators.are_others() => {
+            one.as_ref().map(|health| ClientHealth::of(health, &tally))
+        }
         several => {
-            let fared = ByGenerator::fared(spec, several, &requests, &chunks);
+            let fared =
+                ByGenerator::fared(spec, several, &driven.clock_bounds_ns, &requests, &chunks);
             ClientHealth::worst_of(&fared, &tally)
         }
     };
@@ -469,7 +472,7 @@ impl LoadSpec {
             origin,
             extent,
             files: settings.files,
-            generators: Generators::of(settings.generators.unwrap_or(1)),
+            generators: Generators::of(settings.generators.map_or(1, |choice| choice.count())),
         })
     }
 

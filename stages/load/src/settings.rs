@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrival::Arrival;
 use crate::extent::Cancel;
+use crate::generators::GeneratorsChoice;
 use crate::search::Search;
 use crate::simulate::Simulation;
 use crate::span::TimeSpan;
@@ -105,11 +106,11 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Cancel")]
     pub cancel: Option<Cancel>,
-    /// How many processes on this machine send the load, each with its own part of the requests; by default one. Use more if
-    /// one process is the bottleneck (`client_bound`).
+    /// How many processes send the load, each with its own part of the requests; by default one. Use more if one
+    /// process is the bottleneck (`client_bound`). `{hosts: [NAME, …]}` starts them on other hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 64))]
-    pub generators: Option<u32>,
+    #[schemars(with = "GeneratorsChoice")]
+    pub generators: Option<GeneratorsChoice>,
     /// How many warm-up requests are sent and answered, in a closed loop, before the measurement
     /// begins.
     #[serde(default)]

@@ -34,8 +34,8 @@ const TIMES_AT_ONCE: usize = 32 * 1024;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Assignment {
     numbers: Numbers,
-    /// Where it may put files that have no name.
-    pub(super) folder: PathBuf,
+    /// Where it may put files that have no name; `None` for the system's own folder for them.
+    folder: Option<PathBuf>,
     in_sessions: bool,
     workload: Workload,
     delivery: Delivery,
@@ -51,6 +51,13 @@ pub(super) struct Assignment {
     headers: Vec<(String, String)>,
     api_key: Option<String>,
     absent_cached_is_zero: bool,
+}
+
+impl Assignment {
+    /// Returns where files without a name go.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.folder.clone().unwrap_or_else(std::env::temp_dir)
+    }
 }
 
 /// One generator's part, as the coordinator hands it out.
@@ -77,7 +84,7 @@ impl Share {
         plan: &Plan,
         deal: &Deal,
         (generator, generators): (u32, u32),
-        folder: &Path,
+        folder: Option<&Path>,
     ) -> Result<Self, LoadError> {
         let place = generator as usize;
         let own = |unit: &usize| deal.of_unit(*unit) == place;
@@ -100,7 +107,7 @@ impl Share {
                     connect_ahead: clients
                         .map_or(connect_ahead, |own| connect_ahead.min(own as usize)),
                 },
-                folder: folder.to_owned(),
+                folder: folder.map(Path::to_owned),
                 in_sessions: spec.prompts.sessions().is_some(),
                 workload: spec.workload.clone(),
                 delivery: spec.delivery,
@@ -229,7 +236,7 @@ impl Part {
     pub(super) fn begin(text: &str) -> Result<Self, LoadError> {
         let assignment: Assignment =
             serde_json::from_str(text).map_err(|e| LoadError(format!("the assignment: {e}")))?;
-        let gathered = Gathered::new(&assignment.folder, assignment.in_sessions);
+        let gathered = Gathered::new(&assignment.folder(), assignment.in_sessions);
         Ok(Self {
             gathered: gathered.map_err(unkept)?,
             assignment,
@@ -263,7 +270,7 @@ impl Part {
             }
             Order::Certificates(bytes) => {
                 let kept =
-                    tempfile::NamedTempFile::new_in(&self.assignment.folder).and_then(|file| {
+                    tempfile::NamedTempFile::new_in(self.assignment.folder()).and_then(|file| {
                         std::fs::write(file.path(), bytes)?;
                         Ok(file)
                     });

@@ -10,12 +10,13 @@ use pipeline::stage::{Control, Rates};
 
 use super::Lost;
 use super::assignment::Share;
+use super::clocks::{Ahead, EXCHANGES};
 use super::crew::{Crew, Heard, Member, Stage};
 use super::deal::Deal;
 use super::in_flight::Spans;
 use super::messages::{Account, Order, Word};
 use crate::drive::{Beside, Companions, Driven, Start, joined};
-use crate::measure::{Epoch, Measured, Plan, Stop};
+use crate::measure::{Epoch, Measured, Plan, Stop, instant_and_monotonic};
 use crate::ordered::Rows;
 use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::telemetry::{Halt, Power, watch};
@@ -47,7 +48,8 @@ pub(crate) fn conduct(
     let deal = Deal::new(generators, &spec.arrival, &spec.prompts);
     let share = |generator| {
         let which = (generator, generators);
-        Share::of(spec, target, plan, &deal, which, scratch)
+        let is_here = spec.generators.host(generator as usize).is_none();
+        Share::of(spec, target, plan, &deal, which, is_here.then_some(scratch))
     };
     let shares = (0..generators).map(share).collect::<Result<Vec<_>, _>>()?;
     let mut conductor = Conductor {
@@ -68,11 +70,16 @@ pub(crate) fn conduct(
     if let Ending::Lost(lost) = conductor.ending {
         return Err(LoadError(lost.to_string()));
     }
+    let before = conductor.compare_clocks();
+    if let Ending::Lost(lost) = conductor.ending {
+        return Err(LoadError(lost.to_string()));
+    }
     let epoch = Epoch::start();
     let start = Start::now(epoch, &plan.servers);
     let mut beside = Beside::default();
     let mut measured_from_ns = 0;
     let mut samples = Vec::new();
+    let mut after = before.clone();
     if conductor.ending == Ending::Complete {
         let mut companions = companions(&start);
         let present = beside.begin(&mut companions, epoch);
@@ -92,8 +99,9 @@ pub(crate) fn conduct(
                         .push(format!("cannot start the sampling thread: {e}")),
                 }
             }
-            measured_from_ns = conductor.send(epoch);
+            measured_from_ns = conductor.send(epoch, &before);
             halt.ring();
+            after = conductor.finish();
             let samples = threads.into_iter().map(|thread| joined(thread.join()));
             samples.collect()
         });
@@ -113,14 +121,21 @@ pub(crate) fn conduct(
     let accounts: Vec<Option<Account>> = accounts.collect();
     drop(crew);
     beside.warnings.extend(warnings);
-    Ok(driven(
+    let clocks = before.iter().zip(after);
+    let clocks = clocks.map(|(before, after)| Some(before.as_ref()?.bound_until(after?)));
+    let clocks = clocks.collect();
+    let driven = driven(
         spec,
         target,
         (start, epoch, measured_from_ns),
         (ending, accounts, spans),
         beside,
         samples,
-    ))
+    );
+    Ok(Driven {
+        clock_bounds_ns: clocks,
+        ..driven
+    })
 }
 
 /// Puts together what the generators said.
@@ -153,6 +168,7 @@ fn driven(
             .iter()
             .map(|account| Some(account.as_ref()?.measured.health.clone()))
             .collect(),
+        clock_bounds_ns: Vec::new(),
         in_flight: Some(spans.count()),
         started: start.started,
         started_monotonic_ns: i64::try_from(epoch.monotonic_ns()).unwrap_or(i64::MAX),
@@ -184,17 +200,67 @@ struct Conductor<'a> {
 
 impl Conductor<'_> {
     /// Lets the generators send; returns when the measured phase began.
-    fn send(&mut self, epoch: Epoch) -> u64 {
-        self.crew.tell_all(|| Order::Begin(epoch.monotonic_ns()));
+    fn send(&mut self, epoch: Epoch, clocks: &[Option<Ahead>]) -> u64 {
+        for (member, ahead) in self.crew.members.iter().zip(clocks) {
+            let here_ns = epoch.monotonic_ns();
+            let began_ns = ahead.map_or(here_ns, |ahead| ahead.there(here_ns));
+            member.tell(Order::Begin(began_ns));
+        }
         self.until(Stage::Warm);
         let at_ns = epoch.now().saturating_add(LEAD_NS);
         if self.ending == Ending::Complete {
             self.crew.tell_all(|| Order::Measure(at_ns));
         }
-        while !self.crew.members.iter().all(Member::is_over) {
+        let sent = |member: &Member| member.stage >= Stage::Sent;
+        while !self.crew.members.iter().all(sent) {
             self.step();
         }
         at_ns
+    }
+
+    /// Compares the clocks again, and takes the rows.
+    fn finish(&mut self) -> Vec<Option<Ahead>> {
+        // Nothing is in flight any more, so there is nothing to watch.
+        self.clock = None;
+        let clocks = self.compare_clocks();
+        self.crew.tell_all(|| Order::HandOver);
+        while !self.crew.members.iter().all(Member::is_over) {
+            self.step();
+        }
+        clocks
+    }
+
+    /// Compares the clock of each generator on another host with ours; `None` for those on this machine, and for those that
+    /// are lost.
+    fn compare_clocks(&mut self) -> Vec<Option<Ahead>> {
+        (0..self.crew.members.len())
+            .map(|place| self.compare_clock(place))
+            .collect()
+    }
+
+    fn compare_clock(&mut self, place: usize) -> Option<Ahead> {
+        let mut best: Option<Ahead> = None;
+        for _ in 0..EXCHANGES {
+            if !self.crew.members[place].is_elsewhere {
+                return None;
+            }
+            let (_, asked_ns) = instant_and_monotonic();
+            self.crew.members[place].clock = None;
+            self.crew.members[place].tell(Order::Clock);
+            let (there_ns, heard_ns) = loop {
+                let member = &self.crew.members[place];
+                if member.is_over() {
+                    return best;
+                }
+                if let Some(said) = member.clock {
+                    break said;
+                }
+                self.step();
+            };
+            let ahead = Ahead::of(asked_ns, there_ns, heard_ns);
+            best = Some(best.map_or(ahead, |best| best.better(ahead)));
+        }
+        best
     }
 
     /// Goes on until every generator has come so far, or all is to stop.
@@ -208,6 +274,9 @@ impl Conductor<'_> {
     fn step(&mut self) {
         match self.crew.next(LOOK) {
             Some((place, Heard::Word(word))) => self.hear(place, word),
+            Some((place, Heard::Clock(there_ns, heard_ns))) => {
+                self.crew.members[place].clock = Some((there_ns, heard_ns));
+            }
             Some((place, Heard::End(why))) => self.lose(place, why),
             None => {}
         }
@@ -231,7 +300,7 @@ impl Conductor<'_> {
             return;
         }
         match word {
-            Word::Greeting(_) => {}
+            Word::Greeting(_) | Word::Clock(_) => {}
             Word::Sign(sign) => member.sign = sign,
             Word::Prepared => member.stage = Stage::Prepared,
             Word::Warm => member.stage = Stage::Warm,
@@ -245,13 +314,15 @@ impl Conductor<'_> {
                     self.end(Ending::Refused(refusal), Stop::Cancelled);
                 }
             }
-            Word::Rows(rows) => self.take(rows),
-            Word::Done(account) => {
-                let gone = account.gone;
-                (member.account, member.stage) = (Some(*account), Stage::Over);
+            Word::Sent { gone } => {
+                member.stage = Stage::Sent;
                 if let Some(server) = gone {
                     self.end(Ending::Gone(server), Stop::Gone);
                 }
+            }
+            Word::Rows(rows) => self.take(rows),
+            Word::Done(account) => {
+                (member.account, member.stage) = (Some(*account), Stage::Over);
             }
             Word::Failed(why) => self.lose(place, Some(format!("failed: {why}"))),
         }

@@ -14,6 +14,7 @@ use pipeline::stage::Rates;
 use super::assignment::Share;
 use super::messages::{Account, GREETING, Order, Sign, Word, read, write};
 use super::{GENERATOR_COMMAND, Generators};
+use crate::measure::instant_and_monotonic;
 use crate::run::LoadError;
 
 /// Words that wait to be taken, of all generators.
@@ -40,6 +41,10 @@ pub(super) struct Member {
     pub(super) stage: Stage,
     pub(super) sign: Sign,
     pub(super) figures: Option<(u64, Rates)>,
+    /// Whether it runs on another host.
+    pub(super) is_elsewhere: bool,
+    /// What its clock said last, with the time of ours when that was heard.
+    pub(super) clock: Option<(u64, u64)>,
     /// What it said of itself in the end; `None` of one that was lost.
     pub(super) account: Option<Account>,
 }
@@ -55,6 +60,8 @@ pub(super) enum Stage {
     Prepared,
     /// Its warm-up requests are answered.
     Warm,
+    /// All its requests have ended.
+    Sent,
     /// Nothing more comes of it: it said its last word, or was lost.
     Over,
 }
@@ -106,6 +113,8 @@ impl Member {
 pub(super) enum Heard {
     /// A word.
     Word(Word),
+    /// What its clock says, and what ours said when that was heard.
+    Clock(u64, u64),
     /// It said nothing more, or nothing that makes sense.
     End(Option<String>),
 }
@@ -124,7 +133,7 @@ impl Crew {
     /// If a process or a thread cannot be started.
     pub(super) fn start(generators: &Generators, shares: Vec<Share>) -> Result<Self, LoadError> {
         let own;
-        let program = match generators.program.as_slice() {
+        let here = match generators.program.as_slice() {
             [] => {
                 let exe = std::env::current_exe();
                 let exe = exe.map_err(|e| cannot_start(&e))?;
@@ -140,7 +149,9 @@ impl Crew {
             silence: generators.silence,
         };
         for (place, share) in shares.into_iter().enumerate() {
-            let member = start(program, share, place, &sender);
+            let there = generators.host(place);
+            let program = there.map_or(here, |there| there.command.as_slice());
+            let member = start(program, share, (place, there.is_some()), &sender);
             crew.members.push(member.map_err(|e| cannot_start(&e))?);
         }
         Ok(crew)
@@ -230,7 +241,7 @@ fn cannot_start(error: &io::Error) -> LoadError {
 fn start(
     program: &[OsString],
     share: Share,
-    place: usize,
+    (place, is_elsewhere): (usize, bool),
     heard: &SyncSender<(usize, Heard)>,
 ) -> io::Result<Member> {
     let (first, rest) = program
@@ -255,6 +266,8 @@ fn start(
         stage: Stage::Started,
         sign: Sign::default(),
         figures: None,
+        is_elsewhere,
+        clock: None,
         account: None,
     };
     let (Some(input), Some(output), Some(errors)) = (input, output, errors) else {
@@ -278,6 +291,9 @@ fn start(
         let mut output = BufReader::with_capacity(256 * 1024, output);
         loop {
             let word = match read::<Word>(&mut output) {
+                Ok(Some(Word::Clock(there_ns))) => {
+                    Heard::Clock(there_ns, instant_and_monotonic().1)
+                }
                 Ok(Some(word)) => Heard::Word(word),
                 Ok(None) => Heard::End(None),
                 Err(e) => Heard::End(Some(e.to_string())),

@@ -43,6 +43,10 @@ pub(super) enum Order {
     Measure(u64),
     /// All is to stop.
     Stop(Stop),
+    /// What is the time?
+    Clock,
+    /// The rows are wanted now.
+    HandOver,
 }
 
 /// What a generator says.
@@ -65,6 +69,13 @@ pub(super) enum Word {
     },
     /// The server refuses every request of this generator.
     Refused(Refusal),
+    /// The time of its monotonic clock, ns since boot.
+    Clock(u64),
+    /// All its requests have ended.
+    Sent {
+        /// The place of the server that takes no connections any more.
+        gone: Option<usize>,
+    },
     /// Rows, in the order of requests.
     Rows(Vec<Rows>),
     /// The last word: what it says of itself.
@@ -93,8 +104,6 @@ pub(super) struct Account {
     pub(super) connections: u64,
     /// Measured requests that were planned, as far as the time went.
     pub(super) expected_requests: u64,
-    /// The place of the server that takes no connections any more.
-    pub(super) gone: Option<usize>,
     /// Doubts about the result.
     pub(super) warnings: Vec<String>,
 }

@@ -8,7 +8,9 @@
 //! that they are alive and what the terminal shows; they keep their rows until their last request has ended, and then hand them
 //! over in order. Rows, numbers and tables are those of one generator.
 //!
-//! All processes of a machine share the kernel's monotonic clock, so that the generators' stamps need no correction.
+//! All processes of a machine share the kernel's monotonic clock, so that the generators' stamps need no correction. The clocks
+//! of generators on other hosts are compared with the coordinator's before anything is sent, and again when all requests have
+//! ended (`clocks`).
 //!
 //! What runs beside the load stays with the coordinator: telemetry, scrapes, and the watch over the heartbeat, which takes the
 //! signs of all generators together.
@@ -18,12 +20,14 @@
 //! the others remain.
 
 mod assignment;
+mod clocks;
 mod conduct;
 mod crew;
 mod deal;
 mod in_flight;
 mod messages;
 mod process;
+mod settings;
 mod tables;
 
 use std::ffi::OsString;
@@ -32,6 +36,7 @@ use std::time::Duration;
 pub(crate) use conduct::conduct;
 pub(crate) use in_flight::InFlight;
 pub use process::{GENERATOR_COMMAND, generate_process};
+pub use settings::{GeneratorsChoice, OnHosts};
 pub(crate) use tables::{ByGenerator, made_up};
 
 /// The most generators of a load.
@@ -51,8 +56,19 @@ pub struct Generators {
     /// The program with its arguments, which must hand on to [`generate_process`]; empty for this very program with
     /// [`GENERATOR_COMMAND`].
     pub program: Vec<OsString>,
+    /// Other hosts, which get the generators in turn; empty for this machine.
+    pub there: Vec<There>,
     /// How long a generator may say nothing.
     pub silence: Duration,
+}
+
+/// Another host that runs generators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct There {
+    /// Its name in rows.
+    pub name: String,
+    /// The command that starts a generator there, and connects its standard input and output with ours.
+    pub command: Vec<OsString>,
 }
 
 impl Default for Generators {
@@ -67,8 +83,19 @@ impl Generators {
         Self {
             count,
             program: Vec::new(),
+            there: Vec::new(),
             silence: SILENCE,
         }
+    }
+
+    /// Returns whether other processes than this one send the load.
+    pub(crate) fn are_others(&self) -> bool {
+        self.count > 1 || !self.there.is_empty()
+    }
+
+    /// Returns the host of a generator; `None` for this machine.
+    pub(crate) fn host(&self, generator: usize) -> Option<&There> {
+        self.there.get(generator.checked_rem(self.there.len())?)
     }
 }
 

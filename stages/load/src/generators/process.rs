@@ -14,7 +14,7 @@ use super::assignment::{Numbers, Part, Whole};
 use super::deal;
 use super::messages::{Account, GREETING, Order, Sign, Word, read, write};
 use crate::drive::{Sending, Sent, expected_requests, schema, unread};
-use crate::measure::{Epoch, Gate, Shared, Stop};
+use crate::measure::{Epoch, Gate, Shared, Stop, instant_and_monotonic};
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::FileCounter;
 use crate::refused::Refusal;
@@ -117,6 +117,10 @@ impl Line {
             match read(&mut input) {
                 Ok(Some(Order::Measure(at_ns))) => gate.open_at(at_ns),
                 Ok(Some(Order::Stop(reason))) => self.stop(reason),
+                Ok(Some(Order::Clock)) => {
+                    let (_, now_ns) = instant_and_monotonic();
+                    self.say_or_end(&Word::Clock(now_ns));
+                }
                 Ok(Some(order)) => {
                     if parts.send(order).is_err() {
                         return;
@@ -162,7 +166,7 @@ fn generate(
             order => part.take(order)?,
         }
     }
-    let (folder, tokenizer) = (part.assignment.folder.clone(), part.tokenizer.take());
+    let (folder, tokenizer) = (part.assignment.folder(), part.tokenizer.take());
     let whole = part.whole()?;
     let Whole {
         spec, target, of, ..
@@ -221,15 +225,19 @@ fn generate(
         warnings,
         ..
     } = sending.send(&mut take)?;
+    let gone = match ending {
+        Ending::Gone(server) => Some(server),
+        _ => None,
+    };
+    line.say_or_end(&Word::Sent { gone });
+    let Order::HandOver = orders.recv().map_err(nothing_more)? else {
+        return Err(LoadError("it was not asked for its rows".to_owned()));
+    };
     hand_over(line, ordered)
         .map_err(|e| LoadError(format!("the rows cannot be read again: {e}")))?;
     Ok(Account {
         expected_requests: expected_requests(spec, &plan, &measured),
         connections: shared.connections.load(Ordering::Relaxed),
-        gone: match ending {
-            Ending::Gone(server) => Some(server),
-            _ => None,
-        },
         measured,
         warnings,
     })

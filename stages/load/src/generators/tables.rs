@@ -5,6 +5,7 @@ use std::path::Path;
 use artifacts::{Table, TableError};
 use contract::{Chunk, Generator, Phase, Request, RequestGenerator, Row as _};
 
+use super::GeneratorsChoice;
 use super::deal::Deal;
 use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
@@ -21,6 +22,7 @@ use crate::tally::Tally;
 pub(crate) struct ByGenerator {
     deal: Deal,
     each: Vec<One>,
+    hosts: Vec<Option<String>>,
     sheet: Sheet<RequestGenerator>,
 }
 
@@ -39,7 +41,7 @@ impl ByGenerator {
     /// If a file cannot be made.
     pub(crate) fn of(spec: &LoadSpec, folder: &Path) -> Result<Option<Self>, TableError> {
         let count = spec.generators.count;
-        if count <= 1 {
+        if !spec.generators.are_others() {
             return Ok(None);
         }
         let one = |_| One {
@@ -51,6 +53,9 @@ impl ByGenerator {
         Ok(Some(Self {
             deal: Deal::new(count, &spec.arrival, &spec.prompts),
             each: (0..count).map(one).collect(),
+            hosts: (0..count as usize)
+                .map(|place| Some(spec.generators.host(place)?.name.clone()))
+                .collect(),
             sheet: Sheet::create(folder, &[])?,
         }))
     }
@@ -59,6 +64,7 @@ impl ByGenerator {
     pub(crate) fn fared(
         spec: &LoadSpec,
         health: &[Option<Health>],
+        clock_bounds_ns: &[Option<i64>],
         requests: &[Request],
         chunks: &[Chunk],
     ) -> Vec<ClientHealth> {
@@ -73,7 +79,9 @@ impl ByGenerator {
             let chunks = chunks.iter().filter(|chunk| own(chunk.request_id));
             let tally = Tally::of(&requests, &chunks.copied().collect::<Vec<_>>());
             let sent = requests.iter().any(Request::is_measured);
-            sent.then_some(ClientHealth::of(health.as_ref()?, &tally))
+            let bound = clock_bounds_ns.get(place).copied().flatten();
+            let bound_ms = bound.map(|ns| ns as f64 / 1e6);
+            sent.then_some(ClientHealth::of(health.as_ref()?, &tally).on_a_clock_within(bound_ms))
         };
         health.iter().enumerate().filter_map(one).collect()
     }
@@ -110,18 +118,24 @@ impl ByGenerator {
     pub(crate) fn finish(
         self,
         health: &[Option<Health>],
+        clock_bounds_ns: &[Option<i64>],
         folder: &Path,
     ) -> std::io::Result<(Vec<TableFile>, Vec<ClientHealth>)> {
         let mut rows = Vec::new();
         let mut all = Vec::new();
         for (place, (one, health)) in self.each.into_iter().zip(health).enumerate() {
-            let fared = health
-                .as_ref()
-                .map(|health| ClientHealth::of(health, &one.tally));
+            let clock_bound_ms = clock_bounds_ns
+                .get(place)
+                .and_then(|bound| Some((*bound)? as f64 / 1e6));
+            let fared = health.as_ref().map(|health| {
+                ClientHealth::of(health, &one.tally).on_a_clock_within(clock_bound_ms)
+            });
             let lags = one.lags.distribution()?;
             let (from, to) = one.tally.window().unzip();
             rows.push(Generator {
                 generator: place as i64,
+                host: self.hosts[place].clone(),
+                clock_bound: clock_bound_ms,
                 clients: self.deal.clients(place).map(i64::from),
                 requests: one.requests,
                 ok: one.ok,
@@ -176,15 +190,17 @@ fn row(fared: Option<&ClientHealth>, lags: Option<&Distribution>) -> Generator {
 /// # Errors
 /// Never for rows as made up here.
 pub(crate) fn made_up(
-    generators: u32,
+    choice: &GeneratorsChoice,
     arrival: &Arrival,
     prompts: &PromptSet,
     requests: &[Request],
     health: &ClientHealth,
 ) -> Result<Vec<(&'static str, Table)>, TableError> {
-    if generators <= 1 {
-        return Ok(Vec::new());
-    }
+    let generators = choice.count();
+    let hosts: &[String] = match choice {
+        GeneratorsChoice::Count(_) => &[],
+        GeneratorsChoice::On(on) => &on.hosts,
+    };
     let deal = Deal::new(generators, arrival, prompts);
     let place = |row: &Request| deal.of(usize::try_from(row.request_id).unwrap_or_default());
     let dealt: Vec<RequestGenerator> = requests
@@ -203,6 +219,8 @@ pub(crate) fn made_up(
             };
             Generator {
                 generator: generator as i64,
+                host: hosts.get(generator % hosts.len().max(1)).cloned(),
+                clock_bound: (!hosts.is_empty()).then_some(0.1),
                 clients: deal.clients(generator).map(i64::from),
                 requests: own().count() as i64,
                 ok: own().filter(|row| row.is_ok()).count() as i64,

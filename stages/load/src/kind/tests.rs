@@ -164,6 +164,8 @@ fn one_generator_is_no_setting_and_what_several_cannot_share_is_told_while_plann
         "5 generators need at least 5 clients, and this load has 4"
     );
     assert!(told(&json!({"generators": 0})).contains("between 1 and 64"));
+    assert!(told(&json!({"generators": {"hosts": ["left"]}})).contains("`left`"));
+    assert!(told(&json!({"generators": {"hosts": []}})).contains("no host is named"));
     let search = json!({"up-to": 8, "bounds": {"ttft-ms": 50}});
     assert!(told(&json!({"generators": 2, "search": search})).contains("one generator"));
     let simulated = told(&json!({"generators": 2, "simulate": {"server": "pair"}}));

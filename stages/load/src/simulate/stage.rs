@@ -99,19 +99,19 @@ pub(crate) fn rehearse(
         faults: Faults::default(),
     };
     let telemetry = settings.telemetry.clone();
-    let generators = settings.generators.unwrap_or(1);
+    let choice = settings.generators.clone();
     let (spec, mut result) = drawn(settings, &simulation, job)?;
     // A real client and its surroundings are monitored, so their data is simulated too.
     let (rate, in_flight, bound_ms) = (1.0, 1, 0.1);
     let health = ClientHealth::made_up(rate, in_flight, bound_ms);
-    let several = generators::made_up(
-        generators,
-        &spec.arrival,
-        &spec.prompts,
-        &result.requests,
-        &health,
-    )
-    .map_err(|e| Failure::failed(format!("made-up generators: {e}")))?;
+    let several = choice.map(|choice| {
+        let (arrival, prompts) = (&spec.arrival, &spec.prompts);
+        generators::made_up(&choice, arrival, prompts, &result.requests, &health)
+    });
+    let several = several
+        .transpose()
+        .map_err(|e| Failure::failed(format!("made-up generators: {e}")))?
+        .unwrap_or_default();
     result.cell.health = Some(health);
     let window = result.cell.window.unwrap_or((0, 1));
     let monitoring = monitoring::made_up(job, &telemetry, window)

@@ -45,6 +45,7 @@ pub(crate) fn run(
     worker: &LiveWorker,
     model: &str,
 ) -> Result<Done, Failure> {
+    let generators = settings.generators.is_some();
     let spec =
         LoadSpec::new(settings, Origin::of(job)).map_err(|e| Failure::failed(e.to_string()))?;
     for (given, what) in [
@@ -54,7 +55,7 @@ pub(crate) fn run(
             spec.extent != Extent::default(),
             "`duration`, `max-in-flight` and `cancel`",
         ),
-        (spec.generators.count > 1, "several generators"),
+        (generators, "`generators`"),
     ] {
         if given {
             let message = format!("in-process engines do not support {what}");

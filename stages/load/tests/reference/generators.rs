@@ -357,6 +357,94 @@ fn a_duration_ends_all_generators_at_the_same_time() {
     assert!(result.requests.iter().map(|row| row.request_id).eq(0..50));
 }
 
+/// Generators whose monotonic clock is a day ahead of ours, as on a machine that was started a day earlier; `None` where the
+/// kernel does not let us.
+#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
+fn a_day_ahead(count: u32) -> Option<Generators> {
+    let unshare = [
+        "unshare",
+        "--time",
+        "--monotonic",
+        "86400",
+        "--fork",
+        "--kill-child",
+    ];
+    let tried = std::process::Command::new(unshare[0])
+        .args(&unshare[1..])
+        .arg("true")
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !tried.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: `unshare --time` is not allowed here");
+        return None;
+    }
+    let program = env!("CARGO_BIN_EXE_load-generator");
+    let command = unshare.iter().copied().chain([program]).map(Into::into);
+    Some(Generators {
+        there: vec![load::There {
+            name: "yesterday".to_owned(),
+            command: command.collect(),
+        }],
+        ..Generators::of(count)
+    })
+}
+
+#[test]
+fn clocks_that_began_at_other_times_are_brought_together_within_the_stated_bound() {
+    let Some(generators) = a_day_ahead(2) else {
+        return;
+    };
+    let run = Run {
+        arrival: constant(200.0),
+        requests: 40,
+        warmup: 2,
+        behaviour: paced(),
+        ..Run::default()
+    };
+    let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
+    let target = run.target(server.url());
+    let folder = tempfile::tempdir().unwrap();
+    let spec = with(&run, generators);
+    let (files, rows) = sent(&spec, &target, folder.path(), &Control::quiet());
+    assert_eq!(files.ending, Ending::Complete);
+    let each = table(&files, "generators");
+    let hosts = each.text("host").unwrap();
+    assert_eq!(hosts, [Some("yesterday"), Some("yesterday")]);
+    let bounds: Vec<f64> = each
+        .float("clock_bound")
+        .unwrap()
+        .into_iter()
+        .flatten()
+        .collect();
+    assert!(
+        bounds.len() == 2 && bounds.iter().all(|ms| *ms > 0.0),
+        "{bounds:?}"
+    );
+    let stated = table(&files, "cell").float("stamp_error_bound").unwrap()[0].unwrap();
+    assert!(bounds.iter().all(|ms| *ms <= stated), "{bounds:?} {stated}");
+    let worst_ns = (bounds.iter().copied().fold(0.0, f64::max) * 1e6).ceil() as i64;
+    let truths: BTreeMap<String, Truth> = server
+        .truth(42)
+        .into_iter()
+        .map(|truth| (truth.prompt_digest.clone(), truth))
+        .collect();
+    let start = files.cell.started_monotonic_ns;
+    for row in &rows {
+        let truth = &truths[row.prompt_digest.as_ref().unwrap()];
+        let read_ns = truth.arrived_ns as i64 - start - row.sent_ns.unwrap();
+        let stamped_ns = row.first_token_ns.unwrap() + start - truth.sent_ns[0] as i64;
+        // A request is read after it was sent and a token stamped after it was handed over, as far as the clocks agree.
+        assert!(
+            read_ns >= -worst_ns && stamped_ns >= -worst_ns,
+            "{read_ns} {stamped_ns} {worst_ns}"
+        );
+        assert!(
+            read_ns < 60_000_000_000 && stamped_ns < 60_000_000_000,
+            "they are not a day apart"
+        );
+    }
+}
+
 /// The children of this process that are generators.
 fn children() -> Vec<u32> {
     let mut found = Vec::new();

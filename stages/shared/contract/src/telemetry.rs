@@ -242,6 +242,11 @@ crate::table! {
     pub struct Generator = "generators" {
         /// which generator, from 0
         generator: i64,
+        /// the host it ran on, as the study names it; null on the machine that coordinates
+        host: Option<String>,
+        /// the most that its clock may have differed from the coordinator's in this cell, by exchanges before and after; part of
+        /// `stamp_error_bound`; null on the machine that coordinates, where there is one clock
+        clock_bound: Option<f64> ["ms"],
         /// its clients of a closed loop; null for open arrivals
         clients: Option<i64> ["clients"],
         /// measured requests with a row of its own

@@ -1,0 +1,90 @@
+//! How the clock of a generator on another host compares with the coordinator's.
+//!
+//! An exchange takes the coordinator's time, the generator's time, and the coordinator's time again. The generator's clock was
+//! read at some moment in between, so taking the middle is wrong by at most half of the time that the exchange took. Of several
+//! exchanges, the shortest counts.
+//!
+//! Generators count from an epoch that the first comparison gives. Clocks drift apart meanwhile; so the comparison is
+//! repeated after the last request, and the bound for the whole load is the sum of both bounds and the change between them. This
+//! assumes that the difference between the clocks goes in one direction during a load.
+
+/// How often clocks are compared.
+pub(super) const EXCHANGES: usize = 15;
+
+/// How far another monotonic clock is ahead of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ahead {
+    /// ns; negative if it is behind.
+    pub(super) by_ns: i64,
+    /// The most that this is wrong, ns.
+    pub(super) bound_ns: i64,
+}
+
+impl Ahead {
+    /// Compares the clocks by one exchange: asked and heard by our clock, answered by the other.
+    pub(super) fn of(asked_ns: u64, there_ns: u64, heard_ns: u64) -> Self {
+        let took = heard_ns.saturating_sub(asked_ns);
+        let here = i128::from(asked_ns) + i128::from(took / 2);
+        Self {
+            by_ns: i64::try_from(i128::from(there_ns) - here).unwrap_or_default(),
+            // What was rounded away counts.
+            bound_ns: i64::try_from(took.div_ceil(2)).unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Returns the more exact of two.
+    pub(super) fn better(self, other: Self) -> Self {
+        if other.bound_ns < self.bound_ns {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// Returns a time of our clock as the other tells it.
+    pub(super) fn there(self, here_ns: u64) -> u64 {
+        here_ns.saturating_add_signed(self.by_ns)
+    }
+
+    /// Returns the most by which stamps that count from this comparison are wrong until a later one, ns.
+    pub(super) fn bound_until(self, later: Self) -> i64 {
+        let change = (later.by_ns - self.by_ns).saturating_abs();
+        let both = self.bound_ns.saturating_add(later.bound_ns);
+        both.saturating_add(change)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_bound_holds_whenever_the_other_clock_was_read(
+            ahead in -1_000_000_000_i64..1_000_000_000,
+            asked in 2_000_000_000_u64..3_000_000_000,
+            there in 0_u64..5_000_000,
+            back in 0_u64..5_000_000,
+        ) {
+            let read = asked + there;
+            let told = Ahead::of(asked, read.saturating_add_signed(ahead), read + back);
+            prop_assert!((told.by_ns - ahead).abs() <= told.bound_ns, "{told:?} {ahead}");
+            let at = told.there(asked);
+            prop_assert!(at.abs_diff(asked.saturating_add_signed(ahead)) as i64 <= told.bound_ns);
+        }
+
+        #[test]
+        fn the_bound_over_a_load_holds_for_a_clock_that_drifts(
+            drift in -100_000_i64..100_000,
+            (first, last) in (0_i64..50_000, 0_i64..50_000),
+            (wrong_first, wrong_last) in (-1.0..1.0_f64, -1.0..1.0_f64),
+            share in 0.0..1.0_f64,
+        ) {
+            let before = Ahead { by_ns: (first as f64 * wrong_first) as i64, bound_ns: first };
+            let after = Ahead { by_ns: drift + (last as f64 * wrong_last) as i64, bound_ns: last };
+            let error = (drift as f64 * share - before.by_ns as f64).abs();
+            prop_assert!(error <= before.bound_until(after) as f64 + 1.0);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The setting `generators`: how many processes send the load, and on which machines.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use pipeline::effect::{Consent, Effect, What};
+use pipeline::sources::{self, NamedFiles};
+use pipeline::stage::{Control, Failure, Library, Problem};
+use places::{Host, NamedHost, Pool, Ssh};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Generators, MOST_GENERATORS, There};
+
+/// Which processes send a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum GeneratorsChoice {
+    /// This number of processes on this machine.
+    Count(#[schemars(range(min = 1, max = 64))] u32),
+    /// Processes on other hosts.
+    On(OnHosts),
+}
+
+/// Generators on hosts that OpenSSH reaches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct OnHosts {
+    /// Names of hosts under `hosts` at the top of the experiment.
+    #[schemars(length(min = 1), inner(length(min = 1)))]
+    pub hosts: Vec<String>,
+    /// How many generators each host runs.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub each: u32,
+    /// An OpenSSH configuration file instead of your own. A relative path begins at the experiment's folder; canonical
+    /// parameters hold the digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub config: Option<String>,
+    /// The hosts, in canonical parameters; not a setting.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(skip)]
+    pub found: Vec<NamedHost>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_one(each: &u32) -> bool {
+    *each == 1
+}
+
+impl GeneratorsChoice {
+    /// Returns the number of processes.
+    pub fn count(&self) -> u32 {
+        match self {
+            Self::Count(count) => *count,
+            Self::On(on) => {
+                let hosts = u32::try_from(on.hosts.len()).unwrap_or(u32::MAX);
+                hosts.saturating_mul(on.each)
+            }
+        }
+    }
+
+    /// Whether it changes nothing: one process on this machine.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::Count(1)
+    }
+
+    /// Finds the hosts, and names the configuration file by its digest.
+    pub(crate) fn pin(&mut self, library: &dyn Library) -> Vec<Problem> {
+        let Self::On(on) = self else {
+            return Vec::new();
+        };
+        if !on.found.is_empty() {
+            return Vec::new();
+        }
+        if on.hosts.is_empty() {
+            let problem = Problem::at(&["generators", "hosts"], "no host is named");
+            return vec![problem.hint("write for instance `hosts: [left, right]`")];
+        }
+        let at = |problem: Problem| Problem {
+            hint: problem.hint,
+            ..Problem::at(&["generators", "hosts"], problem.message)
+        };
+        let mut problems = Vec::new();
+        let pool = Pool {
+            hosts: on.hosts.clone(),
+            ..Pool::default()
+        };
+        match pool.find(library) {
+            // In the order in which the study names them.
+            Ok(found) => {
+                let of = |name: &String| found.hosts.iter().find(|host| host.name == *name);
+                on.found = on.hosts.iter().filter_map(of).cloned().collect();
+            }
+            Err(wrong) => problems.extend(wrong.into_iter().map(at)),
+        }
+        let twice = |(i, name): (usize, &String)| on.hosts[..i].contains(name);
+        if on.hosts.iter().enumerate().any(twice) {
+            let problem = Problem::at(&["generators", "hosts"], "a host is named twice");
+            problems.push(problem.hint("write `each: 2` for two generators on every host"));
+        }
+        if let Some(file) = on.config.take() {
+            match sources::pin(library, &file) {
+                Ok(source) => on.config = Some(source.digest.to_string()),
+                Err(e) => {
+                    let problem = Problem::at(&["generators", "config"], e.message);
+                    problems.push(problem.hint(e.hint));
+                }
+            }
+        }
+        problems
+    }
+
+    /// Returns the effect of using each host: this program runs there under the user's name.
+    pub(crate) fn effects(&self) -> Vec<Effect> {
+        let Self::On(on) = self else {
+            return Vec::new();
+        };
+        let effect = |host: &NamedHost| Effect {
+            what: What::Execute {
+                host: host.name.clone(),
+                ssh: host.ssh.clone(),
+            },
+            consent: Some(Consent {
+                definition: json!({ "host": host, "config": on.config }),
+                texts: BTreeMap::new(),
+                arguments: BTreeMap::new(),
+            }),
+        };
+        on.found.iter().map(effect).collect()
+    }
+
+    /// Reaches the hosts, and returns how generators start there.
+    ///
+    /// # Errors
+    /// If the user has not consented, or a host cannot be reached.
+    pub(crate) fn reach(
+        &self,
+        files: &NamedFiles,
+        control: &Control,
+    ) -> Result<Generators, Failure> {
+        for consent in self
+            .effects()
+            .into_iter()
+            .filter_map(|effect| effect.consent)
+        {
+            control.permits(&consent)?;
+        }
+        let Self::On(on) = self else {
+            return Ok(Generators::of(self.count()));
+        };
+        let reach = |named: &NamedHost| {
+            let ssh = Ssh {
+                config: on.config.clone(),
+                ..named.to_ssh()
+            };
+            let host = Host::reach(&ssh, files, control)?;
+            let command = host.of_binary(&["generate"]);
+            Ok(There {
+                name: named.name.clone(),
+                command: command.into_iter().map(OsString::from).collect(),
+            })
+        };
+        let there = on.found.iter().map(reach).collect::<Result<_, Failure>>()?;
+        Ok(Generators {
+            there,
+            ..Generators::of(self.count())
+        })
+    }
+
+    /// Returns the problem with the number of processes.
+    pub(crate) fn count_problem(&self) -> Option<String> {
+        let fits = (1..=MOST_GENERATORS).contains(&self.count());
+        (!fits).then(|| format!("a load has between 1 and {MOST_GENERATORS} generators"))
+    }
+}
