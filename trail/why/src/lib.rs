@@ -2,7 +2,7 @@
 //! that every number of a report still matches its artifacts.
 //!
 //! [`Document`] is the report with its trace, [`find`] finds numbers in it, and [`Provenance`] is
-//! the lock that the report belongs to. [`why`] explains one number; [`audit`] checks all numbers.
+//! the lock that the report belongs to. [`why()`] explains one number; [`audit()`] checks all numbers.
 
 mod audit;
 mod check;

@@ -1,0 +1,176 @@
+//! Figures over requests, computed on the server.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Explorer, GRID, escaped, first_cell};
+use crate::planted::grid;
+use crate::support::Project;
+
+#[test]
+fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
+    let explorer = Explorer::of(grid(), &[]);
+    let found = explorer
+        .get(&format!("{GRID}/objective?stage=grid&only.engine=alpha"))
+        .json();
+    let steps = found["metrics"][0]["steps"].as_array().expect("steps");
+    let (place, bound) = (
+        steps.len() / 2,
+        steps[steps.len() / 2].as_f64().expect("a number"),
+    );
+    let cells = found["cells"].as_array().expect("cells");
+    let met: u64 = cells
+        .iter()
+        .flat_map(|cell| cell["bins"].as_array().cloned().unwrap_or_default())
+        .filter(|bin| bin[0].as_u64().is_some_and(|bin| bin <= place as u64))
+        .map(|bin| bin[3].as_u64().expect("a count"))
+        .sum();
+    let query = format!(
+        "select sum((first_token_ns - sent_ns) / 1e6 <= {bound}) as met, count(*) as n, max((first_token_ns - sent_ns) / 1e6) as most \
+         from \"grid.requests\" where engine = 'alpha' and phase = 'measured' and status = 'ok'"
+    );
+    let told = explorer
+        .get(&format!("{GRID}/sql?query={}", escaped(&query)))
+        .json();
+    let value = |i: usize| told["columns"][i]["values"][0].clone();
+    assert_eq!(Value::from(met), value(0), "at most {bound} ms");
+    assert!(
+        met > 0 && value(1) != met,
+        "a bound that some requests meet"
+    );
+    let curve = explorer
+        .get(&format!(
+            "{GRID}/distribution?stage=grid&metric=ttft_ms&only.engine=alpha"
+        ))
+        .json();
+    assert_eq!(curve["groups"][0]["n"], value(1));
+    let points = curve["groups"][0]["points"].as_array().expect("points");
+    assert_eq!(points.last().expect("a point")[0], value(2));
+}
+
+#[test]
+fn the_levels_of_a_cell_add_up_to_its_requests() {
+    let explorer = Explorer::of(grid(), &[]);
+    let cell = escaped(&first_cell(&explorer));
+    let found = explorer
+        .get(&format!(
+            "{GRID}/activity?stage=grid&cell={cell}&moments=97"
+        ))
+        .json();
+    let sum = |name: &str| -> u64 {
+        let list = found[name].as_array().expect("a list");
+        list.iter().filter_map(Value::as_u64).sum()
+    };
+    assert_eq!(Value::from(sum("ended")), found["requests_in_all"]);
+    assert_eq!(
+        found["single"]["row"].as_array().map(Vec::len),
+        found["requests"].as_u64().map(|n| n as usize)
+    );
+    assert_eq!(found["in_flight"][96], 0, "at the end nothing is in flight");
+    let empty = explorer.get(&format!(
+        "{GRID}/activity?stage=grid&cell={cell}&from=5&to=5"
+    ));
+    assert_eq!(empty.status, 400);
+}
+
+#[test]
+fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
+    let explorer = Explorer::of(grid(), &[]);
+    let at = first_cell(&explorer);
+    let ask = |span: &str| {
+        let cell = escaped(&at);
+        let target = format!("{GRID}/activity?stage=grid&cell={cell}{span}");
+        explorer.get(&target).json()
+    };
+    let all = ask("");
+    let edge = |i: usize| all["whole"][i].as_i64().expect("a time");
+    let (from, to) = (edge(0) + (edge(1) - edge(0)) / 3, edge(1));
+    let part = ask(&format!("&from={from}&to={to}"));
+    // The axis `phase` has a single label here, and the rows have a column of that name.
+    let names = ["engine", "model", "workload", "clients", "rep"];
+    let conditions = names.map(|name| {
+        let label = at
+            .split(',')
+            .find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+        let label = label.expect("the cell has the axis");
+        match label.parse::<i64>() {
+            Ok(number) => format!("{name} = {number}"),
+            Err(_) => format!("{name} = '{label}'"),
+        }
+    });
+    let query = format!(
+        "select count(*) as n \
+         from \"grid.requests\" where phase = 'measured' and status = 'ok' and sent_ns between {from} and {to} and {}",
+        conditions.join(" and ")
+    );
+    let told = explorer
+        .get(&format!("{GRID}/sql?query={}", escaped(&query)))
+        .json();
+    let figures = &part["figures"];
+    assert_eq!(figures["sent"], told["columns"][0]["values"][0], "{told}");
+    let (sent, whole) = (figures["sent"].as_u64(), all["figures"]["sent"].as_u64());
+    assert!(sent > Some(0) && sent < whole, "{sent:?} of {whole:?}");
+    // The quantiles match those of the individual requests, which the same answer lists.
+    let single = &part["single"];
+    let column = |name: &str| single[name].as_array().expect("a list").clone();
+    let counts = column("measured").into_iter().zip(column("sent_ns"));
+    let mut ttft: Vec<f64> = counts
+        .zip(column("ttft_ms"))
+        .filter(|((measured, sent), _)| *measured == true && sent.as_i64() >= Some(from))
+        .filter_map(|(_, ttft)| ttft.as_f64())
+        .collect();
+    ttft.sort_unstable_by(f64::total_cmp);
+    let latency = &figures["latencies"][0];
+    assert_eq!(latency["n"].as_u64(), Some(ttft.len() as u64));
+    let middle = ttft[ttft.len().div_ceil(2) - 1];
+    assert_eq!(latency["p50"].as_f64(), Some(middle));
+}
+
+/// A study of one cell with this many requests.
+fn of_requests(requests: usize) -> Project {
+    let project = Project::new();
+    let text = format!(
+        "experiment: many\ntitle: One cell\nquestion: How many?\nseed: 1\nworkloads:\n  short:\n    description: Few words.\n    \
+         prompts: {{words: {{length: 4}}}}\n    output: {{tokens: 1}}\nstages:\n  load:\n    kind: load\n    workload: short\n    \
+         arrival: {{closed-loop: {{clients: 16}}}}\n    requests: {requests}\n    simulate: {{server: batching}}\n"
+    );
+    fs::write(project.path().join("many.yaml"), text).expect("it can be written");
+    project.run(["run", "many.yaml", "--quiet"]).ok();
+    project
+}
+
+#[test]
+fn a_cell_of_many_requests_is_sent_as_levels_figures_and_pages_whatever_it_holds() {
+    let (few, many) = (of_requests(6_000), of_requests(24_000));
+    let (few, many) = (Explorer::of(&few, &[]), Explorer::of(&many, &[]));
+    // The requests of a cell's page and its plots, and how much larger an answer may be for four times the requests.
+    for (target, room) in [
+        ("activity?stage=load&cell=", 1.3),
+        ("tables/load.requests?cell=&from=0&to=5000", 1.05),
+        ("tables/load.requests?cell=&from=3000&to=3001", 1.05),
+        ("distribution?stage=load&metric=ttft_ms", 1.3),
+        ("objective?stage=load", 1.3),
+        ("cell?stage=load&cell=", 1.05),
+    ] {
+        let size = |explorer: &Explorer| {
+            let answer = explorer.get(&format!("/api/v1/studies/many/{target}"));
+            assert_eq!(answer.status, 200, "{target}");
+            answer.body.len() as f64
+        };
+        let (small, large) = (size(&few), size(&many));
+        assert!(
+            large < small * room + 2_000.0,
+            "{target}: {small} and {large} bytes"
+        );
+    }
+    let all = many
+        .get("/api/v1/studies/many/activity?stage=load&cell=")
+        .json();
+    assert_eq!(all["requests"], 24_000);
+    assert_eq!(all["single"], Value::Null, "so many are not listed");
+    assert_eq!(all["figures"]["latencies"][0]["n"], all["figures"]["sent"]);
+    // A page has a limit, regardless of how much is requested.
+    let most = many.get("/api/v1/studies/many/tables/load.requests?cell=&from=0&to=1000000");
+    assert_eq!(most.json()["rows"].as_array().map(Vec::len), Some(24_000));
+}
