@@ -2,7 +2,7 @@
 
 use artifacts::Scalar;
 
-use crate::frame::{Row, SourceRows, Spec, count, number, text};
+use crate::frame::{Bounds, Row, SourceRows, Spec, count, number, text};
 
 /// The type of a column's value before it becomes a scalar. Undefined is null.
 pub(crate) trait Value {
@@ -89,6 +89,16 @@ impl<'a, T> Columns<'a, T> {
     ) {
         self.all
             .push((spec, Box::new(move |of| value(of).scalar())));
+    }
+
+    /// Declares that no number is negative, except in columns that say otherwise.
+    pub(crate) fn not_negative(mut self) -> Self {
+        for (spec, _) in &mut self.all {
+            if spec.range == Bounds::Any {
+                spec.range = Bounds::NotNegative;
+            }
+        }
+        self
     }
 
     /// Returns the declarations.

@@ -41,6 +41,19 @@ pub(crate) enum Type {
     Bool,
 }
 
+/// The values that a column can have. An interval of their mean depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bounds {
+    /// Any number: a difference, or a column that a query or a file defines.
+    Any,
+    /// No negative number: a time, a rate, a count, a ratio of them.
+    NotNegative,
+    /// The same, and exactly 1 at the anchor of its ladder.
+    Relative,
+    /// A share of whole things, from 0 to 1.
+    Share,
+}
+
 /// A column that an operator declares while planning.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
@@ -50,6 +63,7 @@ pub(crate) struct Spec {
     /// The numerator and denominator of a column that compares two things as a ratio.
     pub(crate) ratio: Option<Ratio>,
     pub(crate) kind: Type,
+    pub(crate) range: Bounds,
 }
 
 impl Spec {
@@ -66,6 +80,7 @@ impl Spec {
             description: description.into(),
             ratio: None,
             kind,
+            range: Bounds::Any,
         }
     }
 
@@ -89,6 +104,12 @@ impl Spec {
         Self::new(name, "", description, Type::Bool)
     }
 
+    /// Declares the values that the column can have.
+    pub(crate) fn within(mut self, range: Bounds) -> Self {
+        self.range = range;
+        self
+    }
+
     /// Declares the numerator and denominator of the ratio.
     pub(crate) fn over(
         mut self,
@@ -102,11 +123,12 @@ impl Spec {
         self
     }
 
-    /// Returns a double column for values of this one, or means of them: same unit, same sides.
+    /// Returns a double column for values of this one, or means of them: same unit, same sides, same range.
     pub(crate) fn like(&self, name: impl Into<String>, description: impl Into<String>) -> Self {
         let unit = self.unit.as_deref().unwrap_or_default();
         Self {
             ratio: self.ratio.clone(),
+            range: self.range,
             ..Self::float(name, unit, description)
         }
     }

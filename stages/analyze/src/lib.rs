@@ -26,6 +26,8 @@ mod tests;
 #[cfg(test)]
 mod tests_of_awkward_nulls;
 #[cfg(test)]
+mod tests_of_bounds;
+#[cfg(test)]
 mod tests_of_conditions;
 #[cfg(test)]
 mod tests_of_doubts;

@@ -372,7 +372,8 @@ fn a_mean_is_never_shown_beside_an_interval_that_does_not_hold_it() {
         for (block, value) in values.iter().enumerate() {
             text.push_str(&format!("{block},a,{value}\n"));
         }
-        let frame = table(&text, &["block", "system"], &["ttft_ms"]);
+        let mut frame = table(&text, &["block", "system"], &["ttft_ms"]);
+        frame.specs[0].range = crate::frame::Bounds::NotNegative;
         run("aggregate", &parameters, frame)
     };
     let usual = found(&[10.0, 11.0, 9.5, 10.4, 9.9]);

@@ -13,6 +13,7 @@ const PLAIN: Design = Design {
     systems: 2,
     levels: 3,
     launch: Launch::Normal(0.03),
+    together: 0.1,
     cell: 0.015,
     metric: Metric::Value,
     lost: Lost::Nothing,
@@ -106,6 +107,15 @@ pub fn designs() -> Vec<Design> {
             d.questions = ALL;
         }),
         // A test of means does not keep its level here: the launches of one side alone are strongly skewed.
+        with("slow cells of one side have no value", &|d| {
+            (d.lost, d.together) = (Lost::NullOfFirst(0.02), 0.0);
+            d.stated.coverage = 0.9;
+        }),
+        with("slow cells of one side have no row and no reason", &|d| {
+            (d.lost, d.together) = (Lost::AbsentOfFirst(0.02), 0.0);
+            // A launch without any row may not have been planned.
+            (d.stated.different, d.stated.at_margin, d.stated.coverage) = (0.06, 0.09, 0.9);
+        }),
         with("a long tail on one side alone, 3 blocks", &|d| {
             (d.blocks, d.launch) = (3, Launch::FirstSkewed(0.05, 0.01));
             d.stated = SKEWED;
@@ -158,6 +168,14 @@ pub fn designs() -> Vec<Design> {
         with("rounded to a tenth of the value", &|d| {
             d.metric = Metric::Rounded(10.0);
             d.questions = ALL;
+        }),
+        with("one side printed in tenths of the value, 3 blocks", &|d| {
+            (d.blocks, d.levels, d.metric) = (3, 1, Metric::Printed);
+            (d.launch, d.together, d.cell) = (Launch::Normal(0.01), 0.0, 0.005);
+        }),
+        with("one side printed in tenths of the value, 8 blocks", &|d| {
+            (d.blocks, d.levels, d.metric) = (8, 1, Metric::Printed);
+            (d.launch, d.together, d.cell) = (Launch::Normal(0.01), 0.0, 0.005);
         }),
         with("p90 of 40 requests", &|d| {
             (d.metric, d.margin) = (Metric::Quantile(0.9, [40, 40]), 0.1);

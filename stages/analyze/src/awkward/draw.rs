@@ -68,11 +68,18 @@ impl Design {
                         key.push(Scalar::Int(self.host(block)));
                     }
                     key.push(Scalar::Int(block as i64 + 1));
+                    let mut value = Scalar::Float(value);
                     if self.is_lost(block, system, level, slow) {
-                        missing.push(key);
-                        continue;
+                        match self.lost {
+                            Lost::NullOfFirst(_) => value = Scalar::Null,
+                            Lost::AbsentOfFirst(_) => continue,
+                            _ => {
+                                missing.push(key);
+                                continue;
+                            }
+                        }
                     }
-                    let values = vec![Scalar::Float(value), self.counted(system)];
+                    let values = vec![value, self.counted(system)];
                     rows.push(Row::new(key, values, Vec::new()));
                 }
             }
@@ -131,7 +138,7 @@ impl Design {
         let mut suits: Vec<Vec<f64>> = Vec::new();
         let mut blocks = Vec::new();
         for _ in 0..self.blocks {
-            let shared = 0.1 * noise.normal();
+            let shared = self.together * noise.normal();
             let mut order: Vec<usize> = (0..self.systems).collect();
             for i in (1..self.systems).rev() {
                 order.swap(i, (noise.uniform() * (i + 1) as f64) as usize);
@@ -197,6 +204,8 @@ impl Design {
         match self.metric {
             Metric::Value => value,
             Metric::Rounded(step) => (value / step).round() * step,
+            Metric::Printed if system == 0 => (0.104 * value).round(),
+            Metric::Printed => 0.104 * value,
             Metric::Count(mean) => noise.poisson(mean * slow.exp() * factor),
             Metric::Share(of, chance) => {
                 let ok = (chance * (1.0 - slow.abs()) * factor).clamp(0.0, 1.0);
@@ -221,7 +230,9 @@ impl Design {
             Lost::Nothing => false,
             Lost::LaunchesOfFirst(n) => system == 0 && block < n,
             Lost::Slow(limit) => slow > limit,
-            Lost::SlowOfFirst(limit) => system == 0 && slow > limit,
+            Lost::SlowOfFirst(limit) | Lost::NullOfFirst(limit) | Lost::AbsentOfFirst(limit) => {
+                system == 0 && slow > limit
+            }
             Lost::TopOfFirst(n) => {
                 system == 0 && level + 1 == self.levels && block + n >= self.blocks
             }

@@ -30,6 +30,8 @@ pub struct Design {
     /// The number of levels at which each launch is measured.
     levels: usize,
     launch: Launch,
+    /// The standard deviation of the logarithm of the part that the launches of a block share.
+    together: f64,
     /// The standard deviation of the logarithm of a cell within its launch.
     cell: f64,
     metric: Metric,
@@ -87,6 +89,8 @@ enum Metric {
     Value,
     /// A positive value, rounded to a multiple of this.
     Rounded(f64),
+    /// A value near 10.4. The first side is printed in whole numbers, the others in full.
+    Printed,
     /// A count of rare events with this mean: mostly 0.
     Count(f64),
     /// The share of ok requests: the number of requests, and the probability that a request is ok.
@@ -105,6 +109,10 @@ enum Lost {
     Slow(f64),
     /// As `Slow`, for the first side only.
     SlowOfFirst(f64),
+    /// As `SlowOfFirst`, but the table has the rows without values.
+    NullOfFirst(f64),
+    /// As `SlowOfFirst`, but the table has neither rows nor a reason, as one that others published.
+    AbsentOfFirst(f64),
     /// The highest level of the first side, in this many of the last blocks.
     TopOfFirst(usize),
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Interval, Sample};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Spec, spans};
+use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::units::{LEVEL, Mean, Together, interval_columns};
 
@@ -200,10 +200,10 @@ impl TypedOperator for Aggregate {
         let mut rows = Vec::new();
         for (key, members) in &together.groups {
             let mut outside: Vec<String> = Vec::new();
-            let mut sample = |column: &String| {
+            let mut sample = |(column, range): (&String, Bounds)| {
                 let value = |row: usize| from.number(row, column);
                 let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
-                let mut mean = together.mean(from, members, given.confidence, value)?;
+                let mut mean = together.mean(from, members, (given.confidence, range), value)?;
                 // If units differ by factors, their arithmetic mean is far above the geometric one.
                 let arithmetic = sample.mean();
                 let holds = |i: &Interval| i.low <= arithmetic && arithmetic <= i.high;
@@ -214,8 +214,12 @@ impl TypedOperator for Aggregate {
                 }
                 Some((sample, mean))
             };
-            let samples: Vec<Option<(Sample, Mean)>> =
-                given.columns.iter().map(&mut sample).collect();
+            let samples: Vec<Option<(Sample, Mean)>> = given
+                .columns
+                .iter()
+                .zip(of.iter().map(|spec| spec.range))
+                .map(&mut sample)
+                .collect();
             let interval_of = units.words().unwrap_or_else(|| units.none());
             let group = Group {
                 level,

@@ -8,7 +8,7 @@ use pipeline::Failure;
 use statistics::Sample;
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Row, Spec, spans};
+use crate::frame::{Bounds, Frame, Row, Spec, spans};
 use crate::operators::pairs::anchors;
 use crate::operators::units::{LEVEL, Mean, Together};
 
@@ -86,7 +86,7 @@ pub(crate) fn table(
             Against {
                 value: average(&|row| from.number(row, column)),
                 anchor: average(&|row| base(row, column)),
-                quotient: together.mean(from, members, LEVEL, |row| {
+                quotient: together.mean(from, members, (LEVEL, Bounds::Relative), |row| {
                     let base = base(row, column).filter(|b| *b > 0.0)?;
                     Some(from.number(row, column)? / base)
                 }),

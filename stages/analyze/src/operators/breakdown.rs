@@ -6,9 +6,10 @@ use artifacts::Scalar;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::{Interval, share_interval};
 
 use crate::columns::{Columns, listed, missing_spec};
-use crate::frame::{Frame, Level, Spec, spans};
+use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::pairs::rung;
 use crate::operators::units::{LEVEL, Mean, Units, averaged};
@@ -269,35 +270,48 @@ impl TypedOperator for Breakdown {
                 let n = rung(&first.rows[row].key[ladder], &given.ladder)?;
                 rungs.entry(Rising(n)).or_default().push(row);
             }
-            // The level applies to all ends of the intervals jointly.
+            // All ends of the intervals hold together at the level.
             let intervals = (rungs.len() * given.any.len()).max(1) as f64;
             let level = 1.0 - (1.0 - LEVEL) / intervals;
-            let (mut lineage, mut judged, mut most) = (Vec::new(), Vec::new(), 0);
-            for (Rising(n), members) in rungs {
-                let mut means = Vec::new();
-                for condition in &given.any {
-                    let table = context.table(&condition.table)?;
+            let (mut lineage, mut means, mut most) = (Vec::new(), BTreeMap::new(), 0);
+            for condition in &given.any {
+                let table = context.table(&condition.table)?;
+                let range = table.declared(&condition.column)?.range;
+                let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
+                for (Rising(n), members) in &rungs {
                     let mut values = Vec::new();
-                    for row in &members {
+                    for row in members {
                         let key = &first.rows[*row].key;
                         // Finished tables are sorted by key.
                         let at = table
                             .rows
                             .binary_search_by(|r| contract::compare_all(&r.key, key));
-                        let found = at
+                        let value = at
                             .ok()
                             .and_then(|at| Some((at, table.number(at, &condition.column)?)));
-                        if let Some((at, value)) = found {
+                        if let Some((at, value)) = value {
                             lineage.extend(spans(&condition.table, [at]));
                             values.push((first.key_at(*row, &unit), value));
                         }
                     }
                     let values: Vec<f64> = averaged(values).into_iter().map(|(_, v)| v).collect();
                     most = most.max(values.len());
-                    means.extend(units.mean(&values, level).map(|mean| (condition, mean)));
+                    found.push((*n, values));
                 }
-                judged.extend(judge(n, &means));
+                let step = statistics::resolution(found.iter().flat_map(|(_, v)| v).copied());
+                for (n, values) in found {
+                    let Some(mean) = units.mean(&values, level, range) else {
+                        continue;
+                    };
+                    let ends = ends(&mean, &values, (level, range, step));
+                    let at: &mut Vec<_> = means.entry(Rising(n)).or_default();
+                    at.push((condition, mean.value, ends));
+                }
             }
+            let judged: Vec<Rung> = means
+                .iter()
+                .map(|(Rising(n), means)| judge(*n, means))
+                .collect();
             lineage.sort();
             lineage.dedup();
             let ladder = Ladder {
@@ -340,13 +354,41 @@ impl Ord for Rising {
     }
 }
 
-/// Evaluates the conditions at one N; `None` where none is defined.
-fn judge(n: f64, means: &[(&Condition, Mean)]) -> Option<Rung> {
-    let of = |(condition, mean): &(&Condition, Mean)| {
-        let (low, high) = match &mean.interval {
-            Ok(interval) => (interval.low, interval.high),
-            Err(_) if mean.constant => (mean.value, mean.value),
-            Err(_) => return State::Open,
+/// Returns the ends of the interval of a mean; `None` if nothing bounds it. Units that all have the same value have no spread.
+/// Their value is exact if it is 1 at the anchor of a ladder, or if it has more digits than anybody prints, as in a simulation
+/// without noise. Otherwise it is as uncertain as its steps: a share of whole things has the binomial interval of all of them,
+/// and a rounded value has half a step on each side.
+fn ends(
+    mean: &Mean,
+    values: &[f64],
+    (level, range, step): (f64, Bounds, Option<f64>),
+) -> Option<Interval> {
+    if let Ok(interval) = mean.interval {
+        return Some(interval);
+    }
+    let value = *values.first().filter(|_| mean.constant)?;
+    let around = |half: f64| Interval {
+        low: value - half,
+        high: value + half,
+    };
+    let whole = value == 0.0 || value == 1.0;
+    Some(match (range, step) {
+        (Bounds::Relative, _) if (value - 1.0).abs() < 1e-12 => around(0.0),
+        (Bounds::Share, step) if whole || step.is_some() => {
+            let things = (values.len() as f64 / step.unwrap_or(1.0)).round();
+            let part = (value * things).round();
+            share_interval(part as u64, things as u64, level)
+        }
+        (_, Some(step)) => around(step / 2.0),
+        (_, None) => around(0.0),
+    })
+}
+
+/// Combines the conditions at one N: the mean and the interval of each.
+fn judge(n: f64, means: &[(&Condition, f64, Option<Interval>)]) -> Rung {
+    let of = |(condition, _, ends): &(&Condition, f64, Option<Interval>)| {
+        let Some(Interval { low, high }) = *ends else {
+            return State::Open;
         };
         match (condition.holds(low), condition.holds(high)) {
             (true, true) => State::Holds,
@@ -362,9 +404,9 @@ fn judge(n: f64, means: &[(&Condition, Mean)]) -> Option<Rung> {
     } else {
         State::HoldsNot
     };
-    (!means.is_empty()).then(|| Rung {
+    Rung {
         n,
-        observed: means.iter().any(|(c, mean)| c.holds(mean.value)),
+        observed: means.iter().any(|(c, mean, _)| c.holds(*mean)),
         state,
-    })
+    }
 }

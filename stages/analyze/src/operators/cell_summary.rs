@@ -9,7 +9,7 @@ use statistics::{
 };
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, SourceRows, Spec, spans};
+use crate::frame::{Bounds, Frame, Level, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cells::each_cell;
 use crate::operators::units::LEVEL;
@@ -270,7 +270,7 @@ fn columns() -> Columns<'static, Summary> {
             );
         }
     }
-    columns
+    columns.not_negative()
 }
 
 fn counts() -> Columns<'static, Summary> {
@@ -283,7 +283,7 @@ fn counts() -> Columns<'static, Summary> {
         .with(Spec::int("n_rows", "1", "measured rows"), |s| s.rows)
         .with(Spec::int("n_ok", "1", ok), |s| s.ok)
         .with(
-            Spec::float("ok_rate", "1", "n_ok ÷ n_rows; null without rows"),
+            Spec::float("ok_rate", "1", "n_ok ÷ n_rows; null without rows").within(Bounds::Share),
             |s| share(s.ok, s.rows),
         )
         .with(
@@ -370,7 +370,8 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
                 "1",
                 "cached ÷ prompt tokens of ok requests, as reported in the answers; null unless \
                 all report it",
-            ),
+            )
+            .within(Bounds::Share),
             |s| Some(s.cached? as f64 / s.prompt.filter(|p| *p > 0)? as f64),
         )
         .with(
@@ -381,9 +382,10 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
             ),
             |s| s.cached_told,
         )
-        .with(Spec::float("schema_valid_rate", "1", valid), |s| {
-            share(s.valid, s.checked)
-        })
+        .with(
+            Spec::float("schema_valid_rate", "1", valid).within(Bounds::Share),
+            |s| share(s.valid, s.checked),
+        )
         .with(
             Spec::float(
                 "tokens_per_chunk",

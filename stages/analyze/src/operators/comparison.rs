@@ -506,7 +506,7 @@ impl Terms {
             let biased = test.effect.as_ref().err().cloned();
             let reason = reason.or(biased);
             let mut judged = self.judge(test, adjusted, reason.as_deref(), (from, units));
-            self.with_losses(from, &mut judged);
+            self.with_losses(from, units, &mut judged);
             let mut key = judged.test.stratum.clone();
             key.push(text(&self.columns[judged.test.column]));
             columns.row(key, &judged, judged.test.lineage.clone())

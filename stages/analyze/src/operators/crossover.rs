@@ -16,7 +16,7 @@ use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, 
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Pair, Sides, matched, rung};
 use crate::operators::uneven::Quantiles;
-use crate::operators::units::{Scale, Units, averaged, outward};
+use crate::operators::units::{Scale, Units, averaged, by_coordinate, outward};
 use crate::operators::verdict::Case;
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
@@ -355,7 +355,12 @@ fn table(
             rung.adjusted = adjusted.next().unwrap_or_default();
         }
         let missing = around.missing_at(&around.keys, &key);
-        let losses = Losses::of(from, (&given.pair.axis, [&a, &b]), (&around.keys, &key));
+        let losses = Losses::of(
+            from,
+            (&given.pair.axis, [&a, &b]),
+            (&around.keys, &key),
+            (&given.column, &units),
+        );
         let lost = losses.flattered().and_then(|_| losses.words([&a, &b]));
         let why = unlike.as_ref().map(Unlike::reason).or(uneven).or(lost);
         let course = course(given, rungs, missing, (&units, why));
@@ -395,20 +400,16 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
                 Err(scale.refusal(&given.column, &values))
             }
             Some(effects) => {
-                let rounding = rounding(scale, pairs, effects.len());
-                units.effect(effects, rounding)
+                let values = pairs.iter().filter_map(|pair| {
+                    let others = (0..pair.key.len()).filter(|k| !at.contains(k));
+                    let coordinate = others.map(|k| pair.key[k].clone()).collect();
+                    Some((coordinate, pair.a[0].zip(pair.b[0])?))
+                });
+                units.effect(effects, scale.rounding(&by_coordinate(values)))
             }
         },
         adjusted: Adjusted::default(),
     }
-}
-
-/// The spread that rounding alone gives to the effect of a unit. A unit's pairs are averaged.
-fn rounding(scale: Scale, pairs: &[&Pair], units: usize) -> f64 {
-    let values = pairs.iter().filter_map(|pair| pair.a[0].zip(pair.b[0]));
-    let values: Vec<(f64, f64)> = values.collect();
-    let averaged = values.len() as f64 / units.max(1) as f64;
-    scale.rounding(&values) / averaged.max(1.0).sqrt()
 }
 
 /// Finds the winners along one ladder.

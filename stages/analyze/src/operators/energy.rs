@@ -80,6 +80,7 @@ fn columns() -> Columns<'static, Taken> {
             Spec::text("why", "why the energy is null; null if it is not"),
             |t| t.energy.as_ref().err().cloned(),
         )
+        .not_negative()
 }
 
 impl TypedOperator for Energy {

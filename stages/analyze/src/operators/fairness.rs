@@ -1,12 +1,15 @@
 //! Detects comparisons that are unfair regardless of their interval: one side lost cells, or its quantiles rest on fewer
 //! values.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use artifacts::Scalar;
 use contract::{Better, Verdict};
 
 use crate::frame::{Absence, Frame, Missing, rows_of};
 use crate::operators::comparison::{Compared, Judged, Terms};
 use crate::operators::uneven::Quantiles;
+use crate::operators::units::Units;
 use crate::operators::verdict::Ends;
 
 /// How far the shares of lost cells may differ between two sides before nothing is stated in favour of the side that
@@ -24,31 +27,35 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// Counts the cells of two sides of an axis that a table lacks at the given values of the given keys.
+    /// Counts the cells of two sides of an axis that have no value of a column, at the given values of the given keys: those that
+    /// the table lacks with a reason, and those without a value at a coordinate at which the other side has one. A coordinate
+    /// is what is left of a key without the units. A cell counts only if its side has this coordinate in other units, and, if its
+    /// row is absent, other rows in the same unit. A unit, or a coordinate, that one side lacks as a whole may not be planned.
     pub(crate) fn of(
         from: &Frame,
         (axis, sides): (&str, [&str; 2]),
         (names, values): (&[String], &[Scalar]),
+        (column, units): (&str, &Units),
     ) -> Self {
-        let lost = sides.map(|side| {
+        let told = sides.map(|side| {
             let own = |m: &&Missing| {
                 let label = m.get(axis).map(ToString::to_string);
                 label.as_deref() == Some(side) && m.absence != Absence::Aggregate
             };
-            from.missing_here(names, values).filter(own).count()
+            let missing = from.missing_here(names, values).filter(own);
+            missing.collect::<Vec<&Missing>>()
         });
         let place = |name: &String| from.keys.iter().position(|key| key == name);
         let at: Vec<(Option<usize>, &Scalar)> = names.iter().map(place).zip(values).collect();
+        let here = |key: &[Scalar]| at.iter().all(|(k, v)| k.is_none_or(|k| key[k] == **v));
+        let rows = (0..from.rows.len()).filter(|row| here(&from.rows[*row].key));
         let axis = from.keys.iter().position(|key| key == axis);
-        let kept = sides.map(|side| {
-            let here = |key: &[Scalar]| at.iter().all(|(k, v)| k.is_none_or(|k| key[k] == **v));
-            let own = |key: &[Scalar]| axis.is_some_and(|k| key[k].to_string() == side);
-            let rows = from
-                .rows
-                .iter()
-                .filter(|row| here(&row.key) && own(&row.key));
-            rows.count()
+        let sided = axis.map(|axis| Sided::new(from, rows, (axis, sides), (column, units)));
+        let (kept, unsaid) = sided.map_or(([0; 2], [0; 2]), |sided| {
+            let [a, b] = [0, 1].map(|side| sided.unsaid(side, &told[side]));
+            (sided.kept, [a, b])
         });
+        let lost = [0, 1].map(|side| told[side].len() + unsaid[side]);
         let share = |side: usize| lost[side] as f64 / (lost[side] + kept[side]).max(1) as f64;
         Self {
             lost,
@@ -77,13 +84,91 @@ impl Losses {
     }
 }
 
+/// The rows of two sides, by the unit and by the coordinate within it.
+struct Sided {
+    /// The names of the keys of a unit and of a coordinate.
+    names: [Vec<String>; 2],
+    /// The rows of each side: unit, coordinate, and whether the column has a value.
+    rows: [BTreeMap<(Vec<String>, Vec<String>), bool>; 2],
+    /// The number of values of each side.
+    kept: [usize; 2],
+}
+
+impl Sided {
+    fn new(
+        from: &Frame,
+        rows: impl Iterator<Item = usize>,
+        (axis, sides): (usize, [&str; 2]),
+        (column, units): (&str, &Units),
+    ) -> Self {
+        let is_unit = |k: &usize| units.axes().contains(&from.keys[*k]);
+        let (unit, within): (Vec<usize>, Vec<usize>) = (0..from.keys.len())
+            .filter(|k| *k != axis)
+            .partition(is_unit);
+        let names = |at: &[usize]| at.iter().map(|k| from.keys[*k].clone()).collect();
+        let mut sided = Self {
+            names: [names(&unit), names(&within)],
+            rows: [BTreeMap::new(), BTreeMap::new()],
+            kept: [0; 2],
+        };
+        for row in rows {
+            let key = &from.rows[row].key;
+            let label = key[axis].to_string();
+            let Some(side) = sides.iter().position(|side| *side == label) else {
+                continue;
+            };
+            let of = |at: &[usize]| at.iter().map(|k| key[*k].to_string()).collect();
+            let valued = from.number(row, column).is_some();
+            sided.kept[side] += usize::from(valued);
+            sided.rows[side].insert((of(&unit), of(&within)), valued);
+        }
+        sided
+    }
+
+    /// Counts the cells of a side without a value and without a reason, where the other side has a value.
+    fn unsaid(&self, side: usize, told: &[&Missing]) -> usize {
+        let (own, other) = (&self.rows[side], &self.rows[1 - side]);
+        fn places(rows: &BTreeMap<(Vec<String>, Vec<String>), bool>) -> BTreeSet<&[String]> {
+            let valued = rows.iter().filter(|(_, valued)| **valued);
+            valued.map(|((_, within), _)| within.as_slice()).collect()
+        }
+        let (own_places, other_places) = (places(own), places(other));
+        let null = own.iter().filter(|((_, within), valued)| {
+            let within = within.as_slice();
+            !**valued && own_places.contains(within) && other_places.contains(within)
+        });
+        let units: BTreeSet<&Vec<String>> = own.keys().map(|(unit, _)| unit).collect();
+        let is_told = |unit: &[String], within: &[String]| {
+            told.iter().any(|missing| {
+                let agrees = |(name, value): (&String, &String)| {
+                    let known = missing.get(name).map(ToString::to_string);
+                    known.is_none_or(|known| known == *value)
+                };
+                let mut unit = self.names[0].iter().zip(unit);
+                let mut within = self.names[1].iter().zip(within);
+                unit.all(agrees) && within.all(agrees)
+            })
+        };
+        let absent = other.iter().filter(|(place, valued)| {
+            let (unit, within) = *place;
+            **valued
+                && !own.contains_key(*place)
+                && units.contains(unit)
+                && own_places.contains(within.as_slice())
+                && !is_told(unit, within)
+        });
+        null.count() + absent.count()
+    }
+}
+
 impl Terms {
     /// Adds to a verdict that one side lost more cells than the other, since its remaining cells may not be a fair
     /// sample. If it lost many more, nothing is stated in its favour.
-    pub(super) fn with_losses<T>(&self, from: &Frame, judged: &mut Judged<T>) {
+    pub(super) fn with_losses<T>(&self, from: &Frame, units: &Units, judged: &mut Judged<T>) {
         let (a, b) = self.pair.labels();
         let place = (self.by.as_slice(), judged.test.stratum.as_slice());
-        let losses = Losses::of(from, (&self.pair.axis, [&a, &b]), place);
+        let column = &self.columns[judged.test.column];
+        let losses = Losses::of(from, (&self.pair.axis, [&a, &b]), place, (column, units));
         let Some(caution) = losses.words([&a, &b]) else {
             return;
         };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::columns::{Columns, missing_spec};
-use crate::frame::{Frame, Level, Row, Spec, spans, text};
+use crate::frame::{Bounds, Frame, Level, Row, Spec, spans, text};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::pairs::rung;
 use crate::operators::units::{Mean, Units, WHY, short};
@@ -130,6 +130,8 @@ struct Curve {
     fitted: Option<statistics::Fit>,
     /// The curves of the units that have one.
     units: Vec<statistics::Fit>,
+    /// The number of units, with or without a curve.
+    of: usize,
     unit: Units,
     missing: Scalar,
 }
@@ -142,13 +144,14 @@ impl Curve {
     /// The mean, over the units' curves, of a value read from each.
     fn over_units(
         &self,
-        level: f64,
+        (level, range): (f64, Bounds),
         read: impl Fn(&statistics::Fit) -> Option<f64>,
     ) -> Option<Mean> {
         let values: Vec<f64> = self.units.iter().filter_map(read).collect();
         self.unit
-            .mean(&values, level)
-            .filter(|_| values.len() == self.units.len())
+            .mean(&values, level, range)
+            // A unit whose points have no curve is not a unit like the others.
+            .filter(|_| values.len() == self.of)
     }
 }
 
@@ -326,6 +329,7 @@ impl TypedOperator for Fit {
             let curve = Rc::new(Curve {
                 points: points.len(),
                 fitted: fitted.ok(),
+                of: if units.is_none() { 0 } else { of_units.len() },
                 units: match units.is_none() {
                     true => Vec::new(),
                     false => of_units
@@ -418,13 +422,23 @@ fn physical(model: Model, parameter: usize, value: f64) -> Result<(), String> {
     Ok(())
 }
 
+/// The values that the estimate of a parameter can have. One that may be 0 in truth is as often estimated below 0.
+fn range(model: Model, parameter: usize) -> Bounds {
+    match (model, parameter) {
+        (Model::Amdahl, 1) | (Model::Usl, 1 | 2) | (Model::PowerLaw, 1) => Bounds::Any,
+        _ => Bounds::NotNegative,
+    }
+}
+
 /// One parameter of a curve.
 fn parameter(given: &Parameters, curve: &Rc<Curve>, i: usize, method: &str) -> Figure {
     Figure {
         value: curve.of(|f| Some(f.values[i])),
         std_error: curve.of(|f| f.error(i)),
         interval: curve.of(|f| f.interval(i, given.confidence)),
-        over_units: curve.over_units(given.confidence, |f| Some(f.values[i])),
+        over_units: curve.over_units((given.confidence, range(given.model, i)), |f| {
+            Some(f.values[i])
+        }),
         physical: curve.of(|f| Some(physical(given.model, i, f.values[i]))),
         covariances: curve.of(|f| covariances(f, i)),
         curve: Rc::clone(curve),
@@ -455,8 +469,11 @@ fn predicted(given: &Parameters, curve: &Rc<Curve>, x: f64) -> Option<Figure> {
         value,
         std_error: None,
         interval: None,
-        over_units: value
-            .and_then(|_| curve.over_units(given.confidence, |f| f.predict(x, given.extrapolate))),
+        over_units: value.and_then(|_| {
+            curve.over_units((given.confidence, Bounds::NotNegative), |f| {
+                f.predict(x, given.extrapolate)
+            })
+        }),
         physical: None,
         covariances: None,
         curve: Rc::clone(curve),

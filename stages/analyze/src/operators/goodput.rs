@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Spec, spans, text};
+use crate::frame::{Bounds, Frame, Level, Spec, spans, text};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 
 pub(crate) struct Goodput;
@@ -96,9 +96,10 @@ fn columns() -> Columns<'static, Attained> {
         )
         .with(Spec::int("n_met", "1", met), |a| a.met)
         .with(Spec::int("n_undefined", "1", undefined), |a| a.undefined)
-        .with(Spec::float("slo_pass_rate", "1", rate), |a| {
-            (a.rows > 0).then(|| a.met as f64 / a.rows as f64)
-        })
+        .with(
+            Spec::float("slo_pass_rate", "1", rate).within(Bounds::Share),
+            |a| (a.rows > 0).then(|| a.met as f64 / a.rows as f64),
+        )
         .with(
             Spec::float("request_throughput", "req/s", throughput),
             |a| a.window.map(|w| a.ok as f64 / w),
@@ -106,6 +107,7 @@ fn columns() -> Columns<'static, Attained> {
         .with(Spec::float("goodput", "req/s", "n_met ÷ window"), |a| {
             a.window.map(|w| a.met as f64 / w)
         })
+        .not_negative()
 }
 
 impl TypedOperator for Goodput {

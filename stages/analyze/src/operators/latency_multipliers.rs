@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Spec};
+use crate::frame::{Bounds, Frame, Spec};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::anchored::{self, Ladder, Rung};
 use crate::operators::units::{LEVEL, interval_columns};
@@ -49,8 +49,9 @@ fn columns(of: &[Spec], ladder: &str) -> Columns<'static, Rung> {
             "{name} ÷ {name} at {ladder} = 1 of the same other coordinates; null without it"
         );
         let stem = format!("{name}_multiplier");
-        let multiplier =
-            Spec::float(&stem, "1", what).over(format!("{ladder} = N"), format!("{ladder} = 1"));
+        let multiplier = Spec::float(&stem, "1", what)
+            .over(format!("{ladder} = N"), format!("{ladder} = 1"))
+            .within(Bounds::Relative);
         columns.push(multiplier.clone(), move |r| {
             r.columns[i].quotient.as_ref().map(|q| q.value)
         });

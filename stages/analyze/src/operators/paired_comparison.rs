@@ -15,7 +15,7 @@ use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
 use crate::operators::family::{Hypothesis, Pending};
 use crate::operators::pairs::{Pair, matched};
-use crate::operators::units::{Scale, Units, averaged};
+use crate::operators::units::{Scale, Units, averaged, by_coordinate};
 
 pub(crate) struct PairedComparison;
 
@@ -373,6 +373,12 @@ impl Place<'_> {
         self.unit.iter().map(|p| pair.key[*p].clone()).collect()
     }
 
+    /// The coordinate of a pair within its unit.
+    fn coordinate(&self, pair: &Pair) -> Vec<Scalar> {
+        let others = (0..pair.key.len()).filter(|p| !self.unit.contains(p));
+        others.map(|p| pair.key[p].clone()).collect()
+    }
+
     /// Keeps a value that depends on units; `None` without units.
     fn replicated<T>(&self, value: Option<T>) -> Option<T> {
         value.filter(|_| !self.units.is_none())
@@ -404,10 +410,10 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
             Err(terms.scale.refusal(&terms.columns[column], &values))
         }
         Some(effects) => {
-            // The pairs of one unit are averaged, and their rounding errors with them.
-            let values: Vec<(f64, f64)> = complete.iter().map(|(_, a, b)| (*a, *b)).collect();
-            let averaged = (complete.len() as f64 / effects.len().max(1) as f64).sqrt();
-            let rounding = terms.scale.rounding(&values) / averaged;
+            let values = complete
+                .iter()
+                .map(|(pair, a, b)| (place.coordinate(pair), (*a, *b)));
+            let rounding = terms.scale.rounding(&by_coordinate(values));
             place.units.effect(effects, rounding)
         }
     };

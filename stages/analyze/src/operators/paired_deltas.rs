@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Spec, spans};
+use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::comparison::position;
 use crate::operators::pairs::{Pair, Sides, matched};
@@ -85,7 +85,9 @@ fn columns(of: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
         let ratio = format!(
             "{name} of {a} ÷ {name} of {b}, geometric mean over the units; null if a value is not above 0"
         );
-        let ratio = Spec::float(format!("{name}_ratio"), "1", ratio).over(&a, &b);
+        let ratio = Spec::float(format!("{name}_ratio"), "1", ratio)
+            .over(&a, &b)
+            .within(Bounds::NotNegative);
         columns.push(ratio.clone(), move |c| c.columns[i].ratio);
         let what = (
             &*format!("{name}_ratio"),
@@ -157,7 +159,7 @@ fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
             .iter()
             .map(|(a, b)| (*a > 0.0 && *b > 0.0).then(|| a / b))
             .collect();
-        let over_units = ratios.and_then(|ratios| units.mean(&ratios, LEVEL));
+        let over_units = ratios.and_then(|ratios| units.mean(&ratios, LEVEL, Bounds::NotNegative));
         let ratio = match both.as_slice() {
             [(a, b)] => (*b != 0.0).then(|| a / b),
             _ => over_units.as_ref().map(|mean| mean.value),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Spec};
+use crate::frame::{Bounds, Frame, Spec};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::anchored::{self, Ladder, Rung};
 use crate::operators::units::{LEVEL, Mean, interval_columns};
@@ -45,11 +45,13 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
         format!("{name}(N) ÷ (N · {name}(1)) with N = {ladder}; null without an anchor");
     let serial = "1 ÷ N: the efficiency of a server that serves one at a time";
     let speedup = Spec::float("speedup", "1", format!("{name} ÷ anchor"))
-        .over(format!("{ladder} = N"), format!("{ladder} = 1"));
+        .over(format!("{ladder} = N"), format!("{ladder} = 1"))
+        .within(Bounds::Relative);
     let efficiency = Spec::float("parallel_efficiency", "1", efficiency).over(
         format!("throughput at {ladder} = N"),
         format!("N times that at {ladder} = 1"),
     );
+    let efficiency = efficiency.within(Bounds::Relative);
     let scaled = |r: &Rung, read: fn(&Mean) -> Option<f64>| {
         r.columns[0]
             .quotient
@@ -58,7 +60,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
             .map(|s| s / r.n)
     };
     let columns = Rung::counts()
-        .with(Spec::float(name, unit, of.description.clone()), |r| {
+        .with(of.like(name, of.description.clone()), |r| {
             r.columns[0].value
         })
         .with(Spec::float("anchor", unit, anchor), |r| r.columns[0].anchor)

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Spec};
+use crate::frame::{Bounds, Frame, Spec};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::anchored::{self, Ladder, Rung};
 use crate::operators::units::{LEVEL, interval_columns};
@@ -49,9 +49,10 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
     let anchor = format!("{name} at {ladder} = {base} of the same other coordinates");
     let stem = "per_client_efficiency";
     let share = Spec::float(stem, "1", format!("{name} ÷ anchor; null without one"))
-        .over(format!("{ladder} = N"), format!("{ladder} = {base}"));
+        .over(format!("{ladder} = N"), format!("{ladder} = {base}"))
+        .within(Bounds::Relative);
     let columns = Rung::counts()
-        .with(Spec::float(name, unit, of.description.clone()), |r| {
+        .with(of.like(name, of.description.clone()), |r| {
             r.columns[0].value
         })
         .with(Spec::float("anchor", unit, anchor), |r| r.columns[0].anchor)

@@ -314,7 +314,12 @@ fn table(
             .collect();
         let flattered = told.iter().filter_map(|(i, j, _)| {
             let pair = [labels(*i), labels(*j)];
-            let losses = Losses::of(from, (&given.among, pair), (&contest_keys, &here));
+            let losses = Losses::of(
+                from,
+                (&given.among, pair),
+                (&contest_keys, &here),
+                (&given.column, units),
+            );
             let [a, b] = [i, j].map(|at| contest.contenders[*at].value.unwrap_or(f64::NAN));
             let first_is_better = (a > b) == (given.better == Better::Higher);
             let flattered = losses.flattered()? == usize::from(!first_is_better);
@@ -443,7 +448,7 @@ impl Contest {
             .iter()
             .filter_map(|(a, b)| scale.effect(*a, *b))
             .collect();
-        let effect = unit_effect_rounded(&effects, scale.rounding(&both)).ok()?;
+        let effect = unit_effect_rounded(&effects, scale.rounding(&[both])).ok()?;
         Some(looks.p(&effect))
     }
 
@@ -631,7 +636,7 @@ fn independent(a: &[(Vec<Scalar>, f64)], b: &[(Vec<Scalar>, f64)]) -> Option<f64
     let side = |units: &[(Vec<Scalar>, f64)]| {
         let values: Vec<f64> = units.iter().map(|(_, v)| *v).collect();
         let inward: Vec<f64> = values.iter().filter_map(|v| scale.inward(*v)).collect();
-        unit_effect_rounded(&inward, scale.rounding_of(&values)).ok()
+        unit_effect_rounded(&inward, scale.rounding_of(&[values])).ok()
     };
     Some(indirect_effect(&side(a)?, &side(b)?).p)
 }

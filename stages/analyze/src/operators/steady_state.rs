@@ -6,7 +6,7 @@ use contract::{CellRows, Timing};
 use pipeline::{Failure, Problem};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, SourceRows, Spec, spans};
+use crate::frame::{Bounds, Frame, Level, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cell_summary::sample;
 use crate::operators::cells::{OfLoad, each_cell};
@@ -70,7 +70,7 @@ fn columns() -> Columns<'static, Steady> {
         .with(Spec::float("steady_end_s", "s", ended), |s| s.end)
         .with(Spec::float("steady_window_s", "s", length), |s| s.length)
         .with(
-            Spec::float("steady_share", "1", "steady_window_s ÷ window_s"),
+            Spec::float("steady_share", "1", "steady_window_s ÷ window_s").within(Bounds::Share),
             |s| Some(s.length? / s.window?),
         )
         .with(
@@ -113,6 +113,7 @@ fn columns() -> Columns<'static, Steady> {
             Spec::float("steady_tpot_ms_p50", "ms/tok", median("tpot_ms")),
             |s| s.tpot_ms,
         )
+        .not_negative()
 }
 
 impl TypedOperator for SteadyState {

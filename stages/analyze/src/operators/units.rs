@@ -15,7 +15,7 @@ use statistics::{
 };
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Spec};
+use crate::frame::{Bounds, Frame, Spec};
 
 /// The axis that a study's design adds.
 pub(crate) const BLOCK: &str = "block";
@@ -112,8 +112,8 @@ impl Units {
 
     /// Returns the mean over units of values averaged within each; `None` without values. `level` is that of the
     /// interval. Every interval of a mean comes from here, so that refusals are the same everywhere.
-    pub(crate) fn mean(&self, values: &[f64], level: f64) -> Option<Mean> {
-        let mean = Mean::over(values, level)?;
+    pub(crate) fn mean(&self, values: &[f64], level: f64, range: Bounds) -> Option<Mean> {
+        let mean = Mean::over(values, level, range)?;
         let refusal = match self.is_none() {
             true => Some(self.none()),
             false => self.refusal(values.len()),
@@ -216,21 +216,21 @@ impl Scale {
         Some(self.inward(a)? - self.inward(b)?)
     }
 
-    /// Returns the standard deviation that rounding alone, of printed or whole values, gives to an effect; 0 where they
-    /// were not rounded.
-    pub(crate) fn rounding(self, pairs: &[(f64, f64)]) -> f64 {
+    /// Returns the standard deviation that rounding alone, of printed or whole values, gives to the effect of a unit; 0
+    /// where they were not rounded. Each list has the pairs of one coordinate, and a unit is averaged over them.
+    pub(crate) fn rounding(self, strata: &[Vec<(f64, f64)>]) -> f64 {
         match self {
-            Self::Ratio => statistics::rounding_of_ratios(pairs),
-            Self::Difference => statistics::rounding_of_differences(pairs),
+            Self::Ratio => statistics::rounding_of_ratios_over(strata),
+            Self::Difference => statistics::rounding_of_differences_over(strata),
         }
     }
 
-    /// Returns the standard deviation that rounding alone gives to one of the values, on the scale; 0 where they were
-    /// not rounded.
-    pub(crate) fn rounding_of(self, values: &[f64]) -> f64 {
+    /// Returns the standard deviation that rounding alone gives to the value of a unit, on the scale; 0 where the values
+    /// were not rounded. Each list has the values of one coordinate, and a unit is averaged over them.
+    pub(crate) fn rounding_of(self, strata: &[Vec<f64>]) -> f64 {
         match self {
-            Self::Ratio => statistics::rounding_of_logs(values),
-            Self::Difference => statistics::rounding_of_values(values),
+            Self::Ratio => statistics::rounding_of_logs_over(strata),
+            Self::Difference => statistics::rounding_of_values_over(strata),
         }
     }
 
@@ -276,10 +276,8 @@ pub(crate) fn short(value: f64) -> String {
 /// A mean over units, with its interval.
 #[derive(Clone, Debug)]
 pub(crate) struct Mean {
-    /// The mean over the units: geometric if every value is above 0, otherwise arithmetic.
+    /// The mean over the units: geometric if the interval is that of their logarithms, otherwise arithmetic.
     pub(crate) value: f64,
-    /// Whether any unit is below 0.
-    negative: bool,
     /// The interval, or the reason why there is none.
     pub(crate) interval: Result<Interval, String>,
     /// Whether at least three units have this same value, apart from rounding, as an efficiency has at its anchor. It
@@ -290,9 +288,12 @@ pub(crate) struct Mean {
 impl Mean {
     /// Returns the mean over units of values averaged within each; `None` without values. `level` is
     /// that of the interval.
-    fn over(units: &[f64], level: f64) -> Option<Self> {
-        let positive = units.iter().all(|v| *v > 0.0);
-        let scale = if positive {
+    ///
+    /// Values that cannot be negative are averaged as logarithms if all of them are above 0. Others have a sign that the
+    /// units may show or not: of three differences around 0, all are above it in one study of eight, and logarithms would
+    /// then exclude 0 for certain. They are averaged as logarithms only if their own interval is above 0.
+    fn over(units: &[f64], level: f64, range: Bounds) -> Option<Self> {
+        let scale = if logarithmic(units, level, range) {
             Scale::Ratio
         } else {
             Scale::Difference
@@ -303,12 +304,23 @@ impl Mean {
             [one] => *one,
             _ => scale.outward(mean),
         };
-        let effect = unit_effect_rounded(&inward, scale.rounding_of(units));
+        let effect = unit_effect_rounded(&inward, scale.rounding_of(&[units.to_vec()]));
         let constant = matches!(effect, Err(Refusal::NoSpread { .. }));
         let interval = effect.map(|effect| outward(scale, &effect, level));
+        let negative = units.iter().any(|v| *v < 0.0);
+        let interval = interval.map(|Interval { low, high }| Interval {
+            low: match range {
+                Bounds::Any => low,
+                _ if negative => low,
+                _ => low.max(0.0),
+            },
+            high: match range {
+                Bounds::Share => high.min(1.0),
+                _ => high,
+            },
+        });
         Some(Self {
             value,
-            negative: units.iter().any(|v| *v < 0.0),
             interval: interval.map_err(|refusal| refusal.to_string()),
             constant,
         })
@@ -331,9 +343,20 @@ impl Mean {
     }
 }
 
+/// Whether the mean of units and its interval are those of their logarithms.
+fn logarithmic(units: &[f64], level: f64, range: Bounds) -> bool {
+    let positive = units.iter().all(|v| *v > 0.0);
+    let rounding = Scale::Difference.rounding_of(&[units.to_vec()]);
+    let above = || {
+        let effect = unit_effect_rounded(units, rounding);
+        effect.map_or(true, |effect| effect.interval(level).low > 0.0)
+    };
+    positive && (range != Bounds::Any || above())
+}
+
 /// Returns the mean of values, without an interval: geometric if every value is above 0, otherwise arithmetic.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
-    Mean::over(values, LEVEL).map(|mean| mean.value)
+    Mean::over(values, LEVEL, Bounds::NotNegative).map(|mean| mean.value)
 }
 
 /// Returns the interval of an effect on the scale of its values.
@@ -364,6 +387,18 @@ pub(crate) fn interval_beside(
             None => format!("its table has no interval of {column}"),
         }
     })
+}
+
+/// Groups values by their coordinate.
+pub(crate) fn by_coordinate<T>(values: impl IntoIterator<Item = (Vec<Scalar>, T)>) -> Vec<Vec<T>> {
+    let mut groups: Vec<(Vec<Scalar>, Vec<T>)> = Vec::new();
+    for (coordinate, value) in values {
+        match groups.binary_search_by(|(at, _)| contract::compare_all(at, &coordinate)) {
+            Ok(at) => groups[at].1.push(value),
+            Err(at) => groups.insert(at, (coordinate, vec![value])),
+        }
+    }
+    groups.into_iter().map(|(_, values)| values).collect()
 }
 
 /// Groups values by unit and averages within each, in order of the units.
@@ -422,17 +457,17 @@ impl Together {
         &self,
         from: &Frame,
         rows: &[usize],
-        level: f64,
+        (level, range): (f64, Bounds),
         figure: impl Fn(usize) -> Option<f64>,
     ) -> Option<Mean> {
         let figures = rows.iter().filter_map(|row| Some((*row, figure(*row)?)));
         if self.units.is_none() {
             let values: Vec<f64> = figures.map(|(_, value)| value).collect();
-            return self.units.mean(&values, level);
+            return self.units.mean(&values, level, range);
         }
         let labelled = figures.map(|(row, value)| (from.key_at(row, &self.at), value));
         let units: Vec<f64> = averaged(labelled).into_iter().map(|(_, v)| v).collect();
-        self.units.mean(&units, level)
+        self.units.mean(&units, level, range)
     }
 
     /// Returns the number of units among the rows.
@@ -452,27 +487,26 @@ pub(crate) fn interval_columns<'a, T: 'a>(
     (stem, what, level): (&str, &str, f64),
     mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
 ) -> Columns<'a, T> {
+    let scale = match spec.range {
+        Bounds::Any => {
+            "if they are well above 0, of the geometric mean, from their logarithms; else of their values"
+        }
+        Bounds::NotNegative | Bounds::Relative => {
+            "if all units are above 0, of the geometric mean, from their logarithms; else of their values, and not below 0"
+        }
+        Bounds::Share => {
+            "if all units are above 0, of the geometric mean, from their logarithms; else of their values; within 0 to 1"
+        }
+    };
     let end = |which: IntervalEnd| {
         which.of(format!(
-            "the {level} t interval of {what} over the units; if all units are \
-            above 0, of the geometric mean, from their logarithms; else of their values, and not \
-            below 0 if no unit is; null with fewer than three units, or five clusters"
+            "the {level} t interval of {what} over the units; {scale}; null with fewer than three \
+            units, or five clusters"
         ))
     };
-    // A difference may be below 0 even if no unit is.
-    let difference = ["delta", "difference", "change"];
-    let difference = difference.iter().any(|word| spec.name.contains(word));
     columns.push(
         spec.like(format!("{stem}_low"), end(IntervalEnd::Lower)),
-        move |of: &T| {
-            let mean = mean(of)?;
-            let low = mean.low()?;
-            Some(if difference || mean.negative {
-                low
-            } else {
-                low.max(0.0)
-            })
-        },
+        move |of: &T| mean(of).and_then(Mean::low),
     );
     columns.push(
         spec.like(format!("{stem}_high"), end(IntervalEnd::Upper)),
@@ -490,50 +524,43 @@ mod tests {
 
     #[test]
     fn a_mean_of_values_above_zero_has_an_interval_above_zero() {
-        let mean = Mean::over(&[1.0, 2.0, 12.0], LEVEL).unwrap();
+        let mean = Mean::over(&[1.0, 2.0, 12.0], LEVEL, Bounds::NotNegative).unwrap();
         assert!((mean.value - 24.0_f64.cbrt()).abs() < 1e-12);
         assert!(mean.low().unwrap() > 0.0);
-        let mixed = Mean::over(&[-1.0, 2.0, 3.0], LEVEL).unwrap();
+        let mixed = Mean::over(&[-1.0, 2.0, 3.0], LEVEL, Bounds::NotNegative).unwrap();
         assert_eq!(mixed.value, 4.0 / 3.0);
     }
 
     #[test]
-    fn an_interval_of_what_cannot_be_negative_starts_at_zero_or_above() {
-        let mean = Mean::over(&[0.0, 0.1, 0.3], LEVEL).unwrap();
+    fn differences_that_happen_to_be_positive_may_still_be_zero() {
+        let units = [1.0, 2.0, 12.0];
+        let mean = Mean::over(&units, LEVEL, Bounds::Any).unwrap();
+        assert_eq!(mean.value, 5.0);
         assert!(mean.low().unwrap() < 0.0);
-        let low = |name: &str| {
-            let spec = Spec::float(name, "1", "a share");
-            let columns =
-                interval_columns(Columns::new(), &spec, ("x", "it", LEVEL), |m: &Mean| {
-                    Some(m)
-                });
-            columns.row(Vec::new(), &mean, Vec::new())
-        };
-        let value = |name: &str| {
-            let frame = Frame {
-                level: crate::frame::Level::Cell,
-                keys: Vec::new(),
-                specs: vec![
-                    Spec::float("x_low", "1", ""),
-                    Spec::float("x_high", "1", ""),
-                ],
-                rows: vec![low(name)],
-                missing: Vec::new(),
-            };
-            frame.number(0, "x_low").unwrap()
-        };
-        assert_eq!(value("error_rate"), 0.0);
-        assert!(value("error_rate_delta") < 0.0);
+        // Well above 0, a factor and a difference are nearly the same.
+        let [any, known] = [Bounds::Any, Bounds::NotNegative]
+            .map(|range| Mean::over(&[100.0, 101.0, 103.0], LEVEL, range).unwrap());
+        assert_eq!((any.value, any.low()), (known.value, known.low()));
+    }
+
+    #[test]
+    fn an_interval_stays_within_what_the_column_can_be() {
+        let over = |range| Mean::over(&[0.0, 0.1, 0.3], LEVEL, range).unwrap();
+        assert!(over(Bounds::Any).low().unwrap() < 0.0);
+        assert_eq!(over(Bounds::NotNegative).low(), Some(0.0));
+        let share = |range| Mean::over(&[0.9, 1.0, 1.0], LEVEL, range).unwrap();
+        assert!(share(Bounds::NotNegative).high().unwrap() > 1.0);
+        assert_eq!(share(Bounds::Share).high(), Some(1.0));
     }
 
     #[test]
     fn two_units_have_a_mean_and_no_interval() {
-        let mean = Mean::over(&[1.0, 2.0], LEVEL).unwrap();
+        let mean = Mean::over(&[1.0, 2.0], LEVEL, Bounds::Any).unwrap();
         assert_eq!(
             mean.interval.unwrap_err(),
             "2 units, and at least 3 are needed"
         );
-        assert!(Mean::over(&[], LEVEL).is_none());
+        assert!(Mean::over(&[], LEVEL, Bounds::Any).is_none());
     }
 
     #[test]

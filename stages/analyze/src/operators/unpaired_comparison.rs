@@ -18,7 +18,7 @@ use crate::operator::{Context, Draft, TypedOperator, items};
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own};
 use crate::operators::family::Pending;
 use crate::operators::pairs::all_declared;
-use crate::operators::units::{Scale, Units, averaged};
+use crate::operators::units::{Scale, Units, averaged, by_coordinate};
 
 pub(crate) struct UnpairedComparison;
 
@@ -346,11 +346,13 @@ impl SideData<'_> {
         });
         let values: Vec<f64> = valued.iter().map(|(_, v)| *v).collect();
         let means_of_units = means(valued.iter().map(|(row, v)| (label(*row), *v)).collect());
-        let each = values.len() as f64 / means_of_units.len().max(1) as f64;
+        let strata = valued
+            .iter()
+            .map(|(row, value)| (self.from.key_at(*row, self.within), *value));
         Side {
             rows: valued.iter().map(|(row, _)| *row).collect(),
             inward: inward.collect::<Option<Vec<_>>>().map(means),
-            rounding: self.scale.rounding_of(&values) / each.max(1.0).sqrt(),
+            rounding: self.scale.rounding_of(&by_coordinate(strata)),
             values: means_of_units,
             refusal: (values.iter().any(|v| self.scale.inward(*v).is_none()))
                 .then(|| self.scale.refusal(self.column, &values)),

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Spec, spans};
+use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::pairs::contested;
 use crate::operators::units::{Units, mean};
@@ -66,9 +66,10 @@ fn columns(given: &Parameters) -> Columns<'static, Tally> {
         .with(Spec::int("strict_wins", "1", strict), |t| t.strict)
         .with(Spec::int("wins", "1", wins), |t| t.wins)
         .with(Spec::int("ties", "1", ties), |t| t.ties)
-        .with(Spec::float("win_rate", "1", "wins ÷ n"), |t| {
-            (t.complete > 0).then(|| t.wins as f64 / t.complete as f64)
-        })
+        .with(
+            Spec::float("win_rate", "1", "wins ÷ n").within(Bounds::Share),
+            |t| (t.complete > 0).then(|| t.wins as f64 / t.complete as f64),
+        )
 }
 
 impl TypedOperator for Wins {

@@ -1,6 +1,7 @@
 //! The t interval of a mean.
 
-use crate::distribution::student_critical;
+use crate::bootstrap::Interval;
+use crate::distribution::{binomial_cdf, root, student_critical};
 use crate::sample::Sample;
 
 /// A confidence interval of a mean with Student's t.
@@ -32,4 +33,53 @@ pub fn t_interval(sample: &Sample, level: f64) -> Option<TInterval> {
         high: sample.mean() + half,
         df,
     })
+}
+
+/// Returns the interval of a share of which `part` of `whole` independent things were seen (Clopper & Pearson, Biometrika 26,
+/// 1934): each end is the share at which this count, or one farther out, has the chance (1 − level)/2.
+///
+/// # Panics
+/// If `level` is not strictly between 0 and 1, or `part` is above `whole`.
+pub fn share_interval(part: u64, whole: u64, level: f64) -> Interval {
+    assert!(
+        level > 0.0 && level < 1.0 && part <= whole,
+        "a part of a whole and a level between 0 and 1, got {part} of {whole} and {level}"
+    );
+    let tail = (1.0 - level) / 2.0;
+    Interval {
+        low: match part {
+            0 => 0.0,
+            _ => root(0.0, 1.0, |p| {
+                tail - (1.0 - binomial_cdf(part - 1, whole, p))
+            }),
+        },
+        high: match part == whole {
+            true => 1.0,
+            false => root(0.0, 1.0, |p| binomial_cdf(part, whole, p) - tail),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_has_the_interval_of_clopper_and_pearson() {
+        // scipy.stats.binomtest(k, n).proportion_ci(0.95), 1.17.1
+        let known = [
+            (0, 10, 0.0, 0.308_497_107_818_762_94),
+            (10, 10, 0.691_502_892_181_237_1, 1.0),
+            (39, 40, 0.868_414_141_517_234_3, 0.999_367_255_067_909_8),
+            (120, 120, 0.969_727_027_422_579_9, 1.0),
+        ];
+        for (part, whole, low, high) in known {
+            let ours = share_interval(part, whole, 0.95);
+            assert!((ours.low - low).abs() < 1e-9, "{part} of {whole}: {ours:?}");
+            assert!(
+                (ours.high - high).abs() < 1e-9,
+                "{part} of {whole}: {ours:?}"
+            );
+        }
+    }
 }

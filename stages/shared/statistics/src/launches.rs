@@ -34,15 +34,16 @@ pub struct LaunchQuantile {
     pub launches: usize,
 }
 
-/// Returns the quantile of probability `p` of a server's requests over its launches. The interval holds all values q at
-/// which the share of requests up to q, one share per launch, has a t interval that contains p (Woodruff, JASA 47,
-/// 1952, with launches as clusters). Unlike a t interval over the launches' own quantiles, it is not affected by the
-/// bias of quantiles from few requests.
+/// Returns the quantile of probability `p` of a server's requests over its launches, with Woodruff's interval (JASA 47,
+/// 1952, with launches as clusters). The share of requests up to the estimate, one share per launch, has a t interval
+/// around p. Its ends, read from the mean of the launches' distributions, are the ends of the quantile's interval. Unlike a
+/// t interval over the launches' own quantiles, it is not affected by the bias of quantiles from few requests. The
+/// spread is that at the estimate: farther out in the tail, all shares are near 1 and their spread says nothing.
 ///
 /// # Errors
 /// If there are fewer than five launches, a launch has fewer requests than bound the quantile
-/// ([`crate::least_for_quantile`] at 95 %: 72 for p95, 368 for p99), or a value is not finite. With three launches,
-/// values farther out would be accepted again, and the interval would cover up to 98 %.
+/// ([`crate::least_for_quantile`] at 95 %: 72 for p95, 368 for p99), or a value is not finite. Also if the launches differ
+/// so much that an end of the interval of the share lies outside 0 to 1.
 ///
 /// # Panics
 /// If `p` or `level` is not strictly between 0 and 1.
@@ -66,44 +67,60 @@ pub fn launch_quantile(
             });
         }
     }
-    let critical = student_critical((1.0 - level) / 2.0, (n - 1) as f64);
+    let (steps, at, error) = shares(launches, p);
+    // Launches with the same share show no spread. Independent requests would still have this one.
+    let requests = launches.iter().map(Vec::len).sum::<usize>() as f64;
+    let error = match error {
+        0.0 => (p * (1.0 - p) / requests).sqrt(),
+        error => error,
+    };
+    let half = student_critical((1.0 - level) / 2.0, (n - 1) as f64) * error;
+    if p - half <= 0.0 || p + half >= 1.0 {
+        return Err(Refusal::LaunchesApart { n, probability: p });
+    }
+    let low = steps.partition_point(|(_, share)| *share < p - half);
+    // The share is constant from a value to the next.
+    let high = steps.partition_point(|(_, share)| *share <= p + half);
+    Ok(LaunchQuantile {
+        estimate: steps[at].0,
+        interval: Interval {
+            low: steps[low.min(at)].0,
+            high: steps[high.clamp(at, steps.len() - 1)].0,
+        },
+        launches: n,
+    })
+}
+
+/// Returns each value that occurs with the share of requests up to it, averaged over the launches, in ascending order. Also
+/// the position at which the share reaches `p`, and the standard error of the share there.
+fn shares(launches: &[Vec<f64>], p: f64) -> (Vec<(f64, f64)>, usize, f64) {
+    let n = launches.len();
     let mut pooled: Vec<(f64, usize)> = launches
         .iter()
         .enumerate()
         .flat_map(|(launch, values)| values.iter().map(move |v| (*v, launch)))
         .collect();
     pooled.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut shares = vec![0.0; n];
-    let (mut estimate, mut low, mut high) = (None, None, None);
-    let mut groups = pooled.chunk_by(|a, b| a.0 == b.0).peekable();
-    while let Some(group) = groups.next() {
+    let mut counts = vec![0_usize; n];
+    let (mut steps, mut reached) = (Vec::new(), None);
+    for group in pooled.chunk_by(|a, b| a.0 == b.0) {
         for (_, launch) in group {
-            shares[*launch] += 1.0 / launches[*launch].len() as f64;
+            counts[*launch] += 1;
         }
-        // The shares are constant from this value to the next.
-        let (value, next) = (group[0].0, groups.peek().map_or(group[0].0, |g| g[0].0));
-        let mean = shares.iter().sum::<f64>() / n as f64;
-        let squares: f64 = shares.iter().map(|s| (s - mean).powi(2)).sum();
-        let error = (squares / (n * (n - 1)) as f64).sqrt();
-        let reached = estimate.is_none() && mean >= p - 1e-12;
-        if reached {
-            estimate = Some(value);
+        let share = |(count, launch): (&usize, &Vec<f64>)| *count as f64 / launch.len() as f64;
+        let shares = counts.iter().zip(launches).map(share);
+        let mean = shares.clone().sum::<f64>() / n as f64;
+        if reached.is_none() && mean >= p - 1e-12 {
+            let squares: f64 = shares.map(|s| (s - mean).powi(2)).sum();
+            let error = (squares / (n * (n - 1)) as f64).sqrt();
+            // Rounding is no spread.
+            reached = Some((steps.len(), if error < 1e-12 { 0.0 } else { error }));
         }
-        if reached || (mean - p).abs() <= critical * error {
-            low = low.or(Some(value));
-            high = Some(next);
-        }
+        steps.push((group[0].0, mean));
     }
     // The shares reach 1, which is above p.
-    let estimate = estimate.unwrap_or(pooled[pooled.len() - 1].0);
-    Ok(LaunchQuantile {
-        estimate,
-        interval: Interval {
-            low: low.unwrap_or(estimate),
-            high: high.unwrap_or(estimate),
-        },
-        launches: n,
-    })
+    let (at, error) = reached.unwrap_or((steps.len() - 1, 0.0));
+    (steps, at, error)
 }
 
 /// Returns the interval of any statistic of requests within launches. Launches are drawn, then requests within each
@@ -237,6 +254,23 @@ mod tests {
                 "{p}: {quantile:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_tail_that_the_launches_do_not_share_is_refused() {
+        // A tenth of the requests is beyond 190 on four launches, and all of them are on the fifth.
+        let mut launches = launches(5, 200);
+        let apart = Refusal::LaunchesApart {
+            n: 5,
+            probability: 0.95,
+        };
+        launches[4].iter_mut().for_each(|value| *value += 200.0);
+        assert_eq!(launch_quantile(&launches, 0.95, 0.95), Err(apart));
+        // Launches that agree to the request have the spread of independent requests.
+        let alike = vec![launches[0].clone(); 5];
+        let quantile = launch_quantile(&alike, 0.5, 0.95).unwrap();
+        assert!(quantile.interval.low < quantile.estimate);
+        assert!(quantile.interval.high > quantile.estimate);
     }
 
     #[test]

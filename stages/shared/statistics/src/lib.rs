@@ -60,7 +60,7 @@ pub use equivalence::{Tost, tost_paired, tost_welch};
 pub use fit::{Fit, FitError, Model, fit};
 pub use friedman::{Friedman, friedman};
 pub use hodges_lehmann::hodges_lehmann;
-pub use interval::{TInterval, t_interval};
+pub use interval::{TInterval, share_interval, t_interval};
 pub use jackknife::{RatioOfSums, jackknife, ratio_of_sums};
 pub use kruskal::{KruskalWallis, kruskal_wallis};
 pub use launches::{
@@ -81,7 +81,9 @@ pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
 pub use rounding::{
-    resolution, rounding_of_differences, rounding_of_logs, rounding_of_ratios, rounding_of_values,
+    resolution, rounding_of_differences, rounding_of_differences_over, rounding_of_logs,
+    rounding_of_logs_over, rounding_of_ratios, rounding_of_ratios_over, rounding_of_values,
+    rounding_of_values_over,
 };
 pub use sample::{Sample, SampleError};
 pub use selection::Selection;

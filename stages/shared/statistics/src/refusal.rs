@@ -62,6 +62,13 @@ pub enum Refusal {
         /// The probability of the quantile.
         probability: f64,
     },
+    /// Launches whose tails differ so much that they do not bound the quantile on both sides.
+    LaunchesApart {
+        /// The number of launches.
+        n: usize,
+        /// The probability of the quantile.
+        probability: f64,
+    },
     /// A series that does not settle in its first half.
     NoSteadyState {
         /// The number of values that would have to be cut.
@@ -117,6 +124,10 @@ impl fmt::Display for Refusal {
                 f,
                 "{} cannot bound the quantile {probability}: at least {least} are needed",
                 count(*n, "value")
+            ),
+            Self::LaunchesApart { n, probability } => write!(
+                f,
+                "{n} launches cannot bound the quantile {probability}, because they differ too much: measure more launches"
             ),
             Self::NoSteadyState { cut, n } => write!(
                 f,

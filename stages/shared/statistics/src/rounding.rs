@@ -74,38 +74,141 @@ fn digit(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     })
 }
 
-/// Returns the standard deviation that rounding alone gives to the logarithm of a value; 0 for unrounded values.
+/// Returns the step of the values of each side; 0 for a side that was not rounded. A step that all values share holds for both
+/// sides. A side may have a coarser one, for example if one tool prints whole milliseconds and the other one microseconds.
+fn steps_of_sides(units: &[(f64, f64)]) -> [f64; 2] {
+    if units.is_empty() {
+        return [0.0; 2];
+    }
+    let joint = resolution(units.iter().flat_map(|(a, b)| [*a, *b]));
+    [|(a, _): &(f64, f64)| *a, |(_, b): &(f64, f64)| *b].map(|side| {
+        let values: Vec<f64> = units.iter().map(side).collect();
+        // A common divisor of one value, or of a few whole numbers, is chance. A common digit is not.
+        let divides = joint.is_none() && values.iter().any(|v| *v != values[0]);
+        let divisor = divides.then(|| step(&values)).flatten();
+        let own = printed(&values).into_iter().chain(divisor).reduce(f64::max);
+        joint.unwrap_or(0.0).max(own.unwrap_or(0.0))
+    })
+}
+
+/// Returns the last digit to which the values of one side were printed. Zeros at the end of a single value may be digits, so
+/// 100 is whole. A side that is always 1 is a base or a full share, and exact.
+fn printed(values: &[f64]) -> Option<f64> {
+    let digit = digit(values.iter().copied())?;
+    let one = values.iter().all(|v| *v == values[0]);
+    match one {
+        true if values[0] == 1.0 => None,
+        true => Some(digit.min(1.0)),
+        false => Some(digit),
+    }
+}
+
+/// Returns the variance that rounding to multiples of `step` gives to the mean of `values` through an error that all of them
+/// share; 0 if they scatter over more than two steps. Values that are all 10 may have been 9.6 or 10.4, and more launches do
+/// not tell. If a share f of the values is one step higher than the rest, the error lies between 0 and f − ½ steps,
+/// and the variance is that of an even distribution.
+fn shared(values: &[f64], step: f64) -> f64 {
+    let (low, high) = values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+            (low.min(*v), high.max(*v))
+        });
+    // One value has no more error than its own.
+    if step <= 0.0 || values.len() < 2 || high - low > 1.5 * step {
+        return 0.0;
+    }
+    let upper = values.iter().filter(|v| **v - low > 0.5 * step).count();
+    let off = 0.5 - upper as f64 / values.len() as f64;
+    (off * step).powi(2) / 3.0
+}
+
+/// Returns the variance that the rounding of one side gives to a unit, so that n units have the variance of their mean: the
+/// part that each unit has by itself, an even error of variance step²/12 (Sheppard, Proc. London Math. Soc. 29, 1897), and
+/// n times the part that all share.
+fn of_side(values: &[f64], step: f64, relative: bool) -> f64 {
+    let n = values.len() as f64;
+    let each = |v: &f64| {
+        let size = if relative { *v } else { 1.0 };
+        (step / size).powi(2) / 12.0
+    };
+    let size = match relative {
+        true => values.iter().sum::<f64>() / n,
+        false => 1.0,
+    };
+    values.iter().map(each).sum::<f64>() / n + n * shared(values, step) / size.powi(2)
+}
+
+/// Returns the standard deviation that rounding alone gives to the logarithms of the values of units. 0 for values that were
+/// not rounded.
 pub fn rounding_of_logs(values: &[f64]) -> f64 {
-    let Some(step) = resolution(values.iter().copied()) else {
-        return 0.0;
-    };
-    let variance = |v: &f64| (step / v).powi(2) / 12.0;
-    let error = (values.iter().map(variance).sum::<f64>() / values.len() as f64).sqrt();
-    if error.is_finite() { error } else { 0.0 }
+    of_values(&[values.to_vec()], true)
 }
 
-/// Returns the standard deviation that rounding alone gives to a value, in its unit; 0 for unrounded values.
+/// Returns the standard deviation that rounding alone gives to the values of units, in their unit. 0 for values that were not
+/// rounded.
 pub fn rounding_of_values(values: &[f64]) -> f64 {
-    resolution(values.iter().copied()).map_or(0.0, |step| step / 12.0_f64.sqrt())
+    of_values(&[values.to_vec()], false)
 }
 
-/// Returns the standard deviation that rounding alone gives to a log ratio a ÷ b of units (a, b). Each side moves
-/// uniformly by up to half its resolution, with variance resolution²/12 (Sheppard, Proc. London Math. Soc. 29, 1897). 0
-/// for unrounded values.
+/// Returns the same as [`rounding_of_logs`] for the means of units over strata, with the values of one stratum in each list.
+pub fn rounding_of_logs_over(strata: &[Vec<f64>]) -> f64 {
+    of_values(strata, true)
+}
+
+/// Returns the same as [`rounding_of_values`] for the means of units over strata, with the values of one stratum in each list.
+pub fn rounding_of_values_over(strata: &[Vec<f64>]) -> f64 {
+    of_values(strata, false)
+}
+
+/// Returns the standard deviation that rounding alone gives to the log ratios a ÷ b of units (a, b). 0 for values that were
+/// not rounded.
 pub fn rounding_of_ratios(units: &[(f64, f64)]) -> f64 {
-    let Some(step) = resolution(units.iter().flat_map(|(a, b)| [*a, *b])) else {
-        return 0.0;
-    };
-    let variance = |(a, b): &(f64, f64)| ((step / a).powi(2) + (step / b).powi(2)) / 12.0;
-    let error = (units.iter().map(variance).sum::<f64>() / units.len() as f64).sqrt();
-    if error.is_finite() { error } else { 0.0 }
+    of_pairs(&[units.to_vec()], true)
 }
 
-/// Returns the standard deviation that rounding alone gives to a difference a − b of units (a, b), in their unit; 0 for
-/// unrounded values.
+/// Returns the standard deviation that rounding alone gives to the differences a − b of units (a, b), in their unit. 0 for
+/// values that were not rounded.
 pub fn rounding_of_differences(units: &[(f64, f64)]) -> f64 {
-    let step = resolution(units.iter().flat_map(|(a, b)| [*a, *b]));
-    step.map_or(0.0, |step| step / 6.0_f64.sqrt())
+    of_pairs(&[units.to_vec()], false)
+}
+
+/// Returns the same as [`rounding_of_ratios`] for the means of units over strata, with the pairs of one stratum in each list.
+pub fn rounding_of_ratios_over(strata: &[Vec<(f64, f64)>]) -> f64 {
+    of_pairs(strata, true)
+}
+
+/// Returns the same as [`rounding_of_differences`] for the means of units over strata, with the pairs of one stratum in each
+/// list.
+pub fn rounding_of_differences_over(strata: &[Vec<(f64, f64)>]) -> f64 {
+    of_pairs(strata, false)
+}
+
+fn of_values(strata: &[Vec<f64>], relative: bool) -> f64 {
+    let step = resolution(strata.iter().flatten().copied()).unwrap_or(0.0);
+    over_strata(strata, |values| of_side(values, step, relative))
+}
+
+fn of_pairs(strata: &[Vec<(f64, f64)>], relative: bool) -> f64 {
+    let [a, b] = steps_of_sides(&strata.concat());
+    over_strata(strata, |units| {
+        let first: Vec<f64> = units.iter().map(|(a, _)| *a).collect();
+        let second: Vec<f64> = units.iter().map(|(_, b)| *b).collect();
+        of_side(&first, a, relative) + of_side(&second, b, relative)
+    })
+}
+
+/// Returns the standard deviation of a mean over strata whose variances are given; 0 if it is undefined.
+fn over_strata<T>(strata: &[Vec<T>], variance: impl Fn(&[T]) -> f64) -> f64 {
+    let strata = strata.iter().filter(|stratum| !stratum.is_empty());
+    let (sum, count) = strata.fold((0.0, 0.0), |(sum, count), stratum| {
+        (sum + variance(stratum), count + 1.0)
+    });
+    let deviation = f64::sqrt(sum) / f64::max(count, 1.0);
+    if deviation.is_finite() {
+        deviation
+    } else {
+        0.0
+    }
 }
 
 #[cfg(test)]
@@ -145,6 +248,7 @@ mod tests {
         let pairs: Vec<(f64, f64)> = a.into_iter().zip(b).collect();
         let [x, y] = [a, b].map(|side| rounding_of_logs(&side));
         assert!((x.hypot(y) - rounding_of_ratios(&pairs)).abs() < 1e-12);
+        // Values over three steps share no error.
         assert!((rounding_of_values(&a) - 1.0 / 12.0_f64.sqrt()).abs() < 1e-15);
         assert_eq!(rounding_of_logs(&[0.1_f64.exp(), 2.0_f64.sqrt()]), 0.0);
     }
@@ -153,8 +257,42 @@ mod tests {
     fn whole_numbers_near_a_hundred_move_by_four_per_mille() {
         let error = rounding_of_ratios(&[(101.0, 100.0), (102.0, 101.0), (100.0, 99.0)]);
         assert!((error - 0.0041).abs() < 1e-4, "{error}");
-        assert!((rounding_of_differences(&[(2.0, 1.0)]) - 1.0 / 6.0_f64.sqrt()).abs() < 1e-15);
-        assert_eq!(rounding_of_ratios(&[(1.234_567_890_12, 2.0)]), 0.0);
+        let pairs = [(2.0, 1.0), (4.0, 3.0), (6.0, 5.0)];
+        assert!((rounding_of_differences(&pairs) - 1.0 / 6.0_f64.sqrt()).abs() < 1e-15);
+        assert_eq!(
+            rounding_of_ratios(&[(1.234_567_890_12, std::f64::consts::E)]),
+            0.0
+        );
         assert_eq!(rounding_of_ratios(&[(1.0, 0.0)]), 0.0);
+    }
+
+    #[test]
+    fn sides_of_unlike_precision_have_a_step_each() {
+        let free = [10.43, 10.381, 10.4449];
+        let pairs = |whole: [f64; 3]| whole.into_iter().zip(free).collect::<Vec<_>>();
+        let steps = |whole: [f64; 3]| steps_of_sides(&pairs(whole));
+        assert_eq!(steps([10.0, 10.0, 10.0])[0], 1.0);
+        assert_eq!(steps([10.0, 11.0, 10.0])[0], 1.0);
+        assert_eq!(steps([100.0, 100.0, 100.0])[0], 1.0);
+        assert_eq!(steps([8.0, 8.0, 8.0])[0], 1.0);
+        assert_eq!(steps([1.0, 1.0, 1.0])[0], 1e-4);
+        assert_eq!(steps([10.0, 10.0, 10.0])[1], 1e-4);
+        // Both sides share what both are multiples of.
+        let [a, b] = steps_of_sides(&[(0.5, 0.25), (0.75, 0.5), (1.0, 0.25)]);
+        assert_eq!([a, b], [0.25, 0.25]);
+    }
+
+    #[test]
+    fn values_that_never_leave_a_step_share_its_error() {
+        // Each unit has 1/12, and the mean of any number of units has 1/12 more.
+        for n in [3, 12] {
+            let variance = of_side(&vec![10.0; n], 1.0, false) / n as f64;
+            let expected = (1.0 + 1.0 / n as f64) / 12.0;
+            assert!((variance - expected).abs() < 1e-12, "{variance}");
+        }
+        // Half of the values one step up: by symmetry, the mean is right.
+        assert_eq!(shared(&[10.0, 11.0, 10.0, 11.0], 1.0), 0.0);
+        assert_eq!(shared(&[10.0, 11.0, 12.0], 1.0), 0.0);
+        assert!(shared(&[10.0, 10.0, 11.0], 1.0) > 0.0);
     }
 }

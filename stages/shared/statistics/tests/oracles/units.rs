@@ -66,7 +66,7 @@ fn a_ratio_of_sums_agrees_with_its_formulas_in_numpy() {
 }
 
 #[test]
-fn quantiles_over_launches_agree_with_a_t_test_at_every_value() {
+fn quantiles_over_launches_agree_with_woodruffs_interval() {
     for case in cases("launch_quantile") {
         let launches: Vec<Vec<f64>> = case["rows"]
             .as_array()

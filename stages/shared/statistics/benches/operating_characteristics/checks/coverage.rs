@@ -89,7 +89,7 @@ fn quantiles() -> Table {
             [368, 1_000, 1_500]
         };
         for size in sizes {
-            for launch in [0.0, 0.05] {
+            for launch in [0.0, 0.05, 0.2] {
                 let truth = (z * (REQUESTS * REQUESTS + launch * launch).sqrt()).exp();
                 let row = format!(
                     "{name}, {size} requests, launches ± {:.0} %",
@@ -103,7 +103,9 @@ fn quantiles() -> Table {
                         holds(&quantile.interval, truth)
                     };
                     let column = format!("{launches} launches");
-                    let check = Check::new((row.clone(), column), NOMINAL, over);
+                    // The slow launches that make the tail are often not among so few. Most such studies are refused.
+                    let bounds = if launch > 0.1 { (0.84, 0.97) } else { NOMINAL };
+                    let check = Check::new((row.clone(), column), bounds, over);
                     checks.push(check.costing(size * launches / 2_000 + 1));
                 }
             }
@@ -139,7 +141,7 @@ fn quantiles() -> Table {
     checks.push(Check::new((row, "5 launches"), NOMINAL, few).costing(5));
     Table {
         title: "Coverage of 95 % intervals of tail quantiles",
-        note: "Over launches, by inverting a t test on the shares per launch; within one launch, by order statistics.",
+        note: "Over launches, by the t interval of the shares per launch at the estimate; within one launch, by order statistics.",
         checks,
     }
 }

@@ -1,0 +1,150 @@
+//! Intervals of means, breakdowns and losses where a column says too little by itself: differences that happen to be
+//! positive, values without spread, cells without a value.
+
+use artifacts::Scalar;
+use serde_json::json;
+
+use crate::awkward::draw::Noise;
+use crate::frame::{Bounds, Frame, Level, Row, Spec};
+use crate::published::run;
+
+/// Makes a table of one column from keys and values.
+fn table(keys: &[&str], spec: Spec, rows: Vec<(Vec<Scalar>, Option<f64>)>) -> Frame {
+    let row = |(key, value): (Vec<Scalar>, Option<f64>)| {
+        let value = value.map_or(Scalar::Null, Scalar::Float);
+        Row::new(key, vec![value], Vec::new())
+    };
+    let frame = Frame {
+        level: Level::Cell,
+        keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+        specs: vec![spec],
+        rows: rows.into_iter().map(row).collect(),
+        missing: Vec::new(),
+    };
+    frame.settle().unwrap()
+}
+
+/// Counts the studies whose interval contains the mean of three launches' normal values.
+fn covered(mean: f64, studies: i64) -> usize {
+    let mut noise = Noise(71);
+    let keys = |study| (1..=3).map(move |block| vec![Scalar::Int(study), Scalar::Int(block)]);
+    let rows = (0..studies).flat_map(keys);
+    let rows = rows.map(|key| (key, Some(mean + noise.normal()))).collect();
+    let given = json!({"from": "t", "over": ["block"], "columns": ["gain"]});
+    let frame = table(
+        &["study", "block"],
+        Spec::float("gain", "ms", "a − b"),
+        rows,
+    );
+    let made = run("aggregate", &given, frame);
+    let holds = |row: &usize| {
+        let ends = made
+            .number(*row, "gain_ci_low")
+            .zip(made.number(*row, "gain_ci_high"));
+        ends.is_some_and(|(low, high)| low <= mean && mean <= high)
+    };
+    (0..made.rows.len()).filter(holds).count()
+}
+
+#[test]
+fn intervals_of_differences_contain_their_mean_whether_they_happen_to_be_positive_or_not() {
+    // Three standard errors of 2,000 studies are 1.5 percentage points. Logarithms whenever all are above 0: 85 %.
+    for mean in [0.0, -0.2, 0.5, 1.0, 2.0] {
+        let covered = covered(mean, 2_000);
+        assert!(covered >= 1_870, "{mean}: {covered}");
+    }
+}
+
+/// The rule of a ladder of three launches: where it may hold, and where it surely does.
+fn breakdown(spec: Spec, below: f64, rungs: &[(i64, [f64; 3])]) -> [Option<f64>; 2] {
+    let name = spec.name.clone();
+    let of = |(n, values): &(i64, [f64; 3])| {
+        let n = *n;
+        let key = move |block| vec![Scalar::Int(n), Scalar::Int(block)];
+        (1..)
+            .zip(*values)
+            .map(move |(block, value)| (key(block), Some(value)))
+    };
+    let rows = rungs.iter().flat_map(of).collect();
+    let any = json!([{"table": "t", "column": name, "below": below}]);
+    let given = json!({"rule": "low", "ladder": "n", "any": any});
+    let made = run("breakdown", &given, table(&["n", "block"], spec, rows));
+    ["breakdown_low", "breakdown_high"].map(|column| made.number(0, column))
+}
+
+#[test]
+fn values_without_spread_are_as_uncertain_as_their_steps() {
+    let share = || Spec::float("met", "1", "a share").within(Bounds::Share);
+    let rungs = [
+        (1, [1.0; 3]),
+        (4, [0.975, 1.0, 0.95]),
+        (16, [0.3, 0.325, 0.275]),
+    ];
+    // All of 3 · 40 requests: the true share may be 96 %, and is not 90 %.
+    assert_eq!(breakdown(share(), 0.99, &rungs), [Some(1.0), Some(16.0)]);
+    assert_eq!(breakdown(share(), 0.90, &rungs)[0], Some(4.0));
+    // Whole milliseconds: 10 may have been 10.4.
+    let rate = || Spec::float("rate", "tok/s", "a rate");
+    let whole = [(1, [10.0; 3]), (2, [7.0, 8.0, 6.0])];
+    assert_eq!(breakdown(rate(), 10.1, &whole)[1], None);
+    assert_eq!(breakdown(rate(), 9.0, &whole)[0], Some(2.0));
+    // An efficiency is exactly 1 at its anchor.
+    let efficiency = Spec::float("efficiency", "1", "").within(Bounds::Relative);
+    let rungs = [(1, [1.0; 3]), (2, [0.51, 0.502, 0.497])];
+    assert_eq!(breakdown(efficiency, 0.999, &rungs), [Some(2.0), Some(2.0)]);
+}
+
+/// The verdict on two equal systems, and whether the first is not higher, where it lacks cells in two of five launches.
+fn without(cells: fn(i64, i64) -> Option<Option<f64>>) -> [String; 2] {
+    let mut rows = Vec::new();
+    for block in 1..=5 {
+        for level in 1..=3 {
+            let value = 100.0 + (block * level % 4) as f64 / 7.0;
+            let key = |system: &str| {
+                let system = Scalar::Text(system.to_owned());
+                vec![system, Scalar::Int(level), Scalar::Int(block)]
+            };
+            rows.push((key("b"), Some(value + 0.1)));
+            if let Some(given) = cells(block, level) {
+                rows.push((key("a"), given.map(|gain| value + gain / 10.0)));
+            }
+        }
+    }
+    let frame = table(
+        &["system", "level", "block"],
+        Spec::float("wait", "ms", "a time"),
+        rows,
+    );
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let given = json!({"from": "t", "pair": pair, "columns": ["wait"], "margin": {"wait": 0.05}});
+    let made = run("paired-comparison", &given, frame);
+    ["verdict", "not_higher"].map(|column| made.value(0, column).unwrap().to_string())
+}
+
+#[test]
+fn cells_without_a_value_or_a_row_count_as_lost() {
+    let said = |verdict: &str, not_higher: &str| [verdict.to_owned(), not_higher.to_owned()];
+    assert_eq!(
+        without(|b, l| Some(Some((b + l) as f64 / 10.0))),
+        said("equivalent", "true")
+    );
+    let lost = said("undecidable", "null");
+    assert_eq!(
+        without(|b, l| Some((b > 2 || l < 3).then_some((b + l) as f64 / 10.0))),
+        lost
+    );
+    assert_eq!(
+        without(|b, l| (b > 2 || l < 3).then_some(Some((b + l) as f64 / 10.0))),
+        lost
+    );
+    // A launch or a level that one side lacks as a whole may not have been planned.
+    let fine = said("equivalent", "true");
+    assert_eq!(
+        without(|b, l| (b > 1).then_some(Some((b + l) as f64 / 10.0))),
+        fine
+    );
+    assert_eq!(
+        without(|b, l| (l < 3).then_some(Some((b + l) as f64 / 10.0))),
+        fine
+    );
+}
