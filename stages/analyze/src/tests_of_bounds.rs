@@ -148,3 +148,50 @@ fn cells_without_a_value_or_a_row_count_as_lost() {
         fine
     );
 }
+
+/// Counts the studies of equal systems with a p of at most 5 %, of this many days with launches of both sides.
+fn different_on(days: i64, launches: i64, studies: i64) -> usize {
+    let mut noise = Noise(72);
+    let mut rows = Vec::new();
+    for study in 0..studies {
+        for day in 1..=days {
+            let shared = 0.1 * noise.normal();
+            for system in ["a", "b"] {
+                for launch in 1..=launches {
+                    // Each launch has a label of its own.
+                    let block = format!("{system}{day}-{launch}");
+                    let key = vec![
+                        Scalar::Int(study),
+                        Scalar::Text(system.to_owned()),
+                        Scalar::Int(day),
+                        Scalar::Text(block),
+                    ];
+                    rows.push((key, Some((shared + 0.03 * noise.normal()).exp())));
+                }
+            }
+        }
+    }
+    let keys = ["study", "system", "day", "block"];
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let given = json!({"from": "t", "pair": pair, "columns": ["wait"], "by": ["study"],
+        "over": ["day", "block"]});
+    let made = run(
+        "unpaired-comparison",
+        &given,
+        table(&keys, Spec::float("wait", "ms", ""), rows),
+    );
+    let found = |row: &usize| made.number(*row, "p").is_some_and(|p| p <= 0.05);
+    (0..made.rows.len()).filter(found).count()
+}
+
+#[test]
+fn launches_of_a_day_are_not_compared_with_the_mean_of_their_day() {
+    // Three standard errors of 600 studies are 16. Centred on their days, 19 and 8 % of studies were different.
+    for (days, launches) in [(4, 1), (5, 2)] {
+        let found = different_on(days, launches, 600);
+        assert!(
+            found <= 46,
+            "{days} days, {launches} launches a side: {found}"
+        );
+    }
+}

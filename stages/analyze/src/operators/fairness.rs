@@ -84,12 +84,15 @@ impl Losses {
     }
 }
 
+/// Whether the row of a unit and a coordinate has a value.
+type Valued = BTreeMap<(Vec<String>, Vec<String>), bool>;
+
 /// The rows of two sides, by the unit and by the coordinate within it.
 struct Sided {
     /// The names of the keys of a unit and of a coordinate.
     names: [Vec<String>; 2],
-    /// The rows of each side: unit, coordinate, and whether the column has a value.
-    rows: [BTreeMap<(Vec<String>, Vec<String>), bool>; 2],
+    /// The rows of each side.
+    rows: [Valued; 2],
     /// The number of values of each side.
     kept: [usize; 2],
 }
@@ -128,7 +131,7 @@ impl Sided {
     /// Counts the cells of a side without a value and without a reason, where the other side has a value.
     fn unsaid(&self, side: usize, told: &[&Missing]) -> usize {
         let (own, other) = (&self.rows[side], &self.rows[1 - side]);
-        fn places(rows: &BTreeMap<(Vec<String>, Vec<String>), bool>) -> BTreeSet<&[String]> {
+        fn places(rows: &Valued) -> BTreeSet<&[String]> {
             let valued = rows.iter().filter(|(_, valued)| **valued);
             valued.map(|((_, within), _)| within.as_slice()).collect()
         }

@@ -425,7 +425,7 @@ fn physical(model: Model, parameter: usize, value: f64) -> Result<(), String> {
 /// The values that the estimate of a parameter can have. One that may be 0 in truth is as often estimated below 0.
 fn range(model: Model, parameter: usize) -> Bounds {
     match (model, parameter) {
-        (Model::Amdahl, 1) | (Model::Usl, 1 | 2) | (Model::PowerLaw, 1) => Bounds::Any,
+        (Model::Amdahl | Model::PowerLaw, 1) | (Model::Usl, 1 | 2) => Bounds::Any,
         _ => Bounds::NotNegative,
     }
 }

@@ -165,7 +165,7 @@ impl TypedOperator for UnpairedComparison {
     const SOURCE: &'static str = "The operator averages the rows of a unit to one value, on the chosen \
         scale. It uses only coordinates that both sides have, and compares each row with the mean of its \
         coordinate, so a missing coordinate does not shift its unit. It ignores an axis if most of its labels occur \
-        in a single unit. The test is Welch's t \
+        in a single unit, or if most units have a single label of it, as launches have a day. The test is Welch's t \
         (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
         each side. Its interval inverts the test. For rounded values, the variance of rounding \
         is added to the spread. The table also has the exact p over all assignments of labels. \
@@ -251,19 +251,24 @@ impl TypedOperator for UnpairedComparison {
     }
 }
 
-/// Whether an axis numbers things within a unit, such as blocks numbered consecutively over several hosts: most of its
-/// labels occur in one unit only. Such labels are not coordinates at which units could be compared. Centring a row on
-/// the mean of such a coordinate would centre it on its own unit, and understate the spread of the units.
+/// Whether the labels of an axis are not coordinates at which units could be compared. Either the axis numbers things within a
+/// unit, such as blocks numbered consecutively over several hosts: most of its labels occur in one unit only. Or units lie
+/// within it, such as launches on a day: most units have a single label of it. Centring a row on the mean of such a
+/// coordinate would centre it on its own unit, or on the few units of a day, and understate the spread of the units.
 fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (row, found) in from.rows.iter().enumerate() {
         let unit = from.key_at(row, unit);
         let unit: Vec<String> = unit.iter().map(ToString::to_string).collect();
-        let units = labels.entry(found.key[axis].to_string()).or_default();
-        units.insert(unit.join(", "));
+        let (unit, label) = (unit.join(", "), found.key[axis].to_string());
+        units.entry(unit.clone()).or_default().insert(label.clone());
+        labels.entry(label).or_default().insert(unit);
     }
-    let own = labels.values().filter(|units| units.len() == 1).count();
-    labels.len() > 1 && 2 * own > labels.len()
+    let mostly_one = |sets: &BTreeMap<String, BTreeSet<String>>| {
+        2 * sets.values().filter(|set| set.len() == 1).count() > sets.len()
+    };
+    labels.len() > 1 && (mostly_one(&labels) || mostly_one(&units))
 }
 
 /// The values of one side, one per unit; without units, one per row.

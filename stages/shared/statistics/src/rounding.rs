@@ -113,8 +113,9 @@ fn shared(values: &[f64], step: f64) -> f64 {
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
             (low.min(*v), high.max(*v))
         });
-    // One value has no more error than its own.
-    if step <= 0.0 || values.len() < 2 || high - low > 1.5 * step {
+    // One value has no more error than its own. No event and a full share are exact.
+    let exact = low == 0.0 || high == 1.0;
+    if step <= 0.0 || values.len() < 2 || exact || high - low > 1.5 * step {
         return 0.0;
     }
     let upper = values.iter().filter(|v| **v - low > 0.5 * step).count();
@@ -294,5 +295,7 @@ mod tests {
         assert_eq!(shared(&[10.0, 11.0, 10.0, 11.0], 1.0), 0.0);
         assert_eq!(shared(&[10.0, 11.0, 12.0], 1.0), 0.0);
         assert!(shared(&[10.0, 10.0, 11.0], 1.0) > 0.0);
+        assert_eq!(shared(&[0.0, 0.0, 1.0], 1.0), 0.0);
+        assert_eq!(shared(&[1.0, 0.975, 1.0], 0.025), 0.0);
     }
 }
