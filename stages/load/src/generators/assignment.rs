@@ -1,4 +1,4 @@
-//! What one generator gets of a load: by the coordinator, who has all of it, and in the generator, who has nothing else.
+//! The part of a load that one generator gets: made by the coordinator, and received by the generator.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,17 +24,17 @@ use crate::workload::Workload;
 use apis::Delivery;
 use net::ApiKey;
 
-/// Bytes of prompts in one message, roughly.
+/// The approximate number of bytes of prompts in one message.
 const AT_ONCE: usize = 256 * 1024;
 
-/// Times in one message.
+/// The number of times in one message.
 const TIMES_AT_ONCE: usize = 32 * 1024;
 
 /// The settings of one generator's part of a load.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Assignment {
     numbers: Numbers,
-    /// Where it may put files that have no name; `None` for the system's own folder for them.
+    /// The folder for unnamed files; `None` for the system's temporary folder.
     folder: Option<PathBuf>,
     in_sessions: bool,
     workload: Workload,
@@ -54,13 +54,13 @@ pub(super) struct Assignment {
 }
 
 impl Assignment {
-    /// Returns where files without a name go.
+    /// Returns the folder for unnamed files.
     pub(super) fn folder(&self) -> PathBuf {
         self.folder.clone().unwrap_or_else(std::env::temp_dir)
     }
 }
 
-/// One generator's part, as the coordinator hands it out.
+/// One generator's part, at the coordinator.
 pub(super) struct Share {
     pub(super) assignment: Assignment,
     tokenizer: Option<Vec<u8>>,
@@ -69,7 +69,7 @@ pub(super) struct Share {
     deal: Deal,
     /// The offsets of its units, if arrivals are open.
     due: Vec<u64>,
-    /// When the senders of its measured requests give up.
+    /// The times at which its measured requests are abandoned.
     given_up: Vec<Option<u64>>,
 }
 
@@ -77,7 +77,7 @@ impl Share {
     /// Takes a generator's part of a plan.
     ///
     /// # Errors
-    /// If a file that goes along cannot be read.
+    /// If the tokenizer or the certificates cannot be read.
     pub(super) fn of(
         spec: &LoadSpec,
         target: &Target,
@@ -141,7 +141,7 @@ impl Share {
         })
     }
 
-    /// Tells a generator its part, prompts read one after the other.
+    /// Sends a generator its part; reads one prompt after the other.
     ///
     /// # Errors
     /// If a prompt cannot be read again, or `tell` fails.
@@ -187,20 +187,20 @@ fn name_and_url(server: &LoadedServer) -> (String, String) {
     (server.name.clone(), server.base_url.clone())
 }
 
-/// One generator's part, as it comes in.
+/// One generator's part, while it is received.
 pub(super) struct Part {
     pub(super) assignment: Assignment,
     gathered: Gathered,
-    /// The place of the server of each measured request, then of each of warm-up; empty if there is one.
+    /// The places of the servers of measured requests and of warm-up requests; empty if there is one server.
     servers: (Vec<u32>, Vec<u32>),
     due: Vec<u64>,
     given_up: Vec<Option<Duration>>,
     pub(super) tokenizer: Option<Vec<u8>>,
-    /// The file of the certificates goes with it.
+    /// The file of the certificates, removed with this value.
     certificates: Option<tempfile::NamedTempFile>,
 }
 
-/// What a generator sends, and where.
+/// One generator's part, complete.
 pub(super) struct Whole {
     pub(super) spec: LoadSpec,
     pub(super) target: Target,
@@ -208,7 +208,7 @@ pub(super) struct Whole {
     servers: Servers,
     due: Vec<u64>,
     given_up: Vec<Option<Duration>>,
-    /// The file of the certificates goes with it.
+    /// The file of the certificates, removed with this value.
     _certificates: Option<tempfile::NamedTempFile>,
 }
 
@@ -217,9 +217,9 @@ pub(super) struct Whole {
 pub(super) struct Numbers {
     /// Which generator it is, from 0.
     pub(super) generator: u32,
-    /// Of how many.
+    /// The number of generators.
     pub(super) generators: u32,
-    /// Warm-up requests of all generators: rows count the measured ones from there.
+    /// The number of warm-up requests of all generators. Measured requests are numbered after them.
     pub(super) warmup: usize,
     /// Its own clients of a closed loop.
     clients: Option<u32>,
@@ -248,10 +248,10 @@ impl Part {
         })
     }
 
-    /// Takes what comes next.
+    /// Takes the next order.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If a file cannot be written, or the order is out of place.
     pub(super) fn take(&mut self, order: Order) -> Result<(), LoadError> {
         match order {
             Order::Prompts(prompts) => prompts.iter().try_for_each(|prompt| self.keep(prompt)),
@@ -284,7 +284,7 @@ impl Part {
         }
     }
 
-    /// Keeps a prompt, and which server its request goes to: as with one generator, by the request's place among all.
+    /// Stores a prompt and the server of its request, which depends on the request's place among all requests.
     fn keep(&mut self, prompt: &Prompt) -> Result<(), LoadError> {
         let count = self.assignment.servers.len() as u64;
         if count > 1 {
@@ -298,7 +298,7 @@ impl Part {
         self.gathered.push(prompt).map_err(unkept)
     }
 
-    /// Makes what is sent, and where.
+    /// Completes the part.
     ///
     /// # Errors
     /// If the prompts cannot be kept, or a server's host has no address.
@@ -333,7 +333,7 @@ impl Part {
             [] => Servers::new(peers, &prompts),
             _ => Servers::dealt(peers, prompts.count(Phase::Warmup), dealt),
         };
-        // Who sends when is in the plan; here it says only which kind of loop it is.
+        // The plan has the senders and their times; here only the kind of loop matters.
         let arrival = match a.numbers.clients {
             Some(clients) => Arrival::ClosedLoop(ClosedLoop {
                 clients,
@@ -374,12 +374,12 @@ impl Part {
 }
 
 impl Whole {
-    /// Returns the servers, and which request goes to which.
+    /// Returns the servers, with the server of each request.
     pub(super) fn servers(&self) -> Servers {
         self.servers.clone()
     }
 
-    /// Returns what the measuring thread needs to know; it waits at the gate when it is warm.
+    /// Returns the plan for the measuring thread, which waits at the gate when it is warm.
     pub(super) fn plan(&self, gate: Arc<Gate>) -> Plan {
         let (prompts, of) = (&self.spec.prompts, &self.of);
         let units = prompts

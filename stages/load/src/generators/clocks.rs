@@ -1,33 +1,33 @@
-//! How the clock of a generator on another host compares with the coordinator's.
+//! Compares the clock of a generator on another host with the coordinator's.
 //!
 //! An exchange takes the coordinator's time, the generator's time, and the coordinator's time again. The generator's clock was
 //! read at some moment in between, so taking the middle is wrong by at most half of the time that the exchange took. Of several
 //! exchanges, the shortest counts.
 //!
-//! Generators count from an epoch that the first comparison gives. Clocks drift apart meanwhile; so the comparison is
-//! repeated after the last request, and the bound for the whole load is the sum of both bounds and the change between them. This
-//! assumes that the difference between the clocks goes in one direction during a load.
+//! The first comparison determines the epoch of the generator. Because clocks drift, the comparison is repeated after the
+//! last request. The bound for the whole load is the sum of both bounds and the change between the comparisons. This assumes
+//! that the difference between the clocks changes in one direction during a load.
 
-/// How often clocks are compared.
+/// The number of exchanges in a comparison.
 pub(super) const EXCHANGES: usize = 15;
 
-/// How far another monotonic clock is ahead of ours.
+/// The difference between another monotonic clock and the local one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
     /// ns; negative if it is behind.
     pub(super) by_ns: i64,
-    /// The most that this is wrong, ns.
+    /// The largest possible error of it, ns.
     pub(super) bound_ns: i64,
 }
 
 impl Ahead {
-    /// Compares the clocks by one exchange: asked and heard by our clock, answered by the other.
+    /// Compares the clocks by one exchange: `asked_ns` and `heard_ns` by the local clock, `there_ns` by the other.
     pub(super) fn of(asked_ns: u64, there_ns: u64, heard_ns: u64) -> Self {
         let took = heard_ns.saturating_sub(asked_ns);
         let here = i128::from(asked_ns) + i128::from(took / 2);
         Self {
             by_ns: i64::try_from(i128::from(there_ns) - here).unwrap_or_default(),
-            // What was rounded away counts.
+            // Rounded up.
             bound_ns: i64::try_from(took.div_ceil(2)).unwrap_or(i64::MAX),
         }
     }
@@ -41,12 +41,12 @@ impl Ahead {
         }
     }
 
-    /// Returns a time of our clock as the other tells it.
+    /// Converts a time of the local clock to the other clock.
     pub(super) fn there(self, here_ns: u64) -> u64 {
         here_ns.saturating_add_signed(self.by_ns)
     }
 
-    /// Returns the most by which stamps that count from this comparison are wrong until a later one, ns.
+    /// Returns the largest error, until a later comparison, of stamps that count from this one, ns.
     pub(super) fn bound_until(self, later: Self) -> i64 {
         let change = (later.by_ns - self.by_ns).saturating_abs();
         let both = self.bound_ns.saturating_add(later.bound_ns);

@@ -1,4 +1,4 @@
-//! The coordinator of a load with several generators: brings them to one start, watches over them, and takes their rows.
+//! The coordinator of a load with several generators: starts them at one time, watches them, and takes their rows.
 
 use std::io;
 use std::path::Path;
@@ -22,19 +22,21 @@ use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::telemetry::{Halt, Power, watch};
 use crate::watching::is_hung;
 
-/// How often at least it is looked whether the run is to end.
+/// The longest time between two checks whether the run must end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// From the moment at which all are warm to the start of the measured phase, ns: each has heard of it by then.
+/// The time between the last report of warmth and the start of the measured phase, ns. By then, each generator knows the
+/// start time.
 const LEAD_NS: u64 = 50_000_000;
 
-/// From one time that the figures are told to the next.
+/// The time between two reports of figures.
 const TELL: Duration = Duration::from_millis(500);
 
-/// Sends a load by several generators; `take` gets the rows of each attempt, of one generator in the order of requests.
+/// Sends a load with several generators; `take` gets the rows of each attempt. The rows of one generator come in the order of
+/// requests.
 ///
 /// # Errors
-/// If a generator cannot be started, or is lost before anything was sent; or if `take` fails.
+/// If a generator cannot be started or is lost before the first request, or if `take` fails.
 pub(crate) fn conduct(
     spec: &LoadSpec,
     target: &Target,
@@ -138,7 +140,7 @@ pub(crate) fn conduct(
     })
 }
 
-/// Puts together what the generators said.
+/// Combines the results of the generators.
 fn driven(
     spec: &LoadSpec,
     target: &Target,
@@ -180,7 +182,7 @@ fn driven(
     }
 }
 
-/// The coordinator while the generators are at work.
+/// The coordinator while generators run.
 struct Conductor<'a> {
     crew: Crew,
     spec: &'a LoadSpec,
@@ -191,7 +193,7 @@ struct Conductor<'a> {
     clock: Option<Epoch>,
     hung_below: Option<(Arc<Power>, f64)>,
     spans: Spans,
-    /// Anything but [`Ending::Complete`] means that all was told to stop.
+    /// If this is not [`Ending::Complete`], all generators were stopped.
     ending: Ending,
     warnings: Vec<String>,
     failed: Option<io::Error>,
@@ -199,7 +201,7 @@ struct Conductor<'a> {
 }
 
 impl Conductor<'_> {
-    /// Lets the generators send; returns when the measured phase began.
+    /// Lets the generators send; returns the start of the measured phase.
     fn send(&mut self, epoch: Epoch, clocks: &[Option<Ahead>]) -> u64 {
         for (member, ahead) in self.crew.members.iter().zip(clocks) {
             let here_ns = epoch.monotonic_ns();
@@ -220,7 +222,7 @@ impl Conductor<'_> {
 
     /// Compares the clocks again, and takes the rows.
     fn finish(&mut self) -> Vec<Option<Ahead>> {
-        // Nothing is in flight any more, so there is nothing to watch.
+        // No request is in flight any more, so the heartbeat no longer applies.
         self.clock = None;
         let clocks = self.compare_clocks();
         self.crew.tell_all(|| Order::HandOver);
@@ -230,8 +232,8 @@ impl Conductor<'_> {
         clocks
     }
 
-    /// Compares the clock of each generator on another host with ours; `None` for those on this machine, and for those that
-    /// are lost.
+    /// Compares the clock of each generator on another host with the local clock; `None` for local generators and for lost
+    /// ones.
     fn compare_clocks(&mut self) -> Vec<Option<Ahead>> {
         (0..self.crew.members.len())
             .map(|place| self.compare_clock(place))
@@ -263,7 +265,7 @@ impl Conductor<'_> {
         best
     }
 
-    /// Goes on until every generator has come so far, or all is to stop.
+    /// Continues until every generator has reached a stage, or the load must stop.
     fn until(&mut self, stage: Stage) {
         let there = |member: &Member| member.stage >= stage;
         while self.ending == Ending::Complete && !self.crew.members.iter().all(there) {
@@ -340,7 +342,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Ends a generator that cannot go on, and the load with it.
+    /// Ends a failed generator and the load.
     fn lose(&mut self, place: usize, why: Option<String>) {
         if self.crew.members[place].is_over() {
             return;
@@ -364,7 +366,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Ends the load if it was stopped, or is hung.
+    /// Ends the load if it was stopped, or hangs.
     fn look(&mut self) {
         if let Err(failure) = self.control.check() {
             self.end(
@@ -394,7 +396,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Tells how far all of them are, from time to time.
+    /// Reports the progress of all generators, at intervals.
     fn tell_figures(&mut self) {
         if self.told.is_some_and(|at| at.elapsed() < TELL) {
             return;
@@ -415,9 +417,9 @@ impl Conductor<'_> {
     }
 }
 
-/// Puts rolling figures of two parts of a load together. Counts and throughputs are added. Of the median, the mean is taken,
-/// weighted by the requests behind each, and of the 95th percentile the larger: generators share a server, and the figures
-/// are only for people who watch.
+/// Combines the rolling figures of two parts of a load. Counts and throughputs are added. The median is the mean of both
+/// medians, weighted by their requests, and the 95th percentile is the larger one. This is approximate, because these figures
+/// are shown only while the load runs.
 fn together(a: Rates, b: Rates) -> Rates {
     let both = |a: Option<f64>, b: Option<f64>, join: fn(f64, f64) -> f64| match (a, b) {
         (Some(a), Some(b)) => Some(join(a, b)),

@@ -1,4 +1,4 @@
-//! The processes of a load's generators: started, told their parts, heard, and ended.
+//! The processes of a load's generators: their start, their input and output, and their end.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
@@ -17,39 +17,39 @@ use super::{GENERATOR_COMMAND, Generators};
 use crate::measure::instant_and_monotonic;
 use crate::run::LoadError;
 
-/// Words that wait to be taken, of all generators.
+/// The number of received messages of all generators that may wait.
 const WORDS_WAITING: usize = 16;
 
-/// How many of the last lines that a generator wrote are kept, and how long each may be.
+/// The number of last lines of a generator's standard error that are kept, and the length of each.
 const LAST_LINES: usize = 5;
 const LONGEST_LINE: u64 = 400;
 
-/// How long a generator that has said its last word may take to end.
+/// The time that a generator has to end after its last message.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether it has.
+/// The time between two checks whether it has ended.
 const POLL: Duration = Duration::from_millis(5);
 
 /// One generator.
 pub(super) struct Member {
     child: Child,
-    /// Closed when it is told nothing more.
+    /// Closed after the last order.
     orders: Option<Sender<Order>>,
     last_lines: Arc<Mutex<Vec<String>>>,
-    /// For how long it has said nothing.
+    /// The time since its last message.
     silent: Duration,
     pub(super) stage: Stage,
     pub(super) sign: Sign,
     pub(super) figures: Option<(u64, Rates)>,
     /// Whether it runs on another host.
     pub(super) is_elsewhere: bool,
-    /// What its clock said last, with the time of ours when that was heard.
+    /// The last time of its clock, with the local time at which it was received.
     pub(super) clock: Option<(u64, u64)>,
-    /// What it said of itself in the end; `None` of one that was lost.
+    /// Its account; `None` if it was lost.
     pub(super) account: Option<Account>,
 }
 
-/// How far a generator has come.
+/// The progress of a generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// It was started.
@@ -62,29 +62,29 @@ pub(super) enum Stage {
     Warm,
     /// All its requests have ended.
     Sent,
-    /// Nothing more comes of it: it said its last word, or was lost.
+    /// It has sent its last message, or was lost.
     Over,
 }
 
 impl Member {
-    /// Returns whether nothing more comes of it.
+    /// Returns whether it has sent its last message, or was lost.
     pub(super) fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }
 
-    /// Tells it something; one that is gone is noticed by its silence.
+    /// Sends it an order. If it is gone, its closed output shows that.
     pub(super) fn tell(&self, order: Order) {
         if let Some(orders) = &self.orders {
             let _gone = orders.send(order);
         }
     }
 
-    /// Whether its last sign is new enough to tell how it is.
+    /// Returns whether its last sign is recent.
     pub(super) fn is_heard(&self) -> bool {
         self.silent < Duration::from_secs(1)
     }
 
-    /// Waits until it ends by itself, or ends it; returns how it ended, and what it wrote last.
+    /// Waits until it ends, or kills it; returns its exit status and its last lines.
     fn end(&mut self, patience: Duration) -> (Option<ExitStatus>, String) {
         self.orders = None;
         let until = Instant::now() + patience;
@@ -99,7 +99,7 @@ impl Member {
                 }
             }
         };
-        // What reads its lines may be a moment behind.
+        // The thread that reads its lines may be slightly behind.
         thread::sleep(POLL);
         let lines = self
             .last_lines
@@ -109,13 +109,13 @@ impl Member {
     }
 }
 
-/// What was heard of a generator.
+/// A message of a generator, or its end.
 pub(super) enum Heard {
-    /// A word.
+    /// A message.
     Word(Word),
-    /// What its clock says, and what ours said when that was heard.
+    /// The time of its clock, and the local time at which it was received.
     Clock(u64, u64),
-    /// It said nothing more, or nothing that makes sense.
+    /// It closed its output, or sent something invalid.
     End(Option<String>),
 }
 
@@ -127,7 +127,7 @@ pub(super) struct Crew {
 }
 
 impl Crew {
-    /// Starts a generator for each share, and begins to tell it.
+    /// Starts a generator for each share, and begins to send the share.
     ///
     /// # Errors
     /// If a process or a thread cannot be started.
@@ -157,7 +157,8 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Waits for a word; returns the generator and what it said. Who has said nothing for too long is lost.
+    /// Waits for a message; returns the number of the generator and the message. A generator that is silent for too long is
+    /// lost.
     pub(super) fn next(&mut self, patience: Duration) -> Option<(usize, Heard)> {
         match self.heard.recv_timeout(patience) {
             Ok((place, heard)) => {
@@ -169,7 +170,7 @@ impl Crew {
                 None
             }
             Err(RecvTimeoutError::Timeout) => {
-                // Only what this process itself has waited counts: it may have been stopped meanwhile.
+                // Only the time that this process waited counts, because it may have been suspended.
                 for member in &mut self.members {
                     member.silent += patience;
                 }
@@ -182,13 +183,13 @@ impl Crew {
         }
     }
 
-    /// Ends a generator that is lost; returns what became of it.
+    /// Ends a lost generator; returns the reason.
     pub(super) fn bury(&mut self, place: usize, why: Option<String>) -> String {
         let of = self.members.len();
         let member = &mut self.members[place];
         member.stage = Stage::Over;
         let pid = member.child.id();
-        // Who makes no sense is not waited for.
+        // A generator that sent something invalid is killed at once.
         let patience = if why.is_some() {
             Duration::ZERO
         } else {
@@ -206,13 +207,13 @@ impl Crew {
         format!("of {of} (process {pid}) {what}{wrote}")
     }
 
-    /// Tells all that are at work.
+    /// Sends an order to all generators that are not over.
     pub(super) fn tell_all(&self, order: impl Fn() -> Order) {
         let at_work = self.members.iter().filter(|member| !member.is_over());
         at_work.for_each(|member| member.tell(order()));
     }
 
-    /// Returns whether a word is the right first one.
+    /// Returns whether a message is the expected first one.
     pub(super) fn is_greeting(word: &Word) -> bool {
         matches!(word, Word::Greeting(text) if text == GREETING)
     }
@@ -220,7 +221,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        // Nobody reads any more: whoever still speaks ends.
+        // Their output is no longer read, so they cannot continue.
         for member in &mut self.members {
             member.orders = None;
             if !member.is_over() {
@@ -237,7 +238,7 @@ fn cannot_start(error: &io::Error) -> LoadError {
     LoadError(format!("a generator cannot be started: {error}"))
 }
 
-/// Starts one generator, with threads that speak to it and hear it.
+/// Starts one generator, with threads for its input and output.
 fn start(
     program: &[OsString],
     share: Share,
@@ -252,7 +253,7 @@ fn start(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Ctrl-C on a terminal is for the coordinator, who stops the others in order.
+        // Ctrl-C on a terminal must reach only the coordinator, which stops the generators in order.
         .process_group(0)
         .spawn()?;
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -277,7 +278,7 @@ fn start(
     named("orders").spawn(move || {
         let mut input = BufWriter::new(input);
         let told = share.tell_to(|order| write(&mut input, &order));
-        // Who does not listen any more says so by ending.
+        // If the generator no longer reads, its closed output shows that.
         if told.is_ok() {
             for order in to_tell {
                 if write(&mut input, &order).is_err() {
@@ -308,7 +309,7 @@ fn start(
     Ok(member)
 }
 
-/// Keeps the last lines of what a generator writes for people.
+/// Keeps the last lines of a generator's standard error.
 fn keep_last(errors: impl Read, kept: &Mutex<Vec<String>>) {
     let mut errors = BufReader::new(errors);
     loop {

@@ -1,20 +1,20 @@
-//! Which generator sends which request.
+//! The rule that gives each request a generator.
 //!
-//! The rule needs no talk while the load runs, and every generator could work it out alone:
+//! The rule needs no communication while the load runs:
 //!
 //! - A unit is a request that stands alone, or a session with all its turns.
 //! - Open arrivals: unit *i* goes to generator *i* mod *n*. Each unit keeps its time in the one schedule.
 //! - Closed loops: client *c* runs on generator *c* mod *n*, and unit *i* goes to the generator of client *i* mod
 //!   *clients*. Generators that run more clients therefore get more units, in proportion.
-//! - Warm-up requests are a closed loop: as above if the load is one, else all of them go to the first generator, whose
-//!   one client sends them one after the other.
+//! - Warm-up requests: as above if the load is a closed loop. Otherwise all of them go to the first generator, where one client
+//!   sends them one after the other.
 
 use contract::Phase;
 
 use crate::arrival::Arrival;
 use crate::prompts::PromptSet;
 
-/// The rule, for one load.
+/// The rule for one load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Deal {
     generators: usize,

@@ -1,15 +1,15 @@
-//! How many requests were in flight when each was sent, over all generators: one generator knows only its own.
+//! Counts the requests in flight over all generators at each sending, because one generator knows only its own requests.
 
 use contract::Request;
 
 /// The requests in flight at each sending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
-    /// Request and attempt, with the number of others in flight, in that order.
+    /// Request, attempt, and the number of other requests in flight; sorted.
     at_send: Vec<(i64, i64, u32)>,
 }
 
-/// When attempts were sent and done, as they come.
+/// The times at which attempts were sent and done, unsorted.
 #[derive(Debug, Default)]
 pub(super) struct Spans(Vec<Span>);
 
@@ -34,8 +34,8 @@ impl Spans {
         }
     }
 
-    /// Counts, for each attempt, those sent before it (of those sent in the same moment, the ones with a smaller number) less
-    /// those done by then.
+    /// Counts for each attempt the attempts sent before it, minus those done by then. Attempts sent at the same time are
+    /// ordered by number.
     pub(super) fn count(self) -> InFlight {
         let mut spans = self.0;
         spans.sort_unstable_by_key(|span| (span.sent_ns, span.request, span.attempt));

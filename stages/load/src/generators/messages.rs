@@ -1,7 +1,7 @@
-//! What the coordinator and a generator say to each other, over the generator's standard input and output.
+//! The messages between the coordinator and a generator, over the generator's standard input and output.
 //!
-//! Each message is its length as four bytes, the lowest first, and as many bytes of postcard. Between the start of the
-//! measured phase and its end, a generator only says what the terminal shows.
+//! Each message is its length in four bytes (little-endian), followed by that number of bytes in the format of postcard.
+//! During the measured phase, a generator sends only signs of life and figures for the terminal.
 
 use std::io::{self, Read, Write};
 
@@ -17,10 +17,10 @@ use crate::refused::Refusal;
 /// The longest message. A request with its chunks is shorter unless its answer is close to the largest one that is read.
 const LONGEST: u32 = 1 << 30;
 
-/// The first words of a generator: whoever says anything else is not one of this version.
+/// The first message of a generator. A program that sends anything else is not a generator of this version.
 pub(super) const GREETING: &str = concat!("benchtrail generator ", env!("CARGO_PKG_VERSION"));
 
-/// What a generator is told.
+/// An order to a generator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// An [`Assignment`](super::assignment::Assignment) as JSON.
@@ -29,38 +29,38 @@ pub(super) enum Order {
     Tokenizer(Vec<u8>),
     /// The only certificates to trust, as PEM.
     Certificates(Vec<u8>),
-    /// Its next prompts: the measured ones, then those of the warm-up.
+    /// Its next prompts: first the measured ones, then those of the warm-up.
     Prompts(Vec<Prompt>),
-    /// When its next units are due, ns after measuring began.
+    /// The due times of its next units, ns after the start of the measured phase.
     Due(Vec<u64>),
-    /// When the senders of its next measured requests give up, ns after the first byte.
+    /// The times at which its next measured requests are abandoned, ns after the first byte.
     GivenUp(Vec<Option<u64>>),
-    /// It has everything now.
+    /// The share is complete.
     Prepare,
     /// The cell's clock began at this time of the generator's monotonic clock, ns since boot.
     Begin(u64),
     /// The measured phase begins at this time of the cell's clock, ns.
     Measure(u64),
-    /// All is to stop.
+    /// Everything must stop.
     Stop(Stop),
-    /// What is the time?
+    /// Asks for the time of its clock.
     Clock,
-    /// The rows are wanted now.
+    /// Asks for its rows.
     HandOver,
 }
 
-/// What a generator says.
+/// A message of a generator.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Word {
-    /// The first word.
+    /// The first message.
     Greeting(String),
-    /// That it is alive.
+    /// A sign of life.
     Sign(Sign),
     /// Its first requests are rendered.
     Prepared,
     /// Its connections are open and its warm-up requests are answered.
     Warm,
-    /// How far it is.
+    /// Its progress.
     Figures {
         /// Measured requests that have ended.
         done: u64,
@@ -73,14 +73,14 @@ pub(super) enum Word {
     Clock(u64),
     /// All its requests have ended.
     Sent {
-        /// The place of the server that takes no connections any more.
+        /// The place of the server that no longer accepts connections.
         gone: Option<usize>,
     },
     /// Rows, in the order of requests.
     Rows(Vec<Rows>),
-    /// The last word: what it says of itself.
+    /// The last message: its account.
     Done(Box<Account>),
-    /// The last word: why it cannot go on.
+    /// The last message: the reason of its failure.
     Failed(String),
 }
 
@@ -89,20 +89,20 @@ pub(super) enum Word {
 pub(super) struct Sign {
     /// Requests in flight.
     pub(super) in_flight: u32,
-    /// When the last byte came or a request was sent, on the cell's clock, ns.
+    /// The time of the last byte received or request sent, on the cell's clock, ns.
     pub(super) last_sign_ns: u64,
     /// Whether a request was answered.
     pub(super) answered: bool,
 }
 
-/// What a generator says of itself in the end.
+/// The account of a generator after its load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Account {
-    /// What the measuring thread says.
+    /// The report of the measuring thread.
     pub(super) measured: Measured,
     /// Connections opened.
     pub(super) connections: u64,
-    /// Measured requests that were planned, as far as the time went.
+    /// The number of measured requests planned for the time that passed.
     pub(super) expected_requests: u64,
     /// Doubts about the result.
     pub(super) warnings: Vec<String>,
@@ -123,7 +123,7 @@ pub(super) fn write<M: Serialize>(out: &mut impl Write, message: &M) -> io::Resu
 /// Reads a message; `None` if the other side has closed its end between two messages.
 ///
 /// # Errors
-/// If what comes is not a message.
+/// If the input is not a message.
 pub(super) fn read<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<M>> {
     let mut length = [0_u8; 4];
     match from.read_exact(&mut length) {
@@ -136,7 +136,7 @@ pub(super) fn read<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
     if length > LONGEST {
         return Err(nonsense("said something that is not a message".to_owned()));
     }
-    // Memory for what comes, not for what is announced.
+    // Memory grows with the bytes received, not with the announced length.
     let mut bytes = Vec::new();
     from.take(u64::from(length)).read_to_end(&mut bytes)?;
     if bytes.len() < length as usize {

@@ -1,23 +1,22 @@
 //! One load sent by several processes.
 //!
-//! One thread stamps what one load generator receives (`measure`); a server that answers faster than that thread can read needs
-//! more than one. The coordinator is the process that runs the cell. It draws prompts and times as always, deals them (`deal`),
-//! starts this same binary as generators (`process`), and tells each its part (`assignment`) over its standard input
-//! (`messages`). A generator renders its first requests, opens its connections, sends its warm-up requests, and says that it is
-//! warm. When all are warm, the coordinator names one moment for all to begin, a little ahead. From then on generators only say
-//! that they are alive and what the terminal shows; they keep their rows until their last request has ended, and then hand them
-//! over in order. Rows, numbers and tables are those of one generator.
+//! In one process, a single thread takes all stamps (`measure`). If a server answers faster than this thread can read, several
+//! processes must share the load. The coordinator is the process that runs the cell. It draws prompts and times as for one
+//! process, deals them (`deal`), starts this binary as generators (`process`), and sends each generator its part (`assignment`)
+//! over its standard input (`messages`). A generator renders its first requests, opens its connections, sends its warm-up
+//! requests, and reports that it is warm. When all are warm, the coordinator sets one start time for all. During the
+//! measurement, generators send only signs of life and figures for the terminal. They keep their rows until all requests have
+//! ended, and then send them in order. Rows, numbers and tables are the same as with one process.
 //!
-//! All processes of a machine share the kernel's monotonic clock, so that the generators' stamps need no correction. The clocks
-//! of generators on other hosts are compared with the coordinator's before anything is sent, and again when all requests have
-//! ended (`clocks`).
+//! All processes of a machine share the kernel's monotonic clock, so the stamps of local generators need no correction. The
+//! coordinator compares its clock with those of generators on other hosts before the first request and after the last one
+//! (`clocks`).
 //!
-//! What runs beside the load stays with the coordinator: telemetry, scrapes, and the watch over the heartbeat, which takes the
-//! signs of all generators together.
+//! The coordinator runs the companions of the load: telemetry, scrapes, and the heartbeat over all generators together.
 //!
-//! No generator outlives the coordinator: it ends when its standard input is closed, and the kernel kills it when the
-//! coordinator dies. A generator that ends early, says something else than messages, or says nothing ends the load; the rows of
-//! the others remain.
+//! No generator outlives the coordinator: it ends when its standard input closes, and the kernel kills it when the
+//! coordinator dies. A generator that ends early, sends invalid messages, or is silent ends the load. The rows of the other
+//! generators remain.
 
 mod assignment;
 mod clocks;
@@ -41,24 +40,24 @@ pub(crate) use tables::{ByGenerator, made_up};
 
 /// The most generators of a load.
 ///
-/// Each is a process of some five threads that keeps one core busy and may hold what one load generator may; the coordinator
-/// holds three pipes and four threads for each.
+/// Each is a process with five threads. It keeps one core busy and may use the memory of a load generator. The coordinator
+/// has three pipes and three threads for each.
 pub const MOST_GENERATORS: u32 = 64;
 
-/// How long a generator may say nothing.
+/// The longest silence of a generator.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// How many processes send a load, and how they are started.
+/// The number of processes that send a load, and how to start them.
 #[derive(Clone, Debug)]
 pub struct Generators {
-    /// How many; one is this process itself.
+    /// Their number; one is this process itself.
     pub count: u32,
-    /// The program with its arguments, which must hand on to [`generate_process`]; empty for this very program with
+    /// The program with its arguments, which must call [`generate_process`]. If empty, it is this program with
     /// [`GENERATOR_COMMAND`].
     pub program: Vec<OsString>,
-    /// Other hosts, which get the generators in turn; empty for this machine.
+    /// Other hosts, over which the generators are distributed in turn; empty for this machine.
     pub there: Vec<There>,
-    /// How long a generator may say nothing.
+    /// The longest silence of a generator.
     pub silence: Duration,
 }
 
@@ -67,7 +66,7 @@ pub struct Generators {
 pub struct There {
     /// Its name in rows.
     pub name: String,
-    /// The command that starts a generator there, and connects its standard input and output with ours.
+    /// The command that starts a generator there, and connects its standard input and output to this process.
     pub command: Vec<OsString>,
 }
 
@@ -78,7 +77,7 @@ impl Default for Generators {
 }
 
 impl Generators {
-    /// So many processes of this very program.
+    /// Returns this number of processes of this program.
     pub fn of(count: u32) -> Self {
         Self {
             count,
@@ -88,7 +87,7 @@ impl Generators {
         }
     }
 
-    /// Returns whether other processes than this one send the load.
+    /// Returns whether processes other than this one send the load.
     pub(crate) fn are_others(&self) -> bool {
         self.count > 1 || !self.there.is_empty()
     }
@@ -99,12 +98,12 @@ impl Generators {
     }
 }
 
-/// A generator that did not do its part.
+/// A generator that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
-    /// Which, from 0.
+    /// Its number, from 0.
     pub generator: u32,
-    /// What became of it, with what it said last: one sentence.
+    /// The reason, with its last output, in one sentence.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! A generator as the whole work of a process.
+//! The process of a generator.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,17 +26,17 @@ use crate::workload::Tokenizer;
 /// The hidden subcommand under which a program offers [`generate_process`].
 pub const GENERATOR_COMMAND: &str = "__generate";
 
-/// How often it says that it is alive.
+/// The time between two signs of life.
 const SIGN: Duration = Duration::from_millis(200);
 
-/// Chunks and requests in one message, roughly.
+/// The approximate number of chunks and requests in one message.
 const ROWS_AT_ONCE: usize = 1024;
 
-/// Parts of the assignment that wait to be taken.
+/// The number of received orders that may wait.
 const PARTS_WAITING: usize = 4;
 
-/// Sends a part of a load: reads what from `input`, and writes how it went to `output`. When `input` is closed before all is
-/// said, this process ends at once: whoever asked is gone.
+/// Sends a part of a load: reads its orders from `input`, and writes its messages to `output`. If `input` closes before the
+/// last message, this process exits at once, because the coordinator is gone.
 ///
 /// # Errors
 /// If `output` is gone.
@@ -46,7 +46,7 @@ pub fn generate_process(
 ) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
-        // One that was stopped does not notice that its input is closed.
+        // A suspended process does not notice that its input is closed.
         let _refused =
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     }
@@ -76,12 +76,12 @@ pub fn generate_process(
     line.say(&last)
 }
 
-/// Both directions of the line to the coordinator.
+/// The connection to the coordinator, in both directions.
 struct Line {
     output: Mutex<Box<dyn Write + Send>>,
     shared: OnceLock<Arc<Shared>>,
     stop: Mutex<Option<Stop>>,
-    /// The last word is said.
+    /// Whether the last message is due.
     over: AtomicBool,
 }
 
@@ -91,7 +91,7 @@ impl Line {
         write(&mut *output, word)
     }
 
-    /// Says something, or ends this process because nobody hears it.
+    /// Sends a message, or exits if the coordinator is gone.
     fn say_or_end(&self, word: &Word) {
         if self.say(word).is_err() {
             std::process::exit(1);
@@ -110,7 +110,7 @@ impl Line {
         }
     }
 
-    /// Hears orders until there are no more.
+    /// Receives orders until the input closes.
     fn listen(&self, input: impl Read, gate: &Gate, parts: &SyncSender<Order>) {
         let mut input = BufReader::new(input);
         loop {
@@ -139,7 +139,7 @@ impl Line {
         }
     }
 
-    /// Lets orders stop what begins now.
+    /// Lets orders stop the load that begins now.
     fn begins(&self, shared: &Arc<Shared>) {
         let stopped = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
         let _first = self.shared.set(shared.clone());
@@ -149,7 +149,7 @@ impl Line {
     }
 }
 
-/// Takes its part, sends it when it is told to, and hands over the rows.
+/// Receives its part, sends the requests, and hands over the rows.
 fn generate(
     line: &Arc<Line>,
     orders: &Receiver<Order>,
@@ -243,7 +243,7 @@ fn generate(
     })
 }
 
-/// Makes what counts the tokens of answers, of the bytes of the workload's tokenizer.
+/// Makes the token counter from the bytes of the workload's tokenizer.
 fn counter(tokenizer: Option<&Tokenizer>, bytes: &[u8]) -> Result<FileCounter, LoadError> {
     let name = match tokenizer {
         Some(Tokenizer::File(file)) => file.file.as_str(),
@@ -253,7 +253,7 @@ fn counter(tokenizer: Option<&Tokenizer>, bytes: &[u8]) -> Result<FileCounter, L
     FileCounter::of_bytes(name, bytes, digest).map_err(|e| LoadError(e.to_string()))
 }
 
-/// Gives the rows of an attempt the numbers that they have among those of all generators.
+/// Numbers the rows of an attempt as with one generator.
 fn renumber(request: &mut Request, chunks: &mut [Chunk], of: &Numbers) {
     let index = request.prompt_index.unwrap_or_default();
     request.request_id = match request.phase {
@@ -267,7 +267,7 @@ fn renumber(request: &mut Request, chunks: &mut [Chunk], of: &Numbers) {
     request.client_id = request.client_id.map(client);
 }
 
-/// Says all rows in the order of requests.
+/// Sends all rows in the order of requests.
 fn hand_over(line: &Line, ordered: Ordered) -> io::Result<()> {
     let (mut batch, mut size) = (Vec::new(), 0);
     ordered.each(&mut |mut rows| {

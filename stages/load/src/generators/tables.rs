@@ -1,4 +1,4 @@
-//! The tables of a load with several generators, and what they come to together.
+//! The tables of a load with several generators.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub(crate) struct ByGenerator {
     sheet: Sheet<RequestGenerator>,
 }
 
-/// What is counted of one generator.
+/// The counts of one generator.
 struct One {
     tally: Tally,
     lags: Sample,
@@ -60,7 +60,7 @@ impl ByGenerator {
         }))
     }
 
-    /// Returns how each generator fared whose rows are in memory, sorted by request and attempt.
+    /// Returns the health of each generator, from rows in memory that are sorted by request and attempt.
     pub(crate) fn fared(
         spec: &LoadSpec,
         health: &[Option<Health>],
@@ -111,7 +111,7 @@ impl ByGenerator {
         self.sheet.push(dealt).map_err(std::io::Error::other)
     }
 
-    /// Completes the tables; returns them with how each generator fared.
+    /// Completes the tables; returns them with the health of each generator.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -144,7 +144,7 @@ impl ByGenerator {
                 client_cpu_ns: health.as_ref().and_then(|h| i64::try_from(h.cpu_ns).ok()),
                 ..row(fared.as_ref(), lags.as_ref())
             });
-            // Who had nothing to send was no bottleneck, and may have had no time to say so.
+            // A generator without requests cannot be the bottleneck, and may have no ticks.
             all.extend(fared.filter(|_| one.requests > 0));
         }
         let mut sheet = Sheet::<Generator>::create(folder, &[]).map_err(std::io::Error::other)?;
@@ -159,7 +159,7 @@ impl ByGenerator {
     }
 }
 
-/// Returns what a generator says of itself as a row.
+/// Returns the row of a generator's health.
 fn row(fared: Option<&ClientHealth>, lags: Option<&Distribution>) -> Generator {
     let lags = |of: fn(&Distribution) -> f64| lags.map(of);
     let mut row = Generator {
@@ -185,10 +185,10 @@ fn row(fared: Option<&ClientHealth>, lags: Option<&Distribution>) -> Generator {
     row
 }
 
-/// Makes up the tables of a load with several generators, for a dry run.
+/// Returns simulated tables of a load with several generators, for a dry run.
 ///
 /// # Errors
-/// Never for rows as made up here.
+/// Never for the rows made here.
 pub(crate) fn made_up(
     choice: &GeneratorsChoice,
     arrival: &Arrival,
