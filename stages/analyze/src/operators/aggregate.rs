@@ -156,7 +156,8 @@ impl TypedOperator for Aggregate {
     const SOURCE: &'static str = "Mean, standard deviation and extremes are computed over the \
         rows. The interval is that of the mean over units of replication, by Student's t with \
         units − 1 degrees of freedom. If all units' means are above 0, it uses their logarithms, \
-        so it never reaches 0. If units differ by factors, the mean can lie outside that \
+        so it never reaches 0. For columns that may be negative, as differences and the results of queries may, \
+        it does so only if they are well above 0. The interval of a share ends at 1. If units differ by factors, the mean can lie outside that \
         interval, which is then null. Repetitions within one launch are not units: their spread does \
         not show how another launch would differ.";
 

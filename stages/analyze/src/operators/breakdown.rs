@@ -209,7 +209,8 @@ impl TypedOperator for Breakdown {
     const SOURCE: &'static str = "The rule is a parameter with a name, because published studies \
         use different rules under the same word. Each value of the ladder has an interval over \
         the units, jointly at level 0.95 (Bonferroni). The rule surely holds if an interval is \
-        beyond its bound, and may hold if an interval crosses it. `observed_n`, the smallest N \
+        beyond its bound, and may hold if an interval crosses it. If all units have the same value, it is as uncertain as its steps: a share \
+        has the interval of Clopper & Pearson (Biometrika 26, 1934), a rounded value half a step on each side. `observed_n`, the smallest N \
         of the means alone, varies between studies of the same truth.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

@@ -274,9 +274,9 @@ impl TypedOperator for Distribution {
         quantile is computed over all values together, never as a mean of quantiles. ITL is per \
         token, and null if a chunk's tokens are unknown. Several tools print the gap between \
         chunks as ITL; that gap is ICL here. The interval of a pooled quantile treats units as \
-        clusters, because only units are independent (Woodruff, JASA 47, 1952). It contains each \
-        value for which the t interval of the units' shares of values up to it contains the \
-        quantile's probability.";
+        clusters, because only units are independent (Woodruff, JASA 47, 1952). The units' shares of values up to the \
+        estimate have a t interval, and the quantiles at its ends bound the quantile. If units differ so \
+        much that it reaches 0 or 1, there is no interval.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let settings = draft.settings;
