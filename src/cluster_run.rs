@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ::cluster::{AT_ONCE, Asked, Came, Cluster, ClusterError, Hosts, Placement, Placements};
+use ::cluster::{
+    AT_ONCE, Asked, Came, Cluster, ClusterError, Hosts, Kubernetes, Placement, Placements,
+};
 use artifacts::Store;
 use pipeline::lock::lock_path;
 use pipeline::{Class, Permit, PlanOptions, Shard};
@@ -101,6 +103,7 @@ struct OfSlurm<'a> {
 #[derive(Default)]
 struct Planned<'a> {
     slurm: Vec<OfSlurm<'a>>,
+    kubernetes: Vec<(&'a Shard, Arc<Placement>)>,
     pool: Vec<(&'a Shard, Arc<Placement>)>,
 }
 
@@ -112,9 +115,19 @@ impl Planned<'_> {
             .iter()
             .filter_map(|(shard, placement)| match &**placement {
                 Placement::Pool(hosts) => Some((*shard, hosts)),
-                Placement::Slurm(_) => None,
+                Placement::Slurm(_) | Placement::Kubernetes(_) => None,
             });
         hosts.collect()
+    }
+
+    /// Returns the shards that pods execute, each with the pod that it asks for.
+    fn in_pods(&self) -> Vec<(&Shard, &Kubernetes)> {
+        let pods = self.kubernetes.iter();
+        let pods = pods.filter_map(|(shard, placement)| match &**placement {
+            Placement::Kubernetes(asked) => Some((*shard, &**asked)),
+            Placement::Slurm(_) | Placement::Pool(_) => None,
+        });
+        pods.collect()
     }
 }
 
@@ -137,6 +150,7 @@ fn planned(shards: &[Shard]) -> Planned<'_> {
                 });
             }
             Placement::Pool(_) => planned.pool.push((shard, placement)),
+            Placement::Kubernetes(_) => planned.kubernetes.push((shard, placement)),
         }
     }
     planned
@@ -144,7 +158,8 @@ fn planned(shards: &[Shard]) -> Planned<'_> {
 
 /// Returns whether the shards that execute elsewhere need a shared store.
 pub(crate) fn needs_store(shards: &[Shard]) -> bool {
-    !planned(shards).slurm.is_empty()
+    let planned = planned(shards);
+    !planned.slurm.is_empty() || !planned.kubernetes.is_empty()
 }
 
 fn measured(shard: &Shard) -> usize {
@@ -163,6 +178,7 @@ fn one(count: usize, what: &str) -> String {
 pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
     let planned = planned(shards);
     let mut lines = lines_of_slurm(&planned.slurm);
+    lines.extend(lines_of_kubernetes(&planned.in_pods()));
     lines.extend(lines_of_pool(&planned.on_hosts()));
     lines
 }
@@ -192,23 +208,81 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
             commands.len() - LISTED
         ));
     }
-    let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
-    for node in planned.iter().filter_map(|p| p.node.as_deref()) {
-        *hosts.entry(node).or_default() += 1;
+    let nodes = planned.iter().filter_map(|p| p.node.as_deref());
+    lines.push(spread(nodes, "Slurm chooses a machine"));
+    lines
+}
+
+/// Returns the time limit of a launch's pod, s.
+fn limit_of(shard: &Shard, asked: &Kubernetes) -> Option<f64> {
+    let limit = asked.time.map(|time| time.0).or(shard.timeout);
+    limit.map(|limit| limit.as_secs_f64())
+}
+
+fn lines_of_kubernetes(planned: &[(&Shard, &Kubernetes)]) -> Vec<String> {
+    if planned.is_empty() {
+        return Vec::new();
     }
-    if hosts.is_empty() {
-        lines.push(
-            "  Slurm chooses a machine for each launch; `nodes: [NAME, …]` keeps everything that a block compares on one"
-                .to_owned(),
+    let at_once = planned.iter();
+    let at_once = at_once.map(|(_, asked)| asked.at_once.unwrap_or(AT_ONCE));
+    let cells: usize = planned.iter().map(|(shard, _)| measured(shard)).sum();
+    let mut lines = vec![format!(
+        "Kubernetes: {} for {}, at most {} at once",
+        one(planned.len(), "job"),
+        one(cells, "measured cell"),
+        at_once.max().unwrap_or(AT_ONCE)
+    )];
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for (shard, asked) in planned {
+        let requests = asked.requests().into_iter();
+        let requests = requests.map(|(name, amount)| format!("{name} {amount}"));
+        let requests = match requests.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "no requests".to_owned(),
+            requests => requests,
+        };
+        let limit = match limit_of(shard, asked) {
+            Some(seconds) => format!("at most {seconds:.0} s"),
+            None => "no time limit".to_owned(),
+        };
+        let kind = format!(
+            "{requests}; {limit}; {} create; image {}",
+            asked.kubectl().join(" "),
+            asked.image
         );
-    } else {
-        let spread = hosts.iter().map(|(node, count)| format!("{node} {count}"));
+        *kinds.entry(kind).or_default() += 1;
+    }
+    for (kind, count) in kinds.iter().take(LISTED) {
+        lines.push(format!("  {}: {kind}", one(*count, "job")));
+    }
+    if kinds.len() > LISTED {
         lines.push(format!(
-            "  launches on machines: {}",
-            spread.collect::<Vec<_>>().join(", ")
+            "  {} more kinds of jobs; `--json` has them",
+            kinds.len() - LISTED
         ));
     }
+    let nodes = planned.iter();
+    let nodes = nodes.filter_map(|(shard, asked)| asked.node(shard.turn));
+    lines.push(spread(nodes, "Kubernetes chooses a node"));
     lines
+}
+
+/// Returns how launches are spread over machines.
+fn spread<'n>(nodes: impl Iterator<Item = &'n str>, chooses: &str) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in nodes {
+        *counts.entry(node).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return format!(
+            "  {chooses} for each launch; `nodes: [NAME, …]` keeps everything that a block compares on one"
+        );
+    }
+    let spread = counts.iter();
+    let spread = spread.map(|(node, count)| format!("{node} {count}"));
+    format!(
+        "  launches on machines: {}",
+        spread.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// The work of one host of the pool.
@@ -309,11 +383,19 @@ pub(crate) fn json_of(shards: &[Shard]) -> BTreeMap<&'static str, Value> {
             "retries": shard.retries,
         })
     });
-    let both = [
+    let in_pods = planned.in_pods();
+    let kubernetes = in_pods.iter().map(|(shard, asked)| {
+        json!({
+            "stage": shard.stage, "block": shard.block, "cells": cells(shard), "node": asked.node(shard.turn),
+            "image": asked.image, "requests": asked.requests(), "limit": limit_of(shard, asked), "retries": shard.retries,
+        })
+    });
+    let all = [
         ("slurm", slurm.collect::<Vec<_>>()),
+        ("kubernetes", kubernetes.collect()),
         ("pool", pool.collect()),
     ];
-    let some = both.into_iter().filter(|(_, jobs)| !jobs.is_empty());
+    let some = all.into_iter().filter(|(_, jobs)| !jobs.is_empty());
     some.map(|(kind, jobs)| (kind, jobs.into())).collect()
 }
 

@@ -1,6 +1,7 @@
-//! Executes a shard: as a Slurm job (`benchtrail __shard STORE RUN NAME`) on a machine that Slurm chose, or on a host
-//! of a pool (`benchtrail __place FOLDER shard RUN NAME HOST`).
+//! Executes a shard: as a job of Slurm or Kubernetes (`benchtrail __shard STORE RUN NAME`), or on a host of a pool
+//! (`benchtrail __place FOLDER shard RUN NAME HOST`).
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io::{stdin, stdout};
@@ -14,6 +15,7 @@ use pipeline::Experiment;
 use pipeline::design::{Loud, Otherwise, Preflight};
 use pipeline::record::Build;
 use places::SILENCE;
+use places::kubernetes::variable;
 use remote::{Heard, Remote, Wire};
 
 use crate::commands::listen_for_signals;
@@ -29,39 +31,34 @@ const STOPPED: u8 = 130;
 ///
 /// # Errors
 /// If this is not a job, or the shared store or the machine returns an error.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "Slurm describes a job in its environment variables"
-)]
 pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, Stop> {
     let words: Vec<String> = arguments
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let [store, run, name] = words.as_slice() else {
-        return Err(Stop::usage("this command is for jobs of Slurm"));
-    };
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let Some(job) = variable("SLURM_JOB_ID") else {
         return Err(Stop::usage(
-            "this command is for jobs of Slurm: SLURM_JOB_ID is not set",
+            "this command is for jobs of Slurm and Kubernetes",
         ));
+    };
+    let Some(job) = Job::of_slurm().or_else(Job::of_kubernetes) else {
+        return Err(Stop::usage(format!(
+            "this command is for jobs of Slurm and Kubernetes: neither SLURM_JOB_ID nor {} is set",
+            variable::JOB
+        )));
     };
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    let job = Job {
-        job,
-        node: variable("SLURMD_NODENAME")
-            .or_else(pipeline::this_host)
-            .unwrap_or_else(|| "unknown".to_owned()),
-        restarts: variable("SLURM_RESTART_COUNT")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_default(),
-        fact: "slurm",
-        temporary: variable("SLURM_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from),
-        folder: None,
-    };
     let remote = Arc::new(Remote::open(store)?);
     job.execute(&remote, run, name, &cancelled)
+}
+
+/// Returns an environment variable that is not empty.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "schedulers describe a job in its environment variables"
+)]
+fn given(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Executes a shard on a host of a pool; returns our exit code. The other end of the connection provides the shared
@@ -105,6 +102,8 @@ pub(crate) fn on_host(folder: &Path, run: &str, name: &str, node: &str) -> Resul
         node: node.to_owned(),
         restarts: 0,
         fact: "pool",
+        start: None,
+        facts: BTreeMap::new(),
         temporary,
         folder: Some(folder.to_owned()),
     };
@@ -163,11 +162,49 @@ struct Job {
     node: String,
     restarts: u32,
     fact: &'static str,
+    start: Option<String>,
+    facts: BTreeMap<String, String>,
     temporary: PathBuf,
     folder: Option<PathBuf>,
 }
 
 impl Job {
+    fn of_slurm() -> Option<Self> {
+        Some(Self {
+            job: given("SLURM_JOB_ID")?,
+            node: given("SLURMD_NODENAME")
+                .or_else(pipeline::this_host)
+                .unwrap_or_else(|| "unknown".to_owned()),
+            restarts: given("SLURM_RESTART_COUNT")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or_default(),
+            fact: "slurm",
+            start: None,
+            facts: BTreeMap::new(),
+            temporary: given("SLURM_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from),
+            folder: None,
+        })
+    }
+
+    fn of_kubernetes() -> Option<Self> {
+        let facts = [("pod", variable::POD), ("image", variable::IMAGE)];
+        let facts = facts.into_iter();
+        let facts = facts.filter_map(|(name, variable)| Some((name.to_owned(), given(variable)?)));
+        Some(Self {
+            job: given(variable::JOB)?,
+            node: given(variable::NODE)
+                .or_else(pipeline::this_host)
+                .unwrap_or_else(|| "unknown".to_owned()),
+            restarts: 0,
+            fact: "kubernetes",
+            // Two pods of one Job may be at work at a time, on a node that is lost and on another one.
+            start: given(variable::UID),
+            facts: facts.collect(),
+            temporary: std::env::temp_dir(),
+            folder: None,
+        })
+    }
+
     fn execute(
         self,
         remote: &Arc<Remote>,
@@ -182,6 +219,10 @@ impl Job {
             node: self.node,
             restarts: self.restarts,
             fact: self.fact,
+            start: self.start,
+            facts: self.facts,
+            binary: std::env::current_exe()
+                .map_err(|e| Stop::machine(format!("this program's own file is not found: {e}")))?,
             temporary: self.temporary,
             folder: self.folder,
             registry: &registry,

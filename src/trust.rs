@@ -267,12 +267,25 @@ pub(crate) fn text(effect: &StageEffect) -> String {
                 "lets the engine fetch the weights {weights}{at}; their bytes are not checked"
             ))
         }
-        What::Submit { command } => {
+        What::Submit {
+            scheduler,
+            command,
+            manifest,
+        } => {
             let words: Vec<String> = command.iter().map(|w| quoted(w)).collect();
-            head(&format!(
-                "submits Slurm jobs that execute this program under your name, one for each launch\n  {}",
+            let mut lines = vec![head(&format!(
+                "submits {scheduler} jobs that execute this program under your name, one for each launch\n  {}",
                 words.join(" ")
-            ))
+            ))];
+            if let Some(manifest) = manifest {
+                lines.push(
+                    "  which reads this, with the names of the run and the launch filled in"
+                        .to_owned(),
+                );
+                let text = serde_json::to_string_pretty(manifest).unwrap_or_default();
+                lines.extend(text.lines().map(|line| format!("    {line}")));
+            }
+            lines.join("\n")
         }
         What::Execute { host, ssh } => head(&format!(
             "executes launches on the host {host}, under your name there\n  {}",

@@ -32,6 +32,7 @@ mod house;
 mod imported;
 mod imported_tokens;
 mod kept;
+mod kubernetes;
 mod mistakes;
 mod named_files;
 mod names;

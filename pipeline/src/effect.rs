@@ -130,8 +130,13 @@ pub enum What {
     },
     /// Requests a machine from a scheduler, which executes this program there.
     Submit {
+        /// The scheduler.
+        scheduler: String,
         /// The command that submits the request.
         command: Vec<String>,
+        /// The document that the command reads, if any.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        manifest: Option<Json>,
     },
     /// Copies this program to another host, and executes launches there.
     Execute {

@@ -81,9 +81,9 @@ pub fn wants_shared_store(
         stages.extend(placed.into_iter().filter(shares).map(|(stage, _)| stage));
     }
     let told = stages.into_iter().map(|stage| {
-        let message = "the machines that a scheduler chooses need a folder that they share with this one";
-        let hint = "add `--remote FOLDER` or set BENCHTRAIL_REMOTE: a folder at the same path on all machines; without \
-                    `place`, the study runs here";
+        let message = "the machines that a scheduler chooses need a store that they share with this one";
+        let hint = "add `--remote FOLDER` with a folder at the same path on all machines, or `--remote s3://BUCKET/PREFIX`, \
+                    or set BENCHTRAIL_REMOTE; without `place`, the study runs here";
         placed(
             experiment,
             &graph.nodes[stage].stage.name,

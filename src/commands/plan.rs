@@ -33,7 +33,9 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let shards = pipeline::shards(&session.experiment, &session.registry, &store, &options)?;
     if cluster_run::needs_store(&shards) && arguments.remote.remote.is_none() {
         plan.notes.push(
-            "`run` needs `--remote FOLDER` (or BENCHTRAIL_REMOTE): a folder that this machine and those of Slurm share".to_owned(),
+            "`run` needs `--remote FOLDER` (or BENCHTRAIL_REMOTE): a folder or a bucket that this machine and those of the \
+             scheduler share"
+                .to_owned(),
         );
     }
     let lock = pipeline::lock::lock_path(&session.experiment);

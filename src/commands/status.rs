@@ -209,11 +209,12 @@ fn tell_unfinished(
                 job.elapsed.clone(),
                 job.cells.to_string(),
                 job.first.clone(),
+                job.reason.clone(),
             ]
         };
         let rows: Vec<Vec<String>> = jobs.iter().map(row).collect();
         let heading = [
-            "job", "state", "machine", "waited", "has run", "cells", "first",
+            "job", "state", "machine", "waited", "has run", "cells", "first", "reason",
         ];
         say(&columns(&heading, &rows, &[5]));
     }
@@ -229,7 +230,7 @@ fn tell_unfinished(
 fn job_json(job: &JobLine) -> serde_json::Value {
     json!({
         "job": job.job, "state": job.state, "machine": job.node, "waited": job.waited, "has_run": job.elapsed,
-        "cells": job.cells, "first": job.first,
+        "cells": job.cells, "first": job.first, "reason": job.reason,
     })
 }
 

@@ -105,7 +105,7 @@ pub(crate) fn prepare_there(
 ) -> Result<Done, Failure> {
     let (rented, host) = match place {
         Place::Ssh(ssh) => (None, Host::reach(ssh, job.files, job.control)?),
-        Place::Slurm(_) | Place::Pool(_) => {
+        Place::Slurm(_) | Place::Pool(_) | Place::Kubernetes(_) => {
             return Err(Failure::failed(
                 "no engine is prepared from here, because whole launches are executed elsewhere",
             ));

@@ -9,7 +9,8 @@ use pipeline::{
     Class, Consent, Done, Effect, Failure, Inert, Input, Job, Json, Library, Media, Output,
     Problem, StageKind, What,
 };
-use places::{Hosts, NamedHost, Place, Placement, Slurm};
+use places::kubernetes::Launch;
+use places::{Hosts, Kubernetes, NamedHost, Place, Placement, Slurm};
 use serde_json::json;
 
 use crate::choice::{engine_chain, find, fit, takes_no_draft};
@@ -95,7 +96,12 @@ impl StageKind for Provision {
             );
         }
         // The executing machine decides nothing; only its facets do.
-        let place = place.filter(|place| !matches!(place, Place::Slurm(_) | Place::Pool(_)));
+        let place = place.filter(|place| {
+            !matches!(
+                place,
+                Place::Slurm(_) | Place::Pool(_) | Place::Kubernetes(_)
+            )
+        });
         let model = find(
             library,
             "models",
@@ -148,13 +154,14 @@ impl StageKind for Provision {
     fn shares_store(&self, placement: &Json) -> bool {
         matches!(
             serde_json::from_value(placement.clone()),
-            Ok(Placement::Slurm(_))
+            Ok(Placement::Slurm(_) | Placement::Kubernetes(_))
         )
     }
 
     fn placing(&self, placement: &Json) -> Vec<Effect> {
         match serde_json::from_value(placement.clone()) {
             Ok(Placement::Slurm(slurm)) => vec![submitted(slurm)],
+            Ok(Placement::Kubernetes(kubernetes)) => vec![created(kubernetes)],
             Ok(Placement::Pool(pool)) => pool.hosts.iter().map(|h| hosted(h, &pool)).collect(),
             Err(_) => Vec::new(),
         }
@@ -382,6 +389,8 @@ fn hosted(host: &NamedHost, pool: &Hosts) -> Effect {
 fn submitted(slurm: Slurm) -> Effect {
     Effect {
         what: What::Submit {
+            scheduler: "Slurm".to_owned(),
+            manifest: None,
             command: std::iter::once("sbatch".to_owned())
                 .chain(slurm.options(None, None))
                 .collect(),
@@ -390,12 +399,36 @@ fn submitted(slurm: Slurm) -> Effect {
     }
 }
 
+/// Returns the effect of creating Jobs of Kubernetes. The names of the run and of a launch are filled in later.
+fn created(kubernetes: Box<Kubernetes>) -> Effect {
+    let command = ["benchtrail", "__shard", "{store}", "{run}", "{launch}"].map(str::to_owned);
+    let mut create = kubernetes.kubectl();
+    create.extend(["create", "--filename=-"].map(str::to_owned));
+    let manifest = kubernetes.manifest(&Launch {
+        name: "benchtrail-{run}-{launch}",
+        run: "{run}",
+        shard: "{launch}",
+        experiment: "{experiment}",
+        node: None,
+        limit: None,
+        command: &command,
+    });
+    Effect {
+        what: What::Submit {
+            scheduler: "Kubernetes".to_owned(),
+            command: create,
+            manifest: Some(manifest),
+        },
+        consent: consent(json!({ "place": Place::Kubernetes(kubernetes) })),
+    }
+}
+
 /// Returns the effect of using another host: commands run there under your name. A host that is
 /// created for the study also costs money.
 fn reached(place: &Place) -> Option<Effect> {
     Some(match place {
         // They do not appear in canonical parameters.
-        Place::Slurm(_) | Place::Pool(_) => return None,
+        Place::Slurm(_) | Place::Pool(_) | Place::Kubernetes(_) => return None,
         Place::Ssh(ssh) => Effect {
             what: What::Reach {
                 url: format!("ssh://{}", ssh.host),

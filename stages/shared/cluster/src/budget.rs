@@ -210,6 +210,7 @@ pub struct Cost {
 pub(crate) fn terms_of(placement: &Placement) -> Option<Terms> {
     match placement {
         Placement::Slurm(slurm) => slurm.terms(),
+        Placement::Kubernetes(kubernetes) => kubernetes.terms(),
         Placement::Pool(pool) => pool.terms.clone(),
     }
 }

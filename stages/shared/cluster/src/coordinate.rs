@@ -17,6 +17,7 @@ use artifacts::{Digest, Journal, Maker, Store};
 use pipeline::lock::lock_path;
 use pipeline::place::WrittenCell;
 use pipeline::{Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards};
+use places::Placement;
 use remote::{Progress, Remote, Watch};
 
 use crate::budget::{Durations, Spent};
@@ -160,6 +161,8 @@ pub struct Cluster<'a> {
     work: Work,
     /// How many looks in a row found a job over without an end.
     looks: BTreeMap<String, u32>,
+    /// Since when a job has a machine, but does not start there, by the job's index.
+    stuck: HashMap<usize, Instant>,
     /// The schedulers that did not answer at the last look. The user was told.
     unreachable: BTreeSet<Scheduler>,
     spent: Spent,
@@ -205,8 +208,17 @@ impl<'a> Cluster<'a> {
                 return Err(ClusterError::Refused((*program).to_owned(), said));
             }
         }
-        let (file, left) = JobsFile::take(asked.store.root(), &lock)?;
         let reach = Reach::of(asked.remote)?;
+        for shard in &todo {
+            if let Placement::Kubernetes(kubernetes) = &*placements.of(shard)? {
+                reach.check_pod(kubernetes)?;
+            }
+        }
+        // Jobs of an earlier run are waited for, whatever their scheduler answers now.
+        if left.is_none() {
+            schedulers.iter().try_for_each(Scheduler::greet)?;
+        }
+        let (file, left) = JobsFile::take(asked.store.root(), &lock)?;
         let program = match schedulers.is_empty() {
             false => Some(reach.program(&asked.binary)?),
             true => None,
@@ -247,6 +259,7 @@ impl<'a> Cluster<'a> {
                 ..Work::default()
             },
             looks: BTreeMap::new(),
+            stuck: HashMap::new(),
             unreachable: BTreeSet::new(),
             spent,
             durations: Durations::default(),

@@ -46,6 +46,9 @@ pub(crate) struct Order {
     pub(crate) folder: Option<String>,
     /// The jobs that executed this shard earlier and ended early.
     pub(crate) earlier: Vec<Ended>,
+    /// The SHA-256 that the program must have, if nothing checked it before the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<String>,
 }
 
 /// How a job ended, in Slurm's words.

@@ -21,6 +21,8 @@ pub enum ClusterError {
     Io(PathBuf, io::Error),
     /// A command of a scheduler refuses: the command line and its message.
     Refused(String, String),
+    /// Pods of Kubernetes cannot reach the shared store: one sentence.
+    OutOfReach(String),
     /// Another process works on the same study.
     Busy(PathBuf),
     /// A document is invalid: one sentence.
@@ -38,7 +40,7 @@ impl fmt::Display for ClusterError {
             Self::Busy(_) => {
                 f.write_str("another `benchtrail run` of this study has launches on other machines")
             }
-            Self::Broken(what) => f.write_str(what),
+            Self::Broken(what) | Self::OutOfReach(what) => f.write_str(what),
         }
     }
 }
@@ -52,6 +54,16 @@ impl ClusterError {
             Self::Remote(error) => error.hint(),
             Self::Refused(command, _) if command.starts_with("sbatch") => Some(
                 "`benchtrail plan --commands` shows the command; `place: {slurm: …}` decides its options".to_owned(),
+            ),
+            Self::Refused(command, _) if command.starts_with("kubectl") => Some(
+                "`kubectl` must work here by itself; `place: {kubernetes: …}` selects the context and the namespace, and \
+                 `benchtrail plan --commands` shows the manifest"
+                    .to_owned(),
+            ),
+            Self::OutOfReach(_) => Some(
+                "mount the claim at the path that the folder has here: `volumes: [{claim: NAME, path: …}]` in `place: \
+                 {kubernetes: …}`; or use a bucket: `--remote s3://BUCKET/PREFIX`"
+                    .to_owned(),
             ),
             Self::Refused(..) => Some("run it where Slurm's commands work, for instance on a login node".to_owned()),
             Self::Busy(_) => Some("wait for it, or stop it by Ctrl-C where it runs".to_owned()),

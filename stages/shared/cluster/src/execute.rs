@@ -21,7 +21,7 @@ use serde_json::json;
 
 use crate::document::{DoneCell, End, Order, StudyDocument, Taken, Without, name, put, read};
 use crate::error::ClusterError;
-use crate::reach::keep_log;
+use crate::reach::{keep_log, sha256_of};
 
 /// How long a job waits, after a failed cell, for a signal that would explain it.
 const SIGNAL_WAIT: Duration = Duration::from_secs(2);
@@ -36,6 +36,12 @@ pub struct Machine<'a> {
     pub restarts: u32,
     /// The key in records for the facts about the job: `slurm` or `pool`.
     pub fact: &'static str,
+    /// The identifier of this start of the job, if another start must not continue it.
+    pub start: Option<String>,
+    /// More facts about the job for records.
+    pub facts: BTreeMap<String, String>,
+    /// This program's own file.
+    pub binary: PathBuf,
     /// The folder for temporary files.
     pub temporary: PathBuf,
     /// The folder that keeps engines for the next job, if the order does not choose it.
@@ -90,13 +96,17 @@ pub fn execute(
         )));
     };
     let ours = Taken {
-        job: machine.job.clone(),
+        job: machine.start.as_ref().unwrap_or(&machine.job).clone(),
     };
     let is_ours = put(remote, &at("taken"), &ours)?
         || read::<Taken>(remote, &at("taken"))?.as_ref() == Some(&ours);
     if !is_ours || read::<End>(remote, &at("end"))?.is_some() {
         (machine.tell)("another job has this shard; nothing is executed");
         return Ok(Executed::NotOurs);
+    }
+    if let Some(end) = other_program(&order, machine)? {
+        put(remote, &at("end"), &end)?;
+        return Ok(Executed::Ended);
     }
     let scratch = pipeline::temporary::folder(&machine.temporary, "benchtrail-job")
         .map_err(|e| ClusterError::Io(machine.temporary.clone(), e))?;
@@ -122,6 +132,29 @@ pub fn execute(
     };
     put(remote, &at("end"), &end)?;
     Ok(Executed::Ended)
+}
+
+/// Returns how a shard ends if the order is for another program than this one.
+fn other_program(order: &Order, machine: &Machine<'_>) -> Result<Option<End>, ClusterError> {
+    let Some(expected) = &order.program else {
+        return Ok(None);
+    };
+    let at = |e| ClusterError::Io(machine.binary.clone(), e);
+    let found = sha256_of(&machine.binary).map_err(at)?;
+    if found == *expected {
+        return Ok(None);
+    }
+    let why = "the `benchtrail` in the image is not the program that submitted this job";
+    (machine.tell)(why);
+    Ok(Some(End {
+        job: machine.job.clone(),
+        node: machine.node.clone(),
+        refused: Some(why.to_owned()),
+        hint: Some(format!(
+            "build the image with the file that you run (SHA-256 {expected}); the image has {found}"
+        )),
+        ..End::default()
+    }))
 }
 
 /// A shard in execution.
@@ -280,6 +313,9 @@ impl Shard<'_> {
     /// Returns the facts about the job for records.
     fn facts(&self) -> Json {
         let mut facts = json!({"job": self.machine.job, "node": self.machine.node});
+        for (name, value) in &self.machine.facts {
+            facts[name] = json!(value);
+        }
         if self.machine.restarts > 0 {
             facts["restarts"] = json!(self.machine.restarts);
         }

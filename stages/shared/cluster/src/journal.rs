@@ -1,7 +1,8 @@
 //! The jobs of a run, kept beside the local store so that the next run finds them again.
 //!
 //! The file starts with a line for the run. After that, each change of a job adds a line with the job's new state. The
-//! cost of a change therefore does not depend on the number of jobs. Only a job's first line contains its cells.
+//! cost of a change therefore does not depend on the number of jobs. Only a job's first line contains its cells and its
+//! manifest.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
@@ -9,14 +10,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
-use pipeline::ShardCell;
 use pipeline::place::WrittenCell;
+use pipeline::{Json, ShardCell};
 use places::{NamedHost, Terms};
 use serde::{Deserialize, Serialize};
 
 use crate::document::Ended;
 use crate::error::ClusterError;
-use crate::queue::Scheduler;
+use crate::queue::{Scheduler, Target};
 
 /// The version of the file. Version 1 was one document of all jobs.
 const JOBS_FORMAT: u32 = 2;
@@ -49,9 +50,18 @@ pub(crate) struct Job {
     pub(crate) elapsed: String,
     #[serde(default)]
     pub(crate) waited: String,
-    /// The host of the pool; `None` for a job of Slurm.
+    /// The host of the pool; `None` for a job of a scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<NamedHost>,
+    /// The cluster of Kubernetes, for a job of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kubernetes: Option<Target>,
+    /// Its manifest there, from which the job is created again if the answer was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) manifest: Option<Json>,
+    /// The scheduler's reason for the state.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
     /// The OpenSSH configuration file for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) config: Option<PathBuf>,
@@ -76,9 +86,10 @@ pub(crate) struct Job {
 impl Job {
     /// Returns the scheduler that has the job; `None` for the host of a pool.
     pub(crate) fn scheduler(&self) -> Option<Scheduler> {
-        match self.host {
-            Some(_) => None,
-            None => Some(Scheduler::Slurm),
+        match (&self.host, &self.kubernetes) {
+            (Some(_), _) => None,
+            (None, Some(target)) => Some(Scheduler::Kubernetes(target.clone())),
+            (None, None) => Some(Scheduler::Slurm),
         }
     }
 }
@@ -240,7 +251,7 @@ fn read(path: &Path) -> Result<Option<Jobs>, ClusterError> {
                 path.display()
             ),
             Wrong::Json(e) => format!(
-                "{} cannot be read: {e}; look for jobs named `benchtrail-…` with `squeue --me`, then remove the file",
+                "{} cannot be read: {e}; look for jobs named `benchtrail-…` with `squeue --me` or `kubectl get jobs`, then remove the file",
                 path.display()
             ),
         })
@@ -282,6 +293,7 @@ fn parse(bytes: &[u8]) -> Result<Jobs, Wrong> {
             && job.cells.is_empty()
         {
             job.cells = earlier.cells;
+            job.manifest = earlier.manifest;
         }
         known.insert(number, job);
     }
@@ -343,10 +355,11 @@ impl JobsFile {
             let job = &mut jobs.jobs[index];
             let is_new = index >= lines.jobs;
             // The job's first line contains them, and they never change.
-            let cells = (!is_new).then(|| std::mem::take(&mut job.cells));
+            let kept = (!is_new).then(|| (std::mem::take(&mut job.cells), job.manifest.take()));
             push_line(&mut text, job);
-            if let Some(cells) = cells {
+            if let Some((cells, manifest)) = kept {
                 job.cells = cells;
+                job.manifest = manifest;
             }
             lines.jobs = lines.jobs.max(index + 1);
         }

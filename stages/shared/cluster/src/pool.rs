@@ -85,6 +85,7 @@ impl Running {
             elapsed: now.began.map_or(String::new(), |at| clock(span(at, until))),
             waited: clock(span(now.asked, now.began.unwrap_or(until))),
             seconds: now.began.map(|at| span(at, until).as_secs_f64()),
+            ..JobState::default()
         }
     }
 }

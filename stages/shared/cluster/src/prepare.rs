@@ -76,8 +76,11 @@ pub(crate) fn drop_left(asked: &Asked<'_>, left: &Jobs) -> Result<(), ClusterErr
         }
     }
     for (scheduler, names) in names {
-        let states = scheduler.jobs()?.map_err(|silence| {
-            let said = format!("{} does not answer", scheduler.server());
+        let states = scheduler.jobs(&left.run)?.map_err(|silence| {
+            let said = match silence.said.as_str() {
+                "" => format!("{} does not answer", scheduler.server()),
+                said => said.to_owned(),
+            };
             ClusterError::Refused(silence.command.to_owned(), said)
         })?;
         let living = states

@@ -1,5 +1,7 @@
 //! Schedulers: how the coordinator submits jobs to them, and learns the state of the jobs.
 
+mod kubernetes;
+mod pods;
 mod slurm;
 
 use std::collections::BTreeMap;
@@ -8,6 +10,9 @@ use std::path::Path;
 use places::Placement;
 
 use crate::error::ClusterError;
+
+pub(crate) use kubernetes::Target;
+pub(crate) use slurm::submit as submit_to_slurm;
 
 /// What the state of a job means for its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,24 @@ pub struct JobState {
     pub waited: String,
     /// How long the job has run, s, if known more exactly.
     pub seconds: Option<f64>,
+    /// When the job began to run, in seconds since 1970, if known.
+    pub began: Option<i64>,
+    /// Whether the job may never start.
+    pub trouble: Trouble,
+    /// What the scheduler reports about the job, as far as it comes with the state.
+    pub details: BTreeMap<String, String>,
+}
+
+/// Whether a job that has not started may never do so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trouble {
+    /// It waits as jobs do, or it has started.
+    #[default]
+    None,
+    /// No machine suits it now; the user may want to know why.
+    Waits,
+    /// It has a machine, but does not start there, for instance because its image does not exist.
+    Stuck,
 }
 
 impl JobState {
@@ -57,11 +80,13 @@ impl JobState {
 /// Returns what a state means. A state that a later version of Slurm adds counts as active: a job is over only if Slurm
 /// says so, or no longer knows it.
 fn phase(state: &str) -> Phase {
-    const OVER: [&str; 13] = [
+    const OVER: [&str; 14] = [
         "BOOT_FAIL",
         "CANCELLED",
         "COMPLETED",
         "DEADLINE",
+        // Of Kubernetes, which gives it that name.
+        "EVICTED",
         "FAILED",
         "LAUNCH_FAILED",
         "NODE_FAIL",
@@ -84,6 +109,8 @@ fn phase(state: &str) -> Phase {
 pub(crate) enum Scheduler {
     /// Slurm, through its commands.
     Slurm,
+    /// A namespace of a cluster of Kubernetes, through `kubectl`.
+    Kubernetes(Target),
 }
 
 /// A scheduler that did not answer: the result is unknown.
@@ -91,6 +118,8 @@ pub(crate) enum Scheduler {
 pub(crate) struct Silence {
     /// The command that got no answer.
     pub(crate) command: &'static str,
+    /// The command's message; empty if the command says enough.
+    pub(crate) said: String,
 }
 
 /// The answer of a scheduler, if it answered.
@@ -101,6 +130,7 @@ impl Scheduler {
     pub(crate) fn of(placement: &Placement) -> Option<Self> {
         match placement {
             Placement::Slurm(_) => Some(Self::Slurm),
+            Placement::Kubernetes(kubernetes) => Some(Self::Kubernetes(Target::of(kubernetes))),
             Placement::Pool(_) => None,
         }
     }
@@ -109,6 +139,7 @@ impl Scheduler {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Slurm => "Slurm",
+            Self::Kubernetes(_) => "Kubernetes",
         }
     }
 
@@ -116,6 +147,7 @@ impl Scheduler {
     pub(crate) fn server(&self) -> &'static str {
         match self {
             Self::Slurm => "Slurm's controller",
+            Self::Kubernetes(_) => "the API server of Kubernetes",
         }
     }
 
@@ -123,6 +155,7 @@ impl Scheduler {
     pub(crate) fn key(&self) -> &'static str {
         match self {
             Self::Slurm => "slurm",
+            Self::Kubernetes(_) => "kubernetes",
         }
     }
 
@@ -130,16 +163,37 @@ impl Scheduler {
     pub(crate) fn programs(&self) -> &'static [&'static str] {
         match self {
             Self::Slurm => &["sbatch", "squeue", "scancel"],
+            Self::Kubernetes(_) => &["kubectl"],
         }
     }
 
-    /// Returns the jobs that the scheduler knows, including recently ended ones.
+    /// Checks before anything is submitted that the scheduler answers, where a wrong configuration is likely.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub(crate) fn greet(&self) -> Result<(), ClusterError> {
+        match self {
+            Self::Slurm => Ok(()),
+            Self::Kubernetes(target) => target.greet(),
+        }
+    }
+
+    /// Returns the state and the reason of a job that the scheduler no longer knows.
+    pub(crate) fn forgotten(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Slurm => ("UNKNOWN", "Slurm no longer knows it"),
+            Self::Kubernetes(_) => ("CANCELLED", "somebody deleted the Job"),
+        }
+    }
+
+    /// Returns the jobs of a run that the scheduler knows, including recently ended ones. Slurm returns the jobs of all runs.
     ///
     /// # Errors
     /// If the scheduler's command cannot be started or refuses.
-    pub(crate) fn jobs(&self) -> Result<Heard<Vec<JobState>>, ClusterError> {
+    pub(crate) fn jobs(&self, run: &str) -> Result<Heard<Vec<JobState>>, ClusterError> {
         match self {
             Self::Slurm => slurm::jobs(),
+            Self::Kubernetes(target) => target.jobs(run),
         }
     }
 
@@ -147,6 +201,7 @@ impl Scheduler {
     pub(crate) fn account(&self, job: &str) -> Option<JobState> {
         match self {
             Self::Slurm => slurm::account(job),
+            Self::Kubernetes(_) => None,
         }
     }
 
@@ -154,6 +209,7 @@ impl Scheduler {
     pub(crate) fn details(&self, state: &JobState) -> BTreeMap<String, String> {
         match self {
             Self::Slurm => slurm::details(&state.job),
+            Self::Kubernetes(_) => state.details.clone(),
         }
     }
 
@@ -167,11 +223,10 @@ impl Scheduler {
         }
         match self {
             Self::Slurm => slurm::cancel(jobs),
+            Self::Kubernetes(target) => target.delete(jobs),
         }
     }
 }
-
-pub(crate) use slurm::submit as submit_to_slurm;
 
 /// Returns a command line for messages.
 pub(crate) fn line(program: &str, arguments: &[String]) -> String {

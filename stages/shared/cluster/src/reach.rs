@@ -5,6 +5,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
+use places::Kubernetes;
+use places::kubernetes::volume_of;
 use remote::Remote;
 use sha2::{Digest as _, Sha256};
 
@@ -16,6 +18,9 @@ const NO_PROGRAM: u8 = 4;
 
 /// How much of a job's output (bytes) a bucket keeps: its end.
 const MOST_LOG: usize = 1 << 19;
+
+/// The program in the image of a pod, if no folder is shared.
+const IN_IMAGE: &str = "benchtrail";
 
 /// The shared store, as seen from the machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,13 @@ pub(crate) struct Program {
     /// The checksum that a machine verifies before it starts the program. Not needed in the shared store, where a
     /// digest names the file.
     sha256: Option<String>,
+}
+
+impl Program {
+    /// Returns the SHA-256 that the program must have where it starts, if no digest names its path.
+    pub(crate) fn sha256(&self) -> Option<&str> {
+        self.sha256.as_deref()
+    }
 }
 
 impl Reach {
@@ -75,6 +87,38 @@ impl Reach {
                     sha256: Some(sha256),
                 })
             }
+        }
+    }
+
+    /// Returns the command of a pod. With a bucket, the image has the program on its search path.
+    pub(crate) fn command(&self, program: &Program, run: &str, shard: &str) -> Vec<String> {
+        let path = match self {
+            Self::Folder(_) => program.path.display().to_string(),
+            Self::Bucket(_) => IN_IMAGE.to_owned(),
+        };
+        let store = self.word().display().to_string();
+        let words = [path.as_str(), COMMAND, &store, run, shard];
+        words.map(str::to_owned).to_vec()
+    }
+
+    /// Checks that a pod reaches the shared store: a folder must be on one of its volumes, at the same path.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub(crate) fn check_pod(&self, kubernetes: &Kubernetes) -> Result<(), ClusterError> {
+        let Self::Folder(folder) = self else {
+            return Ok(());
+        };
+        let shown = folder.display();
+        match volume_of(&kubernetes.volumes, folder) {
+            Some(volume) if volume.read_only => Err(ClusterError::OutOfReach(format!(
+                "the shared store {shown} is on the claim `{}`, which pods can only read",
+                volume.claim
+            ))),
+            Some(_) => Ok(()),
+            None => Err(ClusterError::OutOfReach(format!(
+                "the shared store {shown} is on no volume of the pods"
+            ))),
         }
     }
 
@@ -149,7 +193,7 @@ fn place_binary(folder: &Path, binary: &Path) -> Result<PathBuf, ClusterError> {
 }
 
 /// Returns the SHA-256 of a file in hexadecimal digits, as `sha256sum` on the machines prints it.
-fn sha256_of(file: &Path) -> std::io::Result<String> {
+pub(crate) fn sha256_of(file: &Path) -> std::io::Result<String> {
     let mut file = fs::File::open(file)?;
     let mut hasher = Sha256::new();
     let mut piece = vec![0; 1 << 18];
@@ -208,5 +252,50 @@ mod tests {
         );
         fs::remove_file(&file).expect("removed");
         assert_eq!(executed(&script).0, Some(4));
+    }
+    #[test]
+    fn pods_find_the_program_in_the_shared_folder_or_in_their_image_and_a_folder_must_be_on_a_volume()
+     {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("benchtrail");
+        fs::write(&file, "a program").expect("a file");
+        let shared = Reach::Folder(folder.path().join("store"));
+        let program = shared.program(&file).expect("a program");
+        let command = shared.command(&program, "r1", "0001");
+        let start = folder.path().join("store/jobs/bin");
+        assert!(
+            command[0].starts_with(&start.display().to_string()),
+            "{command:?}"
+        );
+        assert_eq!(program.sha256(), None, "its digest is in its path");
+        let bucket = Reach::Bucket("s3://lab/a".to_owned());
+        let program = bucket.program(&file).expect("a program");
+        assert_eq!(
+            bucket.command(&program, "r1", "0001"),
+            ["benchtrail", "__shard", "s3://lab/a", "r1", "0001"]
+        );
+        assert_eq!(program.sha256().map(str::len), Some(64));
+        let volume = |path: &Path, read_only| places::kubernetes::Volume {
+            claim: "shared".to_owned(),
+            path: path.display().to_string(),
+            read_only,
+            ..places::kubernetes::Volume::default()
+        };
+        let pods = |volumes| Kubernetes {
+            volumes,
+            ..Kubernetes::default()
+        };
+        assert!(bucket.check_pod(&pods(Vec::new())).is_ok());
+        assert!(shared.check_pod(&pods(Vec::new())).is_err());
+        assert!(
+            shared
+                .check_pod(&pods(vec![volume(folder.path(), false)]))
+                .is_ok()
+        );
+        assert!(
+            shared
+                .check_pod(&pods(vec![volume(folder.path(), true)]))
+                .is_err()
+        );
     }
 }

@@ -25,6 +25,8 @@ pub struct JobLine {
     pub cells: usize,
     /// The state that Slurm reported last.
     pub state: String,
+    /// The scheduler's reason for the state; empty if it gives none.
+    pub reason: String,
     /// The machine.
     pub node: String,
     /// How long it has run.
@@ -70,7 +72,7 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
     // If a scheduler cannot be asked, the last known state is shown.
     let now = schedulers
         .iter()
-        .filter_map(|scheduler| scheduler.jobs().ok()?.ok());
+        .filter_map(|scheduler| scheduler.jobs(&jobs.run).ok()?.ok());
     let now: Vec<JobState> = now.flatten().collect();
     // A host's work lasts only as long as the run.
     let is_held = is_held(store, experiment_lock);
@@ -84,6 +86,7 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
                 _ => job.state.clone(),
             },
             node: job.node.clone(),
+            reason: job.reason.clone(),
             elapsed: match job.began {
                 Some(began) if job.ended.is_none() && is_held => since(began),
                 _ => job.elapsed.clone(),
@@ -92,6 +95,7 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
             ..JobState::default()
         };
         let state = found.cloned().unwrap_or(known);
+        let reason = job.ended.as_ref().map(|ended| ended.reason.clone());
         let ended = job.ended.as_ref().map(|ended| ended.state.clone());
         JobLine {
             job: job.job,
@@ -102,6 +106,7 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
                 .unwrap_or_default(),
             cells: job.cells.len(),
             state: ended.unwrap_or(state.state),
+            reason: reason.unwrap_or(state.reason),
             node: state.node,
             elapsed: state.elapsed,
             waited: state.waited,

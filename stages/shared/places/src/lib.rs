@@ -10,6 +10,7 @@ mod beat;
 pub mod cloud;
 mod container;
 mod host;
+pub mod kubernetes;
 mod pool;
 mod settings;
 mod slurm;
@@ -21,6 +22,7 @@ pub use container::{
     passes, sweep,
 };
 pub use host::{Host, digest_of, said};
+pub use kubernetes::Kubernetes;
 pub use pool::{HOSTS, Hosts, NamedHost, Pool, PoolHost};
 pub use settings::{Place, Placement, Ssh};
 pub use slurm::{AT_ONCE, Slurm};

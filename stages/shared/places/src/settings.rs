@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::Cloud;
+use crate::kubernetes::Kubernetes;
 use crate::pool::{Hosts, Pool};
 use crate::slurm::Slurm;
 
@@ -20,6 +21,8 @@ pub enum Place {
     Slurm(Slurm),
     /// Hosts of a pool, named under `hosts`: everything measured on the engine is measured there.
     Pool(Pool),
+    /// Pods that Kubernetes runs: everything measured on the engine is measured there.
+    Kubernetes(Box<Kubernetes>),
 }
 
 /// Where a launch is executed, with everything measured on it.
@@ -30,6 +33,8 @@ pub enum Placement {
     Slurm(Slurm),
     /// On a host of a pool.
     Pool(Hosts),
+    /// In a pod of Kubernetes.
+    Kubernetes(Box<Kubernetes>),
 }
 
 /// A host that OpenSSH reaches.
@@ -62,6 +67,13 @@ impl Place {
             Self::Slurm(slurm) => {
                 let mut problems = slurm.check();
                 problems.extend(folder_problem("slurm", slurm.folder.as_deref()));
+                return match problems.is_empty() {
+                    true => Ok(()),
+                    false => Err(problems),
+                };
+            }
+            Self::Kubernetes(kubernetes) => {
+                let problems = kubernetes.check();
                 return match problems.is_empty() {
                     true => Ok(()),
                     false => Err(problems),
@@ -104,6 +116,7 @@ impl Place {
         match self {
             Self::Slurm(slurm) => Some(Placement::Slurm(slurm)),
             Self::Pool(pool) => pool.find(library).ok().map(Placement::Pool),
+            Self::Kubernetes(kubernetes) => Some(Placement::Kubernetes(kubernetes)),
             Self::Ssh(_) | Self::Cloud(_) => None,
         }
     }

@@ -10,7 +10,7 @@ use pipeline::{AwayFailure, CellStatus, Media, ShardCell};
 use super::{Cluster, FIRST_WAIT, News, Search, cells_text, counted};
 use crate::document::{End, Ended, name, parse};
 use crate::error::ClusterError;
-use crate::queue::{JobState, Phase, Scheduler};
+use crate::queue::{JobState, Phase, Scheduler, Trouble};
 use crate::reach::Reach;
 
 /// How long cancelled jobs may take to end.
@@ -172,6 +172,10 @@ impl Cluster<'_> {
             ));
             self.fail(&missing, &what, &ended, index);
         }
+        if let (Some(Scheduler::Kubernetes(target)), Trouble::Stuck) = (&scheduler, state.trouble) {
+            // It would be tried for ever. If it cannot be deleted now, the user finds it in the list of Jobs.
+            let _left = target.delete(std::slice::from_ref(&state.job));
+        }
         self.is_doubtful |= !missing.is_empty();
         let entry = &mut self.jobs.jobs[index];
         entry.complete = missing.is_empty();
@@ -191,8 +195,13 @@ impl Cluster<'_> {
         missing: &[ShardCell],
     ) -> (bool, String) {
         let jobs = self.jobs.with_cells(missing);
-        let before = jobs.filter(|job| job.ended.is_some());
-        let again = before.count() < self.jobs.jobs[index].retries as usize;
+        let before: Vec<&Ended> = jobs.filter_map(|job| job.ended.as_ref()).collect();
+        let retries = self.jobs.jobs[index].retries as usize;
+        let again = match scheduler {
+            // Slurm itself begins again what a lost or preempted machine executed.
+            Scheduler::Slurm => before.len() < retries,
+            Scheduler::Kubernetes(_) => is_retried(&state.state, &before, retries),
+        };
         let because = match reason {
             "" | "None" => String::new(),
             reason => format!(" ({reason})"),
@@ -236,6 +245,15 @@ impl Cluster<'_> {
             Some(Scheduler::Slurm) => {
                 let log = self.reach.log(&self.jobs.run, shard);
                 (self.printed(shard, &log), hint(&ended.state, &log))
+            }
+            Some(Scheduler::Kubernetes(target)) => {
+                let pod = ended.details.get("pod").map(String::as_str);
+                let mut printed = target.log(&ended.job, pod);
+                if printed.is_empty() {
+                    let last = ended.details.get("container_message").cloned();
+                    printed = last.unwrap_or_default().into_bytes();
+                }
+                (tail_of(&printed), hint_of_pod(&ended.state, &ended.job))
             }
         };
         let key = scheduler.map_or("pool", |scheduler| scheduler.key());
@@ -338,12 +356,19 @@ impl Cluster<'_> {
             }
             numbers.retain(|scheduler, _| !gone.contains(scheduler));
         }
+        for scheduler in numbers.keys() {
+            (self.asked.tell)(&format!(
+                "warning: jobs of the run {} may be left in {}",
+                self.jobs.run,
+                scheduler.name()
+            ));
+        }
         Ok(())
     }
 
     /// Returns whether no job of the run is left in a scheduler. Cancels jobs whose number was not known yet.
     fn is_gone(&self, scheduler: &Scheduler, numbers: &[String]) -> Result<bool, ClusterError> {
-        let Ok(states) = scheduler.jobs()? else {
+        let Ok(states) = scheduler.jobs(&self.jobs.run)? else {
             return Ok(false);
         };
         let names = self.jobs.active().map(|job| self.job_name(&job.name));
@@ -380,8 +405,86 @@ fn hint(state: &str, log: &Path) -> Option<String> {
 fn tail(log: &Path) -> Vec<u8> {
     // A job that never began has no output.
     let bytes = fs::read(log).unwrap_or_default();
+    tail_of(&bytes)
+}
+
+/// Returns the end of an output, as text.
+fn tail_of(bytes: &[u8]) -> Vec<u8> {
     let from = bytes.len().saturating_sub(TAIL);
     String::from_utf8_lossy(&bytes[from..])
         .into_owned()
         .into_bytes()
+}
+
+/// Returns whether a shard whose pod ended early is tried again. Kubernetes starts no pod twice. What a node did to a pod
+/// is not the shard's fault, and a pod that cannot start will not start the next time.
+fn is_retried(state: &str, before: &[&Ended], retries: usize) -> bool {
+    const MOVED: [&str; 3] = ["EVICTED", "NODE_FAIL", "PREEMPTED"];
+    let before = before.iter().map(|ended| ended.state.as_str());
+    let (moved, failed): (Vec<&str>, Vec<&str>) = before.partition(|state| MOVED.contains(state));
+    match state {
+        "LAUNCH_FAILED" => false,
+        state if MOVED.contains(&state) => moved.len() < super::hosts::MOVES,
+        _ => failed.len() < retries,
+    }
+}
+
+/// Returns what to do about a pod that ended early.
+fn hint_of_pod(state: &str, job: &str) -> Option<String> {
+    let does = match state {
+        "OUT_OF_MEMORY" => {
+            "ask for more `memory` in `place: {kubernetes: …}`; `shared-memory` counts, too"
+        }
+        "TIMEOUT" => "raise `time` in `place: {kubernetes: …}`",
+        "LAUNCH_FAILED" => {
+            "check `image`, `image-pull-secrets` and `secrets` in `place: {kubernetes: …}`; with a bucket, the image must \
+             have `benchtrail` on its search path"
+        }
+        "EVICTED" | "NODE_FAIL" | "PREEMPTED" => {
+            "it was started again on other nodes several times; choose nodes by `node-selector`, or a higher `priority`"
+        }
+        _ => "check the pod's output",
+    };
+    Some(format!(
+        "{does}; `kubectl describe job {job}` shows the Job while it exists"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_node_did_to_a_pod_costs_no_retry_and_what_cannot_start_gets_none() {
+        let ended = |states: &[&str]| -> Vec<Ended> {
+            let ended = states.iter().map(|state| Ended {
+                state: (*state).to_owned(),
+                ..Ended::default()
+            });
+            ended.collect()
+        };
+        for (state, before, retries, expected) in [
+            ("OUT_OF_MEMORY", &[][..], 0, false),
+            ("OUT_OF_MEMORY", &[][..], 1, true),
+            ("OUT_OF_MEMORY", &["NODE_FAIL", "EVICTED"][..], 1, true),
+            ("FAILED", &["TIMEOUT"][..], 1, false),
+            ("NODE_FAIL", &["FAILED"][..], 0, true),
+            ("PREEMPTED", &["NODE_FAIL", "EVICTED"][..], 0, true),
+            (
+                "EVICTED",
+                &["NODE_FAIL", "EVICTED", "PREEMPTED"][..],
+                9,
+                false,
+            ),
+            ("LAUNCH_FAILED", &[][..], 9, false),
+        ] {
+            let before = ended(before);
+            let before: Vec<&Ended> = before.iter().collect();
+            assert_eq!(
+                is_retried(state, &before, retries),
+                expected,
+                "{state}: {before:?}"
+            );
+        }
+    }
 }

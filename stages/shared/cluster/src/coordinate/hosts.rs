@@ -15,7 +15,7 @@ use crate::queue::{JobState, Phase};
 const NOTED: f64 = 30.0;
 
 /// How often a shard moves to another host after its host was lost or could not be reached.
-const MOVES: usize = 3;
+pub(super) const MOVES: usize = 3;
 
 impl Cluster<'_> {
     /// Returns the number of free hosts of a pool.

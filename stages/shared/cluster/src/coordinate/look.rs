@@ -1,16 +1,21 @@
 //! The state of the jobs, as schedulers and the hosts report it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
 
 use super::{Cluster, Search};
 use crate::document::{Taken, name, read};
 use crate::error::ClusterError;
 use crate::journal::Job;
-use crate::queue::{JobState, Phase, Scheduler};
+use crate::queue::{JobState, Phase, Scheduler, Trouble};
 
 /// The number of looks in a row that must find a job over or forgotten, without its shard's end, before the job counts
 /// as over. A shared file system may show a file late.
 const LOOKS: u32 = 4;
+
+/// The time that a job may have a machine without starting there, for instance because its image is not found: a registry
+/// may be away for a moment.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Cluster<'_> {
     /// Looks at all jobs; returns whether one ended.
@@ -41,7 +46,7 @@ impl Cluster<'_> {
 
     /// Looks at the jobs of one scheduler; returns whether one ended.
     fn look_at_queue(&mut self, scheduler: &Scheduler) -> Result<bool, ClusterError> {
-        let states = match scheduler.jobs()? {
+        let states = match scheduler.jobs(&self.jobs.run)? {
             Ok(states) => states,
             Err(silence) => {
                 self.tell_unreachable(scheduler, &silence);
@@ -92,20 +97,28 @@ impl Cluster<'_> {
     ) -> Result<Option<JobState>, ClusterError> {
         let entry = &self.jobs.jobs[index];
         let job = entry.job.clone().unwrap_or_default();
+        let node = entry.node.clone();
         let state = match found.or_else(|| scheduler.account(&job)) {
+            Some(state) if self.is_stuck(index, &state) => JobState {
+                state: "LAUNCH_FAILED".to_owned(),
+                ..state
+            },
             Some(state) if state.phase() == Phase::Active => {
                 self.looks.remove(&job);
                 self.note_state(index, state);
                 return Ok(None);
             }
             Some(state) => state,
-            None => JobState {
-                job: job.clone(),
-                state: "UNKNOWN".to_owned(),
-                reason: format!("{} no longer knows it", scheduler.name()),
-                node: entry.node.clone(),
-                ..JobState::default()
-            },
+            None => {
+                let (state, reason) = scheduler.forgotten();
+                JobState {
+                    job: job.clone(),
+                    state: state.to_owned(),
+                    reason: reason.to_owned(),
+                    node,
+                    ..JobState::default()
+                }
+            }
         };
         let looks = self.looks.entry(job).or_default();
         *looks += 1;
@@ -119,9 +132,14 @@ impl Cluster<'_> {
             &self.jobs.run,
             &format!("{}.taken", self.jobs.jobs[index].name),
         );
-        let number = match found {
-            Some(state) => Some(state.job.clone()),
-            None => read::<Taken>(self.asked.remote, &taken)?.map(|taken| taken.job),
+        let job = &self.jobs.jobs[index];
+        let number = match (found, &job.kubernetes) {
+            (Some(state), _) => Some(state.job.clone()),
+            (None, None) => read::<Taken>(self.asked.remote, &taken)?.map(|taken| taken.job),
+            // Its pod took the shard, and the Job was deleted since.
+            (None, Some(_)) => {
+                read::<Taken>(self.asked.remote, &taken)?.map(|_| self.job_name(&job.name))
+            }
         };
         match number {
             Some(number) => {
@@ -132,12 +150,49 @@ impl Cluster<'_> {
         }
     }
 
+    /// Returns whether a job has a machine, but has not started there for so long that it never will.
+    fn is_stuck(&mut self, index: usize, state: &JobState) -> bool {
+        if state.trouble != Trouble::Stuck {
+            self.stuck.remove(&index);
+            return false;
+        }
+        match self.stuck.get(&index) {
+            Some(since) => since.elapsed() > PATIENCE,
+            None => {
+                self.stuck.insert(index, Instant::now());
+                self.tell_state(index, state, "does not start");
+                false
+            }
+        }
+    }
+
+    /// Tells the user why a job waits, once for each reason.
+    fn tell_trouble(&self, index: usize, state: &JobState) {
+        let word = |reason: &str| reason.split(':').next().unwrap_or_default().to_owned();
+        let before = &self.jobs.jobs[index].reason;
+        if state.trouble == Trouble::Waits && word(before) != word(&state.reason) {
+            self.tell_state(index, state, "waits");
+        }
+    }
+
+    fn tell_state(&self, index: usize, state: &JobState, what: &str) {
+        let scheduler = self.jobs.jobs[index].scheduler();
+        (self.asked.tell)(&format!(
+            "{} job {} {what}: {}",
+            scheduler.map_or("", |scheduler| scheduler.name()),
+            state.job,
+            state.reason
+        ));
+    }
+
     /// Updates the state of a job; it is written after the look.
     fn note_state(&mut self, index: usize, state: JobState) {
+        self.tell_trouble(index, &state);
         let entry = &mut self.jobs.jobs[index];
         let scheduler = entry.scheduler();
         let again = begins_again(&entry.state, &state.state);
-        let changed = entry.state != state.state || entry.node != state.node;
+        let changed =
+            entry.state != state.state || entry.node != state.node || entry.reason != state.reason;
         if again {
             (self.asked.tell)(&format!(
                 "{} job {} was put back into the queue ({})",
@@ -150,6 +205,8 @@ impl Cluster<'_> {
             ));
         }
         entry.seconds = state.has_run();
+        entry.began = state.began.or(entry.began);
+        entry.reason = state.reason;
         entry.state = state.state;
         entry.node = state.node;
         entry.elapsed = state.elapsed;

@@ -115,6 +115,9 @@ impl Cluster<'_> {
         let scheduler = job.scheduler().zip(job.job.as_ref());
         let told = scheduler.and_then(|(scheduler, number)| scheduler.account(number));
         let told = told.map(|state| state.has_run());
+        // A pod's start is known; its end is now.
+        let since = job.kubernetes.as_ref().and(job.began).map(elapsed);
+        let told = told.or(since);
         self.jobs.jobs[index].seconds = known.max(told.unwrap_or_default());
     }
 
@@ -127,4 +130,14 @@ impl Cluster<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns how long ago a moment was (in seconds since 1970), s.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "Kubernetes reports the moment at which a pod began"
+)]
+fn elapsed(began: i64) -> f64 {
+    let seconds = jiff::Timestamp::now().as_second().saturating_sub(began);
+    u32::try_from(seconds).map_or(0.0, f64::from)
 }

@@ -1,20 +1,22 @@
 //! Begins shards: writes their order, writes the job down, then requests a machine.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
 use artifacts::Digest;
 use pipeline::record::view;
-use pipeline::{Shard, ShardCell};
-use places::{AT_ONCE, Placement};
+use pipeline::{Json, Shard, ShardCell};
+use places::kubernetes::Launch;
+use places::{AT_ONCE, Kubernetes, Placement};
 
 use super::{Cluster, cells_text, unwatched};
 use crate::budget::terms_of;
 use crate::document::{Ended, FORMAT, Order, name, put};
 use crate::error::ClusterError;
 use crate::journal::{Job, shard_name};
-use crate::queue::{Scheduler, Silence, submit_to_slurm};
+use crate::queue::{Scheduler, Silence, Target, submit_to_slurm};
+use crate::reach::Program;
 
 /// Shards that wait for a machine, in their order.
 #[derive(Debug, Default)]
@@ -41,17 +43,24 @@ impl Cluster<'_> {
     pub(super) fn submit_some(&mut self, mut waiting: Waiting) -> Result<Waiting, ClusterError> {
         let mut rest = Vec::new();
         let mut committed = self.committed();
-        let mut of_slurm = self.jobs.active().filter(|job| job.host.is_none()).count();
+        let mut queued: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for scheduler in self.jobs.active().filter_map(Job::scheduler) {
+            *queued.entry(scheduler.key()).or_default() += 1;
+        }
         // Shards for Slurm keep their order.
-        let mut is_full = false;
+        let mut full: BTreeSet<&'static str> = BTreeSet::new();
         let mut free: HashMap<usize, usize> = HashMap::new();
         while let Some(shard) = waiting.shards.pop_front() {
             self.work.shards += 1;
             let placement = self.placements.of(&shard)?;
             let can_begin = match &*placement {
-                Placement::Slurm(slurm) => {
-                    is_full |= of_slurm >= slurm.at_once.unwrap_or(AT_ONCE) as usize;
-                    usize::from(!is_full)
+                Placement::Slurm(_) | Placement::Kubernetes(_) => {
+                    let key = key_of(&placement);
+                    let count = queued.get(key).copied().unwrap_or_default();
+                    if count >= at_once(&placement) {
+                        full.insert(key);
+                    }
+                    usize::from(!full.contains(key))
                 }
                 Placement::Pool(pool) => *free
                     .entry(Arc::as_ptr(&placement).addr())
@@ -74,8 +83,16 @@ impl Cluster<'_> {
                         terms,
                         ..Job::default()
                     };
-                    of_slurm += 1;
                     (job, slurm.folder.clone())
+                }
+                Placement::Kubernetes(kubernetes) => {
+                    let job = Job {
+                        kubernetes: Some(Target::of(kubernetes)),
+                        manifest: Some(self.manifest(kubernetes, &shard)?),
+                        terms,
+                        ..Job::default()
+                    };
+                    (job, kubernetes.folder.clone())
                 }
                 Placement::Pool(pool) => {
                     let Some(host) = self.free_host(pool, &shard) else {
@@ -91,6 +108,9 @@ impl Cluster<'_> {
                     (job, None)
                 }
             };
+            if job.host.is_none() {
+                *queued.entry(key_of(&placement)).or_default() += 1;
+            }
             self.submit(&shard, job, folder)?;
             let begun = self.jobs.jobs.last().expect("it was submitted");
             if let Some(terms) = &begun.terms {
@@ -137,6 +157,7 @@ impl Cluster<'_> {
             by: self.asked.by.clone(),
             told_by: self.asked.me.by.clone(),
             folder,
+            program: self.sha256_for(&job)?,
             earlier: earlier
                 .into_iter()
                 .map(|ended| Ended {
@@ -193,6 +214,7 @@ impl Cluster<'_> {
         match (job.host.clone(), job.scheduler()) {
             (Some(host), _) => self.ask_host(index, host),
             (None, Some(Scheduler::Slurm)) => self.ask_slurm(index),
+            (None, Some(Scheduler::Kubernetes(target))) => self.ask_kubernetes(index, &target),
             (None, None) => Ok(()),
         }
     }
@@ -202,11 +224,8 @@ impl Cluster<'_> {
         let shard = self.jobs.jobs[index].name.clone();
         let job_name = self.job_name(&shard);
         let log = self.reach.log(&self.jobs.run, &shard);
-        let program = match &self.program {
-            Some(program) => program,
-            None => self.program.insert(self.reach.program(&self.asked.binary)?),
-        };
-        let script = self.reach.script(program, &self.jobs.run, &shard);
+        let program = self.program()?;
+        let script = self.reach.script(&program, &self.jobs.run, &shard);
         let mut arguments = vec![
             "--parsable".to_owned(),
             format!("--job-name={job_name}"),
@@ -238,16 +257,89 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// Creates a Job of Kubernetes. Its name is known before, so a lost answer loses nothing.
+    fn ask_kubernetes(&mut self, index: usize, target: &Target) -> Result<(), ClusterError> {
+        let entry = &self.jobs.jobs[index];
+        let name = self.job_name(&entry.name);
+        let Some(manifest) = &entry.manifest else {
+            return Err(ClusterError::Broken(format!(
+                "the manifest of the Job {name} is missing"
+            )));
+        };
+        if let Err(silence) = target.create(manifest)? {
+            self.tell_unreachable(&Scheduler::Kubernetes(target.clone()), &silence);
+            return Ok(());
+        }
+        let line = format!("Kubernetes job {name}: {}", cells_text(&entry.cells));
+        self.jobs.jobs[index].job = Some(name);
+        self.note([index])?;
+        (self.asked.tell)(&line);
+        Ok(())
+    }
+
+    /// Returns the manifest of the next job.
+    fn manifest(&mut self, kubernetes: &Kubernetes, shard: &Shard) -> Result<Json, ClusterError> {
+        let name = shard_name(self.jobs.jobs.len() + 1);
+        let program = self.program()?;
+        Ok(kubernetes.manifest(&Launch {
+            name: &self.job_name(&name),
+            run: &self.jobs.run,
+            shard: &name,
+            experiment: &self.asked.experiment.name,
+            node: kubernetes.node(shard.turn),
+            limit: shard.timeout,
+            command: &self.reach.command(&program, &self.jobs.run, &name),
+        }))
+    }
+
+    /// Returns the SHA-256 that the program of a pod must have, if the image brings it.
+    fn sha256_for(&mut self, job: &Job) -> Result<Option<String>, ClusterError> {
+        Ok(match job.kubernetes {
+            Some(_) => self.program()?.sha256().map(str::to_owned),
+            None => None,
+        })
+    }
+
+    /// Returns this program as machines find it.
+    fn program(&mut self) -> Result<Program, ClusterError> {
+        Ok(match &self.program {
+            Some(program) => program.clone(),
+            None => {
+                let program = self.reach.program(&self.asked.binary)?;
+                self.program.insert(program).clone()
+            }
+        })
+    }
+
     /// Tells the user once that a scheduler does not answer.
     pub(super) fn tell_unreachable(&mut self, scheduler: &Scheduler, silence: &Silence) {
         if self.unreachable.insert(scheduler.clone()) {
             (self.asked.tell)(&format!(
-                "warning: {} does not answer `{}`; jobs continue without it, and Benchtrail asks it again",
+                "warning: {} does not answer `{}`{}; jobs continue without it, and Benchtrail asks it again",
                 scheduler.server(),
-                silence.command
+                silence.command,
+                match silence.said.as_str() {
+                    "" => String::new(),
+                    said => format!(" ({said})"),
+                }
             ));
         }
     }
+}
+
+/// Returns the key of a placement's scheduler.
+fn key_of(placement: &Placement) -> &'static str {
+    Scheduler::of(placement).map_or("pool", |scheduler| scheduler.key())
+}
+
+/// Returns how many jobs of a study a scheduler has at once.
+fn at_once(placement: &Placement) -> usize {
+    let given = match placement {
+        Placement::Slurm(slurm) => slurm.at_once,
+        Placement::Kubernetes(kubernetes) => kubernetes.at_once,
+        Placement::Pool(_) => None,
+    };
+    given.unwrap_or(AT_ONCE) as usize
 }
 
 /// Escapes a path for `--output`, where `%` starts one of Slurm's patterns.

@@ -43,11 +43,11 @@ fn parse(line: &str, fields: usize) -> Option<JobState> {
         reason: told(reason),
         node: told(node),
         elapsed: (*elapsed).to_owned(),
-        seconds: None,
         waited: match parts.as_slice() {
             [.., submitted, started] if fields == 8 => waited(submitted, started, state),
             _ => String::new(),
         },
+        ..JobState::default()
     })
 }
 
@@ -111,7 +111,7 @@ enum Answer {
 /// If `sbatch` refuses.
 pub(crate) fn submit(arguments: &[String]) -> Result<Heard<String>, ClusterError> {
     match ask("sbatch", arguments)? {
-        Answer::Unreachable => Ok(Err(Silence { command: "sbatch" })),
+        Answer::Unreachable => Ok(Err(silence("sbatch"))),
         Answer::Refused(said) => Err(ClusterError::Refused(line("sbatch", arguments), said)),
         Answer::Said(said) => {
             // On a federation, `sbatch` prints `JOB;CLUSTER`.
@@ -136,7 +136,7 @@ pub(crate) fn jobs() -> Result<Heard<Vec<JobState>>, ClusterError> {
     let arguments = [&arguments[..], &[SQUEUE_FORMAT.to_owned()]].concat();
     match ask("squeue", &arguments)? {
         Answer::Said(said) => Ok(Ok(parse_squeue(&said))),
-        Answer::Unreachable => Ok(Err(Silence { command: "squeue" })),
+        Answer::Unreachable => Ok(Err(silence("squeue"))),
         Answer::Refused(said) => Err(ClusterError::Refused(line("squeue", &arguments), said)),
     }
 }
@@ -178,6 +178,13 @@ pub(crate) fn details(job: &str) -> BTreeMap<String, String> {
 pub(crate) fn cancel(jobs: &[String]) -> Result<bool, ClusterError> {
     // A job that has ended meanwhile needs no cancelling.
     Ok(!matches!(ask("scancel", jobs)?, Answer::Unreachable))
+}
+
+fn silence(command: &'static str) -> Silence {
+    Silence {
+        command,
+        said: String::new(),
+    }
 }
 
 /// Executes a command of Slurm.

@@ -1,0 +1,566 @@
+//! Launches as Jobs of Kubernetes. Here, a stub of `kubectl` (`tests/kubernetes/stub_kubectl.py`) takes its place. The lane
+//! `tests/kubernetes/run` does the same and more with a real `kubectl`, against a stub of an API server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{Outcome, Project};
+
+const STUDY: &str = "study.yaml";
+
+const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// A project with the study of the Slurm lane, two launches with one load each, on Kubernetes.
+struct Desk {
+    project: Project,
+    stub: tempfile::TempDir,
+    shared: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let project = Project::new();
+        let shared = tempfile::tempdir().expect("a temporary folder");
+        let text = fs::read_to_string(repository.join("tests/slurm/study/experiment.yaml"))
+            .expect("the study")
+            .replace("to: 16", "to: 2")
+            .replace("clients: [1, 2, 4]", "clients: [1]")
+            .replace("default: 24", "default: 4");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.retain(|line| !line.contains("partition: {type"));
+        for line in lines
+            .iter_mut()
+            .filter(|line| line.contains("slurm: {partition"))
+        {
+            let volume = format!("{{claim: shared, path: {}}}", shared.path().display());
+            *line = format!(
+                "      kubernetes: {{image: engine@{DIGEST}, time: \"${{time}}\", at-once: 3, volumes: [{volume}]}}"
+            );
+        }
+        fs::write(project.path().join(STUDY), lines.join("\n") + "\n").expect("a file");
+        let prompts = repository.join("tests/slurm/study/prompts.jsonl");
+        fs::copy(prompts, project.path().join("prompts.jsonl")).expect("a file");
+        let stub = tempfile::tempdir().expect("a temporary folder");
+        let program = repository.join("tests/kubernetes/stub_kubectl.py");
+        std::os::unix::fs::symlink(program, stub.path().join("kubectl")).expect("a link");
+        Self {
+            project,
+            stub,
+            shared,
+        }
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the stub comes before all else on the search path"
+    )]
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.project.command(arguments);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.stub.path().to_owned());
+        let path = std::env::join_paths(folders.chain(std::env::split_paths(&path)));
+        command
+            .env("PATH", path.expect("plain paths"))
+            .env("KUBECTL_STUB", self.stub.path());
+        command
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Outcome {
+        self.command(arguments)
+            .output()
+            .expect("the binary starts")
+            .into()
+    }
+
+    /// Runs the study with the shared store.
+    fn run(&self, more: &[&str]) -> Outcome {
+        let shared = self.shared.path().to_str().expect("a plain path");
+        self.ask(&[&["run", STUDY, "--remote", shared][..], more].concat())
+    }
+
+    fn start(&self) -> Child {
+        let shared = self.shared.path().to_str().expect("a plain path");
+        self.command(&["run", STUDY, "--remote", shared])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts")
+    }
+
+    fn set(&self, file: &str, text: &str) {
+        fs::write(self.stub.path().join(file), text).expect("a file");
+    }
+
+    fn unset(&self, file: &str) {
+        fs::remove_file(self.stub.path().join(file)).expect("the file");
+    }
+
+    /// Returns the lines of a file of the stub.
+    fn told(&self, file: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.stub.path().join(file)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Returns the manifests that were created so far.
+    fn created(&self) -> Vec<Value> {
+        let read = |line: &String| serde_json::from_str(line).expect("a manifest");
+        self.told("asked").iter().map(read).collect()
+    }
+
+    /// Returns the file in which a run keeps its jobs.
+    fn jobs_file(&self) -> Option<PathBuf> {
+        let folder = self.project.path().join(".benchtrail/clusters");
+        let files = fs::read_dir(folder).ok()?.flatten().map(|e| e.path());
+        let mut files = files.filter(|path| path.extension().is_some_and(|e| e == "json"));
+        files.next()
+    }
+
+    /// Returns how many records of loads are complete in the shared store.
+    fn measured(&self) -> usize {
+        let jobs = fs::read_dir(self.shared.path().join("jobs")).expect("jobs");
+        let done = jobs
+            .flatten()
+            .filter_map(|run| fs::read_dir(run.path().join("done")).ok());
+        let done = done.flatten().flatten();
+        done.filter(|file| {
+            let text = fs::read_to_string(file.path()).expect("a document");
+            text.contains("\"stage\": \"load\"")
+        })
+        .count()
+    }
+
+    fn ledger(&self) -> String {
+        self.ask(&["status", STUDY, "--cells"]).ok().stdout
+    }
+
+    /// Starts a run, and kills it when it has created its jobs, which are held.
+    fn killed(&self) {
+        self.set("hold", "");
+        let mut first = self.start();
+        until(|| {
+            let file = self
+                .jobs_file()
+                .and_then(|file| fs::read_to_string(file).ok());
+            let text = file.unwrap_or_default();
+            ["0001", "0002"].iter().all(|shard| {
+                let noted = format!("-{shard}\",");
+                text.lines()
+                    .any(|line| line.contains("\"job\":\"benchtrail-") && line.contains(&noted))
+            })
+        });
+        first.kill().expect("it is killed");
+        first.wait().expect("it is gone");
+    }
+}
+
+/// Waits for a run that succeeds; returns what it said.
+fn ended(run: Child) -> String {
+    let output = run.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    said
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
+    let limit = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < limit, "it does not come");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_study_on_kubernetes_is_the_study_here_with_the_same_keys_and_the_same_trail() {
+    let desk = Desk::new();
+    let ran = desk.run(&["--json"]).ok();
+    assert_eq!(ran.json()["counts"]["ok"], 8, "{}", ran.stderr);
+    let created = desk.created();
+    assert_eq!(created.len(), 2, "a Job for each launch");
+    assert_eq!(desk.measured(), 2);
+    assert_eq!(desk.jobs_file(), None, "nothing is left to look after");
+    let pod = &created[0]["spec"]["template"]["spec"];
+    assert_eq!(pod["activeDeadlineSeconds"], 600);
+    let command = pod["containers"][0]["command"]
+        .as_array()
+        .expect("a command");
+    assert!(
+        command[0]
+            .as_str()
+            .is_some_and(|word| word.contains("/jobs/bin/")),
+        "the program comes from the shared folder: {command:?}"
+    );
+    let name = created[1]["metadata"]["name"].as_str().expect("a name");
+    assert!(
+        name.starts_with("benchtrail-r") && name.ends_with("-0002"),
+        "{name}"
+    );
+    desk.ask(&["audit", "reports/nodes/report.md"]).ok();
+    // Without a place, nothing is measured again, and the pure stages give the same bytes.
+    let study = fs::read_to_string(desk.project.path().join(STUDY)).expect("the study");
+    let place = study.find("    place:").expect("a place")..study.find("  server:").expect("it");
+    let mut local = study.clone();
+    local.replace_range(place, "");
+    fs::write(desk.project.path().join("local.yaml"), local).expect("a file");
+    fs::copy(
+        desk.project.path().join("study.lock"),
+        desk.project.path().join("local.lock"),
+    )
+    .expect("the lock");
+    let arguments = ["run", "local.yaml", "--from", "checks", "--json"];
+    let here = desk.ask(&arguments).ok().json();
+    assert_eq!(here["executed"], 3, "the pure stages: {here}");
+    assert_eq!(here["trail"], ran.json()["trail"]);
+    let again = desk.run(&["--json"]).ok().json();
+    assert_eq!(again["executed"], 0);
+    // Another image changes no key of a measurement. The report shows the experiment as it is now.
+    desk.project
+        .edit(STUDY, "engine@sha256:0123", "other@sha256:4567");
+    let again = desk.run(&["--json"]).ok().json();
+    assert_eq!(again["executed"], 1, "the report");
+    assert_eq!(desk.created().len(), 2, "nothing is created again");
+}
+
+#[test]
+fn a_record_names_the_job_the_pod_the_node_and_the_image() {
+    let desk = Desk::new();
+    desk.project
+        .edit(STUDY, "at-once: 3,", "at-once: 3, nodes: [a, b],");
+    let plan = desk.ask(&["plan", STUDY]).ok().stdout;
+    assert!(plan.contains("launches on machines: a 1, b 1"), "{plan}");
+    let ran = desk.run(&[]).ok();
+    let nodes: Vec<Value> = desk
+        .created()
+        .iter()
+        .map(|job| job["spec"]["template"]["spec"]["nodeSelector"].clone())
+        .collect();
+    assert_eq!(nodes[0]["kubernetes.io/hostname"], "a", "{}", ran.stderr);
+    assert_eq!(nodes[1]["kubernetes.io/hostname"], "b");
+    let report =
+        fs::read_to_string(desk.project.path().join("reports/nodes/report.md")).expect("it");
+    assert!(
+        report.contains("1 cells on a") && report.contains("1 cells on b"),
+        "{report}"
+    );
+    let record = desk
+        .ask(&["show", STUDY, "load[rep=1]", "--json"])
+        .ok()
+        .stdout;
+    for word in ["\"kubernetes\"", "-0001-pod", "\"node\":\"a\"", DIGEST] {
+        assert!(record.replace(": ", ":").contains(word), "{word}: {record}");
+    }
+}
+
+#[test]
+fn a_plan_shows_the_jobs_and_the_manifest_and_a_run_needs_a_store_that_pods_reach() {
+    let desk = Desk::new();
+    let refused = desk.ask(&["run", STUDY]);
+    assert_eq!(refused.code, Some(2));
+    assert!(refused.stderr.contains("study.yaml:"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("--remote s3://"),
+        "{}",
+        refused.stderr
+    );
+    let plan = desk.ask(&["plan", STUDY]).ok().stdout;
+    assert!(
+        plan.contains("Kubernetes: 2 jobs for 2 measured cells, at most 3 at once"),
+        "{plan}"
+    );
+    assert!(
+        plan.contains("2 jobs: no requests; at most 600 s; kubectl create; image engine@"),
+        "{plan}"
+    );
+    let commands = desk.ask(&["plan", STUDY, "--commands"]).ok().stdout;
+    assert!(
+        commands.contains("kubectl create --filename=-"),
+        "{commands}"
+    );
+    assert!(commands.contains("\"backoffLimit\": 0"), "{commands}");
+    let other = tempfile::tempdir().expect("a folder");
+    let path = other.path().to_str().expect("a plain path");
+    let refused = desk.ask(&["run", STUDY, "--remote", path]);
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("is on no volume of the pods"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(desk.created(), Vec::<Value>::new());
+}
+
+#[test]
+fn mistakes_are_found_before_anything_is_created_each_where_it_is() {
+    let desk = Desk::new();
+    for (from, to, says) in [
+        (
+            format!("engine@{DIGEST}"),
+            "engine:latest".to_owned(),
+            "has no digest",
+        ),
+        (
+            "at-once: 3".to_owned(),
+            "at-one: 3".to_owned(),
+            "did you mean `at-once`",
+        ),
+        (
+            "at-once: 3".to_owned(),
+            "nodeSelector: {}".to_owned(),
+            "node-selector",
+        ),
+        (
+            "at-once: 3".to_owned(),
+            "memory: 64GB".to_owned(),
+            "`64G`, or `64Gi`",
+        ),
+        (
+            "at-once: 3".to_owned(),
+            "cpu: many".to_owned(),
+            "study.yaml:",
+        ),
+        (
+            "at-once: 3".to_owned(),
+            "tolerations: [{effect: NoSchedul}]".to_owned(),
+            "NoSchedule",
+        ),
+    ] {
+        let before = fs::read_to_string(desk.project.path().join(STUDY)).expect("it");
+        desk.project.edit(STUDY, &from, &to);
+        let refused = desk.ask(&["plan", STUDY]);
+        assert_eq!(refused.code, Some(2), "{to}");
+        assert!(refused.stderr.contains(says), "{to}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("study.yaml:"),
+            "{to}: {}",
+            refused.stderr
+        );
+        fs::write(desk.project.path().join(STUDY), before).expect("a file");
+    }
+}
+
+#[test]
+fn a_pod_out_of_memory_is_tried_again_as_often_as_the_stage_says_and_a_lost_node_at_no_cost() {
+    let desk = Desk::new();
+    desk.set("modes", "oom\n\nlost\nlost\n");
+    let ran = desk.run(&[]).ok();
+    assert!(
+        ran.stderr.contains("ended as OUT_OF_MEMORY (OOMKilled:")
+            && ran.stderr.contains("is tried again"),
+        "{}",
+        ran.stderr
+    );
+    assert!(
+        ran.stderr
+            .contains("ended as NODE_FAIL (DeletionByTaintManager"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(desk.created().len(), 5, "{}", ran.stderr);
+    assert_eq!(desk.measured(), 2);
+}
+
+#[test]
+fn a_pod_that_ends_early_is_a_line_of_the_ledger_with_the_words_of_kubernetes_as_evidence() {
+    let desk = Desk::new();
+    desk.set("modes", "oom\noom\noom\noom\n");
+    let failed = desk.run(&["--keep-going"]);
+    assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+    let ledger = desk.ledger();
+    assert!(
+        ledger.contains("failed machine: Kubernetes job benchtrail-r"),
+        "{ledger}"
+    );
+    assert!(
+        ledger.contains("on node1 ended as OUT_OF_MEMORY (OOMKilled"),
+        "{ledger}"
+    );
+    let shown = desk
+        .ask(&["show", STUDY, "machine.kubernetes_log"])
+        .ok()
+        .stdout;
+    assert!(shown.contains("cgroup out of memory"), "{shown}");
+    let shown = desk.ask(&["show", STUDY, "machine.kubernetes"]).ok().stdout;
+    assert!(
+        shown.contains("\"container_reason\": \"OOMKilled\""),
+        "{shown}"
+    );
+    // The user runs it again: that is another try.
+    desk.run(&[]).ok();
+    assert_eq!(desk.measured(), 2);
+}
+
+#[test]
+fn a_pod_that_can_never_start_fails_at_once_and_its_job_is_deleted() {
+    let desk = Desk::new();
+    desk.set("modes", "image\nimage\nimage\n");
+    let failed = desk.run(&[]);
+    assert_eq!(failed.code, Some(1), "{}", failed.stderr);
+    assert!(
+        failed.stderr.contains("does not start: InvalidImageName"),
+        "{}",
+        failed.stderr
+    );
+    assert!(!failed.stderr.contains("tried again"), "{}", failed.stderr);
+    assert!(
+        desk.ledger()
+            .contains("ended as LAUNCH_FAILED (InvalidImageName"),
+        "{}",
+        desk.ledger()
+    );
+    let deleted = desk.told("all");
+    assert!(
+        deleted.iter().any(|line| line.starts_with("delete jobs")),
+        "{deleted:?}"
+    );
+}
+
+#[test]
+fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again_by_name() {
+    for is_noted in [true, false] {
+        let desk = Desk::new();
+        desk.killed();
+        let status = desk.ask(&["status", STUDY]).ok().stdout;
+        assert!(
+            status.contains("PENDING") && status.contains("Unschedulable: 0/1 nodes are available"),
+            "{status}"
+        );
+        if !is_noted {
+            // As if it had been killed between the request and the note, and the next list did not show the Job.
+            let file = desk.jobs_file().expect("the jobs");
+            let text = fs::read_to_string(&file).expect("the jobs");
+            let lines = text.lines().map(|line| {
+                let mut line: Value = serde_json::from_str(line).expect("a line");
+                if line["name"] == "0002" {
+                    line["job"] = Value::Null;
+                }
+                format!("{line}\n")
+            });
+            fs::write(&file, lines.collect::<String>()).expect("a file");
+        }
+        desk.unset("hold");
+        let ran = desk.run(&[]).ok();
+        assert!(
+            ran.stderr
+                .contains("an earlier run left 2 jobs in Kubernetes"),
+            "{}",
+            ran.stderr
+        );
+        assert_eq!(desk.created().len(), 2, "nothing is created twice");
+        assert_eq!(desk.measured(), 2, "nothing is measured twice");
+    }
+}
+
+#[test]
+fn jobs_of_another_version_of_the_study_are_deleted() {
+    let desk = Desk::new();
+    desk.killed();
+    desk.project.edit(STUDY, "default: 4", "default: 5");
+    let second = desk.start();
+    let is_deleted = |line: &String| line.starts_with("delete jobs");
+    until(|| desk.told("all").iter().any(is_deleted));
+    desk.unset("hold");
+    let said = ended(second);
+    assert!(said.contains("of an earlier run"), "{said}");
+    assert_eq!(desk.created().len(), 4);
+}
+
+#[test]
+fn an_api_server_that_is_away_is_asked_again_but_a_run_does_not_begin_without_one() {
+    let desk = Desk::new();
+    desk.set("silent", "1");
+    let refused = desk.run(&[]);
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("did you specify the right host"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(desk.created(), Vec::<Value>::new());
+    desk.killed();
+    desk.set("silent", "3");
+    let second = desk.start();
+    until(|| desk.told("silent") == ["0"]);
+    // It answers, and the pods begin.
+    let asked = desk.told("all").len();
+    until(|| desk.told("all").len() > asked);
+    desk.unset("hold");
+    let said = ended(second);
+    assert!(
+        said.contains("the API server of Kubernetes does not answer `kubectl get` (The connection"),
+        "{said}"
+    );
+    assert!(said.contains("answers again"), "{said}");
+    assert_eq!(desk.created().len(), 2);
+    assert_eq!(desk.measured(), 2);
+}
+
+#[test]
+fn what_kubernetes_refuses_ends_the_run_with_its_words() {
+    let desk = Desk::new();
+    desk.set("modes", "refuse\n");
+    let refused = desk.run(&[]);
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("exceeded quota: gpus"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("plan --commands"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_job_that_somebody_deletes_has_that_as_its_reason() {
+    let desk = Desk::new();
+    desk.set("hold", "");
+    let mut first = desk.start();
+    until(|| desk.created().len() == 2);
+    desk.set("forgets", "");
+    let ended = first.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(1));
+    let ledger = desk.ledger();
+    assert!(
+        ledger.contains("ended as CANCELLED (somebody deleted the Job)"),
+        "{ledger}"
+    );
+    desk.unset("hold");
+}
+
+#[test]
+fn without_kubectl_nothing_begins() {
+    let desk = Desk::new();
+    fs::remove_file(desk.stub.path().join("kubectl")).expect("the link");
+    let shared = desk.shared.path().to_str().expect("a plain path");
+    let refused = desk
+        .project
+        .command(&["run", STUDY, "--remote", shared])
+        .env("PATH", desk.stub.path())
+        .output()
+        .expect("the binary starts");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(4), "{said}");
+    assert!(
+        said.contains("`kubectl` failed: it is not on the search path"),
+        "{said}"
+    );
+}
+
+#[test]
+fn the_shipped_study_plans_its_jobs() {
+    let desk = Desk::new();
+    let plan = desk
+        .ask(&["plan", "experiments/kubernetes/llama-cpp-threads.yaml"])
+        .ok()
+        .stdout;
+    assert!(
+        plan.contains("Kubernetes: 15 jobs for 30 measured cells, at most 2 at once"),
+        "{plan}"
+    );
+}
