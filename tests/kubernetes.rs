@@ -540,7 +540,7 @@ fn without_kubectl_nothing_begins() {
     let shared = desk.shared.path().to_str().expect("a plain path");
     let refused = desk
         .project
-        .command(&["run", STUDY, "--remote", shared])
+        .command(["run", STUDY, "--remote", shared])
         .env("PATH", desk.stub.path())
         .output()
         .expect("the binary starts");
