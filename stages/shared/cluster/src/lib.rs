@@ -1,9 +1,9 @@
-//! Parts of a study on machines that Slurm chooses, or on hosts of a pool.
+//! Parts of a study on machines that Slurm or Kubernetes chooses, or on hosts of a pool.
 //!
 //! A *shard* is one launch of a server and everything that is measured on it. The coordinator (a `run`) writes the
-//! order of a shard into the shared store, requests a machine from Slurm, and looks for results. On the machine, the
-//! same binary executes the shard in a separate store and pushes each record. Only the shared store and Slurm connect
-//! the two, so either may end and start again.
+//! order of a shard into the shared store, requests a machine from the scheduler, and looks for results. On the
+//! machine, the same binary executes the shard in a separate store and pushes each record. Only the shared store and
+//! the scheduler connect the two, so either may end and start again.
 //!
 //! A host of a pool does the same over a connection of the coordinator, through which it also reaches the shared store.
 //! It works only as long as the connection lasts.
