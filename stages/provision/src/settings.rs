@@ -64,6 +64,9 @@ pub(crate) struct Parameters {
     /// Absent rather than null, so that stages without it keep their keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) environment: Option<EnvironmentRecipe>,
+    /// The image of a pod, if an engine comes from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) image_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) place: Option<Place>,
 }
@@ -172,6 +175,9 @@ impl Parameters {
         // For a program that is not pinned, and for values outside the definition.
         let brought = EnvironmentRecipe::brought(self.environment.as_ref());
         facets.extend(installed::facets(&engine.definition, machine, brought)?);
+        if let Some(digest) = &self.image_digest {
+            facets.insert("image_digest".to_owned(), json!(digest));
+        }
         Ok(facets)
     }
 

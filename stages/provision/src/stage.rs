@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Store;
-use engines::{Model, Program, Weights};
+use engines::{Engine, Model, Program, Weights};
 use pipeline::sources::NamedFiles;
 use pipeline::{
     Class, Consent, Done, Effect, Failure, Inert, Input, Job, Json, Library, Media, Output,
@@ -95,6 +95,7 @@ impl StageKind for Provision {
                     .hint("remove `place`, or forward a port yourself and use its address"),
             );
         }
+        let image_digest = engine_image(place.as_ref(), environment.is_some(), &engines);
         // The executing machine decides nothing; only its facets do.
         let place = place.filter(|place| {
             !matches!(
@@ -138,6 +139,7 @@ impl StageKind for Provision {
                     model,
                     draft,
                     environment,
+                    image_digest,
                     place,
                 }))
             }
@@ -421,6 +423,26 @@ fn created(kubernetes: Box<Kubernetes>) -> Effect {
         },
         consent: consent(json!({ "place": Place::Kubernetes(kubernetes) })),
     }
+}
+
+/// Returns the digest of the image of a pod from which an engine comes. Without an environment of the study, an installed program
+/// or a worker is what the image contains. Packages are the same in every image.
+fn engine_image(
+    place: Option<&Place>,
+    has_environment: bool,
+    engines: &[Named<Engine>],
+) -> Option<String> {
+    let Some(Place::Kubernetes(pod)) = place.filter(|_| !has_environment) else {
+        return None;
+    };
+    let is_installed = |engine: &Named<Engine>| {
+        let launch = &engine.definition.launch;
+        engine.definition.is_worker() || matches!(launch.program, Program::Installed(_))
+    };
+    let digest = pod.image.rsplit_once('@').map(|(_, digest)| digest);
+    digest
+        .filter(|_| engines.iter().any(is_installed))
+        .map(str::to_owned)
 }
 
 /// Returns the effect of using another host: commands run there under your name. A host that is

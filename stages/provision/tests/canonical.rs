@@ -164,6 +164,35 @@ fn an_engine_for_another_platform_falls_back_and_without_fallback_fails_with_rea
 }
 
 #[test]
+fn the_image_of_a_pod_is_a_parameter_only_of_an_engine_that_comes_from_it() {
+    let library = Definitions::shipped();
+    let image = |digit: &str| format!("registry.example/engine@sha256:{}", digit.repeat(64));
+    let of = |engine: &str, image: &str, environment: Option<Json>| {
+        let mut settings = json!({
+            "engine": engine, "model": "smollm2-135m-instruct",
+            "place": {"kubernetes": {"image": image, "cpu": 4}},
+        });
+        if let Some(environment) = environment {
+            settings["environment"] = environment;
+        }
+        Provision.canonical(&settings, &library).unwrap()
+    };
+    for engine in ["vllm", "transformers-generate"] {
+        let one = of(engine, &image("1"), None);
+        assert_ne!(one, of(engine, &image("2"), None), "{engine}");
+        // The name before the digest only says where the image is.
+        let mirror = image("1").replace("registry.example", "mirror.example");
+        assert_eq!(one, of(engine, &mirror, None), "{engine}");
+    }
+    let packaged = of("llama-cpp", &image("1"), None);
+    assert_eq!(packaged, of("llama-cpp", &image("2"), None));
+    assert_eq!(packaged, canonical(&library));
+    let venv = json!({"venv": {"python": "3.12", "packages": ["vllm==0.20.2"]}});
+    let pinned = of("vllm", &image("1"), Some(venv.clone()));
+    assert_eq!(pinned, of("vllm", &image("2"), Some(venv)));
+}
+
+#[test]
 fn certificates_are_parameters_by_their_bytes_and_not_by_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let digest = |name: &str| {

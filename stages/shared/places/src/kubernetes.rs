@@ -1,4 +1,4 @@
-//! Launches as Jobs of Kubernetes: the settings of an experiment. [`check`](Kubernetes::check) finds the mistakes, and
+//! Launches as Jobs of Kubernetes: the settings of an experiment. `check` finds the mistakes, and
 //! [`manifest`](Kubernetes::manifest) writes what `kubectl create` gets.
 
 mod check;
