@@ -306,8 +306,8 @@ try {
     for (const part of [0.1, 0.2, 0.3]) await mouse("mouseMoved", left + wide * part);
     await mouse("mouseReleased", left + wide * 0.3);
     await p.until("location.hash.includes('span=')");
-    await p.until("[...document.querySelectorAll('main p[role=status]')].some((e) => / of .* rows of the table lie in the span/.test(e.textContent))");
-    const [n, all] = (await p.evaluate("[...document.querySelectorAll('main p[role=status]')].map((e) => e.textContent).find((t) => t.includes('lie in the span'))")).match(/\d+/g).map(Number);
+    await p.until("[...document.querySelectorAll('main p[role=status]')].some((e) => / of .* rows of the table are in the span/.test(e.textContent))");
+    const [n, all] = (await p.evaluate("[...document.querySelectorAll('main p[role=status]')].map((e) => e.textContent).find((t) => t.includes('are in the span'))")).match(/\d+/g).map(Number);
     assert.ok(n > 0 && n < all, `${n} of ${all}`);
     await p.evaluate("[...document.querySelectorAll('main button')].find((b) => b.textContent === 'All').click()");
     await p.until("!location.hash.includes('span=')");
