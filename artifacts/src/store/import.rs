@@ -82,7 +82,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes the notes of records that are no longer in the store.
+    /// Deletes the import notes whose records the store no longer contains.
     pub(super) fn forget_imports(&self) -> Result<(), StoreError> {
         for path in list(&self.root.join("imports"))? {
             let name = path
