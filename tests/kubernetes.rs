@@ -2,160 +2,39 @@
 //! `tests/kubernetes/run` does the same and more with a real `kubectl`, against a stub of an API server.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Child;
 
 use serde_json::Value;
 
-use crate::support::{Outcome, Project};
-
-const STUDY: &str = "study.yaml";
+use crate::placed::{Placed, STUDY, until};
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// A project with the study of the Slurm lane, two launches with one load each, on Kubernetes.
-struct Desk {
-    project: Project,
-    stub: tempfile::TempDir,
-    shared: tempfile::TempDir,
+/// The stub of `kubectl`.
+const STUB: (&str, &str, &[&str]) = ("KUBECTL_STUB", "kubernetes/stub_kubectl.py", &["kubectl"]);
+
+/// A project whose pods mount the shared store.
+fn desk() -> Placed {
+    Placed::new(STUB, |text, shared| {
+        let volume = format!("{{claim: shared, path: {}}}", shared.display());
+        let place = format!(
+            "      kubernetes: {{image: engine@{DIGEST}, time: \"${{time}}\", at-once: 3, volumes: [{volume}]}}"
+        );
+        let lines = text
+            .lines()
+            .filter(|line| !line.contains("partition: {type"));
+        let lines = lines.map(|line| match line.contains("slurm: {partition") {
+            true => place.as_str(),
+            false => line,
+        });
+        lines.map(|line| format!("{line}\n")).collect()
+    })
 }
 
-impl Desk {
-    fn new() -> Self {
-        let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let project = Project::new();
-        let shared = tempfile::tempdir().expect("a temporary folder");
-        let text = fs::read_to_string(repository.join("tests/slurm/study/experiment.yaml"))
-            .expect("the study")
-            .replace("to: 16", "to: 2")
-            .replace("clients: [1, 2, 4]", "clients: [1]")
-            .replace("default: 24", "default: 4");
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        lines.retain(|line| !line.contains("partition: {type"));
-        for line in lines
-            .iter_mut()
-            .filter(|line| line.contains("slurm: {partition"))
-        {
-            let volume = format!("{{claim: shared, path: {}}}", shared.path().display());
-            *line = format!(
-                "      kubernetes: {{image: engine@{DIGEST}, time: \"${{time}}\", at-once: 3, volumes: [{volume}]}}"
-            );
-        }
-        fs::write(project.path().join(STUDY), lines.join("\n") + "\n").expect("a file");
-        let prompts = repository.join("tests/slurm/study/prompts.jsonl");
-        fs::copy(prompts, project.path().join("prompts.jsonl")).expect("a file");
-        let stub = tempfile::tempdir().expect("a temporary folder");
-        let program = repository.join("tests/kubernetes/stub_kubectl.py");
-        std::os::unix::fs::symlink(program, stub.path().join("kubectl")).expect("a link");
-        Self {
-            project,
-            stub,
-            shared,
-        }
-    }
-
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the stub comes before all else on the search path"
-    )]
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.project.command(arguments);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(self.stub.path().to_owned());
-        let path = std::env::join_paths(folders.chain(std::env::split_paths(&path)));
-        command
-            .env("PATH", path.expect("plain paths"))
-            .env("KUBECTL_STUB", self.stub.path());
-        command
-    }
-
-    fn ask(&self, arguments: &[&str]) -> Outcome {
-        self.command(arguments)
-            .output()
-            .expect("the binary starts")
-            .into()
-    }
-
-    /// Runs the study with the shared store.
-    fn run(&self, more: &[&str]) -> Outcome {
-        let shared = self.shared.path().to_str().expect("a plain path");
-        self.ask(&[&["run", STUDY, "--remote", shared][..], more].concat())
-    }
-
-    fn start(&self) -> Child {
-        let shared = self.shared.path().to_str().expect("a plain path");
-        self.command(&["run", STUDY, "--remote", shared])
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary starts")
-    }
-
-    fn set(&self, file: &str, text: &str) {
-        fs::write(self.stub.path().join(file), text).expect("a file");
-    }
-
-    fn unset(&self, file: &str) {
-        fs::remove_file(self.stub.path().join(file)).expect("the file");
-    }
-
-    /// Returns the lines of a file of the stub.
-    fn told(&self, file: &str) -> Vec<String> {
-        let text = fs::read_to_string(self.stub.path().join(file)).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    /// Returns the manifests that were created so far.
-    fn created(&self) -> Vec<Value> {
-        let read = |line: &String| serde_json::from_str(line).expect("a manifest");
-        self.told("asked").iter().map(read).collect()
-    }
-
-    /// Returns the file in which a run keeps its jobs.
-    fn jobs_file(&self) -> Option<PathBuf> {
-        let folder = self.project.path().join(".benchtrail/clusters");
-        let files = fs::read_dir(folder).ok()?.flatten().map(|e| e.path());
-        let mut files = files.filter(|path| path.extension().is_some_and(|e| e == "json"));
-        files.next()
-    }
-
-    /// Returns how many records of loads are complete in the shared store.
-    fn measured(&self) -> usize {
-        let jobs = fs::read_dir(self.shared.path().join("jobs")).expect("jobs");
-        let done = jobs
-            .flatten()
-            .filter_map(|run| fs::read_dir(run.path().join("done")).ok());
-        let done = done.flatten().flatten();
-        done.filter(|file| {
-            let text = fs::read_to_string(file.path()).expect("a document");
-            text.contains("\"stage\": \"load\"")
-        })
-        .count()
-    }
-
-    fn ledger(&self) -> String {
-        self.ask(&["status", STUDY, "--cells"]).ok().stdout
-    }
-
-    /// Starts a run, and kills it when it has created its jobs, which are held.
-    fn killed(&self) {
-        self.set("hold", "");
-        let mut first = self.start();
-        until(|| {
-            let file = self
-                .jobs_file()
-                .and_then(|file| fs::read_to_string(file).ok());
-            let text = file.unwrap_or_default();
-            ["0001", "0002"].iter().all(|shard| {
-                let noted = format!("-{shard}\",");
-                text.lines()
-                    .any(|line| line.contains("\"job\":\"benchtrail-") && line.contains(&noted))
-            })
-        });
-        first.kill().expect("it is killed");
-        first.wait().expect("it is gone");
-    }
+/// Returns the manifests that were created so far.
+fn created(desk: &Placed) -> Vec<Value> {
+    let read = |line: &String| serde_json::from_str(line).expect("a manifest");
+    desk.told("asked").iter().map(read).collect()
 }
 
 /// Waits for a run that succeeds; returns what it said.
@@ -166,24 +45,16 @@ fn ended(run: Child) -> String {
     said
 }
 
-fn until(mut holds: impl FnMut() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < limit, "it does not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 #[test]
 fn a_study_on_kubernetes_is_the_study_here_with_the_same_keys_and_the_same_trail() {
-    let desk = Desk::new();
+    let desk = desk();
     let ran = desk.run(&["--json"]).ok();
     assert_eq!(ran.json()["counts"]["ok"], 8, "{}", ran.stderr);
-    let created = desk.created();
-    assert_eq!(created.len(), 2, "a Job for each launch");
+    let jobs = created(&desk);
+    assert_eq!(jobs.len(), 2, "a Job for each launch");
     assert_eq!(desk.measured(), 2);
     assert_eq!(desk.jobs_file(), None, "nothing is left to look after");
-    let pod = &created[0]["spec"]["template"]["spec"];
+    let pod = &jobs[0]["spec"]["template"]["spec"];
     assert_eq!(pod["activeDeadlineSeconds"], 600);
     let command = pod["containers"][0]["command"]
         .as_array()
@@ -194,27 +65,13 @@ fn a_study_on_kubernetes_is_the_study_here_with_the_same_keys_and_the_same_trail
             .is_some_and(|word| word.contains("/jobs/bin/")),
         "the program comes from the shared folder: {command:?}"
     );
-    let name = created[1]["metadata"]["name"].as_str().expect("a name");
+    let name = jobs[1]["metadata"]["name"].as_str().expect("a name");
     assert!(
         name.starts_with("benchtrail-r") && name.ends_with("-0002"),
         "{name}"
     );
     desk.ask(&["audit", "reports/nodes/report.md"]).ok();
-    // Without a place, nothing is measured again, and the pure stages give the same bytes.
-    let study = fs::read_to_string(desk.project.path().join(STUDY)).expect("the study");
-    let place = study.find("    place:").expect("a place")..study.find("  server:").expect("it");
-    let mut local = study.clone();
-    local.replace_range(place, "");
-    fs::write(desk.project.path().join("local.yaml"), local).expect("a file");
-    fs::copy(
-        desk.project.path().join("study.lock"),
-        desk.project.path().join("local.lock"),
-    )
-    .expect("the lock");
-    let arguments = ["run", "local.yaml", "--from", "checks", "--json"];
-    let here = desk.ask(&arguments).ok().json();
-    assert_eq!(here["executed"], 3, "the pure stages: {here}");
-    assert_eq!(here["trail"], ran.json()["trail"]);
+    desk.agrees_with_a_run_here(&ran.json());
     let again = desk.run(&["--json"]).ok().json();
     assert_eq!(again["executed"], 0);
     // Another image changes no key of a measurement. The report shows the experiment as it is now.
@@ -222,26 +79,24 @@ fn a_study_on_kubernetes_is_the_study_here_with_the_same_keys_and_the_same_trail
         .edit(STUDY, "engine@sha256:0123", "other@sha256:4567");
     let again = desk.run(&["--json"]).ok().json();
     assert_eq!(again["executed"], 1, "the report");
-    assert_eq!(desk.created().len(), 2, "nothing is created again");
+    assert_eq!(created(&desk).len(), 2, "nothing is created again");
 }
 
 #[test]
 fn a_record_names_the_job_the_pod_the_node_and_the_image() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.project
         .edit(STUDY, "at-once: 3,", "at-once: 3, nodes: [a, b],");
     let plan = desk.ask(&["plan", STUDY]).ok().stdout;
     assert!(plan.contains("launches on machines: a 1, b 1"), "{plan}");
     let ran = desk.run(&[]).ok();
-    let nodes: Vec<Value> = desk
-        .created()
+    let nodes: Vec<Value> = created(&desk)
         .iter()
         .map(|job| job["spec"]["template"]["spec"]["nodeSelector"].clone())
         .collect();
     assert_eq!(nodes[0]["kubernetes.io/hostname"], "a", "{}", ran.stderr);
     assert_eq!(nodes[1]["kubernetes.io/hostname"], "b");
-    let report =
-        fs::read_to_string(desk.project.path().join("reports/nodes/report.md")).expect("it");
+    let report = desk.report();
     assert!(
         report.contains("1 cells on a") && report.contains("1 cells on b"),
         "{report}"
@@ -257,7 +112,7 @@ fn a_record_names_the_job_the_pod_the_node_and_the_image() {
 
 #[test]
 fn a_plan_shows_the_jobs_and_the_manifest_and_a_run_needs_a_store_that_pods_reach() {
-    let desk = Desk::new();
+    let desk = desk();
     let refused = desk.ask(&["run", STUDY]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("study.yaml:"), "{}", refused.stderr);
@@ -290,12 +145,12 @@ fn a_plan_shows_the_jobs_and_the_manifest_and_a_run_needs_a_store_that_pods_reac
         "{}",
         refused.stderr
     );
-    assert_eq!(desk.created(), Vec::<Value>::new());
+    assert_eq!(created(&desk), Vec::<Value>::new());
 }
 
 #[test]
 fn mistakes_are_found_before_anything_is_created_each_where_it_is() {
-    let desk = Desk::new();
+    let desk = desk();
     for (from, to, says) in [
         (
             format!("engine@{DIGEST}"),
@@ -344,7 +199,7 @@ fn mistakes_are_found_before_anything_is_created_each_where_it_is() {
 
 #[test]
 fn a_pod_out_of_memory_is_tried_again_as_often_as_the_stage_says_and_a_lost_node_at_no_cost() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.set("modes", "oom\n\nlost\nlost\n");
     let ran = desk.run(&[]).ok();
     assert!(
@@ -359,13 +214,13 @@ fn a_pod_out_of_memory_is_tried_again_as_often_as_the_stage_says_and_a_lost_node
         "{}",
         ran.stderr
     );
-    assert_eq!(desk.created().len(), 5, "{}", ran.stderr);
+    assert_eq!(created(&desk).len(), 5, "{}", ran.stderr);
     assert_eq!(desk.measured(), 2);
 }
 
 #[test]
 fn a_pod_that_ends_early_is_a_line_of_the_ledger_with_the_words_of_kubernetes_as_evidence() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.set("modes", "oom\noom\noom\noom\n");
     let failed = desk.run(&["--keep-going"]);
     assert_eq!(failed.code, Some(1), "{}", failed.stderr);
@@ -395,7 +250,7 @@ fn a_pod_that_ends_early_is_a_line_of_the_ledger_with_the_words_of_kubernetes_as
 
 #[test]
 fn a_pod_that_can_never_start_fails_at_once_and_its_job_is_deleted() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.set("modes", "image\nimage\nimage\n");
     let failed = desk.run(&[]);
     assert_eq!(failed.code, Some(1), "{}", failed.stderr);
@@ -421,7 +276,7 @@ fn a_pod_that_can_never_start_fails_at_once_and_its_job_is_deleted() {
 #[test]
 fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again_by_name() {
     for is_noted in [true, false] {
-        let desk = Desk::new();
+        let desk = desk();
         desk.killed();
         let status = desk.ask(&["status", STUDY]).ok().stdout;
         assert!(
@@ -429,17 +284,8 @@ fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again_by_name() {
             "{status}"
         );
         if !is_noted {
-            // As if it had been killed between the request and the note, and the next list did not show the Job.
-            let file = desk.jobs_file().expect("the jobs");
-            let text = fs::read_to_string(&file).expect("the jobs");
-            let lines = text.lines().map(|line| {
-                let mut line: Value = serde_json::from_str(line).expect("a line");
-                if line["name"] == "0002" {
-                    line["job"] = Value::Null;
-                }
-                format!("{line}\n")
-            });
-            fs::write(&file, lines.collect::<String>()).expect("a file");
+            // The next list may not show the Job either.
+            desk.forget_the_second_job();
         }
         desk.unset("hold");
         let ran = desk.run(&[]).ok();
@@ -449,14 +295,14 @@ fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again_by_name() {
             "{}",
             ran.stderr
         );
-        assert_eq!(desk.created().len(), 2, "nothing is created twice");
+        assert_eq!(created(&desk).len(), 2, "nothing is created twice");
         assert_eq!(desk.measured(), 2, "nothing is measured twice");
     }
 }
 
 #[test]
 fn jobs_of_another_version_of_the_study_are_deleted() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.killed();
     desk.project.edit(STUDY, "default: 4", "default: 5");
     let second = desk.start();
@@ -465,12 +311,12 @@ fn jobs_of_another_version_of_the_study_are_deleted() {
     desk.unset("hold");
     let said = ended(second);
     assert!(said.contains("of an earlier run"), "{said}");
-    assert_eq!(desk.created().len(), 4);
+    assert_eq!(created(&desk).len(), 4);
 }
 
 #[test]
 fn an_api_server_that_is_away_is_asked_again_but_a_run_does_not_begin_without_one() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.set("silent", "1");
     let refused = desk.run(&[]);
     assert_eq!(refused.code, Some(4), "{}", refused.stderr);
@@ -479,7 +325,7 @@ fn an_api_server_that_is_away_is_asked_again_but_a_run_does_not_begin_without_on
         "{}",
         refused.stderr
     );
-    assert_eq!(desk.created(), Vec::<Value>::new());
+    assert_eq!(created(&desk), Vec::<Value>::new());
     desk.killed();
     desk.set("silent", "3");
     let second = desk.start();
@@ -494,13 +340,13 @@ fn an_api_server_that_is_away_is_asked_again_but_a_run_does_not_begin_without_on
         "{said}"
     );
     assert!(said.contains("answers again"), "{said}");
-    assert_eq!(desk.created().len(), 2);
+    assert_eq!(created(&desk).len(), 2);
     assert_eq!(desk.measured(), 2);
 }
 
 #[test]
 fn what_kubernetes_refuses_ends_the_run_with_its_words() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.set("modes", "refuse\n");
     let refused = desk.run(&[]);
     assert_eq!(refused.code, Some(4), "{}", refused.stderr);
@@ -518,10 +364,10 @@ fn what_kubernetes_refuses_ends_the_run_with_its_words() {
 
 #[test]
 fn a_job_that_somebody_deletes_has_that_as_its_reason() {
-    let desk = Desk::new();
+    let desk = desk();
     desk.set("hold", "");
     let mut first = desk.start();
-    until(|| desk.created().len() == 2);
+    until(|| created(&desk).len() == 2);
     desk.set("forgets", "");
     let ended = first.wait().expect("it ends");
     assert_eq!(ended.code(), Some(1));
@@ -535,7 +381,7 @@ fn a_job_that_somebody_deletes_has_that_as_its_reason() {
 
 #[test]
 fn without_kubectl_nothing_begins() {
-    let desk = Desk::new();
+    let desk = desk();
     fs::remove_file(desk.stub.path().join("kubectl")).expect("the link");
     let shared = desk.shared.path().to_str().expect("a plain path");
     let refused = desk
@@ -554,7 +400,7 @@ fn without_kubectl_nothing_begins() {
 
 #[test]
 fn the_shipped_study_plans_its_jobs() {
-    let desk = Desk::new();
+    let desk = desk();
     let plan = desk
         .ask(&["plan", "experiments/kubernetes/llama-cpp-threads.yaml"])
         .ok()

@@ -38,6 +38,7 @@ mod named_files;
 mod names;
 mod not_worse;
 mod numbers;
+mod placed;
 mod places;
 mod planted;
 mod pool;
