@@ -12,7 +12,7 @@ use crate::support::Project;
 const STUDY: &str = "study.yaml";
 const NAMES: [&str; 2] = ["ada", "bob"];
 
-/// A project whose load is sent from two hosts; `None` if there is no OpenSSH server.
+/// Makes a project whose load is sent from two hosts; `None` if the OpenSSH server is not installed.
 fn lab(url: &str, requests: u32) -> Option<(Project, Vec<Sshd>)> {
     let hosts: Vec<Sshd> = NAMES.iter().map(|_| Sshd::start()).collect::<Option<_>>()?;
     let project = Project::new();

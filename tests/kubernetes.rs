@@ -1,4 +1,4 @@
-//! Launches as Jobs of Kubernetes. Here, a stub of `kubectl` (`tests/kubernetes/stub_kubectl.py`) takes its place. The lane
+//! Launches as Kubernetes Jobs, with a stub of `kubectl` (`tests/kubernetes/stub_kubectl.py`). The lane
 //! `tests/kubernetes/run` does the same and more with a real `kubectl`, against a stub of an API server.
 
 use std::fs;
@@ -13,7 +13,7 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 /// The stub of `kubectl`.
 const STUB: (&str, &str, &[&str]) = ("KUBECTL_STUB", "kubernetes/stub_kubectl.py", &["kubectl"]);
 
-/// A project whose pods mount the shared store.
+/// Makes a project whose pods mount the shared store.
 fn desk() -> Placed {
     Placed::new(STUB, |text, shared| {
         let volume = format!("{{claim: shared, path: {}}}", shared.display());
@@ -37,7 +37,7 @@ fn created(desk: &Placed) -> Vec<Value> {
     desk.told("asked").iter().map(read).collect()
 }
 
-/// Waits for a run that succeeds; returns what it said.
+/// Waits for a run that succeeds; returns its output.
 fn ended(run: Child) -> String {
     let output = run.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -74,7 +74,7 @@ fn a_study_on_kubernetes_is_the_study_here_with_the_same_keys_and_the_same_trail
     desk.agrees_with_a_run_here(&ran.json());
     let again = desk.run(&["--json"]).ok().json();
     assert_eq!(again["executed"], 0);
-    // Another image changes no key of a measurement. The report shows the experiment as it is now.
+    // Changing the image changes no key of a measurement. The report shows the current experiment.
     desk.project
         .edit(STUDY, "engine@sha256:0123", "other@sha256:4567");
     let again = desk.run(&["--json"]).ok().json();
@@ -243,7 +243,7 @@ fn a_pod_that_ends_early_is_a_line_of_the_ledger_with_the_words_of_kubernetes_as
         shown.contains("\"container_reason\": \"OOMKilled\""),
         "{shown}"
     );
-    // The user runs it again: that is another try.
+    // Running the study again is another attempt.
     desk.run(&[]).ok();
     assert_eq!(desk.measured(), 2);
 }
@@ -330,7 +330,7 @@ fn an_api_server_that_is_away_is_asked_again_but_a_run_does_not_begin_without_on
     desk.set("silent", "3");
     let second = desk.start();
     until(|| desk.told("silent") == ["0"]);
-    // It answers, and the pods begin.
+    // Once Kubernetes answers, the pods begin.
     let asked = desk.told("all").len();
     until(|| desk.told("all").len() > asked);
     desk.unset("hold");

@@ -1,4 +1,4 @@
-//! A project whose launches a scheduler executes elsewhere, with a stub of the scheduler's commands.
+//! A project whose launches a scheduler executes on other machines, with a stub of the scheduler's commands.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ pub(crate) const STUDY: &str = "study.yaml";
 /// A project with the study of the Slurm lane: two launches with one load each.
 pub(crate) struct Placed {
     pub(crate) project: Project,
-    /// The folder of the stub: its commands, its settings, and a file `asked` with what it was asked to submit.
+    /// The folder of the stub: its commands, its settings, and a file `asked` that lists its submissions.
     pub(crate) stub: tempfile::TempDir,
     /// The variable that tells the stub its folder.
     variable: &'static str,
@@ -24,8 +24,8 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
-    /// Makes a project. `adapted` changes the text of the study, given the shared store; `program` below `tests` stands in for
-    /// each of `commands`.
+    /// Makes a project. `adapted` changes the text of the study, given the shared store. The program `program` below
+    /// `tests` replaces each of `commands`.
     pub(crate) fn new(
         (variable, program, commands): (&'static str, &str, &[&str]),
         adapted: impl FnOnce(String, &Path) -> String,
@@ -93,7 +93,7 @@ impl Placed {
             .expect("the binary starts")
     }
 
-    /// Starts a run, and kills it when it has recorded its two jobs, which the stub holds back.
+    /// Starts a run, and kills it once it has recorded its two jobs. The stub keeps both jobs from starting.
     pub(crate) fn killed(&self) {
         self.set("hold", "");
         let mut first = self.start();

@@ -240,7 +240,7 @@ fn a_host_that_is_lost_loses_its_launch_which_goes_on_elsewhere() {
         "{}",
         lab.said()
     );
-    // The program on the host ends without being told to.
+    // The program on the host ends by itself.
     lab.await_silence();
     let records = lab.records();
     assert_eq!(records.len(), 4);
@@ -341,7 +341,7 @@ fn what_no_host_executes_fails_with_the_reason_after_some_attempts() {
 #[test]
 fn a_budget_is_planned_stops_a_study_and_the_next_run_goes_on() {
     let Some(lab) = Lab::with(1, 3) else { return };
-    // One second of a host costs 1 EUR.
+    // A host costs 1 EUR per second.
     let terms = |budget: &str| {
         format!("cost-per-hour: 3600, budget: {budget}, currency: EUR, config: ssh_config")
     };

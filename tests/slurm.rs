@@ -107,7 +107,7 @@ fn a_job_that_ends_early_is_a_line_of_the_ledger_with_slurms_words_as_evidence()
     );
     let shown = login.ask(&["show", STUDY, "machine.slurm_log"]).ok().stdout;
     assert!(shown.contains("oom-kill"), "{shown}");
-    // The user runs it again, which is another attempt.
+    // Running the study again is another attempt.
     login.run(&[]).ok();
     assert_eq!(login.measured(), 2);
 }

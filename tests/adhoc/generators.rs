@@ -1,4 +1,4 @@
-//! A load that several processes of the binary send, as its user sees it.
+//! A load that several processes of the binary send, as a user sees it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ fn pid(number: u32) -> Pid {
     Pid::from_raw(number.try_into().expect("a process id")).expect("a process id")
 }
 
-/// The generators of a running command, once all send.
+/// Returns the generators of a running command, once all of them send.
 fn generators(child: &Child, count: usize) -> BTreeSet<u32> {
     loop {
         let mut found = BTreeSet::new();
@@ -45,7 +45,7 @@ fn generators(child: &Child, count: usize) -> BTreeSet<u32> {
     }
 }
 
-/// Waits until none of these processes is there any more; one that stays fails the test by its time limit.
+/// Waits until none of these processes exists. One that stays fails the test by its time limit.
 fn until_gone(pids: &BTreeSet<u32>) {
     let there = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

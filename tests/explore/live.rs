@@ -1,4 +1,4 @@
-//! A run that continues while somebody looks at it.
+//! A run that continues while somebody watches it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

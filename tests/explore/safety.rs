@@ -1,4 +1,4 @@
-//! Who may ask the explorer, and what looking at a study must not do.
+//! Access to the explorer, and what viewing a study must not do.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Intervals of means, breakdowns and losses where a column says too little by itself: differences that happen to be
-//! positive, values without spread, cells without a value.
+//! Intervals of means, breakdowns and losses for columns that alone reveal too little: differences that are positive by
+//! chance, values without spread, cells without a value.
 
 use artifacts::Scalar;
 use serde_json::json;
@@ -48,14 +48,15 @@ fn covered(mean: f64, studies: i64) -> usize {
 
 #[test]
 fn intervals_of_differences_contain_their_mean_whether_they_happen_to_be_positive_or_not() {
-    // Three standard errors of 2,000 studies are 1.5 percentage points. Logarithms whenever all are above 0: 85 %.
+    // Three standard errors of 2,000 studies are 1.5 percentage points. With logarithms whenever all
+    // values are above 0, only 85 % contain it.
     for mean in [0.0, -0.2, 0.5, 1.0, 2.0] {
         let covered = covered(mean, 2_000);
         assert!(covered >= 1_870, "{mean}: {covered}");
     }
 }
 
-/// The rule of a ladder of three launches: where it may hold, and where it surely does.
+/// Returns where the rule of a ladder of three launches may hold, and where it certainly does.
 fn breakdown(spec: Spec, below: f64, rungs: &[(i64, [f64; 3])]) -> [Option<f64>; 2] {
     let name = spec.name.clone();
     let of = |(n, values): &(i64, [f64; 3])| {
@@ -94,7 +95,8 @@ fn values_without_spread_are_as_uncertain_as_their_steps() {
     assert_eq!(breakdown(efficiency, 0.999, &rungs), [Some(2.0), Some(2.0)]);
 }
 
-/// The verdict on two equal systems, and whether the first is not higher, where it lacks cells in two of five launches.
+/// Returns the verdict on two equal systems, the first of which lacks cells in two of five launches, and whether the first
+/// is not higher.
 fn without(cells: fn(i64, i64) -> Option<Option<f64>>) -> [String; 2] {
     let mut rows = Vec::new();
     for block in 1..=5 {
@@ -137,7 +139,7 @@ fn cells_without_a_value_or_a_row_count_as_lost() {
         without(|b, l| (b > 2 || l < 3).then_some(Some((b + l) as f64 / 10.0))),
         lost
     );
-    // A launch or a level that one side lacks as a whole may not have been planned.
+    // If one side lacks a whole launch or level, it may not have been planned.
     let fine = said("equivalent", "true");
     assert_eq!(
         without(|b, l| (b > 1).then_some(Some((b + l) as f64 / 10.0))),
@@ -186,7 +188,8 @@ fn different_on(days: i64, launches: i64, studies: i64) -> usize {
 
 #[test]
 fn launches_of_a_day_are_not_compared_with_the_mean_of_their_day() {
-    // Three standard errors of 600 studies are 16. Centred on their days, 19 and 8 % of studies were different.
+    // Three standard errors of 600 studies are 16. If launches were centred on their days, 19 and 8 % of studies would be
+    // different.
     for (days, launches) in [(4, 1), (5, 2)] {
         let found = different_on(days, launches, 600);
         assert!(

@@ -1,13 +1,14 @@
-//! One load sent by several generators: how many requests a second, and how late the stamps.
+//! Measures one load that several generators send: its requests per second, and the lateness of its stamps.
 //!
 //! `cargo bench -p calibrate --bench generators [-- --generators 1,2,4,8] [--requests 200000] [--only ceiling|stamps] [--quick]`.
-//! The bench starts itself as reference servers, as generators and as bare clients, so the binary needs nothing beside it:
-//! `cargo bench -p calibrate --bench generators --no-run` prints its path.
+//! The bench starts its own binary as reference servers, as generators and as bare clients, so the binary needs no
+//! other files. `cargo bench -p calibrate --bench generators --no-run` prints its path.
 //!
-//! - `ceiling`: answers of one token without waiting, 64 clients for each generator, as many servers as generators and, where
-//!   there are cores for it, twice as many. Beside it, as many bare clients (hyper alone, which parse no event and write nothing)
-//!   as generators load the same servers: what servers and machine allow.
-//! - `stamps`: how late tokens are stamped that one server sends over 1,024 and 4,096 streams, by the server's log.
+//! - `ceiling`: answers of one token without delay, and 64 clients per generator. Each row has a number of servers:
+//!   that of the generators, then twice that if the machine has the cores. For comparison, the same number of bare
+//!   clients (hyper alone, without parsing events or writing anything) loads the same servers. This shows what the
+//!   servers and the machine can sustain.
+//! - `stamps`: the lateness of token stamps, by the server's log. One server sends over 1,024 and 4,096 streams.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -27,7 +28,7 @@ use serde_json::json;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Clients of each generator.
+/// The number of clients of each generator.
 const CLIENTS: u32 = 64;
 
 fn main() -> Result<(), Failure> {
@@ -69,7 +70,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// So many processes of this very program.
+/// Returns this number of processes of this program.
 fn processes(count: u32) -> Generators {
     Generators::of(count)
 }
@@ -138,7 +139,7 @@ fn one_ceiling(
     Ok(())
 }
 
-/// Starts servers for as long as something is done with them.
+/// Starts servers, runs a task with their URLs, and stops them.
 fn with_servers<T>(
     count: u32,
     task: impl FnOnce(&[String]) -> Result<T, Failure>,
@@ -151,7 +152,7 @@ fn with_servers<T>(
     task(&urls)
 }
 
-/// Returns the requests a second, and what else the run says of itself.
+/// Returns the requests per second, and a line with the run's other figures.
 fn ours(urls: &[String], count: u32, requests: u64) -> Result<(f64, String), Failure> {
     let settings: Settings = serde_json::from_value(json!({
         "workload": {
@@ -220,7 +221,7 @@ fn ours(urls: &[String], count: u32, requests: u64) -> Result<(f64, String), Fai
     Ok((ok as f64 * 1e9 / (to - from) as f64, line))
 }
 
-/// Peak resident memory of this process so far, MiB.
+/// Returns the peak resident memory of this process so far, MiB.
 fn peak_memory_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -229,8 +230,8 @@ fn peak_memory_mib() -> Option<f64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<f64>().ok()? / 1024.0)
 }
 
-/// Returns the requests a second of bare clients that load the servers together, from the first that begins to the last that
-/// ends.
+/// Returns the requests per second of bare clients that load the servers together, from the first start to the last
+/// end.
 fn bare_rate(urls: &[String], count: u32, requests: u64) -> Result<f64, Failure> {
     let exe = std::env::current_exe()?;
     let start = |_| {
@@ -242,7 +243,7 @@ fn bare_rate(urls: &[String], count: u32, requests: u64) -> Result<f64, Failure>
             .spawn()
     };
     let mut clients = (0..count).map(start).collect::<Result<Vec<_>, _>>()?;
-    // Each has opened its connections when it says so; all begin when their input is closed.
+    // Each client writes a byte when its connections are open. All begin when their input closes.
     for client in &mut clients {
         let mut ready = [0_u8; 1];
         let output = client.stdout.as_mut().ok_or("no output")?;
@@ -258,7 +259,7 @@ fn bare_rate(urls: &[String], count: u32, requests: u64) -> Result<f64, Failure>
     Ok(answered / began.elapsed().as_secs_f64())
 }
 
-/// hyper alone: connections to the servers in turn, each with one request after the other.
+/// Runs a bare client with hyper alone: connections to the servers in turn, each of which sends one request at a time.
 fn bare(arguments: &[String]) -> Result<(), Failure> {
     let (requests, urls) = arguments.split_first().ok_or("bare REQUESTS URL…")?;
     let each = requests.parse::<u64>()? / u64::from(CLIENTS);
@@ -302,7 +303,7 @@ fn bare(arguments: &[String]) -> Result<(), Failure> {
     Ok(writeln!(std::io::stdout(), "{answered}")?)
 }
 
-/// Sends the requests of one stream; returns how many were answered.
+/// Sends the requests of one stream; returns the number of answers.
 async fn stream(
     mut sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
     host: String,

@@ -37,18 +37,18 @@ pub(crate) struct Companions {
     pub(crate) present: Vec<Box<dyn Companion>>,
     pub(crate) absent: Vec<Absent>,
     pub(crate) interval: Duration,
-    /// The GPUs' power, and the limit in watts below which a silent server counts as hung.
+    /// The sampled power of the GPUs, and the limit in watts below which a silent server counts as hung.
     pub(crate) hung_below: Option<(Arc<Power>, f64)>,
 }
 
-/// The results of a run beside its rows.
+/// The results of a run, apart from its rows.
 pub(crate) struct Driven {
     pub(crate) ending: Ending,
-    /// When the measured phase began, on the cell's clock.
+    /// The start of the measured phase on the cell's clock.
     pub(crate) measured_from_ns: u64,
-    /// How the measuring thread of each generator fared; `None` of one that was lost.
+    /// The health of each generator's measuring thread; `None` for a generator that was lost.
     pub(crate) health: Vec<Option<Health>>,
-    /// The most that the clock of each generator may have differed from ours, ns; `None` on this machine.
+    /// The bound on the error of each generator's clock against the local clock, ns; `None` on this machine.
     pub(crate) clock_bounds_ns: Vec<Option<i64>>,
     /// The requests in flight over all generators, if there are several.
     pub(crate) in_flight: Option<InFlight>,
@@ -63,8 +63,8 @@ pub(crate) struct Driven {
     pub(crate) expected_requests: u64,
 }
 
-/// Sends the load; `take` gets the rows of each attempt, of one generator in the order in which they ended. Files without
-/// a name go into `scratch`.
+/// Sends the load; `take` gets the rows of each attempt. The rows of one generator come in the order in which attempts
+/// ended. Unnamed files go into `scratch`.
 ///
 /// # Errors
 /// If the URL is invalid, its host has no address, a thread or a generator cannot be started, or `take` fails.
@@ -140,7 +140,7 @@ pub(crate) fn drive(
 }
 
 impl Start {
-    /// Notes when the clock of a cell was started, right after it was.
+    /// Records the time at which the cell's clock was started; call it right after that start.
     #[expect(
         clippy::disallowed_methods,
         reason = "the record states when the load began"
@@ -161,20 +161,20 @@ pub(crate) struct Sending<'a> {
     pub(crate) control: &'a Control,
     pub(crate) renderer: &'a Renderer<'a>,
     pub(crate) plan: &'a Arc<Plan>,
-    /// What renders the rest, if not all is rendered.
+    /// Renders the remaining requests, if not all are rendered yet.
     pub(crate) rendering: Option<Rendering<'a>>,
     pub(crate) shared: &'a Arc<Shared>,
     /// The schema of structured answers.
     pub(crate) schema: Option<&'a Validator>,
     /// The counter for answers without a token count.
     pub(crate) counter: Option<&'a FileCounter>,
-    /// What is sampled, and how often.
+    /// The companions, and their sampling interval.
     pub(crate) companions: (Vec<Box<dyn Companion>>, Duration),
     pub(crate) hung_below: Option<(Arc<Power>, f64)>,
     pub(crate) refused: Refused<'a>,
 }
 
-/// What a load that was sent leaves beside its rows.
+/// The results of a load that this process sent, apart from its rows.
 pub(crate) struct Sent {
     pub(crate) ending: Ending,
     pub(crate) measured: Measured,
@@ -226,7 +226,7 @@ impl<'a> Sending<'a> {
     }
 }
 
-/// Compiles what structured answers must keep.
+/// Compiles the schema that structured answers must match.
 pub(crate) fn schema(spec: &LoadSpec) -> Result<Option<Validator>, LoadError> {
     let structured = spec.workload.structured.as_ref();
     structured
@@ -315,7 +315,7 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Takes every companion's first sample; returns those that are there.
+    /// Takes every companion's first sample; returns the companions whose first sample succeeded.
     pub(crate) fn begin(
         &mut self,
         companions: &mut Companions,
@@ -361,13 +361,13 @@ impl Beside {
         }
     }
 
-    /// Tells what a load had too few of.
+    /// Warns about too few prompts or sessions.
     pub(crate) fn short(&mut self, spec: &LoadSpec, measured: &[&Measured]) {
         self.warnings.extend(short_of_prompts(spec, measured));
         self.warnings.extend(short_of_sessions(spec));
     }
 
-    /// Tells that lengths are not exact.
+    /// Warns if output lengths are only caps.
     pub(crate) fn inexact(&mut self, spec: &LoadSpec, target: &Target) {
         if spec.prompts.exact && !target.api.can_be_exact() {
             self.warnings.push(format!(
@@ -389,8 +389,8 @@ impl Beside {
     }
 }
 
-/// Returns the number of planned measured requests. For a load that ends with time, these are the arrivals within that
-/// time, or the requests begun by a closed loop.
+/// Returns the number of planned measured requests. For a load that ends after a set time, these are the arrivals
+/// within that time, or the requests that a closed loop began.
 pub(crate) fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
     let units = match (spec.extent.duration, &plan.offsets) {
         (None, _) => return spec.prompts.count(Phase::Measured) as u64,
@@ -418,7 +418,7 @@ fn short_of_prompts(spec: &LoadSpec, measured: &[&Measured]) -> Option<String> {
     ))
 }
 
-/// Warns if a closed loop has fewer conversations than users.
+/// Warns if a closed loop has fewer sessions than clients.
 fn short_of_sessions(spec: &LoadSpec) -> Option<String> {
     let clients = spec.arrival.clients()?;
     let sessions = spec.prompts.sessions()?.len();

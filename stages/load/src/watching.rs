@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) enum Refused<'a> {
     /// It ends.
     EndsTheRun,
-    /// Somebody who sees all generators decides.
+    /// Code that sees all generators decides.
     IsTold(&'a dyn Fn(Refusal)),
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct Watching<'a> {
     control: &'a Control,
     shared: &'a Shared,
     renderer: &'a Renderer<'a>,
-    /// What structured answers must keep.
+    /// The schema that structured answers must match.
     schema: Option<&'a Validator>,
-    /// What counts the tokens of answers whose server does not.
+    /// Counts the tokens of answers without a token count.
     counter: Option<&'a FileCounter>,
     /// The conversations of the sessions in progress.
     history: SessionHistory,
@@ -69,8 +69,8 @@ pub(crate) struct Watching<'a> {
     pub(crate) failed: Option<io::Error>,
 }
 
-/// Looks into a server that was silent for the heartbeat: returns whether the run is hung, with a warning if there is
-/// something to say. With a limit of power, a silent server that computes is not.
+/// Decides about a server that was silent for the heartbeat: returns whether the run is hung, with a warning if one is
+/// due. With a power limit, a silent server that still computes is not hung.
 pub(crate) fn is_hung(
     hung_below: Option<&(Arc<Power>, f64)>,
     last_sign: u64,
@@ -79,7 +79,7 @@ pub(crate) fn is_hung(
         return (true, None);
     };
     match power.since(i64::try_from(last_sign).unwrap_or(i64::MAX)) {
-        // Silent, but computing.
+        // It is silent but computes.
         Some(watts) if watts >= *limit => (false, None),
         Some(watts) => (
             true,
@@ -270,7 +270,7 @@ impl<'a> Watching<'a> {
                 }
                 Refused::IsTold(tell) => {
                     tell(refusal);
-                    // Once is enough.
+                    // One report is enough.
                     self.refusals.close();
                 }
             }

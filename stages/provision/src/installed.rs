@@ -112,7 +112,7 @@ fn is_secret(name: &str) -> bool {
 fn program(path: &Path) -> io::Result<Json> {
     let real = path.canonicalize()?;
     let mut identity = json!({ "digest": digest(&real)?.to_string() });
-    // The environment of a script is where its interpreter is named, not where a link points. The same holds for the link
+    // A script's environment is where its interpreter is named, not where a link points. The same holds for the link
     // that a virtual environment has in place of an interpreter.
     let interpreter = match interpreter(&real)? {
         Some(interpreter) => {
@@ -124,7 +124,7 @@ fn program(path: &Path) -> io::Result<Json> {
         None => path.to_owned(),
     };
     let mut found = Vec::new();
-    // A version manager chooses by more than files. A package that changes in any of its versions may matter.
+    // A version manager's choice depends on more than files. A changed package in any of its versions may matter.
     for python in of_version_manager(path) {
         found.extend(distributions(&python)?);
     }

@@ -91,9 +91,9 @@ fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the programs between which a version manager chooses. Version managers put one script for all of them on the
-/// search path, in a folder `shims` beside the folders of the versions. The script's choice may depend on more than files.
-/// Returns none for any other program.
+/// Returns the programs among which a version manager chooses; none for any other program. Version managers put one
+/// script for all of them on the search path, in a folder `shims` beside the folders of the versions. The script's
+/// choice may depend on more than files.
 pub(crate) fn of_version_manager(path: &Path) -> Vec<PathBuf> {
     let (Some(root), Some(name)) = (shims_of(path), path.file_name()) else {
         return Vec::new();
@@ -225,7 +225,8 @@ fn may_have(folder: &Path, names: &[String]) -> bool {
     })
 }
 
-/// Returns whether a `.pth` file has code that names one of the modules. Other files only set up their own package.
+/// Returns whether a `.pth` file has code that names one of the modules. Code in other files only sets up its own
+/// package.
 fn leads_to(path: &Path, file: &str, names: &[String]) -> bool {
     let Ok(text) = fs::read_to_string(path) else {
         return false;

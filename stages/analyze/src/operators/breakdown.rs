@@ -355,10 +355,10 @@ impl Ord for Rising {
     }
 }
 
-/// Returns the ends of the interval of a mean; `None` if nothing bounds it. Units that all have the same value have no spread.
-/// Their value is exact if it is 1 at the anchor of a ladder, or if it has more digits than anybody prints, as in a simulation
-/// without noise. Otherwise it is as uncertain as its steps: a share of whole things has the binomial interval of all of them,
-/// and a rounded value has half a step on each side.
+/// Returns the ends of the interval of a mean; `None` if nothing bounds it. Units that all have the same value show no
+/// spread. Their value is exact in two cases: it is 1 at the anchor of a ladder, or it has more digits than any tool
+/// prints, as in a simulation without noise. Otherwise its step gives the uncertainty. A share has the binomial
+/// interval over all requests, and a rounded value has half a step on each side.
 fn ends(
     mean: &Mean,
     values: &[f64],

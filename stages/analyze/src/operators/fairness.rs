@@ -27,10 +27,11 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// Counts the cells of two sides of an axis that have no value of a column, at the given values of the given keys: those that
-    /// the table lacks with a reason, and those without a value at a coordinate at which the other side has one. A coordinate
-    /// is what is left of a key without the units. A cell counts only if its side has this coordinate in other units, and, if its
-    /// row is absent, other rows in the same unit. A unit, or a coordinate, that one side lacks as a whole may not be planned.
+    /// Counts the cells without a value of a column on two sides of an axis, at the given values of the given keys.
+    /// They are the cells that the table lacks with a reason, and those without a value at a coordinate at which the
+    /// other side has one. A coordinate is a key without its units. A cell counts only if its side has this coordinate
+    /// in other units and, if its row is absent, other rows in the same unit. If a side lacks a whole unit or
+    /// coordinate, it may not have been planned.
     pub(crate) fn of(
         from: &Frame,
         (axis, sides): (&str, [&str; 2]),
@@ -84,12 +85,12 @@ impl Losses {
     }
 }
 
-/// Whether the row of a unit and a coordinate has a value.
+/// For each unit and coordinate with a row, whether the row has a value.
 type Valued = BTreeMap<(Vec<String>, Vec<String>), bool>;
 
 /// The rows of two sides, by the unit and by the coordinate within it.
 struct Sided {
-    /// The names of the keys of a unit and of a coordinate.
+    /// The names of the keys that form a unit, and of those that form a coordinate.
     names: [Vec<String>; 2],
     /// The rows of each side.
     rows: [Valued; 2],
@@ -128,7 +129,7 @@ impl Sided {
         sided
     }
 
-    /// Counts the cells of a side without a value and without a reason, where the other side has a value.
+    /// Counts the cells of a side that have neither a value nor a reason, where the other side has a value.
     fn unsaid(&self, side: usize, told: &[&Missing]) -> usize {
         let (own, other) = (&self.rows[side], &self.rows[1 - side]);
         fn places(rows: &Valued) -> BTreeSet<&[String]> {

@@ -216,8 +216,8 @@ impl Scale {
         Some(self.inward(a)? - self.inward(b)?)
     }
 
-    /// Returns the standard deviation that rounding alone, of printed or whole values, gives to the effect of a unit; 0
-    /// where they were not rounded. Each list has the pairs of one coordinate, and a unit is averaged over them.
+    /// Returns the standard deviation that rounding alone gives to the effect of a unit; 0 for values that were not
+    /// rounded. Each list has the pairs of one coordinate, and a unit is averaged over them.
     pub(crate) fn rounding(self, strata: &[Vec<(f64, f64)>]) -> f64 {
         match self {
             Self::Ratio => statistics::rounding_of_ratios_over(strata),
@@ -225,7 +225,7 @@ impl Scale {
         }
     }
 
-    /// Returns the standard deviation that rounding alone gives to the value of a unit, on the scale; 0 where the values
+    /// Returns the standard deviation that rounding alone gives to the value of a unit, on the scale; 0 for values that
     /// were not rounded. Each list has the values of one coordinate, and a unit is averaged over them.
     pub(crate) fn rounding_of(self, strata: &[Vec<f64>]) -> f64 {
         match self {
@@ -289,9 +289,9 @@ impl Mean {
     /// Returns the mean over units of values averaged within each; `None` without values. `level` is
     /// that of the interval.
     ///
-    /// Values that cannot be negative are averaged as logarithms if all of them are above 0. Others have a sign that the
-    /// units may show or not: of three differences around 0, all are above it in one study of eight, and logarithms would
-    /// then exclude 0 for certain. They are averaged as logarithms only if their own interval is above 0.
+    /// Values that cannot be negative are averaged as logarithms if all of them are above 0. Other values may be
+    /// positive by chance: in one study of eight, three differences around 0 are all above it, and logarithms would
+    /// then always exclude 0. They are averaged as logarithms only if their own interval is above 0.
     fn over(units: &[f64], level: f64, range: Bounds) -> Option<Self> {
         let scale = if logarithmic(units, level, range) {
             Scale::Ratio
@@ -343,7 +343,7 @@ impl Mean {
     }
 }
 
-/// Whether the mean of units and its interval are those of their logarithms.
+/// Returns whether the mean of units and its interval are computed from their logarithms.
 fn logarithmic(units: &[f64], level: f64, range: Bounds) -> bool {
     let positive = units.iter().all(|v| *v > 0.0);
     let rounding = Scale::Difference.rounding_of(&[units.to_vec()]);

@@ -251,10 +251,11 @@ impl TypedOperator for UnpairedComparison {
     }
 }
 
-/// Whether the labels of an axis are not coordinates at which units could be compared. Either the axis numbers things within a
-/// unit, such as blocks numbered consecutively over several hosts: most of its labels occur in one unit only. Or units lie
-/// within it, such as launches on a day: most units have a single label of it. Centring a row on the mean of such a
-/// coordinate would centre it on its own unit, or on the few units of a day, and understate the spread of the units.
+/// Returns whether units cannot be compared at the labels of an axis. There are two such cases. The axis may number
+/// things within a unit, such as blocks numbered consecutively over several hosts: most of its labels then occur in one
+/// unit only. Or units lie within it, such as launches on a day: most units then have a single label of it. Centring a
+/// row on the mean of such a label would centre it on its own unit, or on the few units of a day. The spread of the
+/// units would be understated.
 fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The part of a load that one generator gets: made by the coordinator, and received by the generator.
+//! The part of a load that one generator gets. The coordinator makes it, and the generator receives it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ fn name_and_url(server: &LoadedServer) -> (String, String) {
 pub(super) struct Part {
     pub(super) assignment: Assignment,
     gathered: Gathered,
-    /// The places of the servers of measured requests and of warm-up requests; empty if there is one server.
+    /// For each measured and each warm-up request, the position of its server; empty if there is one server.
     servers: (Vec<u32>, Vec<u32>),
     due: Vec<u64>,
     given_up: Vec<Option<Duration>>,
@@ -232,7 +232,7 @@ impl Part {
     /// Reads the settings.
     ///
     /// # Errors
-    /// If they cannot be read, or there is no room for prompts.
+    /// If they cannot be read, or the folder for prompts cannot be used.
     pub(super) fn begin(text: &str) -> Result<Self, LoadError> {
         let assignment: Assignment =
             serde_json::from_str(text).map_err(|e| LoadError(format!("the assignment: {e}")))?;

@@ -1,8 +1,8 @@
 //! Compares the clock of a generator on another host with the coordinator's.
 //!
-//! An exchange takes the coordinator's time, the generator's time, and the coordinator's time again. The generator's clock was
-//! read at some moment in between, so taking the middle is wrong by at most half of the time that the exchange took. Of several
-//! exchanges, the shortest counts.
+//! An exchange takes the coordinator's time, the generator's time, and the coordinator's time again. The generator read
+//! its clock at some moment in between. Assuming the middle is therefore wrong by at most half the duration of the
+//! exchange. Of several exchanges, the shortest counts.
 //!
 //! The first comparison determines the epoch of the generator. Because clocks drift, the comparison is repeated after the
 //! last request. The bound for the whole load is the sum of both bounds and the change between the comparisons. This assumes
@@ -14,14 +14,15 @@ pub(super) const EXCHANGES: usize = 15;
 /// The difference between another monotonic clock and the local one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ahead {
-    /// ns; negative if it is behind.
+    /// The difference, ns; negative if the other clock is behind.
     pub(super) by_ns: i64,
-    /// The largest possible error of it, ns.
+    /// The largest possible error of the difference, ns.
     pub(super) bound_ns: i64,
 }
 
 impl Ahead {
-    /// Compares the clocks by one exchange: `asked_ns` and `heard_ns` by the local clock, `there_ns` by the other.
+    /// Computes the difference from one exchange: `asked_ns` and `heard_ns` by the local clock, `there_ns` by the
+    /// other.
     pub(super) fn of(asked_ns: u64, there_ns: u64, heard_ns: u64) -> Self {
         let took = heard_ns.saturating_sub(asked_ns);
         let here = i128::from(asked_ns) + i128::from(took / 2);
@@ -46,7 +47,7 @@ impl Ahead {
         here_ns.saturating_add_signed(self.by_ns)
     }
 
-    /// Returns the largest error, until a later comparison, of stamps that count from this one, ns.
+    /// Returns the largest error, ns, of stamps that rely on this comparison until a later one.
     pub(super) fn bound_until(self, later: Self) -> i64 {
         let change = (later.by_ns - self.by_ns).saturating_abs();
         let both = self.bound_ns.saturating_add(later.bound_ns);

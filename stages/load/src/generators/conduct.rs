@@ -1,4 +1,5 @@
-//! The coordinator of a load with several generators: starts them at one time, watches them, and takes their rows.
+//! The coordinator of a load with several generators. It starts them at the same time, watches them, and takes their
+//! rows.
 
 use std::io;
 use std::path::Path;
@@ -25,8 +26,8 @@ use crate::watching::is_hung;
 /// The longest time between two checks whether the run must end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The time between the last report of warmth and the start of the measured phase, ns. By then, each generator knows the
-/// start time.
+/// The time between the last report of warmth and the start of the measured phase, ns. It gives each generator time to
+/// learn the start.
 const LEAD_NS: u64 = 50_000_000;
 
 /// The time between two reports of figures.
@@ -193,7 +194,7 @@ struct Conductor<'a> {
     clock: Option<Epoch>,
     hung_below: Option<(Arc<Power>, f64)>,
     spans: Spans,
-    /// If this is not [`Ending::Complete`], all generators were stopped.
+    /// The load's ending. Unless it is [`Ending::Complete`], all generators were stopped.
     ending: Ending,
     warnings: Vec<String>,
     failed: Option<io::Error>,

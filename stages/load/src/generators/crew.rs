@@ -1,4 +1,4 @@
-//! The processes of a load's generators: their start, their input and output, and their end.
+//! The processes of a load's generators: how they start, communicate and end.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
@@ -17,10 +17,10 @@ use super::{GENERATOR_COMMAND, Generators};
 use crate::measure::instant_and_monotonic;
 use crate::run::LoadError;
 
-/// The number of received messages of all generators that may wait.
+/// The largest number of received messages that may wait, over all generators.
 const WORDS_WAITING: usize = 16;
 
-/// The number of last lines of a generator's standard error that are kept, and the length of each.
+/// The number of last lines kept of a generator's standard error, and the length of each.
 const LAST_LINES: usize = 5;
 const LONGEST_LINE: u64 = 400;
 
@@ -43,7 +43,7 @@ pub(super) struct Member {
     pub(super) figures: Option<(u64, Rates)>,
     /// Whether it runs on another host.
     pub(super) is_elsewhere: bool,
-    /// The last time of its clock, with the local time at which it was received.
+    /// The latest time received from its clock, with the local time of receipt.
     pub(super) clock: Option<(u64, u64)>,
     /// Its account; `None` if it was lost.
     pub(super) account: Option<Account>,
@@ -79,7 +79,7 @@ impl Member {
         }
     }
 
-    /// Returns whether its last sign is recent.
+    /// Returns whether it gave a sign of life recently.
     pub(super) fn is_heard(&self) -> bool {
         self.silent < Duration::from_secs(1)
     }
@@ -109,7 +109,7 @@ impl Member {
     }
 }
 
-/// A message of a generator, or its end.
+/// A message from a generator, or the end of its output.
 pub(super) enum Heard {
     /// A message.
     Word(Word),

@@ -1,8 +1,8 @@
-//! The rule that gives each request a generator.
+//! The rule that assigns each request to a generator.
 //!
 //! The rule needs no communication while the load runs:
 //!
-//! - A unit is a request that stands alone, or a session with all its turns.
+//! - A unit is an independent request, or a session with all its turns.
 //! - Open arrivals: unit *i* goes to generator *i* mod *n*. Each unit keeps its time in the one schedule.
 //! - Closed loops: client *c* runs on generator *c* mod *n*, and unit *i* goes to the generator of client *i* mod
 //!   *clients*. Generators that run more clients therefore get more units, in proportion.
@@ -21,7 +21,7 @@ pub(crate) struct Deal {
     /// Clients of a closed loop.
     clients: Option<usize>,
     warmup: usize,
-    /// Where each session begins among the measured requests; `None` if each request stands alone.
+    /// The first measured request of each session; `None` if requests are independent.
     sessions: Option<Vec<usize>>,
 }
 

@@ -1,15 +1,15 @@
-//! Counts the requests in flight over all generators at each sending, because one generator knows only its own requests.
+//! Counts the requests in flight over all generators at each send. One generator knows only its own requests.
 
 use contract::Request;
 
-/// The requests in flight at each sending.
+/// The number of requests in flight at each send.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
     /// Request, attempt, and the number of other requests in flight; sorted.
     at_send: Vec<(i64, i64, u32)>,
 }
 
-/// The times at which attempts were sent and done, unsorted.
+/// The times at which attempts were sent and completed, unsorted.
 #[derive(Debug, Default)]
 pub(super) struct Spans(Vec<Span>);
 
@@ -22,7 +22,7 @@ struct Span {
 }
 
 impl Spans {
-    /// Notes an attempt that was sent.
+    /// Records an attempt that was sent.
     pub(super) fn note(&mut self, row: &Request) {
         if let (Some(sent_ns), Some(done_ns)) = (row.sent_ns, row.done_ns) {
             self.0.push(Span {
@@ -34,8 +34,8 @@ impl Spans {
         }
     }
 
-    /// Counts for each attempt the attempts sent before it, minus those done by then. Attempts sent at the same time are
-    /// ordered by number.
+    /// For each attempt, counts the attempts sent before it and subtracts those completed by then. Attempts sent at the
+    /// same time are ordered by number.
     pub(super) fn count(self) -> InFlight {
         let mut spans = self.0;
         spans.sort_unstable_by_key(|span| (span.sent_ns, span.request, span.attempt));

@@ -81,7 +81,7 @@ struct Line {
     output: Mutex<Box<dyn Write + Send>>,
     shared: OnceLock<Arc<Shared>>,
     stop: Mutex<Option<Stop>>,
-    /// Whether the last message is due.
+    /// Whether the next message is the last one.
     over: AtomicBool,
 }
 

@@ -305,7 +305,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Begins a set that lies in `folder`.
+    /// Begins a set whose file is in `folder`.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -336,7 +336,7 @@ impl Gathered {
         self.spool.push(prompt).map_err(|e| unkept(&e))
     }
 
-    /// Returns the set. It does not know what counted its lengths.
+    /// Returns the set, which does not record the counter of its lengths.
     ///
     /// # Errors
     /// If the disk refuses.

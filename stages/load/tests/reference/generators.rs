@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::common::{Run, closed, paced};
 
-/// So many processes of the test's own binary.
+/// Returns this number of processes of the test's own binary.
 fn several(count: u32) -> Generators {
     Generators {
         program: vec![env!("CARGO_BIN_EXE_load-generator").into()],
@@ -26,7 +26,7 @@ fn several(count: u32) -> Generators {
     }
 }
 
-/// Generators that are another program.
+/// Returns generators that run a shell script instead.
 fn otherwise(count: u32, script: &str) -> Generators {
     Generators {
         program: ["sh", "-c", script].map(Into::into).to_vec(),
@@ -46,7 +46,7 @@ fn constant(rate: f64) -> Arrival {
     Arrival::Constant(Rate { rate })
 }
 
-/// Sends a load into a folder; returns what it left and its rows.
+/// Sends a load into a folder; returns its files and rows.
 fn sent(
     spec: &LoadSpec,
     target: &Target,
@@ -69,14 +69,14 @@ fn table(files: &LoadFiles, name: &str) -> Table {
     Table::from_parquet(bytes).unwrap()
 }
 
-/// The requests as the server got them, by their bytes.
+/// Returns the bytes of the requests as the server received them.
 fn received(truths: Vec<Truth>) -> Vec<Vec<u8>> {
     let mut requests: Vec<Vec<u8>> = truths.into_iter().map(|truth| truth.request).collect();
     requests.sort();
     requests
 }
 
-/// What a row says of its request and not of its answer.
+/// Returns the fields of a row that describe its request, not its answer.
 fn asked(row: &Request) -> (i64, Phase, Option<i64>, Option<String>, Option<i64>) {
     (
         row.request_id,
@@ -102,7 +102,7 @@ fn several_generators_send_the_requests_of_one_byte_by_byte_and_number_them_alik
         };
         let of = |generators: Generators| {
             let server = ReferenceServer::start(Behaviour::default()).unwrap();
-            // The same address for all of them would need a port of its own; only the line `Host` tells it.
+            // Each server has its own port, and only the `Host` line shows it.
             let result = run_load(
                 &with(&run, generators),
                 &run.target(server.url()),
@@ -132,7 +132,7 @@ fn several_generators_send_the_requests_of_one_byte_by_byte_and_number_them_alik
             let more = of(several(count));
             assert_eq!(one.0, more.0, "{count} generators of {:?}", run.arrival);
             assert_eq!(one.1, more.1);
-            // Open arrivals keep their times to the nanosecond; a client of a closed loop is free when it is.
+            // Open arrivals keep their times to the nanosecond. A client of a closed loop sends when it is free.
             if run.arrival.clients().is_none() {
                 assert_eq!(one.2, more.2);
             }
@@ -167,7 +167,7 @@ fn each_generator_says_what_it_sent_and_the_cell_has_the_worst_of_them() {
         .into_iter()
         .flatten()
         .collect();
-    // Clients 0, 2 and 4 are those of the first generator, and so are their requests.
+    // Clients 0, 2 and 4 run on the first generator, so it sends their requests.
     assert_eq!(of[5..15], [0, 1, 0, 1, 0, 0, 1, 0, 1, 0]);
     for row in rows.iter().filter(|row| row.phase == Phase::Measured) {
         let client = row.client_id.unwrap();
@@ -201,7 +201,7 @@ fn each_generator_says_what_it_sent_and_the_cell_has_the_worst_of_them() {
     assert_eq!(cell.int("client_cpu_ns").unwrap()[0], Some(together));
     // Five clients, one connection each.
     assert_eq!(cell.int("connections").unwrap()[0], Some(5));
-    // All five are seen in flight, though no generator has so many.
+    // The tally sees all five in flight, though no generator has that many.
     assert_eq!(files.tally.peak_in_flight, Some(5));
 }
 
@@ -255,7 +255,7 @@ fn first_tokens_are_timed_within_the_stated_bound_by_any_number_of_generators() 
                 .filter(|c| c.request_id == chunk.request_id);
             let place = own.clone().position(|c| c.at_ns == chunk.at_ns).unwrap();
             let error_ms = (start + chunk.at_ns - truth.sent_ns[place] as i64) as f64 / 1e6;
-            // The clock is one for all processes: nothing arrives before it was sent.
+            // All processes share one clock, so no token is stamped before it was sent.
             assert!(error_ms > -0.01, "{error_ms} ms with {count} generators");
             late += u32::from(error_ms > bound_ms);
         }
@@ -310,7 +310,7 @@ fn sessions_stay_whole_and_several_servers_get_the_requests_as_from_one() {
             .into_iter()
             .map(|name| name.unwrap().to_owned())
             .collect::<Vec<_>>();
-        // Turn by turn, each after the one before.
+        // Each turn follows the one before it.
         let mut sessions: BTreeMap<i64, i64> = BTreeMap::new();
         for row in &rows {
             let turn = sessions.entry(row.session_id.unwrap()).or_default();
@@ -357,9 +357,9 @@ fn a_duration_ends_all_generators_at_the_same_time() {
     assert!(result.requests.iter().map(|row| row.request_id).eq(0..50));
 }
 
-/// Generators whose monotonic clock is a day ahead of ours, as on a machine that was started a day earlier; `None` where the
-/// kernel does not let us.
-#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
+/// Returns generators whose monotonic clock is a day ahead of the local one, as on a machine that started a day
+/// earlier. `None` if the kernel does not permit this.
+#[expect(clippy::print_stderr, reason = "a skipped test reports that")]
 fn a_day_ahead(count: u32) -> Option<Generators> {
     let unshare = [
         "unshare",
@@ -433,7 +433,8 @@ fn clocks_that_began_at_other_times_are_brought_together_within_the_stated_bound
         let truth = &truths[row.prompt_digest.as_ref().unwrap()];
         let read_ns = truth.arrived_ns as i64 - start - row.sent_ns.unwrap();
         let stamped_ns = row.first_token_ns.unwrap() + start - truth.sent_ns[0] as i64;
-        // A request is read after it was sent and a token stamped after it was handed over, as far as the clocks agree.
+        // Within the clocks' bound, a request is read after it was sent, and a token is stamped after the server sent
+        // it.
         assert!(
             read_ns >= -worst_ns && stamped_ns >= -worst_ns,
             "{read_ns} {stamped_ns} {worst_ns}"
@@ -445,7 +446,7 @@ fn clocks_that_began_at_other_times_are_brought_together_within_the_stated_bound
     }
 }
 
-/// The children of this process that are generators.
+/// Returns the child processes that are generators.
 fn children() -> Vec<u32> {
     let mut found = Vec::new();
     for task in std::fs::read_dir("/proc/self/task").unwrap() {
@@ -468,8 +469,8 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// A load that goes on until somebody ends it, with what is done to its generators as soon as they send; the tests of this kind
-/// run one after the other, since they look for the processes of this one.
+/// Runs an endless load, and disturbs its generators as soon as they send. These tests run one after the other, because
+/// each looks for the generators among this process's children.
 fn disturbed(
     disturb: impl Fn(&[u32], &AtomicBool) + Send + 'static,
     silence: Duration,
@@ -514,7 +515,7 @@ fn disturbed(
             disturb(&own, cancelled);
         });
         let left = sent(&spec, &target, folder.path(), &control);
-        // The rows are read before the folder goes.
+        // Read the rows before the folder is removed.
         let names: Vec<&str> = left.0.tables.iter().map(|table| table.name).collect();
         for name in [
             "requests",
@@ -602,7 +603,7 @@ fn programs_that_are_not_generators_fail_the_load_with_what_they_wrote() {
             "printf '\\001\\000\\000\\000\\002'; sleep 60",
             "is not a generator of this version",
         ),
-        // Half a message.
+        // An incomplete message.
         ("printf '\\100\\000\\000\\000ab'", "ended within a message"),
     ] {
         let spec = with(&run, otherwise(2, script));

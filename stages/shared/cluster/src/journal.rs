@@ -33,7 +33,7 @@ const SMALL: u64 = 1 << 20;
 pub(crate) struct Job {
     /// The shard's name in the shared store. It is unique among the jobs.
     pub(crate) name: String,
-    /// Slurm's number, once it is known.
+    /// The scheduler's number or name of the job, once it is known.
     pub(crate) job: Option<String>,
     /// The cells that the coordinator waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -44,7 +44,7 @@ pub(crate) struct Job {
     pub(crate) retries: u32,
     /// The options of `sbatch` that the study decides.
     pub(crate) options: Vec<String>,
-    /// The state and the machine that Slurm reported last.
+    /// The state and the machine that the scheduler reported last.
     pub(crate) state: String,
     pub(crate) node: String,
     pub(crate) elapsed: String,
@@ -53,10 +53,10 @@ pub(crate) struct Job {
     /// The host of the pool; `None` for a job of a scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<NamedHost>,
-    /// The cluster of Kubernetes, for a job of one.
+    /// The Kubernetes cluster, for a Kubernetes job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kubernetes: Option<Target>,
-    /// Its manifest there, from which the job is created again if the answer was lost.
+    /// The manifest of a Kubernetes job. If an answer was lost, the job is created again from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) manifest: Option<Json>,
     /// The scheduler's reason for the state.

@@ -32,13 +32,13 @@ pub struct JobState {
     pub name: String,
     /// The job's state, such as `RUNNING` or `OUT_OF_MEMORY`.
     pub state: String,
-    /// Why the job is in this state; empty if Slurm gives no reason.
+    /// Why the job is in this state; empty if the scheduler gives no reason.
     pub reason: String,
     /// The machine; empty while the job waits.
     pub node: String,
-    /// How long the job has run, as Slurm writes it.
+    /// How long the job has run, as Slurm formats it.
     pub elapsed: String,
-    /// How long the job waited in the queue, or the time since which it waits; empty if Slurm does not report it.
+    /// How long the job waited in the queue, or the time since which it waits; empty if unknown.
     pub waited: String,
     /// How long the job has run, s, if known more exactly.
     pub seconds: Option<f64>,
@@ -46,19 +46,19 @@ pub struct JobState {
     pub began: Option<i64>,
     /// Whether the job may never start.
     pub trouble: Trouble,
-    /// What the scheduler reports about the job, as far as it comes with the state.
+    /// The scheduler's report about the job, if it comes with the state.
     pub details: BTreeMap<String, String>,
 }
 
-/// Whether a job that has not started may never do so.
+/// Whether a job that has not started may never start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Trouble {
-    /// It waits as jobs do, or it has started.
+    /// It waits as usual, or it has started.
     #[default]
     None,
-    /// No machine suits it now; the user may want to know why.
+    /// No machine suits it now. The user may want to know why.
     Waits,
-    /// It has a machine, but does not start there, for instance because its image does not exist.
+    /// It has a machine but does not start there, for instance because its image does not exist.
     Stuck,
 }
 
@@ -77,15 +77,15 @@ impl JobState {
     }
 }
 
-/// Returns what a state means. A state that a later version of Slurm adds counts as active: a job is over only if Slurm
-/// says so, or no longer knows it.
+/// Returns what a state means. An unknown state, such as one of a later version of Slurm, counts as active. A job is
+/// over only if its scheduler reports that, or no longer knows the job.
 fn phase(state: &str) -> Phase {
     const OVER: [&str; 14] = [
         "BOOT_FAIL",
         "CANCELLED",
         "COMPLETED",
         "DEADLINE",
-        // Of Kubernetes, which gives it that name.
+        // Kubernetes sets this reason; here it is a state.
         "EVICTED",
         "FAILED",
         "LAUNCH_FAILED",
@@ -94,7 +94,7 @@ fn phase(state: &str) -> Phase {
         "PREEMPTED",
         "REVOKED",
         "TIMEOUT",
-        // States of a pool's shards.
+        // The states of a pool's shards.
         crate::pool::UNREACHABLE,
         crate::pool::LOST,
     ];
@@ -109,7 +109,7 @@ fn phase(state: &str) -> Phase {
 pub(crate) enum Scheduler {
     /// Slurm, through its commands.
     Slurm,
-    /// A namespace of a cluster of Kubernetes, through `kubectl`.
+    /// A namespace of a Kubernetes cluster, through `kubectl`.
     Kubernetes(Target),
 }
 
@@ -151,7 +151,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the name of evidence about a job, also the key of `place`.
+    /// Returns the name of evidence about a job. It is also the key in `place`.
     pub(crate) fn key(&self) -> &'static str {
         match self {
             Self::Slurm => "slurm",
@@ -167,7 +167,7 @@ impl Scheduler {
         }
     }
 
-    /// Checks before anything is submitted that the scheduler answers, where a wrong configuration is likely.
+    /// Checks that the scheduler answers before anything is submitted, if a wrong configuration is likely.
     ///
     /// # Errors
     /// If it does not.

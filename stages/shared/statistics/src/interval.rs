@@ -35,8 +35,8 @@ pub fn t_interval(sample: &Sample, level: f64) -> Option<TInterval> {
     })
 }
 
-/// Returns the interval of a share of which `part` of `whole` independent things were seen (Clopper & Pearson, Biometrika 26,
-/// 1934): each end is the share at which this count, or one farther out, has the chance (1 − level)/2.
+/// Returns the interval of a share, of which `part` of `whole` independent things were counted (Clopper & Pearson,
+/// Biometrika 26, 1934). Each end is the share at which this count, or one farther out, has the chance (1 − level)/2.
 ///
 /// # Panics
 /// If `level` is not strictly between 0 and 1, or `part` is above `whole`.

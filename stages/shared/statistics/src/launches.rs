@@ -68,7 +68,7 @@ pub fn launch_quantile(
         }
     }
     let (steps, at, error) = shares(launches, p);
-    // Launches with the same share show no spread. Independent requests would still have this one.
+    // Launches with equal shares show no spread, but independent requests would still have this one.
     let requests = launches.iter().map(Vec::len).sum::<usize>() as f64;
     let error = match error {
         0.0 => (p * (1.0 - p) / requests).sqrt(),
@@ -79,7 +79,7 @@ pub fn launch_quantile(
         return Err(Refusal::LaunchesApart { n, probability: p });
     }
     let low = steps.partition_point(|(_, share)| *share < p - half);
-    // The share is constant from a value to the next.
+    // The share is constant between one value and the next.
     let high = steps.partition_point(|(_, share)| *share <= p + half);
     Ok(LaunchQuantile {
         estimate: steps[at].0,
@@ -113,7 +113,7 @@ fn shares(launches: &[Vec<f64>], p: f64) -> (Vec<(f64, f64)>, usize, f64) {
         if reached.is_none() && mean >= p - 1e-12 {
             let squares: f64 = shares.map(|s| (s - mean).powi(2)).sum();
             let error = (squares / (n * (n - 1)) as f64).sqrt();
-            // Rounding is no spread.
+            // Tiny differences are rounding errors, not spread.
             reached = Some((steps.len(), if error < 1e-12 { 0.0 } else { error }));
         }
         steps.push((group[0].0, mean));
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_tail_that_the_launches_do_not_share_is_refused() {
-        // A tenth of the requests is beyond 190 on four launches, and all of them are on the fifth.
+        // On four launches, a tenth of the requests is above 190. On the fifth, all are.
         let mut launches = launches(5, 200);
         let apart = Refusal::LaunchesApart {
             n: 5,
@@ -266,7 +266,7 @@ mod tests {
         };
         launches[4].iter_mut().for_each(|value| *value += 200.0);
         assert_eq!(launch_quantile(&launches, 0.95, 0.95), Err(apart));
-        // Launches that agree to the request have the spread of independent requests.
+        // Launches with identical requests have the spread of independent requests.
         let alike = vec![launches[0].clone(); 5];
         let quantile = launch_quantile(&alike, 0.5, 0.95).unwrap();
         assert!(quantile.interval.low < quantile.estimate);

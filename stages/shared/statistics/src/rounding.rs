@@ -74,8 +74,9 @@ fn digit(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     })
 }
 
-/// Returns the step of the values of each side; 0 for a side that was not rounded. A step that all values share holds for both
-/// sides. A side may have a coarser one, for example if one tool prints whole milliseconds and the other one microseconds.
+/// Returns the step of the values of each side; 0 for a side that was not rounded. A step that all values share holds
+/// for both sides. One side may have a coarser step, for example if one tool prints whole milliseconds and the other
+/// microseconds.
 fn steps_of_sides(units: &[(f64, f64)]) -> [f64; 2] {
     if units.is_empty() {
         return [0.0; 2];
@@ -83,7 +84,7 @@ fn steps_of_sides(units: &[(f64, f64)]) -> [f64; 2] {
     let joint = resolution(units.iter().flat_map(|(a, b)| [*a, *b]));
     [|(a, _): &(f64, f64)| *a, |(_, b): &(f64, f64)| *b].map(|side| {
         let values: Vec<f64> = units.iter().map(side).collect();
-        // A common divisor of one value, or of a few whole numbers, is chance. A common digit is not.
+        // A common divisor of one value, or of a few whole numbers, is a coincidence. A common digit is not.
         let divides = joint.is_none() && values.iter().any(|v| *v != values[0]);
         let divisor = divides.then(|| step(&values)).flatten();
         let own = printed(&values).into_iter().chain(divisor).reduce(f64::max);
@@ -91,8 +92,8 @@ fn steps_of_sides(units: &[(f64, f64)]) -> [f64; 2] {
     })
 }
 
-/// Returns the last digit to which the values of one side were printed. Zeros at the end of a single value may be digits, so
-/// 100 is whole. A side that is always 1 is a base or a full share, and exact.
+/// Returns the last digit to which the values of one side were printed. Zeros at the end of a single value may be
+/// significant, so 100 counts as whole. A side that is always 1 is a base or a full share, and exact.
 fn printed(values: &[f64]) -> Option<f64> {
     let digit = digit(values.iter().copied())?;
     let one = values.iter().all(|v| *v == values[0]);
@@ -103,17 +104,17 @@ fn printed(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Returns the variance that rounding to multiples of `step` gives to the mean of `values` through an error that all of them
-/// share; 0 if they scatter over more than two steps. Values that are all 10 may have been 9.6 or 10.4, and more launches do
-/// not tell. If a share f of the values is one step higher than the rest, the error lies between 0 and f − ½ steps,
-/// and the variance is that of an even distribution.
+/// Returns the variance that rounding to multiples of `step` gives to the mean of `values` through an error that all of
+/// them share; 0 if they scatter over more than two steps. If all values are 10, the true ones may be 9.6 or 10.4, and
+/// more launches do not reveal which. If a share f of the values is one step higher than the rest, the error lies
+/// between 0 and f − ½ steps, and the variance is that of a uniform distribution.
 fn shared(values: &[f64], step: f64) -> f64 {
     let (low, high) = values
         .iter()
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
             (low.min(*v), high.max(*v))
         });
-    // One value has no more error than its own. No event and a full share are exact.
+    // One value has only its own error. A share of 0 or 1 is exact.
     let exact = low == 0.0 || high == 1.0;
     if step <= 0.0 || values.len() < 2 || exact || high - low > 1.5 * step {
         return 0.0;
@@ -123,9 +124,9 @@ fn shared(values: &[f64], step: f64) -> f64 {
     (off * step).powi(2) / 3.0
 }
 
-/// Returns the variance that the rounding of one side gives to a unit, so that n units have the variance of their mean: the
-/// part that each unit has by itself, an even error of variance step²/12 (Sheppard, Proc. London Math. Soc. 29, 1897), and
-/// n times the part that all share.
+/// Returns the variance that the rounding of one side gives to a unit, chosen so that n units have the variance of
+/// their mean. It has two parts. Each unit has a uniform error of variance step²/12 by itself (Sheppard, Proc. London
+/// Math. Soc. 29, 1897). The error that all share counts n times.
 fn of_side(values: &[f64], step: f64, relative: bool) -> f64 {
     let n = values.len() as f64;
     let each = |v: &f64| {
@@ -278,20 +279,20 @@ mod tests {
         assert_eq!(steps([8.0, 8.0, 8.0])[0], 1.0);
         assert_eq!(steps([1.0, 1.0, 1.0])[0], 1e-4);
         assert_eq!(steps([10.0, 10.0, 10.0])[1], 1e-4);
-        // Both sides share what both are multiples of.
+        // The two sides share the step of which all values are multiples.
         let [a, b] = steps_of_sides(&[(0.5, 0.25), (0.75, 0.5), (1.0, 0.25)]);
         assert_eq!([a, b], [0.25, 0.25]);
     }
 
     #[test]
     fn values_that_never_leave_a_step_share_its_error() {
-        // Each unit has 1/12, and the mean of any number of units has 1/12 more.
+        // Each unit has 1/12. The mean of any number of units has a further 1/12.
         for n in [3, 12] {
             let variance = of_side(&vec![10.0; n], 1.0, false) / n as f64;
             let expected = (1.0 + 1.0 / n as f64) / 12.0;
             assert!((variance - expected).abs() < 1e-12, "{variance}");
         }
-        // Half of the values one step up: by symmetry, the mean is right.
+        // If half of the values are one step up, the mean is right by symmetry.
         assert_eq!(shared(&[10.0, 11.0, 10.0, 11.0], 1.0), 0.0);
         assert_eq!(shared(&[10.0, 11.0, 12.0], 1.0), 0.0);
         assert!(shared(&[10.0, 10.0, 11.0], 1.0) > 0.0);

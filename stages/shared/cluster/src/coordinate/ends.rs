@@ -20,7 +20,7 @@ const CANCEL_WAIT: Duration = Duration::from_secs(90);
 const TAIL: usize = 16 << 10;
 
 impl Cluster<'_> {
-    /// Finds shards with a document of their end, whatever state Slurm reports.
+    /// Finds shards with a document of their end, whatever state the scheduler reports.
     pub(super) fn look_for_ends(&mut self) -> Result<bool, ClusterError> {
         let mut found: Vec<(usize, End)> = Vec::new();
         let active = self.jobs.active_indices();
@@ -129,7 +129,7 @@ impl Cluster<'_> {
     }
 
     /// Decides about a shard whose job ended without the document of its end. The cells without a record are retried if
-    /// their stages permit it. Otherwise they fail with Slurm's reason.
+    /// their stages permit it. Otherwise they fail with the scheduler's reason.
     pub(super) fn ended_early(
         &mut self,
         index: usize,
@@ -173,7 +173,7 @@ impl Cluster<'_> {
             self.fail(&missing, &what, &ended, index);
         }
         if let (Some(Scheduler::Kubernetes(target)), Trouble::Stuck) = (&scheduler, state.trouble) {
-            // It would be tried for ever. If it cannot be deleted now, the user finds it in the list of Jobs.
+            // The pod would be tried forever. If the Job cannot be deleted now, the user finds it in the list of Jobs.
             let _left = target.delete(std::slice::from_ref(&state.job));
         }
         self.is_doubtful |= !missing.is_empty();
@@ -198,7 +198,7 @@ impl Cluster<'_> {
         let before: Vec<&Ended> = jobs.filter_map(|job| job.ended.as_ref()).collect();
         let retries = self.jobs.jobs[index].retries as usize;
         let again = match scheduler {
-            // Slurm itself begins again what a lost or preempted machine executed.
+            // Slurm itself restarts the job of a lost or preempted machine.
             Scheduler::Slurm => before.len() < retries,
             Scheduler::Kubernetes(_) => is_retried(&state.state, &before, retries),
         };
@@ -219,11 +219,11 @@ impl Cluster<'_> {
         (again, what)
     }
 
-    /// Returns the end of the output of a job of Slurm.
+    /// Returns the end of the output of a Slurm job.
     fn printed(&self, shard: &str, log: &Path) -> Vec<u8> {
         match &self.reach {
             Reach::Folder(_) => tail(log),
-            // The job itself put its output there, if it got that far.
+            // The job uploads its output, if it gets that far.
             Reach::Bucket(_) => {
                 let document = name(&self.jobs.run, &format!("{shard}.log"));
                 let kept = self.asked.remote.document(&document).ok().flatten();
@@ -403,7 +403,7 @@ fn hint(state: &str, log: &Path) -> Option<String> {
 
 /// Returns the end of a job's output.
 fn tail(log: &Path) -> Vec<u8> {
-    // A job that never began has no output.
+    // A job that never started has no output.
     let bytes = fs::read(log).unwrap_or_default();
     tail_of(&bytes)
 }
@@ -416,8 +416,8 @@ fn tail_of(bytes: &[u8]) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Returns whether a shard whose pod ended early is tried again. Kubernetes starts no pod twice. What a node did to a pod
-/// is not the shard's fault, and a pod that cannot start will not start the next time.
+/// Returns whether a shard whose pod ended early is retried. Kubernetes starts no pod twice. A failure that the node
+/// caused is not the shard's fault. A pod that cannot start would fail again.
 fn is_retried(state: &str, before: &[&Ended], retries: usize) -> bool {
     const MOVED: [&str; 3] = ["EVICTED", "NODE_FAIL", "PREEMPTED"];
     let before = before.iter().map(|ended| ended.state.as_str());

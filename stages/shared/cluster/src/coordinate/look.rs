@@ -13,8 +13,8 @@ use crate::queue::{JobState, Phase, Scheduler, Trouble};
 /// as over. A shared file system may show a file late.
 const LOOKS: u32 = 4;
 
-/// The time that a job may have a machine without starting there, for instance because its image is not found: a registry
-/// may be away for a moment.
+/// The time that a job may have a machine without starting there. Its image may not be found because a registry is
+/// briefly unavailable.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 impl Cluster<'_> {
@@ -136,7 +136,7 @@ impl Cluster<'_> {
         let number = match (found, &job.kubernetes) {
             (Some(state), _) => Some(state.job.clone()),
             (None, None) => read::<Taken>(self.asked.remote, &taken)?.map(|taken| taken.job),
-            // Its pod took the shard, and the Job was deleted since.
+            // The Job's pod took the shard, and the Job has been deleted since.
             (None, Some(_)) => {
                 read::<Taken>(self.asked.remote, &taken)?.map(|_| self.job_name(&job.name))
             }
@@ -150,7 +150,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Returns whether a job has a machine, but has not started there for so long that it never will.
+    /// Returns whether a job has had a machine for so long without starting that it never will.
     fn is_stuck(&mut self, index: usize, state: &JobState) -> bool {
         if state.trouble != Trouble::Stuck {
             self.stuck.remove(&index);

@@ -115,7 +115,7 @@ impl Cluster<'_> {
         let scheduler = job.scheduler().zip(job.job.as_ref());
         let told = scheduler.and_then(|(scheduler, number)| scheduler.account(number));
         let told = told.map(|state| state.has_run());
-        // A pod's start is known; its end is now.
+        // The start of a pod is known, and it has just ended.
         let since = job.kubernetes.as_ref().and(job.began).map(elapsed);
         let told = told.or(since);
         self.jobs.jobs[index].seconds = known.max(told.unwrap_or_default());
@@ -132,7 +132,7 @@ impl Cluster<'_> {
     }
 }
 
-/// Returns how long ago a moment was (in seconds since 1970), s.
+/// Returns the time since a moment (in seconds since 1970), s.
 #[expect(
     clippy::disallowed_methods,
     reason = "Kubernetes reports the moment at which a pod began"

@@ -38,8 +38,8 @@ impl Waiting {
 }
 
 impl Cluster<'_> {
-    /// Submits shards while Slurm has fewer jobs than the study permits and hosts are free; returns the rest. If all
-    /// shards have the same placement, it stops at the first shard that cannot begin.
+    /// Submits shards while their schedulers have fewer jobs than the study permits, or hosts are free; returns the
+    /// rest. If all shards have the same placement, it stops at the first shard that cannot begin.
     pub(super) fn submit_some(&mut self, mut waiting: Waiting) -> Result<Waiting, ClusterError> {
         let mut rest = Vec::new();
         let mut committed = self.committed();
@@ -47,7 +47,7 @@ impl Cluster<'_> {
         for scheduler in self.jobs.active().filter_map(Job::scheduler) {
             *queued.entry(scheduler.key()).or_default() += 1;
         }
-        // Shards for Slurm keep their order.
+        // Shards for one scheduler keep their order.
         let mut full: BTreeSet<&'static str> = BTreeSet::new();
         let mut free: HashMap<usize, usize> = HashMap::new();
         while let Some(shard) = waiting.shards.pop_front() {
@@ -257,7 +257,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Creates a Job of Kubernetes. Its name is known before, so a lost answer loses nothing.
+    /// Creates a Kubernetes Job. Its name is known in advance, so a lost answer loses nothing.
     fn ask_kubernetes(&mut self, index: usize, target: &Target) -> Result<(), ClusterError> {
         let entry = &self.jobs.jobs[index];
         let name = self.job_name(&entry.name);
@@ -292,7 +292,7 @@ impl Cluster<'_> {
         }))
     }
 
-    /// Returns the SHA-256 that the program of a pod must have, if the image brings it.
+    /// Returns the SHA-256 that the program in a pod must have, if the image contains it.
     fn sha256_for(&mut self, job: &Job) -> Result<Option<String>, ClusterError> {
         Ok(match job.kubernetes {
             Some(_) => self.program()?.sha256().map(str::to_owned),
@@ -300,7 +300,7 @@ impl Cluster<'_> {
         })
     }
 
-    /// Returns this program as machines find it.
+    /// Returns this program as the machines find it.
     fn program(&mut self) -> Result<Program, ClusterError> {
         Ok(match &self.program {
             Some(program) => program.clone(),
@@ -332,7 +332,7 @@ fn key_of(placement: &Placement) -> &'static str {
     Scheduler::of(placement).map_or("pool", |scheduler| scheduler.key())
 }
 
-/// Returns how many jobs of a study a scheduler has at once.
+/// Returns the largest number of jobs of a study that a scheduler has at once.
 fn at_once(placement: &Placement) -> usize {
     let given = match placement {
         Placement::Slurm(slurm) => slurm.at_once,

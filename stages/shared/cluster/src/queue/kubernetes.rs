@@ -18,7 +18,7 @@ use crate::error::ClusterError;
 /// The time that `kubectl` gives each of its requests.
 const REQUEST_TIMEOUT: &str = "--request-timeout=30s";
 
-/// The most lines and bytes of a pod's output that are read.
+/// The number of lines and bytes read from the end of a pod's output.
 const LOG_LINES: &str = "--tail=400";
 const LOG_BYTES: &str = "--limit-bytes=524288";
 
@@ -41,7 +41,8 @@ impl Target {
         self.options.iter().cloned().chain(words).collect()
     }
 
-    /// Creates a Job from its manifest. A Job that exists already was created by an earlier request whose answer was lost.
+    /// Creates a Job from its manifest. If the Job already exists, an earlier request created it and its answer was
+    /// lost.
     ///
     /// # Errors
     /// If `kubectl` cannot be started, or Kubernetes refuses the manifest.
@@ -78,7 +79,7 @@ impl Target {
         }
     }
 
-    /// Adds to Jobs without a pod why they have none, for instance because a quota is exceeded.
+    /// Adds the reason to Jobs without a pod, for instance an exceeded quota.
     fn explained(&self, mut states: Vec<JobState>) -> Result<Vec<JobState>, ClusterError> {
         if states.iter().all(|state| state.reason != NO_POD) {
             return Ok(states);
@@ -90,7 +91,7 @@ impl Target {
             "--output=json",
             REQUEST_TIMEOUT,
         ];
-        // Not everybody may read events. The Job waits with or without a reason.
+        // Some users may not read events. The Job waits with or without a reason.
         if let Answer::Said(said) = ask(&self.arguments(&words), None)? {
             let forbidden = forbidden(&said);
             for state in states.iter_mut().filter(|state| state.reason == NO_POD) {
@@ -144,7 +145,7 @@ impl Target {
         let arguments = self.arguments(&words);
         match ask(&arguments, None)? {
             Answer::Said(_) => Ok(true),
-            // It ended meanwhile.
+            // It has ended in the meantime.
             Answer::Refused(reason, _) if reason == "NotFound" => Ok(true),
             Answer::Refused(_, said) => {
                 Err(ClusterError::Refused(line("kubectl", &arguments), said))
@@ -197,7 +198,7 @@ fn ask(arguments: &[String], input: Option<&[u8]>) -> Result<Answer, ClusterErro
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .env("LC_ALL", "C")
-        // Ctrl-C is for the run: a request that is cut has an unknown result.
+        // Ctrl-C is meant for the run. An interrupted request has an unknown result.
         .process_group(0)
         .spawn()
         .map_err(|e| {
@@ -207,7 +208,7 @@ fn ask(arguments: &[String], input: Option<&[u8]>) -> Result<Answer, ClusterErro
             })
         })?;
     if let (Some(input), Some(mut to)) = (input, child.stdin.take()) {
-        // If `kubectl` ended before it read everything, its message says why.
+        // If `kubectl` ended before it read everything, its message gives the reason.
         let _ended = to.write_all(input);
     }
     let output = child
@@ -237,7 +238,7 @@ fn answer(said: &str) -> Answer {
     ];
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut lines: Vec<&str> = lines.filter(|line| !is_log(line)).collect();
-    // It repeats itself for each resource.
+    // `kubectl` repeats a message for each resource.
     lines.dedup();
     let message = match lines.as_slice() {
         [] => said.trim().to_owned(),

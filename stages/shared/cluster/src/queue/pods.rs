@@ -1,4 +1,4 @@
-//! Jobs and pods of Kubernetes, as `kubectl get --output=json` lists them, in the states that Slurm has names for.
+//! Jobs and pods of Kubernetes, as `kubectl get --output=json` lists them, mapped to Slurm's names of states.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Deserializer};
 use super::{JobState, Trouble};
 use crate::pool::clock;
 
-/// The time for which a pod that should be gone may still exist, s: its node may be unreachable.
+/// The time after which a pod that should be gone counts as gone, s. Its node may be unreachable.
 const OVERDUE: i64 = 30;
 
-/// The time within which a Job gets its pod, s, unless something forbids it.
+/// The time within which a Job normally gets its pod, s.
 const SOON: i64 = 10;
 
-/// The reason of a Job that has no pod for longer.
+/// The reason of a Job that has had no pod for longer.
 pub(crate) const NO_POD: &str = "no pod";
 
-/// The most characters of a message of Kubernetes that are kept.
+/// The largest number of characters kept of a message from Kubernetes.
 const MESSAGE: usize = 300;
 
 #[derive(Deserialize)]
@@ -124,7 +124,7 @@ fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>,
     Ok(text.and_then(|text| text.parse().ok()))
 }
 
-/// What a Job or its pod means: the state, the reason in words, and whether the pod may never start.
+/// The meaning of a Job or its pod: the state, the reason in words, and whether the pod may never start.
 struct Meaning {
     state: &'static str,
     reason: String,
@@ -162,8 +162,8 @@ impl Item {
         self.metadata.labels.get(key).map_or("", String::as_str)
     }
 
-    /// Returns whether the processes of a pod may still be at work. A pod that should be gone for a while is on a node that
-    /// is lost.
+    /// Returns whether the processes of a pod may still be running. A pod that should have been gone for a while is on
+    /// a lost node.
     fn is_alive(&self, now: Timestamp) -> bool {
         let deleted = self.metadata.deletion_timestamp;
         let is_overdue = deleted.is_some_and(|at| now.as_second() > at.as_second() + OVERDUE);
@@ -196,7 +196,7 @@ pub(crate) fn states(listing: &str, now: Timestamp) -> Result<Vec<JobState>, Str
         let meaning = of_job_and_pod(&job, last, is_alive, now);
         states.push(state(&job.metadata.name, &job, last, meaning, now));
     }
-    // Somebody deleted the Job, and its pod is not gone yet.
+    // Somebody deleted the Job, but its pod still exists.
     for pod in pods.into_values().flatten().filter(|pod| pod.is_alive(now)) {
         let name = format!(
             "benchtrail-{}-{}",
@@ -243,7 +243,7 @@ fn state(name: &str, job: &Item, pod: Option<&Item>, meaning: Meaning, now: Time
     }
 }
 
-/// Returns what Kubernetes reports about a job, as evidence.
+/// Returns Kubernetes' report about a job, as evidence.
 fn details(job: &Item, pod: Option<&Item>) -> BTreeMap<String, String> {
     let ended = job.holds("Failed").or_else(|| job.holds("Complete"));
     let mut told = vec![
@@ -290,7 +290,7 @@ fn of_job_and_pod(job: &Item, pod: Option<&Item>, is_alive: bool, now: Timestamp
         return Meaning::new("COMPLETED", "");
     }
     match (failed, pod) {
-        // What it measures must end before somebody else measures it.
+        // Its measurement must end before another pod repeats it.
         (Some(_), _) if is_alive => Meaning::new("COMPLETING", "its pod is being stopped"),
         (Some(failed), Some(pod)) => end_of_pod(failed, pod),
         (Some(failed), None) if failed.reason == "DeadlineExceeded" => {
@@ -318,10 +318,10 @@ fn of_job_and_pod(job: &Item, pod: Option<&Item>, is_alive: bool, now: Timestamp
     }
 }
 
-/// Returns what the pod of a Job that has not ended means.
+/// Returns the meaning of the pod of a Job that has not ended.
 fn living_pod(pod: &Item) -> Meaning {
     match pod.status.phase.as_str() {
-        // The Job's own end follows.
+        // The Job itself ends shortly after.
         "Succeeded" | "Failed" => Meaning::new("COMPLETING", ""),
         _ if pod.metadata.deletion_timestamp.is_some() => {
             Meaning::new("COMPLETING", "its pod is being stopped")
@@ -349,7 +349,7 @@ fn pending_pod(pod: &Item) -> Meaning {
         "" | "ContainerCreating" | "PodInitializing" => {
             Meaning::new("PENDING", waiting.reason.clone())
         }
-        // Nothing that happens later changes these.
+        // These never resolve by themselves.
         "InvalidImageName" | "ErrImageNeverPull" => Meaning {
             trouble: Trouble::Stuck,
             ..Meaning::new("LAUNCH_FAILED", reason)
@@ -361,7 +361,7 @@ fn pending_pod(pod: &Item) -> Meaning {
     }
 }
 
-/// Returns how the pod of a Job that has failed ended.
+/// Returns how the pod of a failed Job ended.
 fn end_of_pod(failed: &Condition, pod: &Item) -> Meaning {
     let terminated = pod.container().and_then(|c| c.terminated.as_ref());
     if let Some(terminated) = terminated.filter(|t| t.reason == "OOMKilled") {
@@ -382,7 +382,7 @@ fn end_of_pod(failed: &Condition, pod: &Item) -> Meaning {
         "DeadlineExceeded" => Some("TIMEOUT"),
         "Evicted" => Some("EVICTED"),
         "Preempting" => Some("PREEMPTED"),
-        // The node stopped, or did not accept the pod that the scheduler gave it.
+        // The node stopped, or rejected the pod after the scheduler assigned it.
         _ => Some("NODE_FAIL"),
     };
     if let Some(state) = of_kubelet {

@@ -1,5 +1,5 @@
-//! Mistakes in the settings, found when the experiment is read: Kubernetes itself would report them one after the other,
-//! when the first Job is created.
+//! Finds mistakes in the settings when the experiment is read. Kubernetes itself would report them one at a time, when
+//! the first Job is created.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -291,7 +291,7 @@ fn check_toleration(found: &mut Found, i: usize, toleration: &Toleration) {
     }
 }
 
-/// Returns what is wrong with an image, and what to do about it.
+/// Returns the problem with an image, and how to fix it.
 fn image_problem(image: &str) -> Option<(String, String)> {
     let (name, digest) = image.split_once('@').unwrap_or((image, ""));
     let plain = |c: char| c.is_ascii_alphanumeric() || "./:_-".contains(c);
@@ -332,7 +332,7 @@ fn without_tag(name: &str) -> &str {
     name[last..].find(':').map_or(name, |at| &name[..last + at])
 }
 
-/// Returns what is wrong with the path of a mount, and what to do about it.
+/// Returns the problem with the path of a mount, and how to fix it.
 fn mount_problem(path: &str) -> Option<(String, &'static str)> {
     const SYSTEM: [&str; 3] = ["/dev", "/proc", "/sys"];
     let mut steps = path.split('/').skip(1);
@@ -357,7 +357,7 @@ fn mount_problem(path: &str) -> Option<(String, &'static str)> {
     })
 }
 
-/// Tells whether a text is a positive quantity of bytes as Kubernetes writes it.
+/// Returns whether a text is a positive quantity of bytes in Kubernetes' notation.
 fn is_quantity(text: &str) -> bool {
     const UNITS: [&str; 12] = [
         "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "k", "M", "G", "T", "P", "E",
@@ -372,7 +372,7 @@ fn is_end(c: Option<char>, lower: bool) -> bool {
     c.is_some_and(|c| c.is_ascii_alphanumeric() && !(lower && c.is_ascii_uppercase()))
 }
 
-/// Tells whether a text can be the value of a label.
+/// Returns whether a text is valid as the value of a label.
 fn is_label(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     text.len() <= LABEL
@@ -381,12 +381,12 @@ fn is_label(text: &str) -> bool {
         && text.chars().all(plain)
 }
 
-/// Tells whether a text can be the name of a namespace.
+/// Returns whether a text is valid as the name of a namespace.
 fn is_label_name(text: &str) -> bool {
     text.len() <= LABEL && !text.contains('.') && is_name(text)
 }
 
-/// Tells whether a text can be the name of an object.
+/// Returns whether a text is valid as the name of an object.
 fn is_name(text: &str) -> bool {
     let is_part = |part: &str| {
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
@@ -397,7 +397,8 @@ fn is_name(text: &str) -> bool {
     text.len() <= NAME && text.split('.').all(is_part)
 }
 
-/// Tells whether a text can be the key of a label or a taint, or the name of a resource: a name, with or without a domain.
+/// Returns whether a text is valid as the key of a label or a taint, or as the name of a resource: a name, with or
+/// without a domain.
 fn is_qualified(text: &str) -> bool {
     match text.split_once('/') {
         Some((domain, name)) => is_name(domain) && is_label(name),

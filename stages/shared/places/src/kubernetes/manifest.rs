@@ -18,16 +18,16 @@ pub const CONTAINER: &str = "benchtrail";
 /// How long Kubernetes keeps a Job that has ended unless the study sets it, s.
 const TTL: u64 = 24 * 3600;
 
-/// How long a pod may take to stop, s: its engine ends, and it pushes what it has measured.
+/// The time that a pod has to stop, s. Its engine ends, and the pod pushes its measurements.
 const GRACE: u64 = 60;
 
-/// Variables by which a pod learns what it is.
+/// Variables that identify a pod to the program in it.
 pub mod variable {
     /// The name of the Job.
     pub const JOB: &str = "BENCHTRAIL_KUBERNETES_JOB";
     /// The name of the pod.
     pub const POD: &str = "BENCHTRAIL_KUBERNETES_POD";
-    /// The unique identifier of the pod: another pod of the same Job has another one.
+    /// The unique identifier of the pod, which differs between pods of the same Job.
     pub const UID: &str = "BENCHTRAIL_KUBERNETES_POD_UID";
     /// The name of the node.
     pub const NODE: &str = "BENCHTRAIL_KUBERNETES_NODE";
@@ -55,8 +55,8 @@ pub struct Launch<'a> {
 }
 
 impl Kubernetes {
-    /// Returns the manifest of a launch: a Job with one pod that is started once. Credentials are in it by the names of
-    /// their Secrets alone.
+    /// Returns the manifest of a launch: a Job with one pod that is started once. It contains only the names of
+    /// Secrets, never credentials.
     pub fn manifest(&self, launch: &Launch<'_>) -> Json {
         let labels = json!({
             "app.kubernetes.io/name": "benchtrail",
@@ -94,12 +94,12 @@ impl Kubernetes {
             "automountServiceAccountToken",
             json!(self.service_account_token),
         );
-        // Variables of other services in the namespace would change what programs see.
+        // Variables of other services in the namespace would change the programs' environment.
         set("enableServiceLinks", json!(false));
-        // The first process is then that of Kubernetes, which reaps what an engine leaves behind.
+        // The first process then belongs to Kubernetes, which reaps processes that an engine leaves behind.
         set("shareProcessNamespace", json!(true));
         set("terminationGracePeriodSeconds", json!(GRACE));
-        // A limit of the Job would count the time in the queue, too.
+        // A limit on the Job would also count the time in the queue.
         if let Some(limit) = self.time.map(|time| time.0).or(launch.limit) {
             set("activeDeadlineSeconds", json!(seconds(limit)));
         }
@@ -145,13 +145,13 @@ impl Kubernetes {
 
     fn container(&self, launch: &Launch<'_>, mounts: &[Json]) -> Json {
         let of_pod = |name: &str, field: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}});
-        // Kubernetes would fill in a variable.
+        // Kubernetes would expand `$(NAME)`.
         let words = launch.command.iter();
         let command: Vec<String> = words.map(|word| word.replace("$(", "$$(")).collect();
         let mut container = json!({
             "name": CONTAINER,
             "image": self.image,
-            // The digest names it: a copy on the node cannot be another one.
+            // The digest identifies the image, so a copy on the node is the same image.
             "imagePullPolicy": "IfNotPresent",
             "command": command,
             "env": [
@@ -236,12 +236,12 @@ fn toleration(toleration: &Toleration) -> Json {
     Json::Object(written)
 }
 
-/// Returns a span in whole seconds, at least 1: Kubernetes refuses a limit of 0.
+/// Returns a span in whole seconds, at least 1, because Kubernetes refuses a limit of 0.
 fn seconds(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0).max(u64::from(span.is_zero()))
 }
 
-/// Returns a number of processors as Kubernetes writes it: whole ones, or thousandths.
+/// Returns a number of processors in Kubernetes' notation: whole processors, or thousandths.
 pub(super) fn processors(count: f64) -> String {
     let thousandths = (count * 1000.0).round();
     match thousandths % 1000.0 == 0.0 {

@@ -1,4 +1,4 @@
-//! Golden manifests, and each mistake with where it is.
+//! Golden manifests, and each mistake with its place.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn image() -> String {
     format!("registry.example/engine@{DIGEST}")
 }
 
-/// Reads settings as an experiment has them.
+/// Reads settings as an experiment states them.
 fn settings(more: &Json) -> Kubernetes {
     let mut all = json!({"image": image()});
     for (key, value) in more.as_object().expect("settings") {
@@ -101,7 +101,7 @@ fn a_limit_is_that_of_the_study_or_else_that_of_its_cells_in_whole_seconds() {
     assert_eq!(limit(&own, Some(61_500)), json!(120));
 }
 
-/// Returns where each mistake is, and what it is.
+/// Returns each mistake with its place.
 fn told(more: &Json) -> Vec<(String, Problem)> {
     let route = |problem: &Problem| {
         let steps = problem.route.iter();

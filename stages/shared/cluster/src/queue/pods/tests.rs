@@ -1,4 +1,5 @@
-//! What the lists of `kubectl` mean. `listing.json` has the shape of a real answer (Kubernetes 1.32), but is written by hand.
+//! The meaning of `kubectl`'s lists. `listing.json` has the shape of a real answer (Kubernetes 1.32), but is written by
+//! hand.
 
 use super::*;
 
@@ -183,7 +184,7 @@ fn the_last_pod_of_a_job_decides_but_an_earlier_one_may_still_be_at_work() {
             .position(|item| item["metadata"]["name"] == name)
             .expect("it")
     };
-    // A Job may start a second pod, although it is told not to.
+    // A Job may start a second pod despite its settings.
     let mut second = items[at(items, "benchtrail-r0123456789ab-0002-x7k2p")].clone();
     second["metadata"]["name"] = "second".into();
     second["metadata"]["creationTimestamp"] = "2026-11-23T10:02:00Z".into();
