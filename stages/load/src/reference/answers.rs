@@ -88,7 +88,12 @@ impl Dialect {
                     ""
                 };
                 let head = "{\"object\":\"text_completion\",\"choices\":[{\"index\":0,\"text\":\"";
-                return format!("{extra}data: {head}{text}\"}}]}}\n\n");
+                let reason = if fault == Fault::EmptyReasons {
+                    ",\"finish_reason\":\"\""
+                } else {
+                    ""
+                };
+                return format!("{extra}data: {head}{text}\"{reason}}}]}}\n\n");
             }
             Self::Completions => {
                 json!({"object": "text_completion", "choices": [{"index": 0, "text": text}]})
@@ -120,7 +125,7 @@ impl Dialect {
 
     /// Returns the events after the last token. The OpenAI APIs report the usage only on request.
     pub(super) fn last_events(self, tokens: u32, usage_asked: bool, fault: Fault) -> Vec<String> {
-        if fault == Fault::NoEnd {
+        if matches!(fault, Fault::NoEnd | Fault::EmptyReasons) {
             return Vec::new();
         }
         let claimed = match fault {

@@ -42,6 +42,8 @@ pub enum Fault {
     NoDone,
     /// Neither `[DONE]` nor a finish reason at the end.
     NoEnd,
+    /// As [`Fault::NoEnd`], and each event has an empty finish reason, as in TGI's completions API.
+    EmptyReasons,
     /// No usage at the end.
     NoUsage,
     /// The usage at the end claims this many output tokens.

@@ -424,8 +424,11 @@ fn a_missing_done_is_forgiven_where_a_finish_reason_came() {
 
 #[test]
 fn a_stream_without_any_end_is_truncated() {
-    let result = all_become(Fault::NoEnd, RequestStatus::TruncatedStream);
-    assert!(result.requests.iter().all(|r| r.chunks == Some(5)));
+    for fault in [Fault::NoEnd, Fault::EmptyReasons] {
+        let result = all_become(fault, RequestStatus::TruncatedStream);
+        let read = |r: &Request| r.chunks == Some(5) && r.finish_reason.is_none();
+        assert!(result.requests.iter().all(read), "{fault:?}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, count, insert, new_reasoning, new_text};
+use super::{Generation, Reading, count, insert, new_reasoning, new_text, reason};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -39,7 +39,7 @@ pub(super) fn read(event: &Value) -> Reading {
             }
         }
         Some("message_delta") => {
-            let finish_reason = event["delta"]["stop_reason"].as_str().map(reason);
+            let finish_reason = reason(&event["delta"]["stop_reason"]).map(common_reason);
             usage(
                 &event["usage"],
                 Reading {
@@ -60,18 +60,19 @@ pub(super) fn read(event: &Value) -> Reading {
 fn whole(message: &Value) -> Reading {
     let blocks = || message["content"].as_array().into_iter().flatten();
     let of = |key: &str| blocks().filter_map(|b| b[key].as_str()).collect::<String>();
+    let finish_reason = reason(&message["stop_reason"]).map(common_reason);
     let reading = Reading {
         text: new_text(Some(&of("text"))),
         reasoning: new_reasoning(Some(&of("thinking"))),
-        finish_reason: message["stop_reason"].as_str().map(reason),
-        last: message["stop_reason"].is_string(),
+        last: finish_reason.is_some(),
+        finish_reason,
         ..Reading::default()
     };
     usage(&message["usage"], reading)
 }
 
 /// Returns the other APIs' name for a reason to stop.
-fn reason(reason: &str) -> String {
+fn common_reason(reason: &str) -> String {
     match reason {
         "max_tokens" => "length",
         "end_turn" | "stop_sequence" => "stop",

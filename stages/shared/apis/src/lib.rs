@@ -314,6 +314,11 @@ fn insert<T: Into<Value>>(body: &mut Map<String, Value>, key: &str, value: Optio
     }
 }
 
+/// Returns why generation ended. Until it has ended, servers send null or, like TGI's completions API, an empty text.
+fn reason(value: &Value) -> Option<&str> {
+    value.as_str().filter(|reason| !reason.is_empty())
+}
+
 /// Returns text unless it is empty: an event without text is not a chunk.
 fn new_text(text: Option<&str>) -> Option<Text> {
     text.filter(|t| !t.is_empty())

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Server, count, insert, new_reasoning, new_text};
+use super::{Generation, Reading, Server, count, insert, new_reasoning, new_text, reason};
 
 pub(super) fn completions_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = common(generation);
@@ -63,6 +63,7 @@ pub(super) fn read(event: &Value) -> Reading {
     };
     let text = choice["text"].as_str().unwrap_or_default().to_owned() + &of(&["content"]);
     let details = &usage["completion_tokens_details"];
+    let finish_reason = reason(&choice["finish_reason"]).map(str::to_owned);
     Reading {
         text: new_text(Some(&text)),
         reasoning: new_reasoning(Some(&of(&["reasoning_content", "reasoning"]))),
@@ -70,9 +71,9 @@ pub(super) fn read(event: &Value) -> Reading {
         output_tokens: count(&usage["completion_tokens"]),
         prompt_tokens: count(&usage["prompt_tokens"]),
         cached_prompt_tokens: count(&usage["prompt_tokens_details"]["cached_tokens"]),
-        finish_reason: choice["finish_reason"].as_str().map(str::to_owned),
         server: timings(&event["timings"]),
-        last: choice["finish_reason"].is_string(),
+        last: finish_reason.is_some(),
+        finish_reason,
         ..Reading::default()
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Text, count, insert};
+use super::{Generation, Reading, Text, count, insert, reason};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut sampling = Map::new();
@@ -38,10 +38,9 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
 
 pub(super) fn read(event: &Value) -> Reading {
     let meta = &event["meta_info"];
-    let reason = &meta["finish_reason"];
-    let finish_reason = reason["type"]
-        .as_str()
-        .or_else(|| reason.as_str())
+    let ended = &meta["finish_reason"];
+    let finish_reason = reason(&ended["type"])
+        .or_else(|| reason(ended))
         .map(str::to_owned);
     let aborted = finish_reason.as_deref() == Some("abort");
     Reading {
@@ -50,7 +49,7 @@ pub(super) fn read(event: &Value) -> Reading {
         prompt_tokens: count(&meta["prompt_tokens"]),
         cached_prompt_tokens: count(&meta["cached_tokens"]),
         error: aborted.then(|| {
-            reason["message"]
+            ended["message"]
                 .as_str()
                 .unwrap_or("the server aborted")
                 .to_owned()

@@ -312,6 +312,73 @@ fn the_responses_api_is_read_alike_in_a_stream_and_whole() {
 }
 
 #[test]
+fn an_empty_finish_reason_is_none() {
+    let open = |reason: Value| {
+        [
+            (
+                Api::OpenaiCompletions,
+                json!({"choices": [{"text": "a", "finish_reason": reason}]}),
+            ),
+            (
+                Api::OpenaiChat,
+                json!({"choices": [{"delta": {"content": "a"}, "finish_reason": reason}]}),
+            ),
+            (
+                Api::SglangGenerate,
+                json!({"text": "a", "meta_info": {"finish_reason": reason}}),
+            ),
+            (
+                Api::TgiGenerate,
+                json!({"token": {"text": "a"}, "details": {"finish_reason": reason}}),
+            ),
+            (
+                Api::AnthropicMessages,
+                json!({"type": "message", "stop_reason": reason}),
+            ),
+        ]
+    };
+    for reason in [json!(""), json!(null)] {
+        for (api, event) in open(reason) {
+            let told = api.read(&event);
+            assert_eq!((told.finish_reason, told.last), (None, false), "{event}");
+        }
+    }
+    for (api, event) in open(json!("length")) {
+        let told = api.read(&event);
+        let ended = (Some("length".to_owned()), true);
+        assert_eq!((told.finish_reason, told.last), ended, "{event}");
+    }
+}
+
+#[test]
+fn tgi_counts_the_prompt_at_the_end_of_a_stream() {
+    // The last event of a stream of TGI 3.3.7.
+    let last = json!({"index": 2, "token": {"id": 40, "text": "a", "logprob": -1.0, "special": false},
+        "generated_text": "ba",
+        "details": {"finish_reason": "length", "generated_tokens": 2, "seed": 1, "input_length": 17}});
+    let told = Api::TgiGenerate.read(&last);
+    assert_eq!(
+        (told.prompt_tokens, told.output_tokens, told.last),
+        (Some(17), Some(2), true)
+    );
+    // It refuses a cut of 1.
+    for (top_p, sent) in [(Some(1.0), json!(null)), (Some(0.9), json!(0.9))] {
+        let sampling = Sampling {
+            top_p,
+            ..Sampling::default()
+        };
+        let asked = Asked {
+            sampling,
+            ..Asked::default()
+        };
+        assert_eq!(
+            asked.body(Api::TgiGenerate, &[])["parameters"]["top_p"],
+            sent
+        );
+    }
+}
+
+#[test]
 fn an_answer_without_vectors_or_scores_is_an_error() {
     let good = Api::OpenaiEmbeddings
         .read(&json!({"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 4}}));

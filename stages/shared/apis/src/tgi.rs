@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, count, insert, new_text};
+use super::{Generation, Reading, count, insert, new_text, reason};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut parameters = Map::new();
@@ -19,7 +19,9 @@ pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
         "temperature",
         (!greedy).then_some(generation.sampling.temperature),
     );
-    insert(&mut parameters, "top_p", generation.sampling.top_p);
+    // It refuses 1, which cuts nothing.
+    let cut = generation.sampling.top_p.filter(|top_p| *top_p < 1.0);
+    insert(&mut parameters, "top_p", cut);
     insert(&mut parameters, "seed", generation.sampling.seed);
     insert(&mut parameters, "details", Some(true));
     insert(
@@ -44,15 +46,14 @@ pub(super) fn read(event: &Value) -> Reading {
     } else {
         event["generated_text"].as_str()
     };
-    let finish_reason = details["finish_reason"].as_str().map(str::to_owned);
+    let finish_reason = reason(&details["finish_reason"]).map(str::to_owned);
+    let prefill = details["prefill"].as_array().filter(|p| !p.is_empty());
     Reading {
         text: if special { None } else { new_text(text) },
         tokens: token.is_object().then_some(1),
         output_tokens: count(&details["generated_tokens"]),
-        prompt_tokens: details["prefill"]
-            .as_array()
-            .filter(|p| !p.is_empty())
-            .map(|p| p.len() as i64),
+        // Streams give the number, whole answers the tokens themselves, if the request asked for them.
+        prompt_tokens: count(&details["input_length"]).or(prefill.map(|p| p.len() as i64)),
         last: finish_reason.is_some(),
         finish_reason,
         ..Reading::default()
