@@ -38,7 +38,7 @@ pub(crate) struct How<'a> {
 /// Executes the placed cells on other machines; `None` if no cell is placed.
 ///
 /// # Errors
-/// If the study cannot be planned, or a store or Slurm returns an error.
+/// If the study cannot be planned, or a store or a scheduler returns an error.
 #[expect(
     clippy::disallowed_methods,
     reason = "programs are searched on the search path"
@@ -91,7 +91,7 @@ pub(crate) fn execute(
     }
 }
 
-/// A shard, and its job's request to Slurm.
+/// A shard, and its job's request to the scheduler.
 struct OfSlurm<'a> {
     shard: &'a Shard,
     at_once: u32,

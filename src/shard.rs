@@ -197,7 +197,7 @@ impl Job {
                 .unwrap_or_else(|| "unknown".to_owned()),
             restarts: 0,
             fact: "kubernetes",
-            // Two pods of one Job may be at work at a time, on a node that is lost and on another one.
+            // Two pods of one Job may run at the same time: on a lost node, and on another one.
             start: given(variable::UID),
             facts: facts.collect(),
             temporary: std::env::temp_dir(),

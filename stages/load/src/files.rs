@@ -32,7 +32,7 @@ use crate::telemetry::{Telemetry, find_program};
 /// The settings for sampling beside a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Monitoring {
-    /// What is sampled, and how often.
+    /// The sampled sources, and the interval.
     pub telemetry: Telemetry,
     /// The leader of the server's process group, if it runs on this machine.
     pub server_pid: Option<i64>,

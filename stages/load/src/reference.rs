@@ -59,7 +59,7 @@ pub struct Behaviour {
     pub api_key: Option<String>,
     /// The faults, and the requests that they affect.
     pub faults: Faults,
-    /// What the log keeps of each request.
+    /// The part of each request that the log keeps.
     pub log: Log,
 }
 
@@ -73,7 +73,7 @@ pub enum WhenFull {
     Refuse,
 }
 
-/// What a server's log keeps of each request.
+/// The part of each request that a server's log keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Log {
     /// Nothing: for measuring ceilings.

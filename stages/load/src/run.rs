@@ -196,7 +196,7 @@ pub struct LoadResult {
     pub chunks: Vec<Chunk>,
     /// Samples of the server's metrics.
     pub server_metrics: Vec<ServerMetric>,
-    /// What the server logged during the run, if its log can be read.
+    /// The server's log of the run, if it can be read.
     pub engine_log: Option<String>,
     /// The facts of the run.
     pub cell: CellFacts,
@@ -494,7 +494,7 @@ impl LoadResult {
     /// Returns the usual table of the run.
     ///
     /// # Errors
-    /// If there are so many rows that files are needed, and the disk refuses.
+    /// If the number of rows requires files, and the disk refuses.
     pub fn summary(&self, slo: &Slo) -> std::io::Result<Summary> {
         Summarizer::of(&self.requests, &self.chunks, slo)
     }

@@ -73,7 +73,7 @@ impl Summarizer {
     /// Returns the table of rows in memory. Both are sorted by request and attempt.
     ///
     /// # Errors
-    /// If there are so many rows that files are needed, and the disk refuses.
+    /// If the number of rows requires files, and the disk refuses.
     pub(crate) fn of(requests: &[Request], chunks: &[Chunk], slo: &Slo) -> io::Result<Summary> {
         let mut summarizer = Self::new(*slo, &std::env::temp_dir());
         let mut rest = chunks;

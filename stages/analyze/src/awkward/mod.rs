@@ -111,7 +111,7 @@ enum Lost {
     SlowOfFirst(f64),
     /// As `SlowOfFirst`, but the table has the rows without values.
     NullOfFirst(f64),
-    /// As `SlowOfFirst`, but the table has neither rows nor a reason, as one that others published.
+    /// As `SlowOfFirst`, but the table lacks the rows and gives no reason, like a published table.
     AbsentOfFirst(f64),
     /// The highest level of the first side, in this many of the last blocks.
     TopOfFirst(usize),

@@ -64,7 +64,7 @@ impl Losses {
         }
     }
 
-    /// Returns the side that lost so many more cells that the remaining ones flatter it, if the lost cells were slow.
+    /// Returns the side that lost far more cells than the other. If the lost cells were slow, the remaining ones flatter it.
     pub(crate) fn flattered(self) -> Option<usize> {
         match self.apart {
             apart if apart > MATTERS => Some(1),

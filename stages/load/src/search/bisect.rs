@@ -79,7 +79,7 @@ impl fmt::Display for Level {
 pub struct Tried {
     /// Requests sent.
     pub sent: u64,
-    /// Of an open loop, the requests due after the warm-in; of a closed loop, all requests.
+    /// For an open loop, the requests due after the warm-in; for a closed loop, all requests.
     pub requests: u64,
     /// The number of `requests` answered within every bound.
     pub good: u64,

@@ -2,11 +2,11 @@
 //!
 //! Suppose that a server answers μ requests per second and (1 + s) μ arrive. After t seconds, s μ t requests wait, and
 //! the server needs s t seconds for them, so the wait grows by s seconds each second. A bound B is exceeded after at
-//! most B / s seconds. Of the requests due within D seconds, the share that meets it is at most B / (s D). That is
+//! most B / s seconds. At most the share B / (s D) of the requests due within D seconds meets it. That is
 //! below the attainment a if D exceeds B / (s a); with shorter probes, such a rate would be kept. With the resolution
 //! as s this is [`Overload::needed_s`].
 //!
-//! Until the first answers are complete nothing leaves the server, however high the rate. This *warm-in* comes first,
+//! Until the first answers are complete, nothing leaves the server, however high the rate. This *warm-in* comes first,
 //! and the requests due in it are not judged.
 //!
 //! A trend of the latencies would not decide sooner. Near the capacity a queue is a random walk. Tests that assume

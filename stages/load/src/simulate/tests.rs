@@ -93,7 +93,7 @@ fn one_slot_in_a_closed_loop_is_busy_all_the_time() {
     assert_eq!(result.ending, Ending::Complete);
     assert_eq!(result.cell.window, Some((0, 8 * SERVICE)));
     let rows = measured(&result);
-    // The first finds the slot free. Of the two clients' requests, each later one waits for a full service.
+    // The first request finds the slot free. Each later request of the two clients waits for a full service.
     let latencies: Vec<i64> = rows
         .iter()
         .map(|r| r.done_ns.unwrap() - r.sent_ns.unwrap())

@@ -12,7 +12,7 @@ use crate::prompts::Prompt;
 enum Line {
     /// The model is loaded.
     Ready {},
-    /// The worker is still at work.
+    /// The worker is still working.
     Alive {},
     /// A request has ended.
     Request(Answer),

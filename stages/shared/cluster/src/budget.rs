@@ -1,4 +1,4 @@
-//! What the launches of a study have cost elsewhere, and what those to come are expected to cost.
+//! The cost of a study's launches on other machines, so far and expected.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};

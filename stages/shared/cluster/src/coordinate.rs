@@ -36,11 +36,11 @@ const FIRST_WAIT: Duration = Duration::from_millis(300);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const LONGEST_WAIT_FOR_HOSTS: Duration = Duration::from_secs(1);
 
-/// How much longer it waits for each job at work. A look takes longer with more jobs, and must stay a small part of one
-/// processor.
+/// The additional wait between two looks for each active job. A look takes longer with more jobs, and must use only a small
+/// part of one processor.
 const WAIT_FOR_JOB: Duration = Duration::from_millis(1);
 
-/// What a run wants from the cluster.
+/// The request of a run to the cluster.
 pub struct Asked<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
@@ -50,9 +50,9 @@ pub struct Asked<'a> {
     pub store: &'a Store,
     /// The store that the machines share.
     pub remote: &'a Remote,
-    /// What is planned.
+    /// The options of the plan.
     pub options: PlanOptions,
-    /// What the user consented to.
+    /// The user's consent.
     pub permit: Permit,
     /// The person who runs it, as the shared store records them.
     pub me: Maker,
@@ -84,7 +84,7 @@ enum News {
 /// Where to look for documents of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
-    /// Under the next number of each job at work. Other names are ignored.
+    /// Under the next number of each active job. Other names are ignored.
     Next,
     /// In the list of everything that the run's machines have put. This finds what the other search misses: documents
     /// after a number that a failed put left out, and those put after their job was considered over.
@@ -105,7 +105,7 @@ pub struct Came {
     pub work: Work,
 }
 
-/// What a coordinator did. The numbers show whether its work grows with the study.
+/// The operations of a coordinator, counted to show how its work grows with the study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// How often the study was planned.
@@ -150,7 +150,7 @@ pub struct Cluster<'a> {
     read: BTreeSet<String>,
     /// The number of each job's next document of a record, by the job's index.
     next: HashMap<usize, u32>,
-    /// What the study has to do, if it was planned and nothing has happened since.
+    /// The remaining shards of the study, if it was planned and nothing has happened since.
     planned: Option<Vec<Shard>>,
     news: News,
     /// Whether a job was considered over before its end was known. Its machine may still put documents.
@@ -163,7 +163,7 @@ pub struct Cluster<'a> {
     looks: BTreeMap<String, u32>,
     /// Since when a job has a machine, but does not start there, by the job's index.
     stuck: HashMap<usize, Instant>,
-    /// The schedulers that did not answer at the last look. The user was told.
+    /// The schedulers that did not answer at the last look. The user already knows.
     unreachable: BTreeSet<Scheduler>,
     spent: Spent,
     durations: Durations,
@@ -183,7 +183,7 @@ impl<'a> Cluster<'a> {
     /// executed elsewhere, and no jobs were left.
     ///
     /// # Errors
-    /// If the study cannot be planned, or a store or Slurm refuses.
+    /// If the study cannot be planned, or a store or a scheduler refuses.
     pub fn open(asked: Asked<'a>) -> Result<Option<Self>, ClusterError> {
         let lock = lock_path(asked.experiment);
         let left = look(asked.store.root(), &lock)?;
@@ -270,7 +270,7 @@ impl<'a> Cluster<'a> {
     /// Executes elsewhere everything that can be; returns the result.
     ///
     /// # Errors
-    /// If a store or Slurm refuses. Submitted jobs are cancelled then; their records stay.
+    /// If a store or a scheduler refuses. Submitted jobs are then cancelled; their records stay.
     pub fn run(mut self) -> Result<Came, ClusterError> {
         let done = self.work();
         let cancelled = match done.is_err() || self.is_cancelled() {
@@ -364,7 +364,7 @@ impl<'a> Cluster<'a> {
     }
 
     /// Returns whether planning again may find something to begin after everything planned has begun. Planning a large
-    /// study takes long, so it is not done while something is at work that the plan would wait for.
+    /// study takes long, so the run does not plan again while jobs are active that the plan would wait for.
     fn may_go_on(&self) -> bool {
         let design = self.asked.experiment.design.as_ref();
         match design.is_some_and(|design| design.until.is_some()) {

@@ -51,7 +51,7 @@ pub(crate) struct Order {
     pub(crate) program: Option<String>,
 }
 
-/// How a job ended, in Slurm's words.
+/// How a job ended, with Slurm's names of states.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) job: String,
@@ -60,7 +60,7 @@ pub(crate) struct Ended {
     pub(crate) reason: String,
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub(crate) node: String,
-    /// Everything that Slurm reports about it.
+    /// Everything that the scheduler reports about it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub(crate) details: BTreeMap<String, String>,
 }

@@ -431,7 +431,7 @@ impl Pushing {
     }
 
     /// Returns whether a record shows the result of its cell. Stopping a job also signals the engine. A failure then
-    /// says nothing about the cell, and the coordinator learns the reason from Slurm.
+    /// does not describe the cell, and the coordinator learns the reason from the scheduler.
     fn counts(&self, digest: &Digest) -> bool {
         let read = |bytes: Vec<u8>| Record::parse(&bytes).ok();
         let status = self.store.get(digest).ok().and_then(read);

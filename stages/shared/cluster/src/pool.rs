@@ -34,7 +34,7 @@ pub(crate) const LOST: &str = "LOST";
 /// The run that looked after the shard ended before the shard did.
 pub(crate) const LEFT: &str = "LEFT";
 
-/// The states of a shard that ended through no fault of its own.
+/// The states of a shard that ended through no fault of the shard.
 pub(crate) const AWAY: [&str; 2] = [UNREACHABLE, LOST];
 
 /// How long a lost host is left alone, the first time and at most.
@@ -102,7 +102,7 @@ struct Rest {
 pub(crate) struct Pool {
     /// Shards whose end the coordinator has not acknowledged yet.
     running: BTreeMap<String, Running>,
-    /// The hosts at work, each on one shard.
+    /// The busy hosts, each with one shard.
     busy: BTreeSet<String>,
     rests: BTreeMap<String, Rest>,
 }

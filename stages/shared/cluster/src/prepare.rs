@@ -1,4 +1,4 @@
-//! What a run puts into the shared store before it submits jobs, and how it treats an earlier run.
+//! Prepares the shared store before a run submits jobs, and deals with an earlier run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -17,13 +17,13 @@ use crate::reach::Reach;
 /// A job of a study, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLine {
-    /// Slurm's number, or the host and the shard; `None` before submission.
+    /// The scheduler's number or name of the job, or the host and the shard; `None` before submission.
     pub job: Option<String>,
     /// Its first cell.
     pub first: String,
     /// The number of its cells.
     pub cells: usize,
-    /// The state that Slurm reported last.
+    /// The state that the scheduler reported last.
     pub state: String,
     /// The scheduler's reason for the state; empty if it gives none.
     pub reason: String,
