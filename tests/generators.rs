@@ -1,5 +1,5 @@
-//! A load that generators send from hosts that OpenSSH reaches. Real OpenSSH servers on the loopback address act as the hosts. If the server is
-//! not installed, the tests say so and end.
+//! A load that generators send from hosts that OpenSSH reaches. Real OpenSSH servers on the loopback address act as the
+//! hosts. If the server is not installed, the tests say so and end.
 
 use std::fs;
 

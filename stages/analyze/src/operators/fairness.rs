@@ -64,7 +64,8 @@ impl Losses {
         }
     }
 
-    /// Returns the side that lost far more cells than the other. If the lost cells were slow, the remaining ones flatter it.
+    /// Returns the side that lost far more cells than the other. If the lost cells were slow, the remaining ones
+    /// flatter this side.
     pub(crate) fn flattered(self) -> Option<usize> {
         match self.apart {
             apart if apart > MATTERS => Some(1),

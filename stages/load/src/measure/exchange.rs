@@ -122,8 +122,8 @@ impl Shared {
         Self::on(Epoch::start(), 1)
     }
 
-    /// Takes a cell's clock, and starts the counters of one generator. Each of `generators` has an equal part of a cell's
-    /// limits.
+    /// Takes a cell's clock, and starts the counters of one generator. Each of `generators` has an equal part of a
+    /// cell's limits.
     pub(crate) fn on(epoch: Epoch, generators: u32) -> Self {
         Self {
             epoch,

@@ -36,8 +36,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(300);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const LONGEST_WAIT_FOR_HOSTS: Duration = Duration::from_secs(1);
 
-/// The additional wait between two looks for each active job. A look takes longer with more jobs, and must use only a small
-/// part of one processor.
+/// The additional wait between two looks for each active job. A look takes longer with more jobs, and must use only a
+/// small part of one processor.
 const WAIT_FOR_JOB: Duration = Duration::from_millis(1);
 
 /// The request of a run to the cluster.
