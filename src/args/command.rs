@@ -239,7 +239,7 @@ in each study. `--gate` judges each column over all coordinates.")]
 
 The lock must be committed. The store must still have the results that older locks name; `gc` keeps the
 results of earlier runs. Nothing is measured. Rows with the same labels, such as blocks, are shown as their
-median. A change point describes the series; it is not a test. See docs/diff.md.")]
+median. A change point needs six commits, and its level lasts for three. See docs/diff.md.")]
     History(HistoryArgs),
     /// Create a pair of Ed25519 keys for signing bundles.
     #[command(after_long_help = "Examples:

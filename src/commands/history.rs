@@ -10,6 +10,7 @@ use pipeline::Coordinates;
 use pipeline::lock::Lock;
 use query::Limits;
 use serde_json::json;
+use statistics::LEAST_FOR_A_CHANGE;
 
 use super::history_figure::{Line, drawn};
 use crate::args::{Global, HistoryArgs};
@@ -97,7 +98,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         ))
         .hint("the notes above say why; the store must still have what the locks name"));
     }
-    series.values_mut().for_each(|points| mark(points));
+    let judged = judged(&mut series);
     if let Some(file) = &arguments.figure {
         let lines: Vec<Line> = series
             .iter()
@@ -119,7 +120,13 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         std::fs::write(file, drawn(&label, &ticks, &lines))
             .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
     }
-    tell(arguments, global, &series, &commits, unit.as_deref())
+    tell(
+        arguments,
+        global,
+        (&series, &judged),
+        &commits,
+        unit.as_deref(),
+    )
 }
 
 /// Runs git in the folder of the lock; on failure, returns its error output.
@@ -243,29 +250,81 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
+/// The probability of any false change point in any of the series that are shown together.
+const LEVEL: f64 = 0.05;
+
+/// What is known about the level of a series.
+enum Judged {
+    /// The number of change points.
+    Changes(usize),
+    /// The number of values, which are too few to show a change.
+    TooFew(usize),
+}
+
+impl Judged {
+    fn words(&self, series: usize) -> String {
+        let shared = match series {
+            0 | 1 => String::new(),
+            n => format!(", which {n} series share"),
+        };
+        match self {
+            Self::Changes(0) => format!("no change point at a level of 5 %{shared}"),
+            Self::Changes(1) => format!("1 change point at a level of 5 %{shared}"),
+            Self::Changes(n) => format!("{n} change points at a level of 5 %{shared}"),
+            Self::TooFew(n) => format!(
+                "undecidable: {n} commits have a value, and a change point needs {LEAST_FOR_A_CHANGE}"
+            ),
+        }
+    }
+}
+
+/// Marks the change points of all series. The series share the level.
+fn judged(series: &mut BTreeMap<String, Vec<Point>>) -> Vec<Judged> {
+    let tested = |points: &&Vec<Point>| points.len() >= LEAST_FOR_A_CHANGE;
+    let tests = series.values().filter(tested).count().max(1);
+    let level = LEVEL / tests as f64;
+    series
+        .values_mut()
+        .map(|points| mark(points, level))
+        .collect()
+}
+
 /// Marks where a new level begins; if all values are positive, uses levels of their logarithms.
-fn mark(points: &mut [Point]) {
+fn mark(points: &mut [Point], level: f64) -> Judged {
     let positive = points.iter().all(|p| p.value > 0.0);
     let values: Vec<f64> = points
         .iter()
         .map(|p| if positive { p.value.ln() } else { p.value })
         .collect();
-    let segments = statistics::segments(&values);
+    // Values that were rounded to the same step may differ by less than they seem to.
+    let step = statistics::resolution(points.iter().map(|p| p.value)).unwrap_or(0.0);
+    let relative = |p: &Point| if positive { step / p.value } else { step };
+    let rounding = points
+        .iter()
+        .map(|p| relative(p).powi(2) / 12.0)
+        .sum::<f64>();
+    let rounding = rounding / points.len().max(1) as f64;
+    let Some(segments) = statistics::segments(&values, rounding, level) else {
+        return Judged::TooFew(points.len());
+    };
     for pair in segments.windows(2) {
         points[pair[1].from].change = Some(match positive {
             true => (pair[1].level - pair[0].level).exp(),
             false => pair[1].level - pair[0].level,
         });
     }
+    Judged::Changes(segments.len() - 1)
 }
 
 fn tell(
     arguments: &HistoryArgs,
     global: &Global,
-    series: &BTreeMap<String, Vec<Point>>,
+    (series, judged): (&BTreeMap<String, Vec<Point>>, &[Judged]),
     commits: &[Commit],
     unit: Option<&str>,
 ) -> Result<(), Stop> {
+    let tests = judged.iter().filter(|j| matches!(j, Judged::Changes(_)));
+    let tests = tests.count();
     let each = || {
         series
             .iter()
@@ -279,7 +338,21 @@ fn tell(
                        "value": p.value, "rows": p.rows, "change": p.change})
             })
             .collect();
-        say(&json!({"figure": arguments.figure_of, "unit": unit, "points": rows}).to_string());
+        let judged: Vec<_> = series
+            .keys()
+            .zip(judged)
+            .map(|(name, judged)| {
+                let changes = match judged {
+                    Judged::Changes(n) => Some(n),
+                    Judged::TooFew(_) => None,
+                };
+                json!({"series": name, "change_points": changes, "judgement": judged.words(tests)})
+            })
+            .collect();
+        say(
+            &json!({"figure": arguments.figure_of, "unit": unit, "points": rows, "series": judged})
+                .to_string(),
+        );
         return Ok(());
     }
     if arguments.csv {
@@ -301,7 +374,7 @@ fn tell(
         "value{}",
         unit.map_or_else(String::new, |unit| format!(" [{unit}]"))
     );
-    for (name, points) in series {
+    for ((name, points), judged) in series.iter().zip(judged) {
         if !name.is_empty() {
             say(name);
         }
@@ -330,6 +403,7 @@ fn tell(
             &rows,
             &[2, 3, 4],
         ));
+        say(&judged.words(tests));
         say("");
     }
     if let Some(file) = &arguments.figure {

@@ -158,6 +158,14 @@ fn a_figure_is_followed_over_the_commits_of_a_lock() {
     );
     let changed: Vec<usize> = (0..8).filter(|i| !points[*i]["change"].is_null()).collect();
     assert_eq!(changed, [4], "{told}");
+    assert_eq!(told["series"][0]["change_points"], 1, "{told}");
+    let few = ask(
+        here,
+        &[asked[..3].to_vec(), vec!["--commits", "5"]].concat(),
+    )
+    .ok();
+    let undecidable = "undecidable: 5 commits have a value, and a change point needs 6";
+    assert!(few.stdout.contains(undecidable), "{}", few.stdout);
     let factor = points[4]["change"].as_f64().expect("a factor");
     assert!((1.5..1.7).contains(&factor), "{factor}");
     let svg = fs::read_to_string(here.join("f.svg")).expect("a figure");

@@ -48,7 +48,7 @@ mod wilcoxon;
 
 pub use block_anova::{BlockAnova, block_anova};
 pub use bootstrap::{Bootstrap, BootstrapKind, Interval};
-pub use change_points::{Segment, segments};
+pub use change_points::{Changes, LEAST_FOR_A_CHANGE, Segment, changes, segments};
 pub use correlation::{Correlation, CorrelationKind, correlation};
 pub use dependence::{
     BatchMeans, EffectiveSize, batch_means, effective_size, effective_size_of_quantile, warm_up_end,

@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p statistics --bench operating_characteristics`. A number after `--` sets the
 //! number of studies per cell of a table (10,000). A word selects the only table to print, by its
-//! title. Ends with an error if a figure leaves its bounds.
+//! title; `critical-values` prints those of the test for change points. Ends with an error if a figure leaves its bounds.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -19,6 +19,10 @@ fn main() -> ExitCode {
         .skip(1)
         .filter(|a| !a.starts_with('-') && a.parse::<usize>().is_err())
         .collect();
+    if words == ["critical-values"] {
+        checks::critical_values(studies).for_each(|line| println!("{line}"));
+        return ExitCode::SUCCESS;
+    }
     let wanted = |table: &checks::Table| {
         words.is_empty() || words.iter().any(|word| table.title.contains(word.as_str()))
     };

@@ -9,10 +9,17 @@ mod fits;
 mod nulls;
 mod parts;
 mod power;
+mod series;
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use rand_xoshiro::rand_core::SeedableRng;
 use rayon::prelude::*;
+
+#[allow(
+    unused_imports,
+    reason = "the bench prints them, and the test that shares this module does not"
+)]
+pub(crate) use series::critical_values;
 
 /// The number of studies that share one stream of random numbers.
 const CHUNK: usize = 50;
@@ -137,6 +144,7 @@ pub(crate) fn tables() -> Vec<Table> {
         power::tables(),
         parts::tables(),
         controls::tables(),
+        series::tables(),
     ]
     .into_iter()
     .flatten()
