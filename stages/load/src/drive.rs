@@ -404,17 +404,18 @@ pub(crate) fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measure
     spec.prompts.sessions().map_or(units as u64, in_sessions)
 }
 
-/// Warns if a closed loop sent all its prompts before its time was over.
+/// Warns if a closed loop, or one of its generators, sent all its prompts before its time was over.
 fn short_of_prompts(spec: &LoadSpec, measured: &[&Measured]) -> Option<String> {
-    let (duration, short) = (
-        spec.extent.duration?,
-        measured.iter().filter_map(|one| one.short_of_ns).max()?,
-    );
+    let duration = spec.extent.duration?;
+    let short: Vec<u64> = measured.iter().filter_map(|one| one.short_of_ns).collect();
+    let seconds = *short.iter().max()? as f64 / 1e9;
+    let who = match (short.len(), measured.len()) {
+        (some, all) if some < all => format!("all requests of {some} of {all} generators"),
+        _ => format!("all {} requests", spec.prompts.count(Phase::Measured)),
+    };
     Some(format!(
-        "all {} requests were begun {:.3} s before the end of the {duration} they are sent for; to let the time end \
-         the load, raise `requests`",
-        spec.prompts.count(Phase::Measured),
-        short as f64 / 1e9,
+        "{who} were begun {seconds:.3} s before the end of the {duration} they are sent for; to let the time end \
+         the load, raise `requests`"
     ))
 }
 

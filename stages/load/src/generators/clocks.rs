@@ -27,7 +27,7 @@ impl Ahead {
         let took = heard_ns.saturating_sub(asked_ns);
         let here = i128::from(asked_ns) + i128::from(took / 2);
         Self {
-            by_ns: i64::try_from(i128::from(there_ns) - here).unwrap_or_default(),
+            by_ns: (i128::from(there_ns) - here).clamp(i64::MIN.into(), i64::MAX.into()) as i64,
             // Rounded up.
             bound_ns: i64::try_from(took.div_ceil(2)).unwrap_or(i64::MAX),
         }
@@ -49,7 +49,7 @@ impl Ahead {
 
     /// Returns the largest error, ns, of stamps that rely on this comparison until a later one.
     pub(super) fn bound_until(self, later: Self) -> i64 {
-        let change = (later.by_ns - self.by_ns).saturating_abs();
+        let change = later.by_ns.saturating_sub(self.by_ns).saturating_abs();
         let both = self.bound_ns.saturating_add(later.bound_ns);
         both.saturating_add(change)
     }
@@ -59,6 +59,14 @@ impl Ahead {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_clock_that_jumps_as_far_as_it_can_has_a_bound() {
+        let early = Ahead::of(u64::MAX, 0, u64::MAX);
+        let late = Ahead::of(0, u64::MAX, 0);
+        assert_eq!(early.bound_until(late), i64::MAX);
+        assert_eq!(late.there(u64::MAX), u64::MAX);
+    }
 
     proptest! {
         #[test]

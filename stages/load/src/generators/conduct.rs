@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use contract::{Chunk, Request};
+use contract::{Chunk, Phase, Request};
 use pipeline::stage::{Control, Rates};
 
 use super::Lost;
@@ -15,6 +15,7 @@ use super::clocks::{Ahead, EXCHANGES};
 use super::crew::{Crew, Heard, Member, Stage};
 use super::deal::Deal;
 use super::in_flight::Spans;
+use super::intake::{Expected, Intake};
 use super::messages::{Account, Order, Word};
 use crate::drive::{Beside, Companions, Driven, Start, joined};
 use crate::measure::{Epoch, Measured, Plan, Stop, instant_and_monotonic};
@@ -32,6 +33,13 @@ const LEAD_NS: u64 = 50_000_000;
 
 /// The time between two reports of figures.
 const TELL: Duration = Duration::from_millis(500);
+
+/// The time by which a stamp may be later than the moment at which its row arrives, ns. Clocks of two hosts drift apart by far less
+/// during a load.
+const CLOCK_SLACK_NS: u64 = 10_000_000_000;
+
+/// The longest text of a generator that becomes part of a message, in characters.
+const LONGEST_TEXT: usize = 2_000;
 
 /// Sends a load with several generators; `take` gets the rows of each attempt. The rows of one generator come in the order of
 /// requests.
@@ -61,6 +69,10 @@ pub(crate) fn conduct(
         target,
         control,
         take,
+        dealt: deal.counts(spec.prompts.count(Phase::Warmup) + spec.prompts.count(Phase::Measured)),
+        intakes: (0..generators).map(|_| Intake::default()).collect(),
+        deal,
+        began: None,
         clock: None,
         hung_below: None,
         spans: Spans::default(),
@@ -87,6 +99,7 @@ pub(crate) fn conduct(
         let mut companions = companions(&start);
         let present = beside.begin(&mut companions, epoch);
         (conductor.clock, conductor.hung_below) = (Some(epoch), companions.hung_below);
+        conductor.began = Some(epoch);
         let (halt, interval) = (Halt::default(), companions.interval);
         samples = std::thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -162,7 +175,7 @@ fn driven(
     beside.inexact(spec, target);
     let planned = match spec.extent.duration {
         Some(_) => known().map(|account| account.expected_requests).sum(),
-        None => spec.prompts.count(contract::Phase::Measured) as u64,
+        None => spec.prompts.count(Phase::Measured) as u64,
     };
     Driven {
         ending,
@@ -190,7 +203,14 @@ struct Conductor<'a> {
     target: &'a Target,
     control: &'a Control,
     take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
+    deal: Deal,
+    /// The number of requests that each generator got.
+    dealt: Vec<u64>,
+    /// The rows received from each generator.
+    intakes: Vec<Intake>,
     /// The cell's clock, once it has begun.
+    began: Option<Epoch>,
+    /// The cell's clock, while requests are in flight.
     clock: Option<Epoch>,
     hung_below: Option<(Arc<Power>, f64)>,
     spans: Spans,
@@ -226,7 +246,7 @@ impl Conductor<'_> {
         // No request is in flight any more, so the heartbeat no longer applies.
         self.clock = None;
         let clocks = self.compare_clocks();
-        self.crew.tell_all(|| Order::HandOver);
+        self.crew.ask_for_rows();
         while !self.crew.members.iter().all(Member::is_over) {
             self.step();
         }
@@ -302,37 +322,60 @@ impl Conductor<'_> {
             }
             return;
         }
-        match word {
-            Word::Greeting(_) | Word::Clock(_) => {}
-            Word::Sign(sign) => member.sign = sign,
-            Word::Prepared => member.stage = Stage::Prepared,
-            Word::Warm => member.stage = Stage::Warm,
-            Word::Figures { done, rates } => {
+        match (word, member.stage) {
+            (Word::Greeting(_) | Word::Clock(_), _) => {}
+            (Word::Sign(sign), _) => member.sign = sign,
+            (Word::Prepared, Stage::Greeted) => member.stage = Stage::Prepared,
+            (Word::Warm, Stage::Prepared) if self.began.is_some() => member.stage = Stage::Warm,
+            (Word::Figures { done, rates }, _) => {
                 member.figures = Some((done, rates));
                 self.tell_figures();
             }
-            Word::Refused(refusal) => {
+            (Word::Refused(mut refusal), _) => {
+                refusal.words = shortened(&refusal.words);
                 let answered = |member: &Member| member.sign.answered;
                 if !self.crew.members.iter().any(answered) {
                     self.end(Ending::Refused(refusal), Stop::Cancelled);
                 }
             }
-            Word::Sent { gone } => {
+            (Word::Sent { gone }, Stage::Warm) => {
                 member.stage = Stage::Sent;
-                if let Some(server) = gone {
+                let servers = self.target.servers.len().max(1);
+                if let Some(server) = gone.filter(|server| *server < servers) {
                     self.end(Ending::Gone(server), Stop::Gone);
                 }
             }
-            Word::Rows(rows) => self.take(rows),
-            Word::Done(account) => {
-                (member.account, member.stage) = (Some(*account), Stage::Over);
+            (Word::Rows(rows), Stage::Sent) if member.is_asked => self.take(place, rows),
+            (Word::Done(account), Stage::Sent) if member.is_asked => self.done(place, *account),
+            (Word::Failed(why), _) => {
+                self.lose(place, Some(format!("failed: {}", shortened(&why))));
             }
-            Word::Failed(why) => self.lose(place, Some(format!("failed: {why}"))),
+            (
+                Word::Prepared | Word::Warm | Word::Sent { .. } | Word::Rows(_) | Word::Done(_),
+                _,
+            ) => {
+                self.lose(place, Some("sent a message out of turn".to_owned()));
+            }
         }
     }
 
-    fn take(&mut self, rows: Vec<Rows>) {
-        for Rows { request, chunks } in rows {
+    /// Takes rows of a generator, after they were checked.
+    fn take(&mut self, place: usize, rows: Vec<Rows>) {
+        let now_ns = self.began.map_or(0, Epoch::now);
+        let latest_ns = now_ns.saturating_add(CLOCK_SLACK_NS);
+        let expected = Expected {
+            place,
+            generators: self.crew.members.len(),
+            deal: &self.deal,
+            prompts: &self.spec.prompts,
+            latest_ns: i64::try_from(latest_ns).unwrap_or(i64::MAX),
+        };
+        for rows in rows {
+            if let Err(what) = self.intakes[place].take(&rows, &expected) {
+                self.lose(place, Some(what));
+                return;
+            }
+            let Rows { request, chunks } = rows;
             self.spans.note(&request);
             if self.failed.is_some() {
                 return;
@@ -340,6 +383,19 @@ impl Conductor<'_> {
             if let Err(error) = (self.take)(request, chunks) {
                 self.failed = Some(error);
             }
+        }
+    }
+
+    /// Takes the account of a generator whose rows are complete.
+    fn done(&mut self, place: usize, account: Account) {
+        // After a duration or a stop, requests that were never begun have no rows.
+        let all = self.ending == Ending::Complete && self.spec.extent.duration.is_none();
+        match self.intakes[place].finish(&account, (self.dealt[place], all)) {
+            Ok(()) => {
+                let member = &mut self.crew.members[place];
+                (member.account, member.stage) = (Some(account), Stage::Over);
+            }
+            Err(what) => self.lose(place, Some(what)),
         }
     }
 
@@ -381,7 +437,9 @@ impl Conductor<'_> {
         };
         let heartbeat = self.spec.heartbeat.nanoseconds();
         let members = || self.crew.members.iter().filter(|member| !member.is_over());
-        let in_flight: u32 = members().map(|member| member.sign.in_flight).sum();
+        let in_flight: u64 = members()
+            .map(|member| u64::from(member.sign.in_flight))
+            .sum();
         if heartbeat == 0 || in_flight == 0 || !members().all(Member::is_heard) {
             return;
         }
@@ -409,13 +467,20 @@ impl Conductor<'_> {
             .iter()
             .filter_map(|member| member.figures)
             .collect();
-        let done = figures.iter().map(|(done, _)| done).sum();
-        let total = self.spec.prompts.count(contract::Phase::Measured) as u64;
+        let done = figures
+            .iter()
+            .fold(0, |all: u64, (done, _)| all.saturating_add(*done));
+        let total = self.spec.prompts.count(Phase::Measured) as u64;
         let rates = figures.into_iter().map(|(_, rates)| rates).reduce(together);
         if let Some(rates) = rates {
             self.control.rates(done, total, rates);
         }
     }
+}
+
+/// Returns the beginning of a generator's text.
+fn shortened(text: &str) -> String {
+    text.chars().take(LONGEST_TEXT).collect()
 }
 
 /// Combines the rolling figures of two parts of a load. Counts and throughputs are added. The median is the mean of both
@@ -433,13 +498,13 @@ fn together(a: Rates, b: Rates) -> Rates {
     };
     Rates {
         window_s: a.window_s.max(b.window_s),
-        ended: a.ended + b.ended,
-        looked_into: a.looked_into + b.looked_into,
+        ended: a.ended.saturating_add(b.ended),
+        looked_into: a.looked_into.saturating_add(b.looked_into),
         output_throughput: both(a.output_throughput, b.output_throughput, |a, b| a + b),
         ttft_ms_p50: median,
         ttft_ms_p95: both(a.ttft_ms_p95, b.ttft_ms_p95, f64::max),
-        errors: a.errors + b.errors,
-        in_flight: a.in_flight + b.in_flight,
+        errors: a.errors.saturating_add(b.errors),
+        in_flight: a.in_flight.saturating_add(b.in_flight),
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, BufWriter, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -12,13 +13,15 @@ use std::time::{Duration, Instant};
 use pipeline::stage::Rates;
 
 use super::assignment::Share;
-use super::messages::{Account, GREETING, Order, Sign, Word, read, write};
+use super::messages::{
+    Account, GREETING, LONGEST_ROWS, LONGEST_WORD, Order, Sign, Word, read, write,
+};
 use super::{GENERATOR_COMMAND, Generators};
 use crate::measure::instant_and_monotonic;
 use crate::run::LoadError;
 
 /// The largest number of received messages that may wait, over all generators.
-const WORDS_WAITING: usize = 16;
+const WORDS_WAITING: usize = 1;
 
 /// The number of last lines kept of a generator's standard error, and the length of each.
 const LAST_LINES: usize = 5;
@@ -45,6 +48,10 @@ pub(super) struct Member {
     pub(super) is_elsewhere: bool,
     /// The latest time received from its clock, with the local time of receipt.
     pub(super) clock: Option<(u64, u64)>,
+    /// Whether it was asked for its rows.
+    pub(super) is_asked: bool,
+    /// The longest message that is accepted from it, in bytes.
+    longest: Arc<AtomicU32>,
     /// Its account; `None` if it was lost.
     pub(super) account: Option<Account>,
 }
@@ -160,7 +167,20 @@ impl Crew {
     /// Waits for a message; returns the number of the generator and the message. A generator that is silent for too long is
     /// lost.
     pub(super) fn next(&mut self, patience: Duration) -> Option<(usize, Heard)> {
-        match self.heard.recv_timeout(patience) {
+        let silence = self.silence;
+        let silent = |member: &Member| !member.is_over() && member.silent > silence;
+        if let Some(place) = self.members.iter().position(silent) {
+            let said = format!("said nothing for {} s", silence.as_secs_f64());
+            return Some((place, Heard::End(Some(said))));
+        }
+        let begun = Instant::now();
+        let heard = self.heard.recv_timeout(patience);
+        // Only the time that this process waited counts, because it may have been suspended.
+        let waited = begun.elapsed().min(patience);
+        for member in &mut self.members {
+            member.silent += waited;
+        }
+        match heard {
             Ok((place, heard)) => {
                 self.members[place].silent = Duration::ZERO;
                 Some((place, heard))
@@ -169,17 +189,7 @@ impl Crew {
                 thread::sleep(patience);
                 None
             }
-            Err(RecvTimeoutError::Timeout) => {
-                // Only the time that this process waited counts, because it may have been suspended.
-                for member in &mut self.members {
-                    member.silent += patience;
-                }
-                let silence = self.silence;
-                let silent = |member: &Member| !member.is_over() && member.silent > silence;
-                let place = self.members.iter().position(silent)?;
-                let said = format!("said nothing for {} s", silence.as_secs_f64());
-                Some((place, Heard::End(Some(said))))
-            }
+            Err(RecvTimeoutError::Timeout) => None,
         }
     }
 
@@ -211,6 +221,15 @@ impl Crew {
     pub(super) fn tell_all(&self, order: impl Fn() -> Order) {
         let at_work = self.members.iter().filter(|member| !member.is_over());
         at_work.for_each(|member| member.tell(order()));
+    }
+
+    /// Asks all generators that are not over for their rows, which may be long.
+    pub(super) fn ask_for_rows(&mut self) {
+        for member in self.members.iter_mut().filter(|member| !member.is_over()) {
+            member.longest.store(LONGEST_ROWS, Ordering::Relaxed);
+            member.is_asked = true;
+            member.tell(Order::HandOver);
+        }
     }
 
     /// Returns whether a message is the expected first one.
@@ -259,6 +278,7 @@ fn start(
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (orders, to_tell) = channel();
     let last_lines = Arc::new(Mutex::new(Vec::new()));
+    let longest = Arc::new(AtomicU32::new(LONGEST_WORD));
     let member = Member {
         child,
         orders: Some(orders),
@@ -269,6 +289,8 @@ fn start(
         figures: None,
         is_elsewhere,
         clock: None,
+        is_asked: false,
+        longest: longest.clone(),
         account: None,
     };
     let (Some(input), Some(output), Some(errors)) = (input, output, errors) else {
@@ -291,7 +313,7 @@ fn start(
     named("words").spawn(move || {
         let mut output = BufReader::with_capacity(256 * 1024, output);
         loop {
-            let word = match read::<Word>(&mut output) {
+            let word = match read::<Word>(&mut output, longest.load(Ordering::Relaxed)) {
                 Ok(Some(Word::Clock(there_ns))) => {
                     Heard::Clock(there_ns, instant_and_monotonic().1)
                 }

@@ -65,6 +65,13 @@ impl Deal {
         }
     }
 
+    /// Returns how many of this number of requests each generator gets.
+    pub(crate) fn counts(&self, requests: usize) -> Vec<u64> {
+        let mut counts = vec![0; self.generators];
+        (0..requests).for_each(|request| counts[self.of(request)] += 1);
+        counts
+    }
+
     /// Returns how many clients of a closed loop run on a generator.
     pub(crate) fn clients(&self, generator: usize) -> Option<u32> {
         let own = (generator..self.clients?).step_by(self.generators).count();

@@ -14,8 +14,15 @@ use crate::ordered::Rows;
 use crate::prompts::Prompt;
 use crate::refused::Refusal;
 
-/// The longest message. A request with its chunks is shorter unless its answer is close to the largest one that is read.
-const LONGEST: u32 = 1 << 30;
+/// The longest order, in bytes. A tokenizer is one order.
+pub(super) const LONGEST_ORDER: u32 = 1 << 30;
+
+/// The longest message of a generator before it is asked for its rows, in bytes.
+pub(super) const LONGEST_WORD: u32 = 1 << 20;
+
+/// The longest message of a generator with rows, in bytes. A request with its chunks is shorter, even if its answer is the longest
+/// one that is read.
+pub(super) const LONGEST_ROWS: u32 = 1 << 28;
 
 /// The first message of a generator. A program that sends anything else is not a generator of this version.
 pub(super) const GREETING: &str = concat!("benchtrail generator ", env!("CARGO_PKG_VERSION"));
@@ -120,11 +127,14 @@ pub(super) fn write<M: Serialize>(out: &mut impl Write, message: &M) -> io::Resu
     out.flush()
 }
 
-/// Reads a message; `None` if the other side has closed its end between two messages.
+/// Reads a message of at most `longest` bytes; `None` if the other side has closed its end between two messages.
 ///
 /// # Errors
 /// If the input is not a message.
-pub(super) fn read<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<M>> {
+pub(super) fn read<M: DeserializeOwned>(
+    from: &mut impl Read,
+    longest: u32,
+) -> io::Result<Option<M>> {
     let mut length = [0_u8; 4];
     match from.read_exact(&mut length) {
         Ok(()) => {}
@@ -133,7 +143,7 @@ pub(super) fn read<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
     }
     let nonsense = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
     let length = u32::from_le_bytes(length);
-    if length > LONGEST {
+    if length > longest {
         return Err(nonsense("said something that is not a message".to_owned()));
     }
     // Memory grows with the bytes received, not with the announced length.
@@ -142,9 +152,13 @@ pub(super) fn read<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<Opti
     if bytes.len() < length as usize {
         return Err(nonsense("ended within a message".to_owned()));
     }
-    postcard::from_bytes(&bytes)
-        .map(Some)
-        .map_err(|e| nonsense(format!("said something that is not a message: {e}")))
+    match postcard::take_from_bytes(&bytes) {
+        Ok((message, [])) => Ok(Some(message)),
+        Ok(_) => Err(nonsense("said more than a message".to_owned())),
+        Err(e) => Err(nonsense(format!(
+            "said something that is not a message: {e}"
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -158,10 +172,11 @@ mod tests {
         write(&mut line, &Order::Due(vec![1, 2, u64::MAX])).unwrap();
         write(&mut line, &Order::Prepare).unwrap();
         let mut from = line.as_slice();
-        let told: Order = read(&mut from).unwrap().unwrap();
+        let told: Order = read(&mut from, LONGEST_ORDER).unwrap().unwrap();
         assert!(matches!(told, Order::Due(due) if due == [1, 2, u64::MAX]));
-        assert!(matches!(read(&mut from).unwrap(), Some(Order::Prepare)));
-        assert!(read::<Order>(&mut from).unwrap().is_none());
+        let next = read(&mut from, LONGEST_ORDER).unwrap();
+        assert!(matches!(next, Some(Order::Prepare)));
+        assert!(read::<Order>(&mut from, LONGEST_ORDER).unwrap().is_none());
     }
 
     proptest! {
@@ -169,7 +184,7 @@ mod tests {
         fn whatever_comes_instead_is_an_error_and_takes_no_memory(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut from = bytes.as_slice();
             // Some bytes are messages; none may panic.
-            while let Ok(Some(_)) = read::<Word>(&mut from) {}
+            while let Ok(Some(_)) = read::<Word>(&mut from, LONGEST_WORD) {}
         }
     }
 }

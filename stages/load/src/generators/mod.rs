@@ -24,6 +24,7 @@ mod conduct;
 mod crew;
 mod deal;
 mod in_flight;
+mod intake;
 mod messages;
 mod process;
 mod settings;

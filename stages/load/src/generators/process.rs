@@ -12,7 +12,7 @@ use pipeline::stage::Control;
 
 use super::assignment::{Numbers, Part, Whole};
 use super::deal;
-use super::messages::{Account, GREETING, Order, Sign, Word, read, write};
+use super::messages::{Account, GREETING, LONGEST_ORDER, Order, Sign, Word, read, write};
 use crate::drive::{Sending, Sent, expected_requests, schema, unread};
 use crate::measure::{Epoch, Gate, Shared, Stop, instant_and_monotonic};
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
@@ -114,7 +114,7 @@ impl Line {
     fn listen(&self, input: impl Read, gate: &Gate, parts: &SyncSender<Order>) {
         let mut input = BufReader::new(input);
         loop {
-            match read(&mut input) {
+            match read(&mut input, LONGEST_ORDER) {
                 Ok(Some(Order::Measure(at_ns))) => gate.open_at(at_ns),
                 Ok(Some(Order::Stop(reason))) => self.stop(reason),
                 Ok(Some(Order::Clock)) => {

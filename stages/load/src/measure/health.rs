@@ -46,6 +46,18 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Returns whether it can have been filled value by value, with fewer than `most` of them.
+    fn is_possible(&self, most: u64) -> bool {
+        let counted = self
+            .counts
+            .iter()
+            .try_fold(0_u64, |all, count| all.checked_add(*count));
+        self.n < most
+            && self.max < most
+            && self.counts.len() as u64 == Self::bucket(u64::MAX) + 1
+            && counted == Some(self.n)
+    }
+
     fn bucket(value: u64) -> u64 {
         if value < 2 * PER_OCTAVE {
             return value;
@@ -155,6 +167,40 @@ pub(crate) struct Health {
     pub(crate) cpu_ns: u64,
     pub(crate) before: KernelCounts,
     pub(crate) after: KernelCounts,
+}
+
+impl Health {
+    /// Returns the counts of a phase in which nothing happened.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self {
+            wake_lag: Histogram::default(),
+            read_wait: Histogram::default(),
+            write_time: Histogram::default(),
+            wall_ns: 0,
+            cpu_ns: 0,
+            before: KernelCounts::default(),
+            after: KernelCounts::default(),
+        }
+    }
+
+    /// Returns whether the counts of another process can be those of a load, each below `most`.
+    pub(crate) fn is_possible(&self, most: u64) -> bool {
+        let kernel = |counts: &KernelCounts| {
+            [
+                counts.waited_ns,
+                counts.preempted,
+                counts.steal_ticks,
+                counts.all_ticks,
+            ]
+        };
+        let counts = kernel(&self.before).into_iter().chain(kernel(&self.after));
+        let histograms = [&self.wake_lag, &self.read_wait, &self.write_time];
+        self.wall_ns < most
+            && self.cpu_ns < most
+            && counts.flatten().all(|count| count < most)
+            && histograms.iter().all(|kept| kept.is_possible(most))
+    }
 }
 
 thread_local! {

@@ -472,6 +472,7 @@ fn signal(pid: u32, signal: rustix::process::Signal) {
 /// Runs an endless load, and disturbs its generators as soon as they send. These tests run one after the other, because
 /// each looks for the generators among this process's children.
 fn disturbed(
+    generators: u32,
     disturb: impl Fn(&[u32], &AtomicBool) + Send + 'static,
     silence: Duration,
 ) -> (LoadFiles, Vec<Request>) {
@@ -497,7 +498,7 @@ fn disturbed(
         &run,
         Generators {
             silence,
-            ..several(3)
+            ..several(generators)
         },
     );
     let target = run.target(server.url());
@@ -534,6 +535,7 @@ fn disturbed(
 #[test]
 fn a_generator_that_is_killed_ends_the_load_and_the_rows_of_the_others_remain() {
     let (files, rows) = disturbed(
+        3,
         |own, _| {
             assert_eq!(own.len(), 3);
             signal(own[1], rustix::process::Signal::KILL);
@@ -556,21 +558,26 @@ fn a_generator_that_is_killed_ends_the_load_and_the_rows_of_the_others_remain() 
 
 #[test]
 fn a_generator_that_stands_still_is_ended_and_so_is_the_load() {
-    let (files, rows) = disturbed(
-        |own, _| signal(own[0], rustix::process::Signal::STOP),
-        Duration::from_millis(800),
-    );
-    let told = match &files.ending {
-        Ending::Lost(lost) => lost.to_string(),
-        other => panic!("{other:?}"),
-    };
-    assert!(told.contains("said nothing for 0.8 s"), "{told}");
-    assert!(rows.len() > 10);
+    // The signs of very many others leave no pause in which nothing is heard.
+    for generators in [3, 24] {
+        let (files, rows) = disturbed(
+            generators,
+            |own, _| signal(own[0], rustix::process::Signal::STOP),
+            Duration::from_millis(1500),
+        );
+        let told = match &files.ending {
+            Ending::Lost(lost) => lost.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(told.contains("said nothing for 1.5 s"), "{told}");
+        assert!(rows.len() > 10);
+    }
 }
 
 #[test]
 fn a_load_that_is_stopped_keeps_the_rows_of_every_generator() {
     let (files, rows) = disturbed(
+        3,
         |_, cancelled| cancelled.store(true, Ordering::Relaxed),
         Duration::from_secs(10),
     );
@@ -612,6 +619,29 @@ fn programs_that_are_not_generators_fail_the_load_with_what_they_wrote() {
             .to_string();
         assert!(told.contains(expected), "{script}: {told}");
         assert!(told.starts_with("generator "), "{told}");
+    }
+    // Messages that come before their time, are too long for it, or go on after their end.
+    let greeting = format!("benchtrail generator {}", env!("CARGO_PKG_VERSION"));
+    let greeting = format!(
+        "printf '\\{:03o}\\000\\000\\000\\000\\{:03o}{greeting}'; ",
+        greeting.len() + 2,
+        greeting.len()
+    );
+    for (then, expected) in [
+        ("printf '\\001\\000\\000\\000\\003'", "out of turn"),
+        ("printf '\\002\\000\\000\\000\\010\\000'", "out of turn"),
+        ("printf '\\002\\000\\000\\000\\007\\000'", "out of turn"),
+        (
+            "printf '\\002\\000\\000\\000\\002\\002'",
+            "more than a message",
+        ),
+        ("printf '\\000\\000\\000\\001'", "is not a message"),
+    ] {
+        let spec = with(&run, otherwise(2, &format!("{greeting}{then}; sleep 60")));
+        let told = run_load(&spec, &target, &Control::quiet())
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains(expected), "{then}: {told}");
     }
     let spec = with(
         &run,
