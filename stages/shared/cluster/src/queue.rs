@@ -1,5 +1,6 @@
 //! Schedulers: how the coordinator submits jobs to them, and learns the state of the jobs.
 
+mod command;
 mod kubernetes;
 mod pods;
 mod slurm;

@@ -2,15 +2,12 @@
 //!
 //! `kubectl` has the user's contexts, proxies and credentials, so this program neither reads nor keeps them.
 
-use std::io::Write;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-
 use pipeline::Json;
 use places::Kubernetes;
 use places::kubernetes::{CONTAINER, LABEL_RUN};
 use serde::{Deserialize, Serialize};
 
+use super::command::{LIMITS, Ran, run};
 use super::pods::{NO_POD, forbidden, states};
 use super::{Heard, JobState, Silence, line};
 use crate::error::ClusterError;
@@ -188,41 +185,14 @@ enum Answer {
 
 /// Executes `kubectl`.
 fn ask(arguments: &[String], input: Option<&[u8]>) -> Result<Answer, ClusterError> {
-    let refused = |said: String| ClusterError::Refused("kubectl".to_owned(), said);
-    let mut child = Command::new("kubectl")
-        .args(arguments)
-        .stdin(match input {
-            Some(_) => Stdio::piped(),
-            None => Stdio::null(),
-        })
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .env("LC_ALL", "C")
-        // Ctrl-C is meant for the run. An interrupted request has an unknown result.
-        .process_group(0)
-        .spawn()
-        .map_err(|e| {
-            refused(match e.kind() {
-                std::io::ErrorKind::NotFound => "it is not on the search path".to_owned(),
-                _ => e.to_string(),
-            })
-        })?;
-    if let (Some(input), Some(mut to)) = (input, child.stdin.take()) {
-        // If `kubectl` ended before it read everything, its message gives the reason.
-        let _ended = to.write_all(input);
-    }
-    let output = child
-        .wait_with_output()
-        .map_err(|e| refused(e.to_string()))?;
-    if output.status.success() {
-        return Ok(Answer::Said(
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        ));
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Ok(match output.status.code() {
-        Some(_) => answer(&said),
-        None => Answer::Unreachable("kubectl was killed".to_owned()),
+    Ok(match run("kubectl", arguments, input, |_| (), LIMITS)? {
+        Ran::Ended(status, said, _) if status.success() => Answer::Said(said),
+        Ran::Ended(status, _, told) => match status.code() {
+            Some(_) => answer(&told),
+            None => Answer::Unreachable("kubectl was killed".to_owned()),
+        },
+        Ran::Silent(why) => Answer::Unreachable(why),
+        Ran::Endless(why) => Answer::Refused(String::new(), why),
     })
 }
 

@@ -24,7 +24,7 @@ const MESSAGE: usize = 300;
 
 #[derive(Deserialize)]
 struct Listing {
-    #[serde(default)]
+    /// Required: an answer without a list does not mean that no Job exists.
     items: Vec<Item>,
 }
 

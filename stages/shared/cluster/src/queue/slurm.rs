@@ -1,8 +1,9 @@
 //! Slurm's commands: their arguments and their output.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
+use super::command::{LIMITS, Ran, run, shortened};
 use super::{Heard, JobState, Silence, line};
 use crate::error::ClusterError;
 
@@ -15,6 +16,15 @@ const SACCT_FORMAT: &str = "JobIDRaw,JobName,State,Reason,NodeList,Elapsed,ExitC
 /// Parses the lines of `squeue`.
 pub(crate) fn parse_squeue(text: &str) -> Vec<JobState> {
     text.lines().filter_map(|line| parse(line, 8)).collect()
+}
+
+/// Returns whether an output of `squeue` is a list of jobs, perhaps an empty one. Anything else does not mean that no job exists.
+fn is_a_list(text: &str) -> bool {
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .peekable();
+    lines.peek().is_none() || lines.any(|line| line.split('|').count() == 8)
 }
 
 /// Parses the lines of `sacct --parsable2`.
@@ -100,8 +110,8 @@ pub(crate) fn parse_details(text: &str) -> BTreeMap<String, String> {
 /// The result of a Slurm command.
 enum Answer {
     Said(String),
-    /// The controller cannot be reached: the result is unknown.
-    Unreachable,
+    /// The controller cannot be reached, or does not answer: the result is unknown.
+    Unreachable(String),
     Refused(String),
 }
 
@@ -111,7 +121,7 @@ enum Answer {
 /// If `sbatch` refuses.
 pub(crate) fn submit(arguments: &[String]) -> Result<Heard<String>, ClusterError> {
     match ask("sbatch", arguments)? {
-        Answer::Unreachable => Ok(Err(silence("sbatch"))),
+        Answer::Unreachable(why) => Ok(Err(silence("sbatch", why))),
         Answer::Refused(said) => Err(ClusterError::Refused(line("sbatch", arguments), said)),
         Answer::Said(said) => {
             // On a federation, `sbatch` prints `JOB;CLUSTER`.
@@ -119,7 +129,7 @@ pub(crate) fn submit(arguments: &[String]) -> Result<Heard<String>, ClusterError
             match !job.is_empty() && job.bytes().all(|b| b.is_ascii_digit()) {
                 true => Ok(Ok(job.to_owned())),
                 false => {
-                    let said = format!("expected the number of a job, got `{}`", said.trim());
+                    let said = format!("expected the number of a job, got `{}`", shortened(&said));
                     Err(ClusterError::Refused(line("sbatch", arguments), said))
                 }
             }
@@ -135,8 +145,12 @@ pub(crate) fn jobs() -> Result<Heard<Vec<JobState>>, ClusterError> {
     let arguments = ["--me", "--noheader", "--states=all", "--format"].map(str::to_owned);
     let arguments = [&arguments[..], &[SQUEUE_FORMAT.to_owned()]].concat();
     match ask("squeue", &arguments)? {
+        Answer::Said(said) if !is_a_list(&said) => {
+            let said = format!("expected a list of jobs, got `{}`", shortened(&said));
+            Ok(Err(silence("squeue", said)))
+        }
         Answer::Said(said) => Ok(Ok(parse_squeue(&said))),
-        Answer::Unreachable => Ok(Err(silence("squeue"))),
+        Answer::Unreachable(why) => Ok(Err(silence("squeue", why))),
         Answer::Refused(said) => Err(ClusterError::Refused(line("squeue", &arguments), said)),
     }
 }
@@ -177,43 +191,27 @@ pub(crate) fn details(job: &str) -> BTreeMap<String, String> {
 /// If `scancel` cannot be started.
 pub(crate) fn cancel(jobs: &[String]) -> Result<bool, ClusterError> {
     // A job that has ended meanwhile needs no cancelling.
-    Ok(!matches!(ask("scancel", jobs)?, Answer::Unreachable))
+    Ok(!matches!(ask("scancel", jobs)?, Answer::Unreachable(_)))
 }
 
-fn silence(command: &'static str) -> Silence {
-    Silence {
-        command,
-        said: String::new(),
-    }
+fn silence(command: &'static str, said: String) -> Silence {
+    Silence { command, said }
 }
 
 /// Executes a command of Slurm.
-fn ask(program: &str, arguments: &[String]) -> Result<Answer, ClusterError> {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        // Forces English output, and drops variables that would change the query.
-        .env("LC_ALL", "C")
-        .env_remove("SQUEUE_FORMAT")
-        .env_remove("SQUEUE_STATES")
-        .env_remove("SACCT_FORMAT")
-        .output()
-        .map_err(|e| {
-            let said = match e.kind() {
-                std::io::ErrorKind::NotFound => "it is not on the search path".to_owned(),
-                _ => e.to_string(),
-            };
-            ClusterError::Refused(program.to_owned(), said)
-        })?;
-    if output.status.success() {
-        return Ok(Answer::Said(
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-        ));
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Ok(match is_unreachable(&said) {
-        true => Answer::Unreachable,
-        false => Answer::Refused(said),
+fn ask(program: &'static str, arguments: &[String]) -> Result<Answer, ClusterError> {
+    // These variables would change the query.
+    let environment = |command: &mut Command| {
+        for name in ["SQUEUE_FORMAT", "SQUEUE_STATES", "SACCT_FORMAT"] {
+            command.env_remove(name);
+        }
+    };
+    Ok(match run(program, arguments, None, environment, LIMITS)? {
+        Ran::Ended(status, said, _) if status.success() => Answer::Said(said),
+        Ran::Ended(_, _, told) if is_unreachable(&told) => Answer::Unreachable(String::new()),
+        Ran::Ended(_, _, told) => Answer::Refused(shortened(&told)),
+        Ran::Silent(why) => Answer::Unreachable(why),
+        Ran::Endless(why) => Answer::Refused(why),
     })
 }
 
@@ -250,6 +248,26 @@ mod tests {
         assert_eq!(jobs[1].phase(), Phase::Active);
         assert_eq!(jobs[0].waited, "1:13");
         assert_eq!(jobs[1].waited, "since 00:00:07");
+    }
+
+    #[test]
+    fn what_is_no_list_of_jobs_does_not_mean_that_there_are_none() {
+        for list in [
+            "",
+            "\n",
+            "7|a|RUNNING|None|n1|0:05|N/A|N/A",
+            "note\n9_1|array|RUNNING|None|n1|0:01|N/A|N/A\n",
+        ] {
+            assert!(is_a_list(list), "{list}");
+        }
+        for other in [
+            "Welcome to the cluster",
+            "\u{1b}[2J",
+            "7|a|RUNNING",
+            "\0\0\0",
+        ] {
+            assert!(!is_a_list(other), "{other}");
+        }
     }
 
     #[test]

@@ -242,3 +242,24 @@ fn a_long_message_is_cut() {
     assert_eq!(words("", "b"), "b");
     assert!(words("A", &"ä".repeat(1000)).chars().count() < 310);
 }
+
+#[test]
+fn an_answer_without_a_list_does_not_mean_that_there_are_no_jobs() {
+    let now = "2026-11-23T10:00:00Z".parse().expect("a time");
+    assert_eq!(
+        states(r#"{"kind": "List", "items": []}"#, now)
+            .map(|all| all.len())
+            .ok(),
+        Some(0)
+    );
+    for other in [
+        "",
+        "{}",
+        "[]",
+        "null",
+        r#"{"kind": "Status", "status": "Failure"}"#,
+        "\u{1b}[2J",
+    ] {
+        assert!(states(other, now).is_err(), "{other}");
+    }
+}
