@@ -43,7 +43,8 @@ pub struct Settings {
     #[serde(default)]
     pub inherit: Vec<String>,
     /// A command that must succeed before the program is started, such as one that checks whether
-    /// counters are accessible. If it fails, the cell is blocked, and its output is the reason.
+    /// counters are accessible. If it fails, the cell is blocked, and the last line of its output is
+    /// the reason.
     #[serde(default)]
     pub check: Vec<String>,
     /// The tables that it writes, by name.
