@@ -1,7 +1,9 @@
 """Writes a tiny Llama into a folder: random weights, and a tokenizer of single bytes.
 
 The files are identical to the byte wherever this runs, so that a study can pin them. It needs only
-Python. Usage: python3 tiny_llama.py FOLDER
+Python. Usage: python3 tiny_llama.py FOLDER [--words]
+
+A model of single bytes has no text for half of the tokens that it generates. With --words, each of them is a word.
 """
 import json
 import pathlib
@@ -63,7 +65,10 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     special = ["<s>", "</s>"]
-    vocabulary = {token: i for i, token in enumerate([*special, *letters().values()])}
+    tokens = [*special, *letters().values()]
+    if "--words" in sys.argv[2:]:
+        tokens += [f"{letters()[32]}w{i}" for i in range(len(tokens), VOCABULARY)]
+    vocabulary = {token: i for i, token in enumerate(tokens)}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     documents = {
         "config.json": {

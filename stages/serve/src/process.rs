@@ -37,6 +37,7 @@ pub(crate) struct Process {
     /// Kept open so that the log stays readable even if its folder is removed.
     reader: File,
     error_marks: Vec<String>,
+    aftermath: Vec<String>,
     /// Replacements for local paths, because a log is published.
     masks: Vec<(String, &'static str)>,
     failures: Vec<(Regex, String)>,
@@ -130,6 +131,7 @@ impl Process {
             log: path,
             reader,
             error_marks: engine.log.errors.clone(),
+            aftermath: engine.log.aftermath.clone(),
             masks: masks(job.store.root(), live),
             // Invalid expressions were refused when the definition was read.
             failures: engine
@@ -233,9 +235,10 @@ impl Process {
     pub(crate) fn last_words(&mut self) -> String {
         let text = self.log_text();
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+        let has = |line: &str, texts: &[String]| texts.iter().any(|t| line.contains(t.as_str()));
         let marked = lines
             .iter()
-            .rfind(|l| self.error_marks.iter().any(|m| l.contains(m.as_str())));
+            .rfind(|l| has(l, &self.error_marks) && !has(l, &self.aftermath));
         let told = match marked {
             Some(line) => line.trim().to_owned(),
             None => {

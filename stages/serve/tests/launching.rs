@@ -110,7 +110,7 @@ fn stub(first: &str) -> Json {
 
 fn shell(script: &str) -> Json {
     json!({
-        "title": "Shell", "version": "1.0", "ready": {"timeout-s": 1}, "log": {"errors": [" E "]},
+        "title": "Shell", "version": "1.0", "ready": {"timeout-s": 1}, "log": {"errors": [" E "], "aftermath": ["shard 0 failed"]},
         "launch": {"program": {"installed": "sh"}, "arguments": ["-c", script, "{port}"]},
     })
 }
@@ -199,7 +199,9 @@ fn whole_life() {
 
 fn dies_at_start() {
     let bench = Bench::new();
-    let script = "echo '0.1 E load: no such model'; echo cleaning up; exit 3";
+    // The launcher of an engine reports that a part failed after the part has given the cause.
+    let script =
+        "echo '0.1 E load: no such model'; echo cleaning up; echo '0.2 E shard 0 failed'; exit 3";
     let failure = run(&bench, &shell(script)).err().unwrap();
     assert_eq!(
         failure.reason,
@@ -207,7 +209,7 @@ fn dies_at_start() {
     );
     assert_eq!(
         text(&failure.evidence[0]),
-        "0.1 E load: no such model\ncleaning up\n"
+        "0.1 E load: no such model\ncleaning up\n0.2 E shard 0 failed\n"
     );
     assert_eq!(bench.leases(), 0);
 }

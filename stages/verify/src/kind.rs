@@ -72,7 +72,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        18
+        19
     }
 
     fn class(&self) -> Class {

@@ -330,6 +330,10 @@ pub struct Limit {
 pub struct Log {
     /// Texts that mark a log line as an error. If the server dies, the last such line is quoted.
     pub errors: Vec<String>,
+    /// Texts of lines that report a failure without its cause, such as those of a launcher. They
+    /// are never quoted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aftermath: Vec<String>,
     /// Well-known failures, by name. If the server dies and its log has such a line, the hint is
     /// shown.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

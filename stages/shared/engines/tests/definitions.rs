@@ -438,7 +438,7 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
 #[test]
 fn lines_that_engines_write_are_taken_apart() {
     type Fields = &'static [(&'static str, &'static str)];
-    let cases: [(&str, &str, &str, Fields); 17] = [
+    let cases: [(&str, &str, &str, Fields); 20] = [
         (
             "llama-cpp-python",
             "llama_perf_context_print:        eval time =      40.06 ms /     3 runs   (   13.35 ms per token,    74.89 tokens per second)",
@@ -457,6 +457,37 @@ fn lines_that_engines_write_are_taken_apart() {
                 ("queue", "40.1µs"),
                 ("inference", "1.22s"),
                 ("time_per_token", "19.1ms"),
+            ],
+        ),
+        // The next three are lines of the real 3.3.7.
+        (
+            "tgi",
+            r#"2026-11-23T18:22:47.888275Z  INFO chat_completions{parameters="GenerateParameters { best_of: None, temperature: None, do_sample: false, max_new_tokens: Some(4), stop: [], adapter_id: Some(\"/srv/tiny-llama\") }" total_time="582.076371ms" validation_time="1.415515ms" queue_time="374.679µs" inference_time="580.286698ms" time_per_token="145.071674ms" seed="None"}: text_generation_router::server: router/src/server.rs:637: Success"#,
+            "request",
+            &[
+                ("time", "2026-11-23T18:22:47"),
+                ("call", "chat_completions"),
+                ("total", "582.076371ms"),
+                ("validation", "1.415515ms"),
+                ("queue", "374.679µs"),
+                ("inference", "580.286698ms"),
+                ("time_per_token", "145.071674ms"),
+            ],
+        ),
+        (
+            "tgi",
+            "2026-11-23T18:22:12.831849Z  INFO shard-manager: text_generation_launcher: Shard ready in 29.443905828s rank=0",
+            "shard-ready",
+            &[("time", "2026-11-23T18:22:12"), ("after", "29.443905828s")],
+        ),
+        (
+            "tgi",
+            "2026-11-23T18:22:14.774387Z  INFO text_generation_launcher: KV-cache blocks: 80544, size: 64",
+            "kv-cache",
+            &[
+                ("time", "2026-11-23T18:22:14"),
+                ("blocks", "80544"),
+                ("block_tokens", "64"),
             ],
         ),
         (

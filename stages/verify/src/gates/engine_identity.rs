@@ -32,12 +32,20 @@ impl TypedGate for EngineIdentity {
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let mut found = each(stage, |_, rows| {
+        let mut found = each(stage, |cell, rows| {
             let expected = "counters that never fall";
             let Some(metrics) = &rows.server_metrics else {
                 return Assessment::not_judged("the server's metrics were not scraped", expected);
             };
-            match fallen(metrics) {
+            let named = cell
+                .server
+                .as_ref()
+                .and_then(|server| server.descriptor["counters"].as_object());
+            let named: Vec<&str> = named
+                .into_iter()
+                .flat_map(|counters| counters.values().filter_map(Json::as_str))
+                .collect();
+            match fallen(metrics, &named) {
                 None => Assessment::not_judged("no counter was scraped twice", expected),
                 Some(fallen) if fallen.is_empty() => {
                     Assessment::new(true, "no counter fell", expected)
@@ -54,8 +62,9 @@ impl TypedGate for EngineIdentity {
     }
 }
 
-/// Returns the counters that fell between two scrapes; `None` if nothing was scraped twice.
-fn fallen(metrics: &Table) -> Option<Vec<String>> {
+/// Returns the counters that fell between two scrapes; `None` if nothing was scraped twice. `named` lists those that the
+/// engine's definition names.
+fn fallen(metrics: &Table, named: &[&str]) -> Option<Vec<String>> {
     let (times, names, values) = (
         metrics.int("at_ns").ok()?,
         metrics.text("name").ok()?,
@@ -68,12 +77,14 @@ fn fallen(metrics: &Table) -> Option<Vec<String>> {
     };
     let mut series: BTreeMap<(&str, &str), Vec<(i64, f64)>> = BTreeMap::new();
     for i in 0..metrics.rows() {
-        // By Prometheus convention, a name ending in `_total` is a counter.
-        if let (Some(name), Some(at), Some(value)) = (
-            names[i].filter(|n| n.ends_with("_total")),
-            times[i],
-            values[i],
-        ) {
+        // By Prometheus convention, a name ending in `_total` is a counter, and so is the bucket of a histogram.
+        let bucket = labels[i].is_some_and(|l| l.contains("le=\""));
+        let counts = |n: &str| {
+            n.ends_with("_total") || (bucket && n.ends_with("_bucket")) || named.contains(&n)
+        };
+        if let (Some(name), Some(at), Some(value)) =
+            (names[i].filter(|n| counts(n)), times[i], values[i])
+        {
             series
                 .entry((name, labels[i].unwrap_or_default()))
                 .or_default()
@@ -187,4 +198,38 @@ fn facts(server: &Server) -> Vec<(String, String)> {
         (format!("model {}", name(weights)), model),
         ("host".to_owned(), host.to_string()),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use artifacts::Column;
+
+    fn scraped(name: &str, labels: &str, values: [f64; 2]) -> Table {
+        Table::new(vec![
+            Column::int("at_ns", [Some(1), Some(2)]),
+            Column::text("name", [Some(name); 2]),
+            Column::text("labels", [Some(labels); 2]),
+            Column::float("value", values.map(Some)),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn a_counter_is_known_by_its_name_by_its_buckets_or_by_the_definition() {
+        let fell = |name, labels, named: &[&str]| fallen(&scraped(name, labels, [5.0, 3.0]), named);
+        let one = Some(1);
+        assert_eq!(fell("requests_total", "", &[]).map(|f| f.len()), one);
+        assert_eq!(fell("wait_bucket", "le=\"0.5\"", &[]).map(|f| f.len()), one);
+        assert_eq!(
+            fell("tokens_sum", "", &["tokens_sum"]).map(|f| f.len()),
+            one
+        );
+        // These may be gauges.
+        for name in ["tokens_sum", "wait_bucket", "connection_count"] {
+            assert_eq!(fell(name, "", &[]), None, "{name}");
+        }
+        let rose = scraped("tokens_sum", "", [3.0, 5.0]);
+        assert_eq!(fallen(&rose, &["tokens_sum"]), Some(Vec::new()));
+    }
 }
