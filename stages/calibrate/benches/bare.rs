@@ -6,13 +6,13 @@
 //! process. The bench prints for each number of streams the medians over the rounds, and the median of the differences
 //! of the pairs.
 
+mod client;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use contract::{Api, Phase};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
 use load::reference::{Launcher, ReferenceProcess};
 use load::{
     LoadSpec, Monitoring, Origin, Settings, Slo, Summarizer, Target, Telemetry, run_load_into,
@@ -22,7 +22,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-type Failure = Box<dyn std::error::Error>;
+use client::{BareClient, Failure};
 
 /// Tokens of each answer. The first comes 50 ms after the server has read the request, and the others follow every 10
 /// ms.
@@ -211,30 +211,18 @@ fn ours(url: &str, streams: u32) -> Result<Seen, Failure> {
 
 /// Runs the bare client.
 fn bare(url: &str, streams: u32) -> Result<Seen, Failure> {
-    let address = url.trim_start_matches("http://").to_owned();
-    let body = json!({
-        "model": "reference",
-        "prompt": vec!["word"; 20].join(" "),
-        "max_tokens": TOKENS,
-        "stream": true,
-        "ignore_eos": true,
-    });
-    let body = Bytes::from(serde_json::to_vec(&body)?);
+    let body = BareClient::body(20, TOKENS)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let answers = runtime.block_on(async {
-        let mut connections = Vec::new();
+        let mut clients = Vec::new();
         for _ in 0..streams {
-            let socket = tokio::net::TcpStream::connect(&address).await?;
-            socket.set_nodelay(true)?;
-            let socket = hyper_util::rt::TokioIo::new(socket);
-            let (sender, connection) = hyper::client::conn::http1::handshake(socket).await?;
-            connections.push((sender, tokio::spawn(connection)));
+            clients.push(BareClient::connect(url, body.clone()).await?);
         }
-        let streams = connections.into_iter().map(|(sender, _connection)| {
-            tokio::spawn(stream(sender, address.clone(), body.clone()))
-        });
+        let streams = clients
+            .into_iter()
+            .map(|client| tokio::spawn(stream(client)));
         let streams: Vec<_> = streams.collect();
         let mut answers = Vec::new();
         for stream in streams {
@@ -252,39 +240,10 @@ fn bare(url: &str, streams: u32) -> Result<Seen, Failure> {
 }
 
 /// Sends the requests of one stream, each after the previous answer. Returns the time to the first data of each.
-async fn stream(
-    mut sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
-    host: String,
-    body: Bytes,
-) -> Vec<Option<Duration>> {
+async fn stream(mut client: BareClient) -> Vec<Option<Duration>> {
     let mut all = Vec::new();
     for _ in 0..REQUESTS {
-        all.push(answer(&mut sender, &host, body.clone()).await.ok());
+        all.push(client.answer().await.ok());
     }
     all
-}
-
-async fn answer(
-    sender: &mut hyper::client::conn::http1::SendRequest<Full<Bytes>>,
-    host: &str,
-    body: Bytes,
-) -> Result<Duration, Failure> {
-    sender.ready().await?;
-    let request = hyper::Request::post("/v1/completions")
-        .header("host", host)
-        .header("content-type", "application/json")
-        .body(Full::new(body))?;
-    let sent = now();
-    let mut answer = sender.send_request(request).await?;
-    let mut first = None;
-    while let Some(frame) = answer.frame().await {
-        if frame?.is_data() {
-            first.get_or_insert_with(|| sent.elapsed());
-        }
-    }
-    first.ok_or_else(|| "an answer without data".into())
-}
-
-fn now() -> Instant {
-    Instant::now()
 }

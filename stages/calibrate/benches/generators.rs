@@ -10,14 +10,14 @@
 //!   servers and the machine can sustain.
 //! - `stamps`: the lateness of token stamps, by the server's log. One server sends over 1,024 and 4,096 streams.
 
+mod client;
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use calibrate::{Grid, Point, measure_point};
 use contract::{Api, Phase, RequestStatus};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
 use load::reference::{Launcher, PROCESS_COMMAND, ReferenceProcess, serve_process};
 use load::{
     ClientVerdict, GENERATOR_COMMAND, Generators, LoadSpec, LoadedServer, Monitoring, Origin,
@@ -26,7 +26,7 @@ use load::{
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
 
-type Failure = Box<dyn std::error::Error>;
+use client::{BareClient, Failure};
 
 /// The number of clients of each generator.
 const CLIENTS: u32 = 64;
@@ -263,36 +263,22 @@ fn bare_rate(urls: &[String], count: u32, requests: u64) -> Result<f64, Failure>
 fn bare(arguments: &[String]) -> Result<(), Failure> {
     let (requests, urls) = arguments.split_first().ok_or("bare REQUESTS URL…")?;
     let each = requests.parse::<u64>()? / u64::from(CLIENTS);
-    let prompt = ["word"; 12].join(" ");
-    let body = json!({
-        "model": "reference",
-        "prompt": prompt,
-        "max_tokens": 1,
-        "stream": true,
-        "ignore_eos": true,
-    });
-    let body = Bytes::from(serde_json::to_vec(&body)?);
+    let body = BareClient::body(12, 1)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let answered = runtime.block_on(async {
-        let mut connections = Vec::new();
+        let mut clients = Vec::new();
         for (url, _) in urls.iter().cycle().zip(0..CLIENTS) {
-            let host = url.trim_start_matches("http://").to_owned();
-            let socket = tokio::net::TcpStream::connect(&host).await?;
-            socket.set_nodelay(true)?;
-            let socket = hyper_util::rt::TokioIo::new(socket);
-            let (sender, connection) = hyper::client::conn::http1::handshake(socket).await?;
-            tokio::spawn(connection);
-            connections.push((sender, host));
+            clients.push(BareClient::connect(url, body.clone()).await?);
         }
         let mut out = std::io::stdout();
         out.write_all(b"\n")?;
         out.flush()?;
         std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
-        let streams = connections
+        let streams = clients
             .into_iter()
-            .map(|(sender, host)| tokio::spawn(stream(sender, host, body.clone(), each)));
+            .map(|client| tokio::spawn(stream(client, each)));
         let streams: Vec<_> = streams.collect();
         let mut answered = 0;
         for stream in streams {
@@ -304,30 +290,10 @@ fn bare(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Sends the requests of one stream; returns the number of answers.
-async fn stream(
-    mut sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
-    host: String,
-    body: Bytes,
-    requests: u64,
-) -> u64 {
+async fn stream(mut client: BareClient, requests: u64) -> u64 {
     let mut answered = 0;
-    for _ in 0..requests {
-        let request = hyper::Request::post("/v1/completions")
-            .header("host", &host)
-            .header("content-type", "application/json")
-            .body(Full::new(body.clone()));
-        let Ok(request) = request else { break };
-        if sender.ready().await.is_err() {
-            break;
-        }
-        let Ok(mut answer) = sender.send_request(request).await else {
-            break;
-        };
-        let mut whole = true;
-        while let Some(frame) = answer.frame().await {
-            whole &= frame.is_ok();
-        }
-        answered += u64::from(whole);
+    while answered < requests && client.answer().await.is_ok() {
+        answered += 1;
     }
     answered
 }
