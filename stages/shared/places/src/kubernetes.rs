@@ -1,5 +1,5 @@
-//! Launches as Jobs of Kubernetes: the settings of an experiment. `check` finds the mistakes, and
-//! [`manifest`](Kubernetes::manifest) writes what `kubectl create` gets.
+//! The settings for machines that Kubernetes chooses. `check` finds their mistakes, and [`manifest`](Kubernetes::manifest)
+//! writes the document for `kubectl create`.
 
 mod check;
 mod manifest;
@@ -12,12 +12,13 @@ use pipeline::settings::DurationText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::{is_yes, yes};
 use crate::terms::Terms;
 
 pub use check::volume_of;
 pub use manifest::{CONTAINER, LABEL_RUN, LABEL_SHARD, Launch, variable};
 
-/// Jobs of Kubernetes, one with one pod for each launch of a server. No setting of it is in a key, not even the image.
+/// Jobs of Kubernetes, one with one pod for each launch of a server. Keys do not contain these settings, not even the image.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(extend("x-other-words" = {
@@ -54,11 +55,11 @@ pub use manifest::{CONTAINER, LABEL_RUN, LABEL_SHARD, Launch, variable};
 pub struct Kubernetes {
     /// The container image, by digest: `registry.example/engine@sha256:…`. It must have what the engine needs.
     pub image: String,
-    /// The context of your `kubectl` configuration. By default the current one.
+    /// The context of your `kubectl` configuration; by default, the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub context: Option<String>,
-    /// The namespace. By default that of the context.
+    /// The namespace; by default, the namespace of the context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub namespace: Option<String>,
@@ -70,7 +71,7 @@ pub struct Kubernetes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub memory: Option<String>,
-    /// The number of GPUs: the resource `nvidia.com/gpu`. Other kinds are `resources`.
+    /// The number of GPUs: the resource `nvidia.com/gpu`. Name other kinds under `resources`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub gpus: Option<u32>,
@@ -82,34 +83,36 @@ pub struct Kubernetes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub ephemeral_storage: Option<String>,
-    /// The size of `/dev/shm`, for instance `8Gi`. By default that of the container runtime, often 64 MiB.
+    /// The size of `/dev/shm`, for instance `8Gi`; by default, that of the container runtime, often 64 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub shared_memory: Option<String>,
     /// Persistent volume claims to mount.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Volume>,
-    /// Names of Secrets. The pod gets each of their keys as a variable: credentials of the shared store, API keys.
+    /// Names of Secrets, for instance with API keys or the credentials of the shared store. The pod gets each of their keys as
+    /// a variable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub secrets: Vec<String>,
-    /// Names of Secrets with which the image is pulled.
+    /// Names of Secrets that are used to pull the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub image_pull_secrets: Vec<String>,
-    /// The service account of the pod. By default that of the namespace.
+    /// The service account of the pod; by default, that of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub service_account: Option<String>,
-    /// Whether the pod gets the token of its service account. Nothing that Benchtrail does needs it.
-    #[serde(default, skip_serializing_if = "is_no")]
+    /// Whether the pod gets the token of its service account. Benchtrail itself does not need it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub service_account_token: bool,
     /// Labels that the node must have. All nodes of one stage must have the same facets.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
-    /// Names of nodes, as in the label `kubernetes.io/hostname`. All launches of a block then go to one node, block after
-    /// block to the next. Without a design, the first launches of each kind go to the first node, the second ones to the
-    /// next. By default Kubernetes chooses for each launch.
+    /// Names of nodes, as in the label `kubernetes.io/hostname`. The launches of a block then go to one node, and each block
+    /// goes to the next node in turn, so that one node measures everything that a block compares. Without a design, the
+    /// first launch of each kind goes to the first node, the second to the next. By default, Kubernetes chooses for each
+    /// launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub nodes: Vec<String>,
@@ -120,37 +123,39 @@ pub struct Kubernetes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub priority: Option<String>,
-    /// Whether no two launches of the namespace may be on one node at a time. Other pods may be there.
+    /// Whether a node has at most one launch of the namespace at a time. Other pods can still run there.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     #[schemars(default = "yes")]
     pub exclusive: bool,
-    /// The time limit of a pod, from when a node has accepted it. By default the sum of the `timeout`s of what the launch
+    /// The time limit of a pod, counted from when a node accepts it. By default the sum of the `timeout`s of what the pod
     /// executes, and no limit if a stage has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub time: Option<DurationText>,
-    /// How long Kubernetes keeps a Job that has ended. By default 24 h.
+    /// How long Kubernetes keeps a Job that has ended; by default 24 h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub ttl_after_finished: Option<DurationText>,
-    /// How many Jobs of the study exist at once.
+    /// The largest number of Jobs of the study that Kubernetes has at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub at_once: Option<u32>,
-    /// A folder on a volume that keeps engines and environments for the next pod. By default a pod has a temporary folder.
+    /// A folder on a volume that keeps engines and environments for the next pod; by default, a pod has a temporary folder
+    /// that is removed with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub folder: Option<String>,
-    /// What one pod costs in an hour.
+    /// The hourly cost of one pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub cost_per_hour: Option<f64>,
-    /// The most that this experiment may cost here, all runs together. When it is spent, launches are stopped, and
-    /// cells that are left are skipped.
+    /// The most that this experiment may cost here, in all runs together. When it is spent, launches are stopped, and
+    /// the remaining cells are skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub budget: Option<f64>,
-    /// The currency of both, for people; by default `USD`. `GPU-hours` is one, with the number of GPUs as the cost.
+    /// The currency of both, for people; by default `USD`. `GPU-hours` is also possible, with the number of GPUs as
+    /// the cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub currency: Option<String>,
@@ -168,12 +173,12 @@ pub struct Volume {
     pub claim: String,
     /// The folder of the pod.
     pub path: String,
-    /// The folder of the volume. By default all of it.
+    /// The folder of the volume; by default, all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub sub_path: Option<String>,
-    /// Whether the pod can only read it.
-    #[serde(default, skip_serializing_if = "is_no")]
+    /// Whether the pod can only read the volume.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
 }
 
@@ -185,19 +190,19 @@ pub struct Volume {
     "tolerationseconds": "`for`", "toleration-seconds": "`for`",
 }))]
 pub struct Toleration {
-    /// The key of the taint. By default every key.
+    /// The key of the taint; by default, every key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub key: Option<String>,
-    /// The value of the taint. By default every value.
+    /// The value of the taint; by default, every value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub value: Option<String>,
-    /// The effect of the taint. By default every effect.
+    /// The effect of the taint; by default, every effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "TaintEffect")]
     pub effect: Option<TaintEffect>,
-    /// How long the pod stays on a node that gets a taint with the effect `NoExecute`. By default it stays.
+    /// How long the pod stays on a node that gets a taint with the effect `NoExecute`; by default, without a limit.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DurationText")]
     pub stays: Option<DurationText>,
@@ -214,35 +219,15 @@ pub enum TaintEffect {
     NoExecute,
 }
 
-fn yes() -> bool {
-    true
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_yes(value: &bool) -> bool {
-    *value
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_no(value: &bool) -> bool {
-    !*value
-}
-
 impl Kubernetes {
-    /// Returns the terms of a pod, if the study gives a price.
+    /// Returns the price of a pod, if the study states one.
     pub fn terms(&self) -> Option<Terms> {
         let currency = self.currency.as_deref();
         let terms = crate::terms::read("kubernetes", self.cost_per_hour, self.budget, currency);
         terms.ok().flatten()
     }
 
-    /// Returns the node of a replicate (from 1), if the study names nodes.
+    /// Returns the node for a replicate (from 1), if the study names nodes.
     pub fn node(&self, turn: usize) -> Option<&str> {
         let turn = turn.saturating_sub(1).checked_rem(self.nodes.len())?;
         self.nodes.get(turn).map(String::as_str)

@@ -55,59 +55,52 @@ pub struct Ssh {
     pub config: Option<String>,
 }
 
+impl Ssh {
+    /// Names the configuration file by digest; returns every mistake, with a route that starts at the place.
+    fn pin(&mut self, library: &dyn Library) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if let Some(mut problem) = host_problem("ssh", &self.host) {
+            problem.route.push(pipeline::Step::Key("host".to_owned()));
+            problems.push(problem);
+        }
+        problems.extend(folder_problem("ssh", self.folder.as_deref()));
+        if let Some(file) = self.config.take() {
+            match sources::pin(library, &file) {
+                Ok(source) => self.config = Some(source.digest.to_string()),
+                Err(e) => {
+                    problems.push(Problem::at(&["ssh", "config"], e.message).hint(e.hint));
+                }
+            }
+        }
+        problems
+    }
+}
+
 impl Place {
     /// Checks the settings and names their files by digest.
     ///
     /// # Errors
     /// Every mistake, with a route that starts at the place.
     pub fn pin(&mut self, library: &dyn Library) -> Result<(), Vec<Problem>> {
-        let ssh = match self {
-            Self::Ssh(ssh) => ssh,
-            Self::Pool(pool) => return pool.find(library).map(drop),
+        let problems = match self {
+            Self::Ssh(ssh) => ssh.pin(library),
+            Self::Pool(pool) => pool.find(library).err().unwrap_or_default(),
             Self::Slurm(slurm) => {
                 let mut problems = slurm.check();
                 problems.extend(folder_problem("slurm", slurm.folder.as_deref()));
-                return match problems.is_empty() {
-                    true => Ok(()),
-                    false => Err(problems),
-                };
+                problems
             }
-            Self::Kubernetes(kubernetes) => {
-                let problems = kubernetes.check();
-                return match problems.is_empty() {
-                    true => Ok(()),
-                    false => Err(problems),
-                };
-            }
+            Self::Kubernetes(kubernetes) => kubernetes.check(),
             Self::Cloud(cloud) => {
                 let folder = folder_problem("cloud", cloud.folder.as_deref());
                 let mut problems = cloud.pin(library).err().unwrap_or_default();
                 problems.extend(folder);
-                return if problems.is_empty() {
-                    Ok(())
-                } else {
-                    Err(problems)
-                };
+                problems
             }
         };
-        let mut problems = Vec::new();
-        if let Some(mut problem) = host_problem("ssh", &ssh.host) {
-            problem.route.push(pipeline::Step::Key("host".to_owned()));
-            problems.push(problem);
-        }
-        problems.extend(folder_problem("ssh", ssh.folder.as_deref()));
-        if let Some(file) = ssh.config.take() {
-            match sources::pin(library, &file) {
-                Ok(source) => ssh.config = Some(source.digest.to_string()),
-                Err(e) => {
-                    problems.push(Problem::at(&["ssh", "config"], e.message).hint(e.hint));
-                }
-            }
-        }
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(problems)
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(problems),
         }
     }
 
@@ -120,6 +113,19 @@ impl Place {
             Self::Ssh(_) | Self::Cloud(_) => None,
         }
     }
+}
+
+/// The default of a switch that is on.
+pub(crate) fn yes() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 /// Returns the problem with a host's name at a place, if any.

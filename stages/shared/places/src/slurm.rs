@@ -7,6 +7,7 @@ use pipeline::settings::DurationText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::settings::{is_yes, yes};
 use crate::terms::Terms;
 
 /// The default number of jobs of one study that Slurm has at once.
@@ -93,18 +94,6 @@ pub struct Slurm {
     /// Further arguments of `sbatch`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_arguments: Vec<String>,
-}
-
-fn yes() -> bool {
-    true
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_yes(value: &bool) -> bool {
-    *value
 }
 
 /// Arguments of `sbatch` that the study may not set.
