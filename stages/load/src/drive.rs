@@ -21,7 +21,7 @@ use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::servers::Servers;
 use crate::sheet::TableFile;
 use crate::structured::Validator;
-use crate::telemetry::{Absent, Companion, Halt, Power, Sampled, watch};
+use crate::telemetry::{Absent, Companion, Power, Sampled, joined, while_sampling};
 use crate::watching::{Refused, Watching};
 use crate::workload::Tokenizer;
 
@@ -263,7 +263,6 @@ fn on_threads(
     rendering: Option<Rendering<'_>>,
     (companions, interval): (Vec<Box<dyn Companion>>, Duration),
 ) -> Result<(Measured, Vec<Sampled>), LoadError> {
-    let halt = Halt::default();
     let (sender, receiver) = answers();
     let epoch = shared.epoch;
     std::thread::scope(|scope| {
@@ -281,23 +280,9 @@ fn on_threads(
                 measure(watched, planned, sender)
             })
             .map_err(|e| LoadError(format!("cannot start the measuring thread: {e}")))?;
-        let mut threads = Vec::new();
-        for companion in companions {
-            let halt = &halt;
-            let thread = std::thread::Builder::new()
-                .name(companion.name().to_owned())
-                .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
-            match thread {
-                Ok(thread) => threads.push(thread),
-                Err(e) => watching
-                    .warnings
-                    .push(format!("cannot start the sampling thread: {e}")),
-            }
-        }
-        watching.until_done(&receiver);
-        halt.ring();
-        let samples = threads.into_iter().map(|thread| joined(thread.join()));
-        let samples = samples.collect();
+        let ((), samples) = while_sampling(companions, interval, epoch, |_| {
+            watching.until_done(&receiver);
+        });
         let measured = joined(measuring.join())
             .map_err(|e| LoadError(format!("the measuring thread cannot run: {e}")))?;
         rendering
@@ -438,11 +423,6 @@ impl Drop for EndQueueOnDrop<'_> {
     fn drop(&mut self) {
         self.0.ahead.end();
     }
-}
-
-/// Returns a thread's result, or resumes its panic.
-pub(crate) fn joined<T>(result: std::thread::Result<T>) -> T {
-    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Takes the first sample of every companion. A companion whose first sample fails is absent, and leaves no table.

@@ -17,11 +17,11 @@ use super::deal::Deal;
 use super::in_flight::Spans;
 use super::intake::{Expected, Intake};
 use super::messages::{Account, Order, Word};
-use crate::drive::{Beside, Companions, Driven, Start, joined};
+use crate::drive::{Beside, Companions, Driven, Start};
 use crate::measure::{Epoch, Measured, Plan, Stop, instant_and_monotonic};
 use crate::ordered::Rows;
 use crate::run::{Ending, LoadError, LoadSpec, Target};
-use crate::telemetry::{Halt, Power, watch};
+use crate::telemetry::{Power, while_sampling};
 use crate::watching::is_hung;
 
 /// The longest time between two checks whether the run must end.
@@ -100,27 +100,12 @@ pub(crate) fn conduct(
         let present = beside.begin(&mut companions, epoch);
         (conductor.clock, conductor.hung_below) = (Some(epoch), companions.hung_below);
         conductor.began = Some(epoch);
-        let (halt, interval) = (Halt::default(), companions.interval);
-        samples = std::thread::scope(|scope| {
-            let mut threads = Vec::new();
-            for companion in present {
-                let halt = &halt;
-                let thread = std::thread::Builder::new()
-                    .name(companion.name().to_owned())
-                    .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
-                match thread {
-                    Ok(thread) => threads.push(thread),
-                    Err(e) => conductor
-                        .warnings
-                        .push(format!("cannot start the sampling thread: {e}")),
-                }
-            }
+        let sampled = while_sampling(present, companions.interval, epoch, |halt| {
             measured_from_ns = conductor.send(epoch, &before);
             halt.ring();
-            after = conductor.finish();
-            let samples = threads.into_iter().map(|thread| joined(thread.join()));
-            samples.collect()
+            conductor.finish()
         });
+        (after, samples) = sampled;
     }
     let Conductor {
         crew,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -85,9 +86,44 @@ impl Halt {
 /// The niceness of sampling threads: they give way to threads that measure or serve.
 const NICENESS: i32 = 10;
 
+/// Samples on a thread for each companion while `work` runs. The bell ends the sampling, at the latest after the work;
+/// `work` rings it if it has more to do than to load the server. A thread that cannot be started is a warning.
+pub(crate) fn while_sampling<T>(
+    companions: Vec<Box<dyn Companion>>,
+    interval: Duration,
+    epoch: Epoch,
+    work: impl FnOnce(&Halt) -> T,
+) -> (T, Vec<Sampled>) {
+    let halt = Halt::default();
+    std::thread::scope(|scope| {
+        let start = |companion: Box<dyn Companion>| {
+            let halt = &halt;
+            std::thread::Builder::new()
+                .name(companion.name().to_owned())
+                .spawn_scoped(scope, move || watch(companion, interval, epoch, halt))
+        };
+        let threads: Vec<_> = companions.into_iter().map(start).collect();
+        let done = work(&halt);
+        halt.ring();
+        let sampled = |thread: std::io::Result<ScopedJoinHandle<'_, Sampled>>| match thread {
+            Ok(thread) => joined(thread.join()),
+            Err(e) => Sampled {
+                warnings: vec![format!("cannot start the sampling thread: {e}")],
+                ..Sampled::default()
+            },
+        };
+        (done, threads.into_iter().map(sampled).collect())
+    })
+}
+
+/// Returns a thread's result, or resumes its panic.
+pub(crate) fn joined<T>(result: std::thread::Result<T>) -> T {
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Samples at the interval until the bell rings, then once more. Lowers the priority of the calling thread. If a sample
 /// is late by whole intervals, the missed samples are skipped.
-pub(crate) fn watch(
+fn watch(
     mut companion: Box<dyn Companion>,
     interval: Duration,
     epoch: Epoch,
@@ -158,6 +194,26 @@ mod tests {
             left.warnings,
             ["counter: 1 samples failed; the first: sample 2"]
         );
+    }
+
+    #[test]
+    fn every_companion_samples_while_the_work_runs() {
+        let counts: Vec<_> = (0..2).map(|_| Arc::new(AtomicI64::new(0))).collect();
+        let counters = counts
+            .iter()
+            .map(|count| Box::new(Counter(count.clone(), 0)) as Box<dyn Companion>);
+        let (done, sampled) = while_sampling(
+            counters.collect(),
+            Duration::from_millis(1),
+            Epoch::start(),
+            |_| {
+                while counts.iter().any(|count| count.load(Ordering::Relaxed) < 5) {
+                    std::thread::yield_now();
+                }
+                "done"
+            },
+        );
+        assert_eq!((done, sampled.len()), ("done", 2));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use elsewhere::answer_questions;
 pub use settings::{Gpu, Telemetry};
 pub use surroundings::surroundings;
 
-pub(crate) use companion::{Absent, Companion, Halt, Sampled, watch};
+pub(crate) use companion::{Absent, Companion, Sampled, joined, while_sampling};
 pub(crate) use elsewhere::{Elsewhere, GpusElsewhere, Sampler, Shared};
 pub(crate) use exporter::{Dcgm, Machine, Node, ServerHosts, endpoints};
 pub(crate) use gpu::{Gpus, find_program};
