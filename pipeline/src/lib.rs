@@ -46,8 +46,8 @@ pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_dige
 pub use graph::UnknownKind;
 pub use ids::{AxisId, LocalCell, StageId};
 pub use language::{
-    Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text,
-    settings,
+    Diagnostic, Diagnostics, FileError, Files, NoFiles, Options, Place, experiment_schema, load,
+    load_text, settings,
 };
 pub use lease::Leases;
 pub use name::{NameError, OutputName};

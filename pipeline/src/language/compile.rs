@@ -6,18 +6,19 @@ use std::rc::Rc;
 
 use typed_index_collections::{TiSlice, TiVec};
 
-use super::axes::Axes;
+use super::axes::{Axes, AxisDraft};
 use super::check::Checker;
 use super::declared_axes::axes;
 use super::definitions::{claims, with_definitions_resolved};
-use super::design;
+use super::design::{self, DesignDraft};
 use super::diagnostics::{Diagnostics, Mistake, Sink, Span};
 use super::expand::{Context, Expanded, expand};
 use super::extends::extended;
+use super::files::Files;
 use super::grammar::file_schema;
 use super::inclusions::{Inclusion, inclusions};
 use super::interpolate::{Scope, Values};
-use super::library::{Files, Layers};
+use super::library::Layers;
 use super::parameters::parameters;
 use super::sections::{check_overridden, check_profiles, check_root};
 use super::shared::{arm, look_repeatedly, share};
@@ -26,7 +27,7 @@ use super::stages::{Draft, Drafts, drafts, order};
 use super::tree::{Node, Value};
 use super::{needs, parse, unused};
 use crate::experiment::{Axis, Experiment, Order, Stage};
-use crate::ids::{DraftId, StageId};
+use crate::ids::{AxisId, DraftId, StageId};
 use crate::reuse::Reuse;
 use crate::stage::{Json, Library, Registry};
 use crate::suggest::remedy;
@@ -148,103 +149,160 @@ fn compile(
         &drafts.iter().map(|d| d.name).collect::<Vec<_>>(),
         sink,
     );
-    let in_order = order(&drafts, sink);
-    let mut included_in = |draft: &Draft<'_>| match draft.broken {
-        true => Vec::new(),
-        false => inclusions(draft, &mut axes, &values, sink),
-    };
-    let included: TiVec<DraftId, _> = drafts.iter().map(&mut included_in).collect();
-    library.tell_axes(&axes);
     let context = Context {
         parameters: &values,
         library: &library,
         sink,
         overrides,
     };
+    let (in_order, stages) = compile_stages(&drafts, &mut axes, &context, options.partial)?;
+    if sink.count() > 0 {
+        return None;
+    }
+    let study = Study {
+        root,
+        profile: profile.map(|(name, _)| name),
+        values: &values,
+        axes,
+        drafts: &drafts,
+        in_order,
+        stages,
+        design: design.as_ref().zip(unit),
+    };
+    study.finish(file, registry, &library, sink)
+}
+
+/// Compiles the stages, each after those it needs; `None` if one is wrong. Checks a `partial` text only as far as it goes
+/// alone.
+fn compile_stages(
+    drafts: &Drafts<'_>,
+    axes: &mut TiVec<AxisId, AxisDraft>,
+    context: &Context<'_>,
+    partial: bool,
+) -> Option<(TiVec<StageId, DraftId>, TiVec<StageId, Stage>)> {
+    let (library, sink) = (context.library, context.sink);
+    let in_order = order(drafts, sink);
+    let mut included_in = |draft: &Draft<'_>| match draft.broken {
+        true => Vec::new(),
+        false => inclusions(draft, axes, context.parameters, sink),
+    };
+    let included: TiVec<DraftId, _> = drafts.iter().map(&mut included_in).collect();
+    library.tell_axes(axes);
     let sequence = in_order.clone();
     let sequence = sequence.unwrap_or_else(|| drafts.keys().collect());
-    let expanded = expand_all(&drafts, &sequence, &included, &axes, &context);
+    let expanded = expand_all(drafts, &sequence, &included, axes, context);
     let in_order = in_order?;
-    if !options.partial && expanded.iter().any(Option::is_none) {
+    if !partial && expanded.iter().any(Option::is_none) {
         // Check the remaining stages now, so that all mistakes are reported at once.
-        for (stage, draft) in expanded.iter().zip(&drafts) {
+        for (stage, draft) in expanded.iter().zip(drafts) {
             if let Some(stage) = stage {
-                needs::check_alone(stage, draft, &drafts, &library, sink);
+                needs::check_alone(stage, draft, drafts, library, sink);
             }
         }
     }
-    let (mut stages, written) = put_in_order(expanded, &drafts, &in_order)?;
-    let drafts_in_order: TiVec<StageId, &Draft<'_>> =
-        in_order.iter().map(|i| &drafts[*i]).collect();
-    if !options.partial {
+    let (mut stages, written) = put_in_order(expanded, drafts, &in_order)?;
+    if !partial {
+        let drafts_in_order: TiVec<StageId, &Draft<'_>> =
+            in_order.iter().map(|i| &drafts[*i]).collect();
         let all = needs::Stages {
             stages: &stages,
             drafts: &drafts_in_order,
             written: &written,
-            axes: &axes,
+            axes,
         };
-        needs::check(&all, &library, sink);
-        let informed = needs::informed(&all, &library);
+        needs::check(&all, library, sink);
+        let informed = needs::informed(&all, library);
         for (stage, sets) in stages.iter_mut().zip(informed) {
             stage.parameter_sets = sets;
         }
     }
-    if sink.count() > 0 {
-        return None;
-    }
+    Some((in_order, stages))
+}
 
-    let name = root.get("experiment")?.text()?.to_owned();
-    let Constants { seed, order, reuse } = Constants::of(root, &values, &axes)?;
-    let kinds = drafts_in_order.iter().map(|draft| draft.kind);
-    let kinds = kinds.collect::<Option<TiVec<StageId, _>>>()?;
-    let design = design.as_ref().zip(unit).map(|(design, declared)| {
-        let unit = place(&in_order, declared);
-        design.finish(unit, (&stages, &kinds), &axes, seed, sink)
-    });
-    if design.as_ref().is_some_and(|design| design.until.is_some()) {
-        look_repeatedly(&mut stages, &kinds, &drafts_in_order, sink);
+/// A text without mistakes, with its stages compiled.
+struct Study<'a> {
+    root: &'a Node,
+    profile: Option<&'a str>,
+    values: &'a Values,
+    axes: TiVec<AxisId, AxisDraft>,
+    drafts: &'a Drafts<'a>,
+    in_order: TiVec<StageId, DraftId>,
+    stages: TiVec<StageId, Stage>,
+    /// The design, with the stage whose cells are its units.
+    design: Option<(&'a DesignDraft, DraftId)>,
+}
+
+impl Study<'_> {
+    /// Applies what the design and the order of cells decide, and writes the canonical form.
+    fn finish(
+        self,
+        file: &Path,
+        registry: &Registry,
+        library: &Layers<'_>,
+        sink: &Sink,
+    ) -> Option<Experiment> {
+        let Self {
+            root,
+            profile,
+            values,
+            axes,
+            drafts,
+            in_order,
+            mut stages,
+            design,
+        } = self;
+        let name = root.get("experiment")?.text()?.to_owned();
+        let Constants { seed, order, reuse } = Constants::of(root, values, &axes)?;
+        let drafts_in_order: TiVec<StageId, &Draft<'_>> =
+            in_order.iter().map(|i| &drafts[*i]).collect();
+        let kinds = drafts_in_order.iter().map(|draft| draft.kind);
+        let kinds = kinds.collect::<Option<TiVec<StageId, _>>>()?;
+        let design = design.map(|(design, declared)| {
+            let unit = place(&in_order, declared);
+            design.finish(unit, (&stages, &kinds), &axes, seed, sink)
+        });
+        if design.as_ref().is_some_and(|design| design.until.is_some()) {
+            look_repeatedly(&mut stages, &kinds, &drafts_in_order, sink);
+        }
+        let control = design.as_ref().and_then(|design| arm(design, &axes));
+        share(&mut stages, &kinds, control);
+        let parts = Parts {
+            root,
+            name: &name,
+            seed,
+            profile,
+            parameters: values,
+            axes: &axes,
+            drafts,
+            stages: &stages,
+            design: design.as_ref(),
+        };
+        let mut spec = spec(&parts);
+        let claims = claims(library, registry);
+        if !claims.is_empty() {
+            spec["claims"] = Json::Object(claims);
+            spec.sort_all_objects();
+        }
+        let axes = axes.into_iter().map(|a| Axis {
+            name: a.name,
+            labels: a.labels,
+            declared: a.declared,
+            fields: a.fields,
+        });
+        Some(Experiment {
+            spec,
+            profile: profile.map(str::to_owned),
+            file: file.to_owned(),
+            sources: library.sources(),
+            seed,
+            order,
+            reuse,
+            design,
+            axes: axes.collect(),
+            stages,
+            name,
+        })
     }
-    let control = design.as_ref().and_then(|design| arm(design, &axes));
-    share(&mut stages, &kinds, control);
-    let profile = profile.map(|(name, _)| name);
-    let parts = Parts {
-        root,
-        name: &name,
-        seed,
-        profile,
-        parameters: &values,
-        axes: &axes,
-        drafts: &drafts,
-        stages: &stages,
-        design: design.as_ref(),
-    };
-    let mut spec = spec(&parts);
-    let claims = claims(&library, registry);
-    if !claims.is_empty() {
-        spec["claims"] = Json::Object(claims);
-        spec.sort_all_objects();
-    }
-    Some(Experiment {
-        spec,
-        profile: profile.map(str::to_owned),
-        file: file.to_owned(),
-        sources: library.sources(),
-        seed,
-        order,
-        reuse,
-        design,
-        axes: axes
-            .into_iter()
-            .map(|a| Axis {
-                name: a.name,
-                labels: a.labels,
-                declared: a.declared,
-                fields: a.fields,
-            })
-            .collect(),
-        stages,
-        name,
-    })
 }
 
 /// Expands the stages in a sequence in which each stage follows those it needs, because a stage leaves out the cells

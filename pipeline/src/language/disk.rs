@@ -2,12 +2,13 @@
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::string::FromUtf8Error;
 
 use artifacts::{FileDigest, KnownFiles};
 
 use super::compile::{Options, load_text};
 use super::diagnostics::{Diagnostic, Diagnostics, Mistake, Place, Sink};
-use super::library::Files;
+use super::files::{FileError, Files};
 use super::parse::{MAX_BYTES, parse};
 use crate::experiment::Experiment;
 use crate::sources::MOST_BYTES;
@@ -36,21 +37,21 @@ pub fn load(
     match Disk.read(file) {
         Ok(Some(text)) => load_text(&text, file, registry, options, &Remembering(known)),
         Ok(None) => Err(wrong("no such file".to_owned(), &instead_of(file))),
-        Err(message) if file.is_dir() => Err(wrong(message, &within(file))),
-        Err(message) => Err(not_utf8(file).unwrap_or_else(|| wrong(message, UNREADABLE))),
+        Err(error @ FileError::Folder) => Err(wrong(error.to_string(), &within(file))),
+        Err(FileError::NotText(error)) => Err(not_utf8(file, &error)),
+        Err(error) => Err(wrong(error.to_string(), UNREADABLE)),
     }
 }
 
 /// Returns the diagnostics for a file that is not UTF-8, with the place of its first invalid byte.
-fn not_utf8(file: &Path) -> Option<Diagnostics> {
-    let bytes = std::fs::metadata(file)
-        .is_ok_and(|m| m.is_file() && m.len() <= MAX_BYTES as u64)
-        .then(|| artifacts::regular::read(file).ok())??;
-    let valid = std::str::from_utf8(&bytes).err()?.valid_up_to();
+fn not_utf8(file: &Path, error: &FromUtf8Error) -> Diagnostics {
+    let bytes = error.as_bytes();
+    let valid = error.utf8_error().valid_up_to();
     let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
-    let before = std::str::from_utf8(&bytes[..valid]).ok()?;
+    let before = String::from_utf8_lossy(&bytes[..valid]);
     let start = before.rfind('\n').map_or(0, |at| at + 1);
-    let line = bytes[start..].split(|b| *b == b'\n').next()?;
+    let mut lines = bytes[start..].split(|b| *b == b'\n');
+    let line = lines.next().unwrap_or_default();
     let (message, text) = match wide {
         true => ("the file is UTF-16, not UTF-8".to_owned(), String::new()),
         false => (
@@ -73,11 +74,11 @@ fn not_utf8(file: &Path) -> Option<Diagnostics> {
         },
     };
     let hint = Some("save the file as UTF-8; editors call this the file's encoding".to_owned());
-    Some(Diagnostics(vec![Diagnostic {
+    Diagnostics(vec![Diagnostic {
         message,
         place,
         hint,
-    }]))
+    }])
 }
 
 /// Returns the remedy for a missing file: the similar file next to it that was probably meant, or the existing files.
@@ -149,34 +150,25 @@ pub(crate) const UNREADABLE: &str = "give a readable UTF-8 text file of reasonab
 pub struct Disk;
 
 impl Files for Disk {
-    fn read(&self, path: &Path) -> Result<Option<String>, String> {
+    fn read(&self, path: &Path) -> Result<Option<String>, FileError> {
         match std::fs::metadata(path) {
-            Ok(meta) if meta.is_dir() => return Err("this is a folder, not a file".to_owned()),
+            Ok(meta) if meta.is_dir() => return Err(FileError::Folder),
             Ok(meta) if meta.len() > MAX_BYTES as u64 => {
-                return Err(format!(
-                    "the file has {} bytes; the limit is {MAX_BYTES}",
-                    meta.len()
-                ));
+                return Err(FileError::TooLarge { bytes: meta.len() });
             }
             Ok(meta) if !meta.is_file() => {
-                return Err("this is not a regular file, but a device or a pipe".to_owned());
+                return Err(FileError::NotRegular);
             }
             Ok(_) => {}
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(None);
             }
-            Err(e) => return Err(format!("the file cannot be read: {e}")),
+            Err(e) => return Err(FileError::Unreadable(e)),
         }
         // The file may have been replaced: a FIFO in its place would block for ever.
-        let bytes =
-            artifacts::regular::read(path).map_err(|e| format!("the file cannot be read: {e}"))?;
+        let bytes = artifacts::regular::read(path).map_err(FileError::Unreadable)?;
         let text = String::from_utf8(bytes);
-        text.map(Some).map_err(|e| {
-            format!(
-                "the file is not UTF-8 after byte {}",
-                e.utf8_error().valid_up_to()
-            )
-        })
+        text.map(Some).map_err(FileError::NotText)
     }
 
     fn list(&self, folder: &Path) -> Vec<String> {
@@ -196,7 +188,7 @@ impl Files for Disk {
 struct Remembering(KnownFiles);
 
 impl Files for Remembering {
-    fn read(&self, path: &Path) -> Result<Option<String>, String> {
+    fn read(&self, path: &Path) -> Result<Option<String>, FileError> {
         Disk.read(path)
     }
 

@@ -10,7 +10,8 @@ use artifacts::Digest;
 
 use super::diagnostics::{Mistake, Sink};
 use super::disk::UNREADABLE;
-use super::library::{Files, merge};
+use super::files::Files;
+use super::library::merge;
 use super::parse;
 use super::tree::{Node, Value};
 use crate::sources::NamedFile;
@@ -61,7 +62,7 @@ pub(super) fn extended(
                     "paths begin at the folder of the experiment that is run",
                 );
             }
-            Err(message) => return wrong(format!("{}: {message}", path.display()), UNREADABLE),
+            Err(error) => return wrong(format!("{}: {error}", path.display()), UNREADABLE),
         };
         let source = sink.add_source(&path, &text);
         let below = match parse::parse(&text, source) {

@@ -15,43 +15,12 @@ use super::axes::{Axes, AxisDraft};
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
+use super::files::Files;
 use super::parse;
 use super::tree::{Key, Node, Value};
-use crate::sources::{MOST_BYTES, NamedFile, NamedFiles};
+use crate::sources::{NamedFile, NamedFiles};
 use crate::stage::{Json, Library, Problem, Registry, Step};
 use crate::suggest::remedy;
-
-/// The language's access to files; no other part of it reads any.
-pub trait Files {
-    /// Returns the text of a file; `None` if the file does not exist.
-    ///
-    /// # Errors
-    /// One sentence, if the file exists but cannot be read as text.
-    fn read(&self, path: &Path) -> Result<Option<String>, String>;
-    /// Returns the names of the files in a folder; empty if the folder does not exist.
-    fn list(&self, folder: &Path) -> Vec<String>;
-    /// Returns the digest of a file that settings name.
-    ///
-    /// # Errors
-    /// If the file cannot be read, is not a regular file, or is too large.
-    fn digest(&self, path: &Path) -> io::Result<FileDigest> {
-        FileDigest::of(path, MOST_BYTES)
-    }
-}
-
-/// No files at all, for self-contained texts.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoFiles;
-
-impl Files for NoFiles {
-    fn read(&self, _: &Path) -> Result<Option<String>, String> {
-        Ok(None)
-    }
-
-    fn list(&self, _: &Path) -> Vec<String> {
-        Vec::new()
-    }
-}
 
 pub(crate) struct Layers<'a> {
     root: &'a Node,
@@ -394,14 +363,14 @@ impl<'a> Layers<'a> {
                     });
                     (path, text)
                 }),
-                Err(message) => {
+                Err(error) => {
                     let source = self.sink.add_source(&path, "");
                     let span = Span {
                         source,
                         ..Span::default()
                     };
                     self.sink
-                        .add(Mistake::new(span, &[], message).hint(UNREADABLE));
+                        .add(Mistake::new(span, &[], error.to_string()).hint(UNREADABLE));
                     None
                 }
             };

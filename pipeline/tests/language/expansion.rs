@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pipeline::{Cause, Experiment, Files, NoFiles, Options, Order, Stage, load_text};
+use pipeline::{Cause, Experiment, FileError, Files, NoFiles, Options, Order, Stage, load_text};
 use serde_json::json;
 
 use crate::kinds::registry;
@@ -468,7 +468,7 @@ fn the_canonical_form_has_parameters_put_in_and_axes_left() {
 struct InMemory(&'static [(&'static str, &'static str)]);
 
 impl Files for InMemory {
-    fn read(&self, path: &Path) -> Result<Option<String>, String> {
+    fn read(&self, path: &Path) -> Result<Option<String>, FileError> {
         let found = self.0.iter().find(|(name, _)| Path::new(name) == path);
         Ok(found.map(|(_, text)| (*text).to_owned()))
     }

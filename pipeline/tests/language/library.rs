@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use pipeline::{Experiment, Files, Options, load_text};
+use pipeline::{Experiment, FileError, Files, Options, load_text};
 use serde_json::json;
 
 use crate::kinds::registry;
@@ -12,7 +12,7 @@ use crate::kinds::registry;
 struct Memory(BTreeMap<PathBuf, String>);
 
 impl Files for Memory {
-    fn read(&self, path: &Path) -> Result<Option<String>, String> {
+    fn read(&self, path: &Path) -> Result<Option<String>, FileError> {
         Ok(self.0.get(path).cloned())
     }
 
