@@ -4,8 +4,8 @@ use std::path::Path;
 
 use contract::{Api, Word as _};
 use load::{
-    ApiKey, DirectServer, ModelsError, Refusal, Target, TargetError, is_address, list_models,
-    target_in_turn,
+    AddressError, ApiKey, DirectServer, ModelsError, Refusal, Target, TargetError, is_address,
+    list_models, target_in_turn,
 };
 use pipeline::suggest::remedy;
 
@@ -93,13 +93,12 @@ impl Server<'_> {
                 "{url} is an experiment, and `load` loads a server at a URL"
             ))
             .hint(format!("benchtrail run {url}")),
-            TargetError::Url(_) if url.contains('@') => Stop::usage(error).hint(
+            TargetError::Url(AddressError::Credentials { .. }) => Stop::usage(error).hint(
                 "leave out the name and the password; `--api-key-env VARIABLE` or `--header` sends what the server asks \
                  for",
             ),
-            TargetError::Url(_) if url.contains(['?', '#']) => {
-                let base = url.split(['?', '#']).next().unwrap_or_default();
-                Stop::usage(error).hint(format!("give the server's base URL: {base}"))
+            TargetError::Url(AddressError::Unwanted { shown, .. }) => {
+                Stop::usage(error).hint(format!("give the server's base URL: {shown}"))
             }
             TargetError::Url(_) if url.trim_start_matches(':').parse::<u16>().is_ok() => {
                 let port = url.trim_start_matches(':');

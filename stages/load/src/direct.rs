@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::models::{ModelsError, list_models};
 use crate::run::{LoadedServer, Target};
 use crate::settings::{Settings, WorkloadChoice};
-use crate::wire::Address;
+use crate::wire::{Address, AddressError};
 use crate::workload::{Count, OutputMode, Range};
 use contract::Api;
 
@@ -310,7 +310,7 @@ pub struct DirectServer<'a> {
 #[derive(Debug)]
 pub enum TargetError {
     /// The URL is not a base URL: the user's mistake.
-    Url(String),
+    Url(AddressError),
     /// The URL is that of an endpoint: the user's mistake.
     Endpoint {
         /// As given.
@@ -344,7 +344,8 @@ pub enum TargetError {
 impl std::fmt::Display for TargetError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Url(message) | Self::Host(message) => f.write_str(message),
+            Self::Url(error) => write!(f, "{error}"),
+            Self::Host(message) => f.write_str(message),
             Self::Endpoint { url, .. } => {
                 write!(f, "{url}: give the server's base URL, without an endpoint")
             }
@@ -378,7 +379,7 @@ impl DirectServer<'_> {
         let base_url = base_of(self.url)?;
         let models = list_models(&base_url, self.ca_file, self.api_key.as_ref());
         let model = match (models, self.model) {
-            (Err(ModelsError::Url(message)), _) => return Err(TargetError::Url(message)),
+            (Err(ModelsError::Url(error)), _) => return Err(TargetError::Url(error)),
             (Err(ModelsError::Host(message)), _) => return Err(TargetError::Host(message)),
             (Err(ModelsError::Tls(error)), _) => return Err(TargetError::Tls(base_url, error)),
             (Err(ModelsError::Unreachable(error)), _) => {

@@ -209,7 +209,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
         Ok(Some(head)) => head,
         Ok(None) => return answer,
         Err(error) => {
-            answer.broken = Some(error);
+            answer.broken = Some(error.to_string());
             return answer;
         }
     };
@@ -223,7 +223,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
             if let Err(error) = framing.advance(&attempt.bytes[from..read.end], |piece| {
                 body.extend_from_slice(piece);
             }) {
-                answer.broken = Some(error);
+                answer.broken = Some(error.to_string());
                 break;
             }
             from = read.end;

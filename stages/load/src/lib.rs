@@ -104,6 +104,7 @@ pub use tables::tables;
 pub use tally::Tally;
 pub use telemetry::{Gpu, Telemetry, answer_questions, surroundings};
 pub use trace::{RecordedLengths, Replay};
+pub use wire::AddressError;
 pub use workload::{
     ChatTemplate, Corpus, Count, Dataset, Documents, Images, Length, Measure, Output, OutputMode,
     Pack, Part, PromptSource, Range, Sampling, ServerTokenizer, Sessions, SharedPrefix, Structured,

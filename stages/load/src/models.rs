@@ -7,12 +7,13 @@ use serde_json::Value;
 
 use crate::get::LIMIT;
 use crate::peer::{Peer, PeerError};
+use crate::wire::AddressError;
 
 /// Why the models of a server are unknown.
 #[derive(Debug)]
 pub enum ModelsError {
     /// The URL is invalid: the user's mistake.
-    Url(String),
+    Url(AddressError),
     /// The URL's host has no address.
     Host(String),
     /// No certificate can be trusted.
@@ -28,7 +29,8 @@ pub enum ModelsError {
 impl std::fmt::Display for ModelsError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Url(message) | Self::Host(message) => f.write_str(message),
+            Self::Url(error) => write!(f, "{error}"),
+            Self::Host(message) => f.write_str(message),
             Self::Tls(error) => write!(f, "{error}"),
             Self::Unreachable(error) => write!(f, "no connection: {error}"),
             Self::Status(status, text) => {
@@ -56,13 +58,15 @@ pub fn list_models(
     api_key: Option<&ApiKey>,
 ) -> Result<Vec<String>, ModelsError> {
     let peer = Peer::find(base_url, ca_file).map_err(|e| match e {
-        PeerError::Url(message) => ModelsError::Url(message),
+        PeerError::Url(error) => ModelsError::Url(error),
         PeerError::Host(message) => ModelsError::Host(message),
         PeerError::Tls(error) => ModelsError::Tls(error),
     })?;
-    let site = peer
-        .site(api_key)
-        .map_err(|e| ModelsError::Url(e.to_string()))?;
+    let site = peer.site(api_key).map_err(|_| {
+        ModelsError::Url(AddressError::NoHost {
+            url: base_url.to_owned(),
+        })
+    })?;
     let ask = Ask::get("/v1/models").accept("application/json");
     let answer = site.ask(&ask, LIMIT).map_err(|e| match e {
         HttpError::Connect(error) => ModelsError::Unreachable(error),

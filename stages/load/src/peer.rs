@@ -6,7 +6,7 @@ use std::path::Path;
 
 use net::{Tls, TlsError};
 
-use crate::wire::{Address, Scheme};
+use crate::wire::{Address, AddressError, Scheme};
 
 /// The address of a server and the security of connections to it.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Peer {
 #[derive(Debug)]
 pub(crate) enum PeerError {
     /// The URL is invalid.
-    Url(String),
+    Url(AddressError),
     /// Its host has no address.
     Host(String),
     /// No certificate can be trusted.
@@ -32,7 +32,8 @@ pub(crate) enum PeerError {
 impl fmt::Display for PeerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url(message) | Self::Host(message) => f.write_str(message),
+            Self::Url(error) => write!(f, "{error}"),
+            Self::Host(message) => f.write_str(message),
             Self::Tls(error) => write!(f, "{error}"),
         }
     }
@@ -49,10 +50,10 @@ impl Peer {
             (Scheme::Https, file) => Some(Tls::new(&address.host, file).map_err(PeerError::Tls)?),
             (Scheme::Http, None) => None,
             (Scheme::Http, Some(file)) => {
-                let file = file.display();
-                return Err(PeerError::Url(format!(
-                    "{url} is not https://, so {file} has no effect"
-                )));
+                return Err(PeerError::Url(AddressError::NoTls {
+                    url: url.to_owned(),
+                    file: file.to_owned(),
+                }));
             }
         };
         let addresses = (address.host.as_str(), address.port)

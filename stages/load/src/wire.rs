@@ -3,7 +3,12 @@
 //! Pure code over byte slices, used twice: on the measuring path only to find where a response ends, and later to
 //! extract the body from its framing.
 
+mod error;
+
 use std::fmt;
+
+pub use error::AddressError;
+pub(crate) use error::ResponseError;
 
 /// The longest response head accepted.
 pub(crate) const MAX_HEAD: usize = 64 * 1024;
@@ -42,7 +47,7 @@ pub(crate) struct Address {
 
 impl Address {
     /// Parses a base URL such as `http://127.0.0.1:8080`.
-    pub(crate) fn parse(url: &str) -> Result<Self, String> {
+    pub(crate) fn parse(url: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = match url.split_once("://") {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
@@ -55,24 +60,22 @@ impl Address {
         };
         // The part before `@` may be a secret, and is not repeated.
         if let Some((_, host)) = rest.split('/').next().and_then(|a| a.rsplit_once('@')) {
-            return Err(format!(
-                "{}://…@{host}: a server's URL has no name and no password in it",
-                scheme.word()
-            ));
+            let shown = format!("{}://…@{host}", scheme.word());
+            return Err(AddressError::Credentials { shown });
         }
         if let Some(at) = rest.find(['?', '#']) {
-            return Err(format!(
-                "{}://{}: a server's URL has no `{}`",
-                scheme.word(),
-                &rest[..at],
-                &rest[at..=at]
-            ));
+            return Err(AddressError::Unwanted {
+                shown: format!("{}://{}", scheme.word(), &rest[..at]),
+                sign: rest[at..=at].to_owned(),
+            });
         }
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
-        let wrong = || format!("{url}: cannot read a host and port");
+        let wrong = || AddressError::NoHost {
+            url: url.to_owned(),
+        };
         let (host, port) = match authority.strip_prefix('[') {
             Some(inner) => {
                 let (host, rest) = inner.split_once(']').ok_or_else(wrong)?;
@@ -84,9 +87,13 @@ impl Address {
             },
         };
         let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
-                format!("{url}: the port `{port}` is not a number from 1 to 65535")
-            })?,
+            Some(port) => {
+                let parsed = port.parse().ok().filter(|port| *port > 0);
+                parsed.ok_or_else(|| AddressError::Port {
+                    url: url.to_owned(),
+                    port: port.to_owned(),
+                })?
+            }
             None if scheme == Scheme::Https => 443,
             None => 80,
         };
@@ -103,8 +110,10 @@ impl Address {
     }
 }
 
-fn no_scheme(url: &str) -> String {
-    format!("{url}: a server's URL must begin with http:// or https://")
+fn no_scheme(url: &str) -> AddressError {
+    AddressError::NoScheme {
+        url: url.to_owned(),
+    }
 }
 
 impl fmt::Display for Address {
@@ -158,7 +167,7 @@ pub(crate) struct Head<'a> {
 
 /// Parses a response head at the start of `bytes`; `None` while it is incomplete. Interim (1xx) heads are skipped and
 /// included in the length.
-pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, String> {
+pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, ResponseError> {
     let mut skipped = 0;
     loop {
         let mut headers = [httparse::EMPTY_HEADER; 128];
@@ -166,16 +175,14 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, String> {
         let length = match response.parse(&bytes[skipped..]) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) if bytes.len() > MAX_HEAD => {
-                return Err(format!("the response head is longer than {MAX_HEAD} bytes"));
+                return Err(ResponseError::LongHead);
             }
             Ok(httparse::Status::Partial) => return Ok(None),
             // The start of a TLS alert, with which a TLS server answers plain HTTP.
             Err(_) if bytes.starts_with(&[0x15, 0x03]) => {
-                return Err(
-                    "the server speaks TLS at this port; write https:// in its URL".to_owned(),
-                );
+                return Err(ResponseError::SpeaksTls);
             }
-            Err(e) => return Err(format!("not an HTTP response: {e}")),
+            Err(e) => return Err(ResponseError::NotHttp(e)),
         };
         let status = response.code.unwrap_or(0);
         if (100..200).contains(&status) && status != 101 {
@@ -190,7 +197,7 @@ fn read_head<'a>(
     response: &httparse::Response<'_, 'a>,
     status: u16,
     length: usize,
-) -> Result<Head<'a>, String> {
+) -> Result<Head<'a>, ResponseError> {
     let (mut content_length, mut media_type) = (None, None);
     let (mut chunked, mut retry_after) = (false, None);
     let mut keep_alive = response.version == Some(1);
@@ -199,20 +206,19 @@ fn read_head<'a>(
         if header.name.eq_ignore_ascii_case("content-length") {
             let digits = value.bytes().all(|b| b.is_ascii_digit());
             let parsed = value.parse::<u64>().ok().filter(|_| digits);
-            let parsed =
-                parsed.ok_or_else(|| format!("Content-Length `{value}` is not a length"))?;
+            let parsed = parsed.ok_or_else(|| ResponseError::NotALength(value.to_owned()))?;
             if content_length.is_some_and(|earlier| earlier != parsed) {
-                return Err("two Content-Length headers disagree".to_owned());
+                return Err(ResponseError::TwoLengths);
             }
             content_length = Some(parsed);
         } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
             if !value.eq_ignore_ascii_case("chunked") {
-                return Err(format!("Transfer-Encoding `{value}` is not supported"));
+                return Err(ResponseError::TransferEncoding(value.to_owned()));
             }
             chunked = true;
         } else if header.name.eq_ignore_ascii_case("content-encoding") {
             if !value.eq_ignore_ascii_case("identity") {
-                return Err(format!("Content-Encoding `{value}` was not requested"));
+                return Err(ResponseError::ContentEncoding(value.to_owned()));
             }
         } else if header.name.eq_ignore_ascii_case("connection") {
             for option in value.split(',').map(str::trim) {
@@ -304,7 +310,7 @@ impl Framing {
         &mut self,
         bytes: &[u8],
         mut sink: impl FnMut(&[u8]),
-    ) -> Result<usize, String> {
+    ) -> Result<usize, ResponseError> {
         match self {
             Self::UntilClose => {
                 sink(bytes);
@@ -333,7 +339,11 @@ impl Framing {
 }
 
 impl Chunked {
-    fn advance(&mut self, bytes: &[u8], mut sink: impl FnMut(&[u8])) -> Result<usize, String> {
+    fn advance(
+        &mut self,
+        bytes: &[u8],
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<usize, ResponseError> {
         let mut at = 0;
         while at < bytes.len() && self.state != ChunkState::Done {
             let byte = bytes[at];
@@ -353,9 +363,7 @@ impl Chunked {
             at += 1;
             self.between += 1;
             if self.between > MAX_HEAD {
-                return Err(format!(
-                    "chunked encoding has more than {MAX_HEAD} bytes that are not data, one after the other"
-                ));
+                return Err(ResponseError::BetweenChunks);
             }
             self.state = match (self.state, byte) {
                 (ChunkState::Start | ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
@@ -363,7 +371,7 @@ impl Chunked {
                         .to_digit(16)
                         .expect("matched a hexadecimal digit");
                     if self.left >> 56 != 0 {
-                        return Err("a chunk's size is out of bounds".to_owned());
+                        return Err(ResponseError::ChunkSize);
                     }
                     self.left = self.left << 4 | u64::from(digit);
                     ChunkState::Size
@@ -384,7 +392,7 @@ impl Chunked {
                 (ChunkState::TrailerStart, b'\r') => ChunkState::TrailerStart,
                 (ChunkState::Trailer, b'\n') => ChunkState::TrailerStart,
                 (ChunkState::TrailerStart | ChunkState::Trailer, _) => ChunkState::Trailer,
-                _ => return Err(format!("chunked encoding is broken by byte 0x{byte:02x}")),
+                _ => return Err(ResponseError::ChunkByte(byte)),
             };
         }
         Ok(at)
@@ -436,7 +444,7 @@ mod tests {
             let mut framing = Framing::Chunked(Chunked::default());
             let text = [begin.as_bytes(), &rest].concat();
             let refused = framing.advance(&text, |_| ()).unwrap_err();
-            assert!(refused.contains("not data"), "{begin:?}: {refused}");
+            assert_eq!(refused, ResponseError::BetweenChunks, "{begin:?}");
         }
         // Each chunk may have an extension.
         let mut framing = Framing::Chunked(Chunked::default());
@@ -451,7 +459,10 @@ mod tests {
         for length in ["+5", "-5", "5, 5", "0x5", "5.0", "18446744073709551616", ""] {
             let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
             let refused = head(text.as_bytes()).unwrap_err();
-            assert!(refused.contains("is not a length"), "{length:?}: {refused}");
+            assert!(
+                matches!(refused, ResponseError::NotALength(_)),
+                "{length:?}: {refused}"
+            );
         }
     }
 

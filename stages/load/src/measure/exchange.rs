@@ -527,7 +527,7 @@ async fn receive(
                     *keep = head.keep_alive;
                     framing = Some(head.framing);
                 }
-                Err(error) => return End::Broken(error),
+                Err(error) => return End::Broken(error.to_string()),
             }
         }
         let Some(framing) = &mut framing else {
@@ -544,7 +544,7 @@ async fn receive(
                 return End::Broken(format!("the response is longer than {MAX_BODY} bytes"));
             }
             Ok(_) => {}
-            Err(error) => return End::Broken(error),
+            Err(error) => return End::Broken(error.to_string()),
         }
     }
 }
