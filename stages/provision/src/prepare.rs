@@ -133,7 +133,7 @@ fn contained(name: &str, engine: &Engine, ready: &Ready) -> Result<Vec<String>, 
                 let command: Vec<&str> = std::iter::once(program.as_str())
                     .chain(arguments.iter().copied())
                     .collect();
-                ready.answer(&command)
+                ready.answer(&command).map_err(|e| e.to_string())
             };
             check_version_with(name, engine, program, "the image", &ask)?;
             Ok(vec![program.clone()])

@@ -13,7 +13,7 @@ use std::time::Duration;
 use pipeline::enclosure::Enclosure;
 use pipeline::lease::Leases;
 use pipeline::process::{Spawner, stop};
-use places::{Containment, Heard, Inside, SILENCE, container_name, listen};
+use places::{ContainerError, Containment, Heard, Inside, SILENCE, container_name, listen};
 use serde::{Deserialize, Serialize};
 
 use crate::process::{Contained, await_own_group, prepare_environment};
@@ -95,7 +95,7 @@ pub fn run_order(
 }
 
 /// Stops a container and removes it. It would outlive the client that started it.
-fn removed(contained: Option<&Contained>, grace: Duration) -> Result<(), String> {
+fn removed(contained: Option<&Contained>, grace: Duration) -> Result<(), ContainerError> {
     let removed = contained.map(|one| one.containment.remove(&one.name, grace));
     removed.unwrap_or(Ok(()))
 }
@@ -148,6 +148,6 @@ fn watch(
     // A leftover file names a process that is gone.
     let _may_stay = fs::remove_file(&name);
     stopped.map_err(told)?;
-    removed?;
+    removed.map_err(|e| e.to_string())?;
     Ok(code)
 }

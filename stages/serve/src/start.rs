@@ -205,7 +205,8 @@ pub(crate) fn start(
         manner,
     } = *launch;
     let there = Elsewhere::of(live)?;
-    let containment = Containment::of(&live.container).map_err(Failure::failed)?;
+    let containment =
+        Containment::of(&live.container).map_err(|e| Failure::failed(e.to_string()))?;
     let mut attempt = 1;
     loop {
         // The engine's port, and the port at which it is reached.

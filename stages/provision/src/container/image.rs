@@ -10,7 +10,7 @@ use artifacts::{Digest, Table};
 use contract::{InstalledSoftware, Row, SoftwareKind, SoftwareRow};
 use pipeline::sources::NamedFiles;
 use pipeline::{Failure, Job, Json};
-use places::{Containment, PACKAGES, Runtime, WEIGHTS};
+use places::{ContainerError, Containment, PACKAGES, Runtime, WEIGHTS};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -113,7 +113,7 @@ impl Ready {
     }
 
     /// Runs a program in a container and returns what it prints.
-    pub(crate) fn answer(&self, command: &[&str]) -> Result<String, String> {
+    pub(crate) fn answer(&self, command: &[&str]) -> Result<String, ContainerError> {
         let name = places::container_name();
         let line = self.containment.command(
             &name,
@@ -307,7 +307,12 @@ fn arguments(
     Ok(all)
 }
 
-fn ask(runtime: &Runtime, rest: &[&str], limit: Duration, job: &Job<'_>) -> Result<String, String> {
+fn ask(
+    runtime: &Runtime,
+    rest: &[&str],
+    limit: Duration,
+    job: &Job<'_>,
+) -> Result<String, ContainerError> {
     runtime.ask(rest, limit, &|| job.control.check().is_ok())
 }
 

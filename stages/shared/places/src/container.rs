@@ -3,8 +3,9 @@
 //! it, so that later processes can remove it.
 
 use std::collections::BTreeMap;
-use std::io::Read;
-use std::process::{Command, Stdio};
+use std::fmt;
+use std::io::{self, Read};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,21 +95,89 @@ impl Runtime {
         rest: &[&str],
         limit: Duration,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<String, String> {
+    ) -> Result<String, ContainerError> {
         run(&self.line(rest), limit, go_on)
     }
 }
 
+/// Why a container runtime did not do what it was asked. What the runtime says is text for people.
+#[derive(Debug)]
+pub enum ContainerError {
+    /// The command line is empty.
+    NoProgram,
+    /// The runtime cannot be started.
+    NotStarted {
+        /// The program.
+        program: String,
+        /// The reason.
+        error: io::Error,
+    },
+    /// The runtime was stopped before its end.
+    Stopped {
+        /// The program.
+        program: String,
+        /// The time limit; `None` if the caller ended the wait.
+        after: Option<Duration>,
+    },
+    /// The runtime failed.
+    Failed {
+        /// Its exit status.
+        status: ExitStatus,
+        /// The last line of its error output, if any.
+        last: Option<String>,
+    },
+    /// The document that describes a container is not valid.
+    Unreadable(serde_json::Error),
+    /// The container has no process.
+    NotRunning,
+    /// The runtime names the process by something other than a number.
+    NotAPid(String),
+    /// The container still exists after its removal.
+    StillThere(String),
+}
+
+impl fmt::Display for ContainerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoProgram => f.write_str("there is no program"),
+            Self::NotStarted { program, error } => write!(f, "`{program}`: {error}"),
+            Self::Stopped { program, after } => match after {
+                Some(limit) => write!(f, "`{program}` was stopped after {} s", limit.as_secs()),
+                None => write!(f, "`{program}` was stopped"),
+            },
+            Self::Failed {
+                last: Some(line), ..
+            } => f.write_str(line),
+            Self::Failed { status, last: None } => write!(f, "{status}"),
+            Self::Unreadable(error) => {
+                write!(f, "the environment's container is unreadable: {error}")
+            }
+            Self::NotRunning => f.write_str("the container does not run"),
+            Self::NotAPid(text) => write!(f, "it is `{text}`"),
+            Self::StillThere(name) => write!(f, "the container {name} is still there"),
+        }
+    }
+}
+
+impl std::error::Error for ContainerError {}
+
 /// Runs a command to its end and returns its output.
-fn run(line: &[String], limit: Duration, go_on: &dyn Fn() -> bool) -> Result<String, String> {
-    let (program, arguments) = line.split_first().ok_or("there is no program")?;
+fn run(
+    line: &[String],
+    limit: Duration,
+    go_on: &dyn Fn() -> bool,
+) -> Result<String, ContainerError> {
+    let (program, arguments) = line.split_first().ok_or(ContainerError::NoProgram)?;
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| format!("`{program}`: {e}"))?;
+        .map_err(|error| ContainerError::NotStarted {
+            program: program.clone(),
+            error,
+        })?;
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
     let drain = thread::spawn(move || {
         let mut text = Vec::new();
@@ -129,10 +198,10 @@ fn run(line: &[String], limit: Duration, go_on: &dyn Fn() -> bool) -> Result<Str
             Ok(None) | Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!(
-                    "`{program}` was stopped after {} s",
-                    limit.as_secs()
-                ));
+                return Err(ContainerError::Stopped {
+                    program: program.clone(),
+                    after: (Instant::now() >= deadline).then_some(limit),
+                });
             }
         }
     };
@@ -143,7 +212,10 @@ fn run(line: &[String], limit: Duration, go_on: &dyn Fn() -> bool) -> Result<Str
     }
     let told = String::from_utf8_lossy(&told);
     let last = told.lines().rfind(|line| !line.trim().is_empty());
-    Err(last.map_or_else(|| status.to_string(), |line| line.trim().to_owned()))
+    Err(ContainerError::Failed {
+        status,
+        last: last.map(|line| line.trim().to_owned()),
+    })
 }
 
 /// What the containers of an engine start from: a runtime, an image, and arguments.
@@ -179,13 +251,13 @@ impl Containment {
     ///
     /// # Errors
     /// If it is not a valid containment.
-    pub fn of(document: &Value) -> Result<Option<Self>, String> {
+    pub fn of(document: &Value) -> Result<Option<Self>, ContainerError> {
         if document.is_null() {
             return Ok(None);
         }
         serde_json::from_value(document.clone())
             .map(Some)
-            .map_err(|e| format!("the environment's container is unreadable: {e}"))
+            .map_err(ContainerError::Unreadable)
     }
 
     /// Returns the address that a server in the container listens on.
@@ -237,13 +309,13 @@ impl Containment {
     ///
     /// # Errors
     /// If no such container exists, or it no longer runs.
-    pub fn pid(&self, name: &str) -> Result<u32, String> {
+    pub fn pid(&self, name: &str) -> Result<u32, ContainerError> {
         let format = ["container", "inspect", "--format", "{{.State.Pid}}", name];
         let said = self.runtime.ask(&format, ANSWER, &|| true)?;
         match said.trim().parse() {
-            Ok(0) => Err("the container does not run".to_owned()),
+            Ok(0) => Err(ContainerError::NotRunning),
             Ok(pid) => Ok(pid),
-            Err(_) => Err(format!("it is `{}`", said.trim())),
+            Err(_) => Err(ContainerError::NotAPid(said.trim().to_owned())),
         }
     }
 
@@ -251,7 +323,7 @@ impl Containment {
     ///
     /// # Errors
     /// If it still exists afterwards, or its state is unknown.
-    pub fn remove(&self, name: &str, grace: Duration) -> Result<(), String> {
+    pub fn remove(&self, name: &str, grace: Duration) -> Result<(), ContainerError> {
         let seconds = grace.as_secs().max(1).to_string();
         // The list of containers shows whether it worked.
         let _stopped = self.runtime.ask(
@@ -266,7 +338,7 @@ impl Containment {
             Ok(left) if left.trim().is_empty() => Ok(()),
             Ok(_) => Err(removed
                 .err()
-                .unwrap_or_else(|| format!("the container {name} is still there"))),
+                .unwrap_or_else(|| ContainerError::StillThere(name.to_owned()))),
             Err(why) => Err(why),
         }
     }
@@ -281,7 +353,7 @@ impl Containment {
 ///
 /// # Errors
 /// If the runtime cannot be asked.
-pub fn sweep(runtime: &Runtime) -> Result<usize, String> {
+pub fn sweep(runtime: &Runtime) -> Result<usize, ContainerError> {
     let filter = format!("label={LEASE_LABEL}");
     let listed = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
     let names = runtime.ask(&listed, ANSWER, &|| true)?;

@@ -18,8 +18,8 @@ mod terms;
 
 pub use beat::{Heard, PULSE, SILENCE, beat, listen};
 pub use container::{
-    Containment, Inside, LEASE_LABEL, Network, PACKAGES, Runtime, WEIGHTS, name as container_name,
-    passes, sweep,
+    ContainerError, Containment, Inside, LEASE_LABEL, Network, PACKAGES, Runtime, WEIGHTS,
+    name as container_name, passes, sweep,
 };
 pub use host::{Host, digest_of, said};
 pub use kubernetes::Kubernetes;
