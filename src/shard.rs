@@ -18,10 +18,10 @@ use places::SILENCE;
 use places::kubernetes::variable;
 use remote::{Heard, Remote, Wire};
 
-use crate::commands::listen_for_signals;
 use crate::exit::Stop;
 use crate::quiet;
 use crate::registry::registry;
+use crate::signals::listen_for_signals;
 use crate::terminal::complain;
 
 /// The exit code of a job stopped before its end.

@@ -15,10 +15,10 @@ use pipeline::stage::{Control, Coordinates, Library, StageKind};
 use serde_json::{Value, json};
 
 use super::load_server::Server;
-use super::run::listen_for_signals;
 use crate::args::{CalibrateArgs, Global};
 use crate::columns::columns;
 use crate::exit::Stop;
+use crate::signals::listen_for_signals;
 use crate::terminal::{complain, is_watched, say};
 
 pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop> {

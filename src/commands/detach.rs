@@ -22,7 +22,8 @@ use crate::session::{Session, plan_options};
 use crate::terminal::{complain, say};
 use crate::trust;
 
-use super::run::{events_file, listen_for_signals};
+use super::run::events_file;
+use crate::signals::listen_for_signals;
 
 /// The interval between two checks of a run.
 const TICK: Duration = Duration::from_millis(200);

@@ -12,11 +12,11 @@ use remote::{CollectMode, CollectOptions, CollectReport, Collected, Remote, Root
 use serde_json::{Value, json};
 
 use crate::args::{GcArgs, Global};
-use crate::commands::run::listen_for_signals;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::registry::registry;
 use crate::shared::{chosen_name, watched};
+use crate::signals::listen_for_signals;
 use crate::terminal::{bytes, say};
 
 /// How long a removal's lease lasts without being renewed.

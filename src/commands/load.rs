@@ -17,9 +17,9 @@ use super::load_settings::{
     Levelled, axis_of, check_levels, checked_settings, direct, levels, slo,
 };
 use super::load_sweep::{self, Sweep};
-use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
+use crate::signals::listen_for_signals;
 use crate::terminal::say;
 
 pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {

@@ -9,10 +9,10 @@ use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
 use super::load_settings::{in_options, slo};
-use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
 use crate::columns::columns;
 use crate::exit::Stop;
+use crate::signals::listen_for_signals;
 use crate::terminal::{complain, say};
 
 pub(super) fn search(

@@ -36,6 +36,8 @@ mod push;
 mod report;
 mod reproduce;
 mod run;
+mod run_report;
+mod run_summary;
 mod schema;
 mod shell;
 mod show;
@@ -43,8 +45,6 @@ mod sql;
 mod status;
 mod verify;
 mod why;
-
-pub(crate) use run::listen_for_signals;
 
 use crate::args::{Cli, Command};
 use crate::exit::Stop;

@@ -11,11 +11,11 @@ use crate::args::{Global, PlanArgs};
 use crate::cluster_run;
 use crate::columns::columns;
 use crate::dry_run;
+use crate::effect_text;
 use crate::exit::Stop;
 use crate::session::{Session, plan_options};
 use crate::shared::Shared;
 use crate::terminal::{complain, say, seconds};
-use crate::trust;
 
 pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
@@ -110,7 +110,9 @@ fn commands(session: &Session, global: &Global) -> Result<(), Stop> {
     } else if effects.is_empty() {
         say("the experiment starts no programs, downloads nothing and contacts no server");
     } else {
-        effects.iter().for_each(|effect| say(&trust::text(effect)));
+        effects
+            .iter()
+            .for_each(|effect| say(&effect_text::text(effect)));
     }
     Ok(())
 }

@@ -8,11 +8,11 @@ use pipeline::stage::Control;
 use pipeline::{Coordinates, Experiment, NoiseSource, PlanOptions, StageId};
 use serde_json::json;
 
-use super::run::listen_for_signals;
 use crate::args::{Global, PowerArgs};
 use crate::columns::columns;
 use crate::exit::Stop;
 use crate::session::Session;
+use crate::signals::listen_for_signals;
 use crate::terminal::say;
 
 /// The noise of launches if it is unknown.

@@ -11,11 +11,11 @@ use serde_json::json;
 
 use crate::args::{Global, PullArgs};
 use crate::commands::push::{locks, profile};
-use crate::commands::run::listen_for_signals;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::Project;
 use crate::shared::{Shared, watched};
+use crate::signals::listen_for_signals;
 use crate::terminal::{bytes, complain, say};
 
 /// The number of incomplete results that are named; the rest is only counted.

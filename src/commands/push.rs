@@ -8,12 +8,12 @@ use pipeline::lock::Lock;
 use remote::Remote;
 
 use crate::args::{Global, PushArgs};
-use crate::commands::run::listen_for_signals;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
 use crate::shared::{Shared, push_json, push_lines};
+use crate::signals::listen_for_signals;
 use crate::terminal::{complain, say};
 
 pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use pipeline::CellStatus;
 use serde_json::json;
 
-use super::run::{self, write_report};
+use super::run;
+use super::run_report::write_report;
 use crate::args::{ExperimentArgs, Global, ReportArgs, RunArgs};
 use crate::cells::read_record;
 use crate::exit::Stop;

@@ -10,10 +10,10 @@ use pipeline::{ReproduceOptions, Reproduced, Reproduction, Which};
 use serde_json::json;
 
 use crate::args::{Global, ReproduceArgs};
-use crate::commands::run::listen_for_signals;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::registry::registry;
+use crate::signals::listen_for_signals;
 use crate::terminal::{is_watched, say};
 
 pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<(), Stop> {

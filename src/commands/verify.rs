@@ -10,11 +10,12 @@ use serde_json::json;
 use why::{Audit, Document, Provenance};
 
 use crate::args::{Global, VerifyArgs};
-use crate::commands::run::{listen_for_signals, trace_file};
+use crate::commands::run_report::trace_file;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::shown;
 use crate::registry::registry;
+use crate::signals::listen_for_signals;
 use crate::terminal::{bytes, say};
 
 pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop> {
@@ -165,7 +166,7 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
     let mut audits = Vec::new();
     for report in bundle.reports() {
         let format = |value: &Scalar, unit: Option<&str>, format: &str| {
-            report::format_value(value, unit, format, "")
+            report::format_value(value, unit, format, "").map_err(|e| e.to_string())
         };
         let mut audit = match Document::open(&report, &trace_file(&report)) {
             Ok(document) => why::audit(

@@ -7,7 +7,7 @@ use why::{Document, Found, Number, Query, TrailError};
 
 use crate::args::{Global, RemoteArgs, WhyArgs};
 use crate::columns::columns;
-use crate::commands::run::trace_file;
+use crate::commands::run_report::trace_file;
 use crate::evidence::Evidence;
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};

@@ -1,0 +1,122 @@
+//! The report of a run, as files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use artifacts::Store;
+use pipeline::{Artifact, Media, Plan, RunSummary, StudyResult};
+
+use crate::exit::Stop;
+use crate::session::Session;
+
+/// Writes each report next to its figures and its trace, and returns the paths.
+pub(super) fn write_reports(
+    session: &Session,
+    store: &Store,
+    summary: &RunSummary,
+    file: Option<&Path>,
+) -> Result<Vec<PathBuf>, Stop> {
+    let experiment = &session.experiment;
+    let mut written = Vec::new();
+    for result in &summary.results {
+        let default = || {
+            session
+                .project
+                .report_file(&experiment.name, experiment.profile.as_deref())
+        };
+        let mut path = file.map_or_else(default, Path::to_owned);
+        if summary.results.len() > 1 {
+            let stem = path
+                .file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            path.set_file_name(format!("{stem}-{}.md", result_name(result)));
+        }
+        let outputs = result.outputs.iter();
+        if write_report(store, outputs.map(|(name, a)| (name.as_str(), a)), &path)? {
+            written.push(path);
+        }
+    }
+    Ok(written)
+}
+
+/// Writes the page of a study that cannot be measured here; returns its path.
+pub(super) fn write_not_run(session: &Session, plan: &Plan) -> Result<Option<PathBuf>, Stop> {
+    let experiment = &session.experiment;
+    let Some(page) = pipeline::not_run(experiment, plan, &session.registry) else {
+        return Ok(None);
+    };
+    let report = session
+        .project
+        .report_file(&experiment.name, experiment.profile.as_deref());
+    let file = report.with_file_name("not-run.md");
+    let written = file.parent().map_or(Ok(()), fs::create_dir_all);
+    written
+        .and_then(|()| fs::write(&file, page))
+        .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+    Ok(Some(file))
+}
+
+fn result_name(result: &StudyResult) -> String {
+    let labels: Vec<String> = result
+        .coordinates
+        .0
+        .iter()
+        .map(|(_, label)| plain(&label.to_string()))
+        .collect();
+    std::iter::once(result.stage.clone())
+        .chain(labels)
+        .collect::<Vec<_>>()
+        .join("-")
+}
+
+/// Returns a label as part of a file name: every character except letters, digits, `-`, `_` and `.` becomes `_`,
+/// because a label may contain anything, even a path.
+fn plain(label: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    label
+        .chars()
+        .map(|c| if kept(c) { c } else { '_' })
+        .collect()
+}
+
+/// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables in the same way,
+/// and every other output under its name. Returns false if the outputs contain no report.
+pub(super) fn write_report<'a>(
+    store: &Store,
+    outputs: impl Iterator<Item = (&'a str, &'a Artifact)> + Clone,
+    path: &Path,
+) -> Result<bool, Stop> {
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if !outputs.clone().any(|(name, _)| name == "report") {
+        return Ok(false);
+    }
+    for (name, artifact) in outputs {
+        let target = match name {
+            "report" => path.to_owned(),
+            "trace" => trace_file(path),
+            "html" => path.with_extension("html"),
+            // The report's statements and the tables it derived.
+            table if artifact.media == Media::Parquet => {
+                path.with_extension(format!("{table}.parquet"))
+            }
+            other => folder.join(other),
+        };
+        let bytes = store.get(&artifact.digest)?;
+        let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", target.display()));
+        fs::create_dir_all(target.parent().expect("a file lies in a folder")).map_err(fault)?;
+        if fs::read(&target).ok().as_deref() != Some(bytes.as_slice()) {
+            fs::write(&target, &bytes).map_err(fault)?;
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the path of a report's trace: next to the report.
+pub(super) fn trace_file(report: &Path) -> PathBuf {
+    report.with_extension("trace.parquet")
+}
