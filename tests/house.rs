@@ -5,25 +5,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Exported functions whose error is a sentence for their callers to print, by file and name.
-const SENTENCES: [(&str, &str); 19] = [
+const SENTENCES: [(&str, &str); 13] = [
     ("pipeline/src/language/settings.rs", "parse"),
     ("stages/import/src/lib.rs", "read_text"),
     ("stages/load/src/reference/process.rs", "serve_process"),
     ("stages/load/src/reference/tls.rs", "from_pem"),
     ("stages/load/src/search/settings.rs", "lowest"),
     ("stages/load/src/span.rs", "parse"),
-    ("stages/report/src/format.rs", "format_value"),
     ("stages/report/src/statement/again.rs", "judge_again"),
     ("stages/serve/src/remote.rs", "run_order"),
     ("stages/shared/engines/src/settings.rs", "check"),
     ("stages/shared/net/src/api_key.rs", "from_environment"),
     ("stages/shared/net/src/http.rs", "json"),
     ("stages/shared/places/src/cloud/keeper.rs", "keep"),
-    ("stages/shared/places/src/container.rs", "ask"),
-    ("stages/shared/places/src/container.rs", "of"),
-    ("stages/shared/places/src/container.rs", "pid"),
-    ("stages/shared/places/src/container.rs", "remove"),
-    ("stages/shared/places/src/container.rs", "sweep"),
     ("trail/explore/src/export.rs", "export"),
 ];
 

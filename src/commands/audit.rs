@@ -47,7 +47,7 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
     let evidence = Evidence::of(&document, &arguments.remote, global)?;
     let provenance = evidence.provenance(&document)?;
     let format = |value: &Scalar, unit: Option<&str>, format: &str| {
-        report::format_value(value, unit, format, "")
+        report::format_value(value, unit, format, "").map_err(|e| e.to_string())
     };
     let mut audit = why::audit(
         &document,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Objection, finding_of};
 use crate::data::{Data, Miss};
-use crate::language::{World, error_of, shown, wrong};
+use crate::language::{World, missed, shown, wrong};
 use crate::settings::Named;
 use crate::statement::{Outcome, Recorded, Rule, Truth, judge};
 use crate::trace::Extracted;
@@ -182,7 +182,7 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         ],
         &[("keys", "claim")],
     );
-    Ok(data.derive("claims", table.map_err(|e| e.to_string())?)?)
+    data.derive("claims", table.map_err(|e| e.to_string())?)
 }
 
 /// The number of executions of the most often executed measurement: a licence after several executions may be the luck
@@ -263,9 +263,9 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         if !w.parameters.claims.iter().any(|c| c.name == name) {
             return Err(unknown());
         }
-        let view = w.data.view("claims", &only).map_err(error_of)?;
-        let text = |column: &str| view.get(0, column).map(|v| v.to_string()).map_err(error_of);
-        if view.get(0, "may_say").map_err(error_of)? != artifacts::Scalar::Null {
+        let view = w.data.view("claims", &only).map_err(missed)?;
+        let text = |column: &str| view.get(0, column).map(|v| v.to_string()).map_err(missed);
+        if view.get(0, "may_say").map_err(missed)? != artifacts::Scalar::Null {
             return shown(w.show(&view, 0, "may_say", "", "n/a"));
         }
         match otherwise {

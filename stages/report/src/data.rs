@@ -6,6 +6,7 @@
 //! need no store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -13,6 +14,7 @@ use artifacts::{Digest, Store, Table, at_path};
 use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
 
+use crate::format::FormatError;
 use crate::ledger;
 use crate::trace::TraceSource;
 use crate::view::{Opened, Part, View};
@@ -59,6 +61,21 @@ pub(crate) enum Miss {
     Unread,
     /// No such thing exists; the message lists what does.
     Wrong(String),
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unread => f.write_str("an artifact is not read yet"),
+            Self::Wrong(message) => f.write_str(message),
+        }
+    }
+}
+
+impl From<FormatError> for Miss {
+    fn from(error: FormatError) -> Self {
+        Self::Wrong(error.to_string())
+    }
 }
 
 impl From<String> for Miss {
@@ -128,7 +145,7 @@ impl Data {
     ///
     /// # Errors
     /// If the table cannot be written as Parquet.
-    pub(crate) fn derive(&self, name: &str, table: Table) -> Result<(), String> {
+    pub(crate) fn derive(&self, name: &str, table: Table) -> Result<(), Miss> {
         let digest = Digest::of(&table.to_parquet().map_err(|e| e.to_string())?);
         lock(&self.derived).insert(name.to_owned(), (digest, Arc::new(table)));
         lock(&self.opened).remove(name);
@@ -169,10 +186,10 @@ impl Data {
     ///
     /// # Errors
     /// If the report was started without one.
-    pub(crate) fn study(&self) -> Result<&Study, String> {
+    pub(crate) fn study(&self) -> Result<&Study, Miss> {
         self.study
             .as_ref()
-            .ok_or_else(|| "this report does not see the study".to_owned())
+            .ok_or_else(|| "this report does not see the study".to_owned().into())
     }
 
     /// Returns whether a stage is needed and its ok cells have this output.
@@ -222,9 +239,9 @@ impl Data {
     ///
     /// # Errors
     /// If the report does not need it.
-    pub(crate) fn input(&self, stage: &str) -> Result<&Input, String> {
+    pub(crate) fn input(&self, stage: &str) -> Result<&Input, Miss> {
         let found = self.stages.iter().find(|s| s.stage == stage);
-        found.ok_or_else(|| format!("this report does not need a stage `{stage}`"))
+        found.ok_or_else(|| format!("this report does not need a stage `{stage}`").into())
     }
 
     /// Returns the needed stages.
@@ -240,7 +257,7 @@ impl Data {
         let wanted = std::mem::take(&mut *lock(&self.wanted));
         for digest in &wanted {
             let bytes = store.get(digest).map_err(|e| e.to_string())?;
-            let wrong = |e: &dyn std::fmt::Display| format!("{digest}: {e}");
+            let wrong = |e: &dyn fmt::Display| format!("{digest}: {e}");
             if self.known().tables.contains(digest) {
                 let table = Table::from_parquet(bytes).map_err(|e| wrong(&e))?;
                 lock(&self.tables).insert(*digest, Arc::new(table));

@@ -23,6 +23,8 @@
 //! number of decimals, halves to even (as Rust's `{:.n}` does). A value that would show only zeros gets up to four more
 //! decimals, so that −0.02 does not become 0.0; if that is not enough, it has no sign. The minus sign is U+2212.
 
+use std::fmt;
+
 use artifacts::Scalar;
 
 /// The layout of the digits.
@@ -53,6 +55,108 @@ struct NumberFormat {
     suffix: Suffix,
 }
 
+/// Why a format does not suit a value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FormatError {
+    /// No such format exists.
+    Unknown {
+        /// The format.
+        format: String,
+    },
+    /// The value is null, and nothing says what null means.
+    NoWordForNull,
+    /// A format for numbers, and a text.
+    Text {
+        /// The format.
+        format: String,
+    },
+    /// A format for numbers, and a boolean.
+    Boolean {
+        /// The format.
+        format: String,
+    },
+    /// The value is not finite.
+    NotFinite,
+    /// The column has another unit.
+    Unit {
+        /// The format.
+        format: String,
+        /// What the format is for.
+        wanted: String,
+        /// The column's unit, if any.
+        unit: Option<String>,
+    },
+    /// The value is outside the range of the format.
+    Value {
+        /// The format.
+        format: &'static str,
+        /// What the format is for.
+        wanted: &'static str,
+        /// The value.
+        value: f64,
+    },
+}
+
+impl FormatError {
+    fn unit(format: &str, wanted: &str, unit: Option<&str>) -> Self {
+        Self::Unit {
+            format: format.to_owned(),
+            wanted: wanted.to_owned(),
+            unit: unit.map(str::to_owned),
+        }
+    }
+
+    fn value(format: &'static str, wanted: &'static str, value: f64) -> Self {
+        Self::Value {
+            format,
+            wanted,
+            value,
+        }
+    }
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { format } => write!(
+                f,
+                "unknown format `{format}`; write, for instance, `0.00`, `,0`, `sig3`, `e2`, `0.0%`, `0.0pp`, `0.00×`, \
+                 `0.0u` or `p`"
+            ),
+            Self::NoWordForNull => f.write_str(
+                "the word for null is empty; say what null means, for instance `never` or `n/a`",
+            ),
+            Self::Text { format } => {
+                write!(f, "format `{format}` is for numbers, but the value is text")
+            }
+            Self::Boolean { format } => write!(
+                f,
+                "format `{format}` is for numbers; for a boolean, write `yes|no`"
+            ),
+            Self::NotFinite => f.write_str("the value is not finite"),
+            Self::Unit {
+                format,
+                wanted,
+                unit,
+            } => {
+                let unit = unit.as_deref().unwrap_or("none");
+                write!(
+                    f,
+                    "format `{format}` is for {wanted}, but the column's unit is `{unit}`"
+                )
+            }
+            Self::Value {
+                format,
+                wanted,
+                value,
+            } => write!(
+                f,
+                "format `{format}` is for {wanted}, but the value is {value}"
+            ),
+        }
+    }
+}
+
 /// Returns the text of a value, or the reason why this format does not suit it.
 ///
 /// # Errors
@@ -63,17 +167,16 @@ pub fn format_value(
     unit: Option<&str>,
     format: &str,
     null_word: &str,
-) -> Result<String, String> {
+) -> Result<String, FormatError> {
     match value {
-        Scalar::Null if null_word.trim().is_empty() && !format.is_empty() => Err(
-            "the word for null is empty; say what null means, for instance `never` or `n/a`"
-                .to_owned(),
-        ),
+        Scalar::Null if null_word.trim().is_empty() && !format.is_empty() => {
+            Err(FormatError::NoWordForNull)
+        }
         Scalar::Null => Ok(clean(null_word)),
         Scalar::Text(text) if format.is_empty() => Ok(clean(text)),
-        Scalar::Text(_) => Err(format!(
-            "format `{format}` is for numbers, but the value is text"
-        )),
+        Scalar::Text(_) => Err(FormatError::Text {
+            format: format.to_owned(),
+        }),
         Scalar::Bool(value) => words(*value, format),
         Scalar::Int(value) if format.is_empty() => Ok(minus(&value.to_string())),
         Scalar::Int(value) => number(*value as f64, unit, format),
@@ -82,7 +185,7 @@ pub fn format_value(
 }
 
 /// Returns what is wrong with a format, regardless of the value.
-pub(crate) fn check_format(format: &str) -> Result<(), String> {
+pub(crate) fn check_format(format: &str) -> Result<(), FormatError> {
     if format.is_empty() || format == "p" || format == "n" || format.contains('|') {
         return Ok(());
     }
@@ -90,26 +193,26 @@ pub(crate) fn check_format(format: &str) -> Result<(), String> {
     parse(digits).map(|_| ())
 }
 
-fn words(value: bool, format: &str) -> Result<String, String> {
+fn words(value: bool, format: &str) -> Result<String, FormatError> {
     let (yes, no) = match format {
         "" => ("yes", "no"),
         _ => format.split_once('|').ok_or_else(|| {
-            format!("format `{format}` is for numbers; for a boolean, write `yes|no`")
+            let format = format.to_owned();
+            FormatError::Boolean { format }
         })?,
     };
     Ok(if value { yes } else { no }.to_owned())
 }
 
-fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String> {
+fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, FormatError> {
     if !value.is_finite() {
-        return Err("the value is not finite".to_owned());
+        return Err(FormatError::NotFinite);
     }
+    let wrong = |wanted: &str| FormatError::unit(format, wanted, unit);
     if format == "p" {
         return match unit {
             None | Some("1") => p_value(value),
-            Some(unit) => Err(format!(
-                "format `p` is for probabilities, but the column's unit is `{unit}`"
-            )),
+            Some(_) => Err(wrong("probabilities")),
         };
     }
     if format == "n" {
@@ -118,10 +221,7 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
     if let Some((digits, wanted)) = format.split_once(' ') {
         return match unit {
             Some(unit) if unit == wanted => Ok(format!("{} {unit}", number(value, None, digits)?)),
-            unit => Err(format!(
-                "format `{format}` is for values in `{wanted}`, but the column's unit is `{}`",
-                unit.unwrap_or("none")
-            )),
+            _ => Err(wrong(&format!("values in `{wanted}`"))),
         };
     }
     let parsed = if format.is_empty() {
@@ -135,28 +235,22 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
         parse(format)?
     };
     let ratio = matches!(unit, Some("1"));
-    let wrong = |what: &str| {
-        let unit = unit.unwrap_or("none");
-        Err(format!(
-            "format `{format}` is for {what}, but the column's unit is `{unit}`"
-        ))
-    };
     let (scale, suffix) = match parsed.suffix {
         Suffix::None => (1.0, String::new()),
         Suffix::Percent if ratio => (100.0, " %".to_owned()),
         Suffix::Percent if unit == Some("%") => (1.0, " %".to_owned()),
-        Suffix::Percent => return wrong("ratios and percentages"),
+        Suffix::Percent => return Err(wrong("ratios and percentages")),
         Suffix::Points if unit == Some("pp") => (1.0, " pp".to_owned()),
         Suffix::Points => {
-            return wrong(
+            return Err(wrong(
                 "percentage points (the operator that computes a difference of percentages gives \
                  it the unit `pp`)",
-            );
+            ));
         }
         Suffix::Factor if ratio || unit == Some("×") => (1.0, "×".to_owned()),
-        Suffix::Factor => return wrong("factors"),
+        Suffix::Factor => return Err(wrong("factors")),
         Suffix::Unit => match unit {
-            None => return wrong("values with a unit"),
+            None => return Err(wrong("values with a unit")),
             Some("1") => (1.0, String::new()),
             Some(unit) => (1.0, format!(" {unit}")),
         },
@@ -173,25 +267,19 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
     Ok(format!("{plus}{}{suffix}", minus(&digits)))
 }
 
-fn count(value: f64, unit: Option<&str>) -> Result<String, String> {
-    if let Some(unit) = unit.filter(|u| *u != "1") {
-        return Err(format!(
-            "format `n` is for counts, but the column's unit is `{unit}`"
-        ));
+fn count(value: f64, unit: Option<&str>) -> Result<String, FormatError> {
+    if unit.is_some_and(|unit| unit != "1") {
+        return Err(FormatError::unit("n", "counts", unit));
     }
     if value != value.trunc() || value < 0.0 {
-        return Err(format!(
-            "format `n` is for counts, but the value is {value}"
-        ));
+        return Err(FormatError::value("n", "counts", value));
     }
     Ok(thousands(&format!("{value:.0}")))
 }
 
-fn p_value(value: f64) -> Result<String, String> {
+fn p_value(value: f64) -> Result<String, FormatError> {
     if !(0.0..=1.0).contains(&value) {
-        return Err(format!(
-            "format `p` is for probabilities, but the value is {value}"
-        ));
+        return Err(FormatError::value("p", "probabilities", value));
     }
     Ok(if value < 0.001 {
         "< 0.001".to_owned()
@@ -200,12 +288,9 @@ fn p_value(value: f64) -> Result<String, String> {
     })
 }
 
-fn parse(format: &str) -> Result<NumberFormat, String> {
-    let unknown = || {
-        format!(
-            "unknown format `{format}`; write, for instance, `0.00`, `,0`, `sig3`, `e2`, `0.0%`, \
-             `0.0pp`, `0.00×`, `0.0u` or `p`"
-        )
+fn parse(format: &str) -> Result<NumberFormat, FormatError> {
+    let unknown = || FormatError::Unknown {
+        format: format.to_owned(),
     };
     let (plus, rest) = strip(format, "+");
     let (thousands, rest) = strip(rest, ",");

@@ -351,7 +351,7 @@ pub(crate) fn wrong(message: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.to_owned())
 }
 
-fn missed(miss: Miss) -> Error {
+pub(crate) fn missed(miss: Miss) -> Error {
     match miss {
         Miss::Unread => wrong("the artifact is not read yet"),
         Miss::Wrong(message) => wrong(&message),
@@ -422,9 +422,4 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
              `value(…)`, `count(…)` or `spec(…)`"
         )))
     });
-}
-
-/// Converts a miss to the error of a template function.
-pub(crate) fn error_of(miss: Miss) -> Error {
-    missed(miss)
 }

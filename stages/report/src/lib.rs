@@ -40,7 +40,7 @@ pub use check::{Objection, Outcome, check};
 pub use claims::{Claim, Narrower};
 pub use data::Data;
 pub use figure::Drawn;
-pub use format::format_value;
+pub use format::{FormatError, format_value};
 pub use render::{RenderError, Report as Rendered, render};
 pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;

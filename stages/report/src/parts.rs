@@ -11,7 +11,7 @@ use pipeline::place::Condition;
 use pipeline::stage::Json;
 
 use crate::data::Miss;
-use crate::language::{Shown, World, declared, error_of, render_text, shown, wrong};
+use crate::language::{Shown, World, declared, missed, render_text, shown, wrong};
 use crate::settings::Parameters;
 use crate::statement::Rule;
 use crate::trace::{Entry, TraceSource};
@@ -75,7 +75,7 @@ impl World {
 
     /// Returns a declared figure: picture, caption, footnotes.
     fn figure(&self, environment: &Environment<'_>, name: &str) -> Result<String, Error> {
-        let label = self.label(name).map_err(error_of)?;
+        let label = self.label(name).map_err(missed)?;
         let figures = &self.parameters.figures;
         let at = figures.iter().position(|f| f.name == name);
         let at = at.ok_or_else(|| {
@@ -111,13 +111,13 @@ impl World {
             return Ok(shown(&format!("{words} *No data: {reason}.*")));
         }
         let only = declared(&settings.only);
-        let view = self.data.view(&settings.table, &only).map_err(error_of)?;
+        let view = self.data.view(&settings.table, &only).map_err(missed)?;
         if let Some(reason) = crate::figure::without_values(&view, settings) {
             return Ok(shown(&format!("{words} *No data: {reason}.*")));
         }
-        let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?;
+        let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(missed)?;
         let marks =
-            crate::figure::marks_of(&view, settings, &lacks).map_err(|e| error_of(e.into()))?;
+            crate::figure::marks_of(&view, settings, &lacks).map_err(|e| missed(e.into()))?;
         let notes = lacks.of_figure();
         let notes = match &settings.no_footnotes {
             Some(reason) => footnotes::left_out(self, environment, name, reason, &notes)?,
@@ -200,7 +200,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
                 if columns.is_empty()
                     || w.data
                         .view(&name, &Condition::default())
-                        .map_err(error_of)?
+                        .map_err(missed)?
                         .table
                         .has(&columns)
                 {
@@ -265,9 +265,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     environment.add_function("sides", move |table: &str, column: &str| {
         shown(ratios::sides(
             &w,
-            &w.data
-                .view(table, &Condition::default())
-                .map_err(error_of)?,
+            &w.data.view(table, &Condition::default()).map_err(missed)?,
             column,
         ))
     });
@@ -283,10 +281,9 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         let text = match &w.parameters.title {
             Some(title) => render_text(&w, state.env(), "title", title)?,
             None => {
-                let titled =
-                    w.data.study().map_err(|e| error_of(e.into()))?.spec["title"].is_string();
+                let titled = w.data.study().map_err(missed)?.spec["title"].is_string();
                 w.spec(if titled { "title" } else { "name" }, "")
-                    .map_err(error_of)?
+                    .map_err(missed)?
             }
         };
         Ok::<_, Error>(Value::from_object(Shown(text)))

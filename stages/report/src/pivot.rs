@@ -3,7 +3,7 @@
 use artifacts::Scalar;
 use minijinja::{Environment, Error};
 
-use crate::language::{World, error_of};
+use crate::language::{World, missed};
 use crate::settings::{ColumnSettings, Pivot};
 use crate::tables::{Grid, Heads, cell, escape};
 use crate::view::View;
@@ -59,7 +59,7 @@ impl Pivoted<'_> {
         let (mut lines, mut across) = (Distinct::default(), Distinct::default());
         let mut places: Vec<(usize, usize)> = Vec::new();
         for row in 0..view.rows.len() {
-            let value = |column: &str| view.get(row, column).map_err(error_of);
+            let value = |column: &str| view.get(row, column).map_err(missed);
             let line = columns.iter().map(|c| value(&c.column));
             let line = line.collect::<Result<Vec<Scalar>, Error>>()?;
             let place = (
@@ -73,8 +73,8 @@ impl Pivoted<'_> {
         }
         for row in &across.rows {
             let label = self.world.show(view, *row, &pivot.by, "", "none");
-            let label = escape(&label.map_err(error_of)?);
-            let is_number = view.get(*row, &pivot.by).map_err(error_of)?;
+            let label = escape(&label.map_err(missed)?);
+            let is_number = view.get(*row, &pivot.by).map_err(missed)?;
             let label = match is_number.as_f64() {
                 Some(_) => format!("{} {label}", escape(&pivot.by.replace('_', " "))),
                 None => label,
@@ -138,7 +138,7 @@ impl Pivoted<'_> {
             "two rows of the table have the place {}; {remedy}",
             place.join(", ")
         );
-        error_of(message.into())
+        missed(message.into())
     }
 }
 

@@ -8,7 +8,7 @@ use artifacts::{Digest, Store, Table};
 use minijinja::Environment;
 
 use crate::check::{Objection, check, check_words, with_names};
-use crate::data::{Data, Miss};
+use crate::data::Data;
 use crate::figure::Drawn;
 use crate::held::{Spent, without_looks};
 use crate::html;
@@ -109,7 +109,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         statements: Mutex::default(),
         spent: Arc::new(Spent::stopped_by(data.stop_flag())),
     });
-    crate::claims::derive(&world).map_err(told)?;
+    crate::claims::derive(&world).map_err(|miss| miss.to_string())?;
     let mut environment = environment();
     install(&mut environment, &world);
     for (number, template) in parameters.templates.iter().enumerate() {
@@ -219,13 +219,6 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
     })
 }
 
-fn told(miss: Miss) -> String {
-    match miss {
-        Miss::Unread => "an artifact is not read yet".to_owned(),
-        Miss::Wrong(message) => message,
-    }
-}
-
 fn draw(
     world: &World,
     environment: &Environment<'_>,
@@ -244,9 +237,12 @@ fn draw(
         return Ok((svg, Vec::new()));
     }
     let only = crate::language::declared(&settings.only);
-    let view = data.view(&settings.table, &only).map_err(told)?;
-    let lacks = crate::footnotes::of(world, &settings.table, &view, &only).map_err(told)?;
-    crate::figure::draw(data, settings, &lacks, (&title, &caption))
+    let view = data
+        .view(&settings.table, &only)
+        .map_err(|miss| miss.to_string())?;
+    let lacks = crate::footnotes::of(world, &settings.table, &view, &only)
+        .map_err(|miss| miss.to_string())?;
+    crate::figure::draw(data, settings, &lacks, (&title, &caption)).map_err(|e| e.to_string())
 }
 
 /// Returns the place of a finding in its template.

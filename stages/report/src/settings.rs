@@ -294,7 +294,8 @@ pub(crate) fn canonical(
     for table in &tables {
         let pivoted = table.settings.pivot.iter().flat_map(|pivot| &pivot.values);
         for column in table.settings.columns.iter().chain(pivoted) {
-            if let Err(message) = check_format(&column.format) {
+            if let Err(error) = check_format(&column.format) {
+                let message = error.to_string();
                 problems.push(Problem::at(&["tables", &table.name, "columns"], message));
             }
         }
@@ -445,7 +446,8 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
             problems.push(Problem::at(&["figures", &figure.name, key], message).hint(hint));
         }
     }
-    if let Err(message) = check_format(&settings.format) {
+    if let Err(error) = check_format(&settings.format) {
+        let message = error.to_string();
         problems.push(Problem::at(&["figures", &figure.name, "format"], message));
     }
     let plain = figure

@@ -9,7 +9,7 @@ use crate::check::has_numeral;
 use crate::footnotes;
 use crate::format::clean;
 use crate::guard::guarded;
-use crate::language::{World, declared, error_of, render_text};
+use crate::language::{World, declared, missed, render_text};
 use crate::pivot::Pivoted;
 use crate::ratios::names_both;
 use crate::settings::{ColumnSettings, TableSettings};
@@ -23,23 +23,23 @@ pub(crate) fn render(
     environment: &Environment<'_>,
     name: &str,
 ) -> Result<String, Error> {
-    let label = world.label(name).map_err(error_of)?;
+    let label = world.label(name).map_err(missed)?;
     let found = world.parameters.tables.iter().find(|t| t.name == name);
     let settings = &found
         .ok_or_else(|| {
-            error_of(format!("`{name}` is a figure; show it with `figure(\"{name}\")`").into())
+            missed(format!("`{name}` is a figure; show it with `figure(\"{name}\")`").into())
         })?
         .settings;
     let only = declared(&settings.only);
-    let mut view = world.data.view(&settings.from, &only).map_err(error_of)?;
-    view.sort(&settings.order).map_err(error_of)?;
+    let mut view = world.data.view(&settings.from, &only).map_err(missed)?;
+    view.sort(&settings.order).map_err(missed)?;
     let caption = render_text(
         world,
         environment,
         &format!("caption of table {name}"),
         &settings.caption,
     )?;
-    let lacks = footnotes::of(world, &settings.from, &view, &only).map_err(error_of)?;
+    let lacks = footnotes::of(world, &settings.from, &view, &only).map_err(missed)?;
     let mut notes = lacks.of_table();
     let family = family_note(world, &view)?;
     let body = match (view.rows.is_empty(), &settings.no_footnotes) {
@@ -180,7 +180,7 @@ pub(crate) fn whole(
     let mut view = world
         .data
         .view(name, &Condition::default())
-        .map_err(error_of)?;
+        .map_err(missed)?;
     let rows = view.rows.len();
     if rows == 0 {
         return Ok("No row.".to_owned());
@@ -207,7 +207,7 @@ pub(crate) fn whole(
         columns.retain(|c| c != "a" && c != "b");
     }
     view.rows.truncate(WHOLE.1);
-    let lacks = footnotes::of(world, name, &view, &Condition::default()).map_err(error_of)?;
+    let lacks = footnotes::of(world, name, &view, &Condition::default()).map_err(missed)?;
     let mut settings = plain(name, columns.iter(), &crate::settings::not_available());
     for column in &mut settings.columns {
         let is_float = (0..view.rows.len())
@@ -227,15 +227,12 @@ pub(crate) fn whole(
     }
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
     if shown < known.len() || rows > WHOLE.1 {
-        let experiment = world.spec("name", "").map_err(error_of)?;
+        let experiment = world.spec("name", "").map_err(missed)?;
         // Without its profile, the command would look for a different study.
-        let study = world.data.study().map_err(|e| error_of(e.into()))?;
+        let study = world.data.study().map_err(missed)?;
         let profile = match study.spec.get("profile") {
             Some(profile) if profile.is_string() => {
-                format!(
-                    " --profile {}",
-                    world.spec("profile", "").map_err(error_of)?
-                )
+                format!(" --profile {}", world.spec("profile", "").map_err(missed)?)
             }
             _ => String::new(),
         };
@@ -261,9 +258,9 @@ fn family_note(world: &World, view: &View) -> Result<Option<String>, Error> {
     let distinct = |column: &str| -> Result<Vec<String>, Error> {
         let (mut seen, mut texts) = (Vec::new(), Vec::new());
         for row in 0..view.rows.len() {
-            let value = view.get(row, column).map_err(error_of)?;
+            let value = view.get(row, column).map_err(missed)?;
             if value != Scalar::Null && !seen.contains(&value) {
-                texts.push(world.show(view, row, column, "", "").map_err(error_of)?);
+                texts.push(world.show(view, row, column, "", "").map_err(missed)?);
                 seen.push(value);
             }
         }
@@ -300,7 +297,7 @@ pub(crate) fn side_by_side(
     let mut view = world
         .data
         .view(name, &Condition::default())
-        .map_err(error_of)?;
+        .map_err(missed)?;
     let has_states = view.table.has(&["state".to_owned()]);
     if !states.is_empty() {
         let text = |state: &&str| Scalar::Text((*state).to_owned());
@@ -309,7 +306,7 @@ pub(crate) fn side_by_side(
             states.iter().map(text).collect(),
         )]);
         if has_states {
-            view = world.data.view(name, &only).map_err(error_of)?;
+            view = world.data.view(name, &only).map_err(missed)?;
         } else {
             view.rows.clear();
         }
@@ -430,7 +427,7 @@ pub(crate) fn cell(
         Some(to) => world.interval(view, index, [&column.column, to], format, null),
         None => world.show(view, index, &column.column, format, null),
     };
-    Ok(escape(&text.map_err(error_of)?))
+    Ok(escape(&text.map_err(missed)?))
 }
 
 /// The headings of columns, which of them hold numbers, and the sides of ratios.
@@ -450,9 +447,9 @@ impl Heads {
         view: &View,
         column: &ColumnSettings,
     ) -> Result<(), Error> {
-        view.table.require(&column.column).map_err(error_of)?;
+        view.table.require(&column.column).map_err(missed)?;
         let values = (0..view.rows.len()).map(|i| view.get(i, &column.column));
-        let values: Vec<_> = values.collect::<Result<_, _>>().map_err(error_of)?;
+        let values: Vec<_> = values.collect::<Result<_, _>>().map_err(missed)?;
         let text = match &column.heading {
             Some(heading) => render_text(
                 world,
@@ -469,7 +466,7 @@ impl Heads {
                 Some((_, note)) => *note = format!("*{text}*, {note}"),
                 None => {
                     let sides =
-                        crate::ratios::sides(world, view, &column.column).map_err(error_of)?;
+                        crate::ratios::sides(world, view, &column.column).map_err(missed)?;
                     self.ratios.push((ratio, format!("*{text}*: {sides}")));
                 }
             }

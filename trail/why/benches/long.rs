@@ -66,7 +66,7 @@ fn read_back(store: &Store, report: &Path, lock: &Path, numbers: usize) -> [f64;
     assert_eq!(document.numbers.len(), numbers);
     let locks = [lock.to_owned()];
     let format = |value: &Scalar, unit: Option<&str>, format: &str| {
-        report::format_value(value, unit, format, "n/a")
+        report::format_value(value, unit, format, "n/a").map_err(|e| e.to_string())
     };
     let judge = |_: &str, _: why::Read<'_>| Err("the report has no statement".to_owned());
     let start = Instant::now();

@@ -4,6 +4,7 @@
 //! the figure grows. Each series has its own hatching in addition to its colour.
 
 use super::Plot;
+use super::error::FigureError;
 use super::frame::{range, titles};
 use super::scale::{Scale, tick_text, ticks};
 use super::svg::{Anchor, Stroke, Svg, WIDTH};
@@ -35,7 +36,7 @@ struct Bars {
 }
 
 impl Bars {
-    fn of(plot: &Plot<'_>) -> Result<Self, String> {
+    fn of(plot: &Plot<'_>) -> Result<Self, FigureError> {
         let settings = plot.settings;
         let y = column(plot);
         let groups = plot.labels(Some(&settings.x))?;
@@ -51,10 +52,10 @@ impl Bars {
             let bar = &mut bars[at_group * series.len() + at_series];
             if bar.is_some() {
                 let pair = [group.as_str(), own.as_str()].join(" ");
-                return Err(format!(
-                    "there are two rows for {}; narrow the figure with `where`, or add `series`",
-                    pair.trim()
-                ));
+                return Err(FigureError::TwoRows {
+                    place: pair.trim().to_owned(),
+                    has_series: settings.series.is_some(),
+                });
             }
             let ends = match &settings.band {
                 Some([low, high]) => plot.number(row, low)?.zip(plot.number(row, high)?),
@@ -91,15 +92,15 @@ fn column<'p>(plot: &Plot<'p>) -> &'p str {
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
-pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, String> {
+pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, FigureError> {
     let missing = |bar: &Option<Bar>| bar.is_none_or(|bar| bar.value.is_none());
     Ok(Bars::of(plot)?.bars.iter().any(missing))
 }
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let all = Bars::of(plot)?;
     if !all.bars.iter().flatten().any(|bar| bar.value.is_some()) {
-        return Err(format!("no row has a `{}`", column(plot)));
+        return Err(FigureError::nothing_with(format!("a `{}`", column(plot))));
     }
     let names = plot.named(plot.settings.series.as_deref(), &all.series);
     let top = legend(svg, &names) + 24.0;

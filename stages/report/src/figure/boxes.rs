@@ -3,6 +3,7 @@
 use statistics::Sample;
 
 use super::Plot;
+use super::error::FigureError;
 use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, log_ticks, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
@@ -15,7 +16,7 @@ const LEAST: usize = 5;
 /// With more points than this, only those beyond the whiskers are drawn.
 const MOST: usize = 250;
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a box plot has `y`");
     let (groups, series) = (
@@ -28,9 +29,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             continue;
         };
         if settings.log_y && value <= 0.0 {
-            return Err(format!(
-                "column `{y}` holds {value}, but a logarithmic axis needs positive values"
-            ));
+            let because = "a logarithmic axis needs positive values";
+            return Err(FigureError::out_of_range(y, value, because));
         }
         let (group, own) = (
             plot.label(row, Some(&settings.x))?,
@@ -43,7 +43,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     }
     let (low, high) = range(values.iter().flatten().map(|(v, _)| *v));
     if low > high {
-        return Err(format!("no row has a `{y}`"));
+        return Err(FigureError::nothing_with(format!("a `{y}`")));
     }
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let frame = Frame {

@@ -1,6 +1,7 @@
 //! Trade-offs: one bubble per row, with a third column as its area.
 
 use super::Plot;
+use super::error::FigureError;
 use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, log_ticks, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
@@ -10,7 +11,7 @@ const HEIGHT: f64 = 320.0;
 /// The radius of the largest bubble.
 const LARGEST: f64 = 24.0;
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings
         .y
@@ -28,14 +29,13 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             continue;
         };
         if area < 0.0 {
-            return Err(format!(
-                "column `{size}` holds {area}, but an area cannot be negative"
-            ));
+            let because = "an area cannot be negative";
+            return Err(FigureError::out_of_range(size, area, because));
         }
         bubbles.push((x, y, area, row));
     }
     if bubbles.is_empty() {
-        return Err("no row has both coordinates and an area".to_owned());
+        return Err(FigureError::nothing_with("both coordinates and an area"));
     }
     // Small bubbles are drawn last, so that none is hidden; equal ones keep their order.
     bubbles.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.3.cmp(&b.3)));

@@ -1,6 +1,7 @@
 //! Ladders and empirical distributions: curves in panels.
 
 use super::Plot;
+use super::error::FigureError;
 use super::frame::{Frame, axes, legend, range};
 use super::scale::{Scale, axis, log_ticks, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
@@ -33,7 +34,7 @@ struct Curve {
 const HEIGHT: f64 = 260.0;
 const TOP: f64 = 70.0;
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let series = plot.labels(settings.series.as_deref())?;
     let facets = plot.labels(settings.facet.as_deref())?;
@@ -62,7 +63,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     }
     let all = || panels.iter().flatten().flat_map(|c| &c.points);
     if all().next().is_none() {
-        return Err("no row has both coordinates".to_owned());
+        return Err(FigureError::nothing_with("both coordinates"));
     }
     let gaps = if settings.kind == FigureKind::Ladder {
         gaps(plot)?
@@ -173,7 +174,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
-pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, String> {
+pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, FigureError> {
     let settings = plot.settings;
     let series = plot.labels(settings.series.as_deref())?;
     let facets = plot.labels(settings.facet.as_deref())?;
@@ -219,7 +220,7 @@ pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, String> {
     Ok(found)
 }
 
-fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
+fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a ladder has `y`");
     let mut points = Vec::new();
@@ -229,10 +230,8 @@ fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
             continue;
         };
         if x <= 0.0 {
-            return Err(format!(
-                "column `{}` holds {x}, but a ladder needs positive values",
-                settings.x
-            ));
+            let because = "a ladder needs positive values";
+            return Err(FigureError::out_of_range(&settings.x, x, because));
         }
         let band = match &settings.band {
             Some([low, high]) => plot.number(*row, low)?.zip(plot.number(*row, high)?),
@@ -255,7 +254,7 @@ fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
     Ok(points)
 }
 
-fn distribution(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
+fn distribution(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, FigureError> {
     let mut values = Vec::new();
     for row in rows {
         if let Some(x) = plot.number(*row, &plot.settings.x)? {

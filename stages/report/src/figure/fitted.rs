@@ -8,10 +8,11 @@
 use artifacts::Scalar;
 use statistics::Model;
 
+use super::Plot;
+use super::error::FigureError;
 use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
-use super::{Plot, told};
 use crate::data::Miss;
 use crate::view::View;
 
@@ -58,7 +59,7 @@ struct Ceiling {
     text: String,
 }
 
-pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a fit has `y`");
     let series = plot.labels(settings.series.as_deref())?;
@@ -69,7 +70,7 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
         }
     }
     if points.is_empty() {
-        return Err("no row has both coordinates".to_owned());
+        return Err(FigureError::nothing_with("both coordinates"));
     }
     let curves = curves(plot, fit, &series)?;
     let (least, most) = range(points.iter().map(|p| p.0));
@@ -181,9 +182,9 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
 }
 
 /// Reads the curves of the fit's table, one per series; a series that was not fitted has none.
-fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, String> {
+fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, FigureError> {
     let y = plot.settings.y.as_deref().unwrap_or_default();
-    let get = |row: usize, column: &str| fit.get(row, column).map_err(told);
+    let get = |row: usize, column: &str| fit.get(row, column).map_err(FigureError::from);
     let mut found = Vec::new();
     for name in series {
         let mut rows = Vec::new();
@@ -201,20 +202,14 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
         };
         let formula = get(*first, "model")?.to_string();
         let model = MODELS.into_iter().find(|m| m.formula() == formula);
-        let model = model.ok_or_else(|| {
-            format!(
-                "the fit's table does not name a known model: \
-                `{formula}`"
-            )
-        })?;
+        let model = model.ok_or(FigureError::UnknownModel { formula })?;
         let mut parameters = Vec::new();
         for parameter in model.parameters() {
             let mut of = rows.iter().filter(|(n, _)| n == parameter);
             let (Some((_, row)), None) = (of.next(), of.next()) else {
-                return Err(format!(
-                    "`{name}` has several fits; narrow the figure with `where`, or name the \
-                     `series`"
-                ));
+                return Err(FigureError::SeveralFits {
+                    series: name.clone(),
+                });
             };
             parameters.extend(get(*row, "value")?.as_f64());
         }
@@ -246,7 +241,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
         }
         let of_model = |p: &&str| rows.iter().find(|(n, _)| n == p).map(|(_, row)| *row);
         let in_order: Vec<usize> = model.parameters().iter().filter_map(of_model).collect();
-        let spread = spread(fit, &in_order).map_err(told)?;
+        let spread = spread(fit, &in_order)?;
         found.push(Curve {
             series: name.clone(),
             model,

@@ -1,12 +1,13 @@
 //! Forest plots: one estimate with its interval per row, relative to a reference.
 
 use super::Plot;
+use super::error::FigureError;
 use super::scale::{Scale, tick_text, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 use crate::format::format_value;
 use artifacts::Scalar;
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let label = settings
         .y

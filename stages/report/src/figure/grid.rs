@@ -1,11 +1,12 @@
 //! Heat maps: a coloured cell with a value for each pair of values of two columns.
 
 use super::Plot;
+use super::error::FigureError;
 use super::svg::{Anchor, Svg, WIDTH};
 use crate::format::format_value;
 use artifacts::Scalar;
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a heat map has `y`");
     let value = settings
@@ -20,10 +21,10 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             .zip(at(&rows, &plot.label(row, Some(y))?))
             .expect("labels come from the same rows");
         if cells.iter().any(|(p, _, _)| *p == place) {
-            return Err(format!(
-                "two rows have the same {} and {y}; select one with `where`",
-                settings.x
-            ));
+            return Err(FigureError::TwoRows {
+                place: format!("one {} and {y}", settings.x),
+                has_series: true,
+            });
         }
         cells.push((place, plot.number(row, value)?, row));
     }
@@ -98,7 +99,7 @@ const GONE: &str = "\u{d7}";
 ///
 /// # Errors
 /// If the table lacks a column of the figure.
-pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, String> {
+pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, FigureError> {
     let y = plot.settings.y.as_deref();
     let (columns, rows) = (plot.labels(Some(&plot.settings.x))?, plot.labels(y)?);
     let mut pairs = std::collections::BTreeSet::new();
@@ -112,7 +113,7 @@ pub(super) fn has_gaps(plot: &Plot<'_>) -> Result<bool, String> {
 }
 
 /// A grid of thresholds; smaller values are darker. Null, which lies beyond all of them, is a word on white.
-pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a matrix has `y`");
     let value = settings
@@ -133,9 +134,10 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         };
         let cell = &mut cells[line * columns.len() + column];
         if cell.is_some() {
-            return Err(format!(
-                "there are two rows for {x} and {y}; narrow the figure with `where`"
-            ));
+            return Err(FigureError::TwoRows {
+                place: format!("{x} and {y}"),
+                has_series: true,
+            });
         }
         *cell = Some((plot.number(row, value)?, row));
     }

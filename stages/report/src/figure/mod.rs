@@ -8,6 +8,7 @@ mod bars;
 mod boxes;
 mod bubbles;
 mod curves;
+mod error;
 mod fitted;
 mod forest;
 mod frame;
@@ -28,6 +29,7 @@ use crate::settings::{FigureKind, FigureSettings};
 use crate::view::View;
 use svg::Svg;
 
+pub(crate) use error::FigureError;
 pub(crate) use svg::scoped_style;
 #[cfg(test)]
 pub(crate) use svg::{DARK, LIGHT};
@@ -74,10 +76,8 @@ pub(crate) fn draw(
     settings: &FigureSettings,
     lacks: &Lacks,
     (title, caption): (&str, &str),
-) -> Result<(String, Vec<Digest>), String> {
-    let view = data
-        .view(&settings.table, &declared(&settings.only))
-        .map_err(told)?;
+) -> Result<(String, Vec<Digest>), FigureError> {
+    let view = data.view(&settings.table, &declared(&settings.only))?;
     // Simulated rows are complete, so a condition that selects none of them is a mistake. Of measured rows, gates may have
     // excluded all.
     if view.rows.is_empty() && data.is_rehearsal() {
@@ -111,7 +111,7 @@ pub(crate) fn draw(
                     Miss::Wrong(_) => data.view(name, &Condition::default()),
                     miss @ Miss::Unread => Err(miss),
                 });
-            fitted::draw(&plot, &fit.map_err(told)?, &mut svg)?;
+            fitted::draw(&plot, &fit?, &mut svg)?;
         }
         FigureKind::Forest => forest::draw(&plot, &mut svg)?,
     }
@@ -123,7 +123,7 @@ pub(crate) fn draw(
 /// failed; or all values are unknown, such as those of a GPU on a machine without one.
 pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<String> {
     if view.rows.is_empty() {
-        return Some(no_rows(view, settings));
+        return Some(no_rows(view, settings).to_string());
     }
     let y = settings.y.as_deref()?;
     let known = |row: usize| !matches!(view.get(row, y), Ok(Scalar::Null));
@@ -131,16 +131,10 @@ pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<S
     nothing.then(|| format!("no row has a value of `{y}`"))
 }
 
-fn no_rows(view: &View, settings: &FigureSettings) -> String {
-    match view
-        .table
-        .parts
-        .iter()
-        .map(|part| part.content.rows())
-        .sum::<usize>()
-    {
-        0 => format!("the table `{}` has no rows", settings.table),
-        _ => format!("no row of the table `{}` matches `only`", settings.table),
+fn no_rows(view: &View, settings: &FigureSettings) -> FigureError {
+    FigureError::NoRows {
+        table: settings.table.clone(),
+        narrowed: view.table.parts.iter().any(|part| part.content.rows() > 0),
     }
 }
 
@@ -154,13 +148,6 @@ pub(crate) fn empty((title, caption): (&str, &str), reason: &str, digests: &[Dig
     svg.finish(&names)
 }
 
-fn told(miss: Miss) -> String {
-    match miss {
-        Miss::Unread => "the table is not read yet".to_owned(),
-        Miss::Wrong(message) => message,
-    }
-}
-
 /// Describes how a figure marks missing data; `None` if nothing is missing, or if its kind has no such mark.
 ///
 /// # Errors
@@ -169,7 +156,7 @@ pub(crate) fn marks_of(
     view: &View,
     settings: &FigureSettings,
     lacks: &Lacks,
-) -> Result<String, String> {
+) -> Result<String, FigureError> {
     let plot = Plot {
         view,
         settings,
@@ -202,30 +189,31 @@ pub(super) struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    fn scalar(&self, row: usize, column: &str) -> Result<Scalar, String> {
-        self.view.get(row, column).map_err(told)
+    fn scalar(&self, row: usize, column: &str) -> Result<Scalar, FigureError> {
+        Ok(self.view.get(row, column)?)
     }
 
-    fn number(&self, row: usize, column: &str) -> Result<Option<f64>, String> {
+    fn number(&self, row: usize, column: &str) -> Result<Option<f64>, FigureError> {
         match self.scalar(row, column)? {
             Scalar::Null => Ok(None),
             value => {
                 let number = value.as_f64().filter(|v| v.is_finite());
-                number
-                    .map(Some)
-                    .ok_or_else(|| format!("column `{column}` holds `{value}`, not a number"))
+                number.map(Some).ok_or_else(|| FigureError::NotANumber {
+                    column: column.to_owned(),
+                    value: value.to_string(),
+                })
             }
         }
     }
 
-    fn label(&self, row: usize, column: Option<&str>) -> Result<String, String> {
+    fn label(&self, row: usize, column: Option<&str>) -> Result<String, FigureError> {
         column.map_or(Ok(String::new()), |c| {
             self.scalar(row, c).map(|v| v.to_string())
         })
     }
 
     /// The distinct values of a column in the order of the rows; a single empty label if `column` is `None`.
-    fn labels(&self, column: Option<&str>) -> Result<Vec<String>, String> {
+    fn labels(&self, column: Option<&str>) -> Result<Vec<String>, FigureError> {
         let mut found: Vec<String> = Vec::new();
         for row in 0..self.view.rows.len() {
             let label = self.label(row, column)?;

@@ -4,6 +4,7 @@
 use contract::Better;
 
 use super::Plot;
+use super::error::FigureError;
 use super::frame::{Frame, axes, legend, range};
 use super::scale::axis;
 use super::svg::{Anchor, Svg, WIDTH};
@@ -23,7 +24,7 @@ struct Mark {
     panel: usize,
 }
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a scatter has `y`");
     let series = plot.labels(settings.series.as_deref())?;
@@ -45,7 +46,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         });
     }
     if marks.is_empty() {
-        return Err("no row has both coordinates".to_owned());
+        return Err(FigureError::nothing_with("both coordinates"));
     }
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let across = panels.len().min(3);

@@ -4,6 +4,7 @@
 //! time.
 
 use super::Plot;
+use super::error::FigureError;
 use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
@@ -21,7 +22,7 @@ struct Stretch {
     to: f64,
 }
 
-pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
+pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a time line has `y`");
     let series = plot.labels(settings.series.as_deref())?;
@@ -32,11 +33,10 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         Some("ms") => 1e-3,
         Some("s") => 1.0,
         _ => {
-            let unit = unit.unwrap_or_else(|| "none".to_owned());
-            return Err(format!(
-                "column `{}` has the unit {unit}, but a time line needs ns, us, ms or s",
-                settings.x
-            ));
+            return Err(FigureError::NotATime {
+                column: settings.x.clone(),
+                unit,
+            });
         }
     };
     let stretches = stretches(plot, seconds)?;
@@ -46,7 +46,9 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
     }
     let (low, high) = range(values.iter().flatten().copied());
     if low > high || stretches.is_empty() {
-        return Err(format!("no row has both a time and a `{y}`"));
+        return Err(FigureError::nothing_with(format!(
+            "both a time and a `{y}`"
+        )));
     }
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let frame = Frame {
@@ -140,7 +142,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
 }
 
 /// The cells in the order of the table: by the column `facet`, or else by the cells of its stage.
-fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, String> {
+fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, FigureError> {
     let mut found: Vec<(usize, Stretch)> = Vec::new();
     for row in 0..plot.view.rows.len() {
         let Some(time) = plot.number(row, &plot.settings.x)? else {
@@ -187,7 +189,7 @@ fn lines(
     (own, name): (usize, &str),
     values: &[Option<f64>],
     (x, y, seconds): (&Scale, &Scale, f64),
-) -> Result<(), String> {
+) -> Result<(), FigureError> {
     let mut points: Vec<(f64, Option<f64>)> = Vec::new();
     for row in &stretch.rows {
         if plot.label(*row, plot.settings.series.as_deref())? == name

@@ -70,7 +70,7 @@ pub(super) fn install_documents(environment: &mut Environment<'static>, world: &
     });
     let w = world.clone();
     environment.add_function("plan", move |path: &str| {
-        let study = w.data.study().map_err(|e| wrong(&e))?;
+        let study = w.data.study().map_err(missed)?;
         let found = at_path(&study.spec, &unguarded(path)).cloned();
         Ok::<_, Error>(found.map_or(Value::from(()), |mut json| {
             texts(&mut json, &|text| *text = guarded(&clean(text)));
@@ -79,7 +79,7 @@ pub(super) fn install_documents(environment: &mut Environment<'static>, world: &
     });
     let w = world.clone();
     environment.add_function("trail", move || {
-        let study = w.data.study().map_err(|e| wrong(&e))?;
+        let study = w.data.study().map_err(missed)?;
         let text = study.trail.to_string();
         let entry = Entry::new(
             TraceSource::Trail,

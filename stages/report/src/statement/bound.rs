@@ -16,7 +16,7 @@ use super::licence::{checked, denies};
 use super::predicate::Truth;
 use super::rule::{Rule, RuleKind};
 use crate::format::format_value;
-use crate::language::{Shown, World, error_of, json_of, plain_row, wrong};
+use crate::language::{Shown, World, json_of, missed, plain_row, wrong};
 use crate::trace::{Enclosed, Entry, TraceSource, unmarked};
 
 contract::words! {
@@ -139,7 +139,7 @@ impl Object for Function {
         let rule: Rule = serde_json::from_value(serde_json::json!({ self.kind.word(): rule }))
             .map_err(|e| wrong(&format!("`{}`: {e}", self.name)))?;
         let data = self.world.data.clone();
-        let judgement = judge(&rule, &|table, only| data.view(table, only)).map_err(error_of)?;
+        let judgement = judge(&rule, &|table, only| data.view(table, only)).map_err(missed)?;
         if judgement.truth != Truth::Yes && otherwise.is_none() {
             return Err(wrong(&refusal(&rule, &judgement)));
         }
@@ -239,7 +239,8 @@ impl Found {
                 known.join(", ")
             )));
         };
-        let text = format_value(value, unit.as_deref(), format, "n/a").map_err(|e| wrong(&e))?;
+        let text = format_value(value, unit.as_deref(), format, "n/a")
+            .map_err(|e| wrong(&e.to_string()))?;
         let view = self.judgement.view.as_ref();
         Ok(Value::from_object(Shown(self.world.trace.mark(Entry {
             stage: view.map(|v| v.table.stage.clone()).unwrap_or_default(),

@@ -15,10 +15,12 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use artifacts::Scalar;
 
 use super::token::{Token, tokens};
+use crate::data::Miss;
 
 /// Whether a condition holds, as far as the values show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,12 +97,66 @@ pub(crate) enum Comparison {
     Different,
 }
 
+/// What is wrong with a predicate.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PredicateError {
+    /// The text is not a predicate.
+    Syntax {
+        /// The text.
+        text: String,
+        /// The position of the character, from 1.
+        character: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A value stands alone, and is not a boolean.
+    NotABoolean(Scalar),
+    /// Two values have different types.
+    Incomparable(Scalar, Scalar),
+}
+
+impl PredicateError {
+    /// Returns a mistake at the position of a character, from 0.
+    pub(super) fn syntax(text: &str, at: usize, what: impl Into<String>) -> Self {
+        Self::Syntax {
+            text: text.to_owned(),
+            character: at + 1,
+            what: what.into(),
+        }
+    }
+}
+
+impl fmt::Display for PredicateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Syntax {
+                text,
+                character,
+                what,
+            } => write!(f, "predicate `{text}`, character {character}: {what}"),
+            Self::NotABoolean(value) => {
+                write!(f, "`{value}` is not a boolean; compare it with something")
+            }
+            Self::Incomparable(a, b) => write!(
+                f,
+                "`{a}` and `{b}` are of different types and cannot be compared"
+            ),
+        }
+    }
+}
+
+impl From<PredicateError> for Miss {
+    fn from(error: PredicateError) -> Self {
+        Self::Wrong(error.to_string())
+    }
+}
+
 impl Predicate {
     /// Parses a predicate.
     ///
     /// # Errors
     /// What is wrong, with the position of the character (from 1).
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, PredicateError> {
         let mut parser = Parser {
             tokens: tokens(text)?,
             at: 0,
@@ -109,7 +165,7 @@ impl Predicate {
         let parsed = parser.either()?;
         match parser.tokens.get(parser.at) {
             None => Ok(parsed),
-            Some((_, token)) => Err(parser.wrong(&format!("expected the end, found {token}"))),
+            Some((_, token)) => Err(parser.wrong(format!("expected the end, found {token}"))),
         }
     }
 
@@ -149,7 +205,7 @@ impl Predicate {
     ///
     /// # Errors
     /// If values of different types are compared, or `value` fails.
-    pub(crate) fn holds<E: From<String>>(
+    pub(crate) fn holds<E: From<PredicateError>>(
         &self,
         value: &dyn Fn(&str) -> Result<Scalar, E>,
     ) -> Result<Truth, E> {
@@ -166,9 +222,7 @@ impl Predicate {
                 Scalar::Bool(holds) => Truth::of(holds),
                 Scalar::Null => Truth::Unknown,
                 other => {
-                    return Err(
-                        format!("`{other}` is not a boolean; compare it with something").into(),
-                    );
+                    return Err(PredicateError::NotABoolean(other).into());
                 }
             },
             Self::Compare(a, how, b) => how.apply(&read(a)?, &read(b)?)?,
@@ -185,7 +239,7 @@ impl Predicate {
 }
 
 impl Comparison {
-    fn apply(self, a: &Scalar, b: &Scalar) -> Result<Truth, String> {
+    fn apply(self, a: &Scalar, b: &Scalar) -> Result<Truth, PredicateError> {
         let order = match (a, b) {
             (Scalar::Null, _) | (_, Scalar::Null) => return Ok(Truth::Unknown),
             (Scalar::Text(a), Scalar::Text(b)) => a.cmp(b),
@@ -196,9 +250,7 @@ impl Comparison {
                     None => return Ok(Truth::Unknown),
                 },
                 _ => {
-                    return Err(format!(
-                        "`{a}` and `{b}` are of different types and cannot be compared"
-                    ));
+                    return Err(PredicateError::Incomparable(a.clone(), b.clone()));
                 }
             },
         };
@@ -220,12 +272,10 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn wrong(&self, what: &str) -> String {
-        let at = self
-            .tokens
-            .get(self.at)
-            .map_or(self.text.chars().count(), |(at, _)| *at);
-        format!("predicate `{}`, character {}: {what}", self.text, at + 1)
+    fn wrong(&self, what: impl Into<String>) -> PredicateError {
+        let end = || self.text.chars().count();
+        let at = self.tokens.get(self.at).map_or_else(end, |(at, _)| *at);
+        PredicateError::syntax(self.text, at, what)
     }
 
     fn eat(&mut self, wanted: &Token) -> bool {
@@ -238,7 +288,7 @@ impl Parser<'_> {
         self.eat(&Token::Word(wanted.to_owned()))
     }
 
-    fn either(&mut self) -> Result<Predicate, String> {
+    fn either(&mut self) -> Result<Predicate, PredicateError> {
         let mut left = self.both()?;
         while self.word("or") {
             left = Predicate::Either(Box::new(left), Box::new(self.both()?));
@@ -246,7 +296,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn both(&mut self) -> Result<Predicate, String> {
+    fn both(&mut self) -> Result<Predicate, PredicateError> {
         let mut left = self.not()?;
         while self.word("and") {
             left = Predicate::Both(Box::new(left), Box::new(self.not()?));
@@ -254,14 +304,14 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn not(&mut self) -> Result<Predicate, String> {
+    fn not(&mut self) -> Result<Predicate, PredicateError> {
         if self.word("not") {
             return Ok(Predicate::Not(Box::new(self.not()?)));
         }
         self.test()
     }
 
-    fn test(&mut self) -> Result<Predicate, String> {
+    fn test(&mut self) -> Result<Predicate, PredicateError> {
         if self.eat(&Token::Sign("(")) {
             let inner = self.either()?;
             if !self.eat(&Token::Sign(")")) {
@@ -308,7 +358,7 @@ impl Parser<'_> {
         Ok(Predicate::Plain(left))
     }
 
-    fn list(&mut self) -> Result<Vec<Operand>, String> {
+    fn list(&mut self) -> Result<Vec<Operand>, PredicateError> {
         let mut options = Vec::new();
         if !self.eat(&Token::Sign("[")) {
             return Err(self.wrong("`in` must be followed by a list, such as `in ['a', 'b']`"));
@@ -324,14 +374,14 @@ impl Parser<'_> {
         }
     }
 
-    fn value(&mut self) -> Result<Operand, String> {
+    fn value(&mut self) -> Result<Operand, PredicateError> {
         let operand = match self.tokens.get(self.at).map(|(_, token)| token) {
             Some(Token::Constant(scalar)) => Operand::Constant(scalar.clone()),
             Some(Token::Word(word)) => match word.as_str() {
                 "true" => Operand::Constant(Scalar::Bool(true)),
                 "false" => Operand::Constant(Scalar::Bool(false)),
                 "and" | "or" | "not" | "is" | "in" | "between" | "null" => {
-                    return Err(self.wrong(&format!(
+                    return Err(self.wrong(format!(
                         "expected a column, a number or a 'text', found `{word}`; test for null \
                          with `is null`"
                     )));
@@ -340,15 +390,14 @@ impl Parser<'_> {
             },
             Some(other) => {
                 let found = other.to_string();
-                return Err(self.wrong(&format!(
+                return Err(self.wrong(format!(
                     "expected a column, a number or a 'text', found {found}"
                 )));
             }
             None => {
-                return Err(self.wrong(
-                    "it ends where a column, a number or a 'text' should \
-                    follow",
-                ));
+                return Err(
+                    self.wrong("it ends where a column, a number or a 'text' should follow")
+                );
             }
         };
         self.at += 1;
@@ -369,14 +418,14 @@ mod tests {
     use super::*;
 
     fn truth(text: &str) -> Truth {
-        let value = |name: &str| -> Result<Scalar, String> {
+        let value = |name: &str| -> Result<Scalar, Miss> {
             Ok(match name {
                 "n" => Scalar::Int(8),
                 "x" => Scalar::Float(0.5),
                 "name" => Scalar::Text("it's".into()),
                 "passed" => Scalar::Bool(true),
                 "none" => Scalar::Null,
-                other => return Err(format!("no column `{other}`")),
+                other => return Err(format!("no column `{other}`").into()),
             })
         };
         Predicate::parse(text).unwrap().holds(&value).unwrap()
@@ -435,7 +484,7 @@ mod tests {
         ] {
             let error = Predicate::parse(text).unwrap_err();
             assert!(
-                error.contains(&format!("character {at}:")),
+                matches!(&error, PredicateError::Syntax { character, .. } if *character == at),
                 "{text}: {error}"
             );
         }
@@ -443,7 +492,7 @@ mod tests {
 
     #[test]
     fn values_of_different_types_are_not_compared() {
-        let value = |_: &str| -> Result<Scalar, String> { Ok(Scalar::Text("a".into())) };
+        let value = |_: &str| -> Result<Scalar, Miss> { Ok(Scalar::Text("a".into())) };
         assert!(Predicate::parse("name > 3").unwrap().holds(&value).is_err());
         assert!(Predicate::parse("name").unwrap().holds(&value).is_err());
     }

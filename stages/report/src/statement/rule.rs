@@ -373,7 +373,9 @@ impl Rule {
             | Self::AtLeast(Counted { that, .. })
             | Self::AtMost(Counted { that, .. })
             | Self::Exactly(Counted { that, .. })
-            | Self::OnlyThese(OnlyThese { that, .. }) => Predicate::parse(that).map(|_| ()),
+            | Self::OnlyThese(OnlyThese { that, .. }) => {
+                Predicate::parse(that).map(drop).map_err(|e| e.to_string())
+            }
             Self::Between(r) if !finite(r.low) || !finite(r.high) => {
                 Err("a bound must be finite".to_owned())
             }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use artifacts::Scalar;
 
-use super::predicate::Comparison;
+use super::predicate::{Comparison, PredicateError};
 
 /// A token of a predicate.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,9 +42,9 @@ const COMPARISONS: [(&str, Comparison); 8] = [
 ];
 
 /// Returns the tokens of a predicate, each with the position of its first character.
-pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
+pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, PredicateError> {
     let chars: Vec<char> = text.chars().collect();
-    let wrong = |at: usize, what: &str| format!("predicate `{text}`, character {}: {what}", at + 1);
+    let wrong = |at: usize, what: &str| PredicateError::syntax(text, at, what);
     let mut found = Vec::new();
     let mut at = 0;
     while at < chars.len() {
