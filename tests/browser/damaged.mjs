@@ -85,7 +85,7 @@ const VIEWS = ["", "/data", "/plots", "/plots?plot=frontier", "/plots?plot=laten
 const AT = "configuration=\"<script>alert(1)</script>\",clients=1";
 
 // The remedies that an alert may give; for a cell that is not ok, the nature of its rows.
-const REMEDY = /benchtrail |run again|restore the file|`[^`]+` (lists|describes|has)|it has: |links at the top|are evidence|choose |ask for /;
+const REMEDY = /benchtrail |run again|restore the file|`[^`]+` (lists|describes|has)|it has: |may be incomplete|are evidence|choose |ask for /;
 
 export async function damaged({ binary, folder, serve, page: p, done }) {
   const run = (project, ...arguments_) => spawnSync(binary, arguments_, { cwd: project, encoding: "utf8" });

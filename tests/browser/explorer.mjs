@@ -385,6 +385,11 @@ try {
       await p.go(`file://${project}/hostile.html#/study/experiments~hostile.smoke/${view}`);
       await p.until("document.querySelector('main .plot svg')");
     }
+    // An address that leads nowhere leads back.
+    await p.go(`file://${project}/hostile.html#/plots/hostile.smoke`);
+    assert.match(await text(), /there is no view/);
+    await p.click("main a");
+    await p.until("document.querySelector('main .cellmap')");
   });
   const { seen } = await fuzz(base, { count: Number(process.env.QUESTIONS ?? 600), seed: Number(process.env.SEED ?? Date.now() % 1e6) });
   console.log(`ok questions that no page asks: ${JSON.stringify(seen)}`);

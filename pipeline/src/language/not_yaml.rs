@@ -62,6 +62,11 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     if reason.contains("tabs") || character == Some('\t') {
         return "indent with spaces; YAML allows no tabs here".to_owned();
     }
+    if reason.contains("a tab")
+        && let Some(number) = first_indented_with_a_tab(text, at)
+    {
+        return format!("line {number} begins with a tab: indent with spaces");
+    }
     if let Some(hint) = indentation(text, at) {
         return hint;
     }
@@ -88,9 +93,26 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
 }
 
+/// Returns the number of the first line, from where parsing stopped, that has a tab in its indentation.
+fn first_indented_with_a_tab(text: &str, at: Marker) -> Option<usize> {
+    let from = at.line().saturating_sub(1);
+    let has_tab = |line: &str| {
+        let indentation = line.chars().take_while(|c| c.is_whitespace());
+        indentation.into_iter().any(|c| c == '\t')
+    };
+    let mut lines = text.lines().enumerate().skip(from);
+    lines.find_map(|(number, line)| has_tab(line).then_some(number + 1))
+}
+
 /// Finds a character that looks like a space, or is invisible, on the line where parsing stopped or the line above.
 /// Copying from web pages and word processors introduces such characters.
 pub(super) fn invisible(text: &str, at: Marker) -> Option<String> {
+    if text
+        .get(..4)
+        .is_some_and(|start| start.matches('\0').count() >= 2)
+    {
+        return Some("the file seems to be UTF-16 or UTF-32: save it as UTF-8; editors call this the file's encoding".to_owned());
+    }
     let lines = text.lines().enumerate().take(at.line());
     let near: Vec<_> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
     near.iter().rev().take(2).find_map(|(number, line)| {

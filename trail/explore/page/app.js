@@ -19,6 +19,8 @@ const drawer = document.getElementById("drawer");
 let shown = null;
 let opener = null;
 let leave = new AbortController();
+// Where a reader continues whose address leads nowhere.
+let home = { href: address([]), text: "Show all studies" };
 
 async function view(segments, parameters) {
   const [kind, study, what, stage] = segments;
@@ -35,7 +37,7 @@ async function view(segments, parameters) {
   if (kind === "compare" && study && what) return pairView(main, study, what);
   if (kind === "object" && study) return objectView(main, study);
   if (kind === undefined || kind === "studies") return studiesView(main);
-  throw Object.assign(new Error(`there is no view ${segments.join("/")}`), { hint: "Use the links at the top to open a view." });
+  throw Object.assign(new Error(`there is no view ${segments.join("/")}`), { hint: "The address may be incomplete." });
 }
 
 async function navigate(study, what) {
@@ -65,7 +67,7 @@ async function show() {
     try {
       await view(segments, parameters);
     } catch (error) {
-      replace(main, h("div", { class: "error", role: "alert" }, h("h1", {}, "This cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+      replace(main, h("div", { class: "error", role: "alert" }, h("h1", {}, "This cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null, h("p", {}, h("a", { href: home.href }, home.text))));
     }
     main.removeAttribute("aria-busy");
     document.title = `${main.querySelector("h1")?.textContent ?? "Explorer"} · Benchtrail`;
@@ -82,6 +84,7 @@ async function show() {
 async function start() {
   const file = await openData();
   if (file) {
+    home = { href: address(["study", file.study]), text: "Open the study" };
     if (!location.hash) history.replaceState(null, "", address(["study", file.study]));
     if (file.left_out.length) document.querySelector("header").append(h("span", { class: "warn" }, `This file leaves out: ${file.left_out.join("; ")}.`));
   } else await get([]).catch(() => null);

@@ -174,8 +174,31 @@ fn number(text: &str, fractions: bool) -> Option<String> {
             value / 100.0
         ));
     }
+    // The number alone would mean another rate, or may be right: only what the key counts decides that.
+    if counts_over_other_than_seconds(word) {
+        return None;
+    }
     let is_word = word.chars().all(|c| c.is_alphabetic() || "/%".contains(c));
     is_word.then(|| format!("write the number alone: {digits}"))
+}
+
+/// Returns whether a unit counts over another time than a second, as `/min`, `requests/minute` and `per hour` do.
+fn counts_over_other_than_seconds(word: &str) -> bool {
+    const TIMES: [&str; 11] = [
+        "ms",
+        "millisecond",
+        "m",
+        "min",
+        "minute",
+        "h",
+        "hr",
+        "hour",
+        "d",
+        "day",
+        "week",
+    ];
+    let parts = word.rsplit_once('/').or_else(|| word.rsplit_once("per "));
+    parts.is_some_and(|(_, time)| TIMES.contains(&time.trim().to_lowercase().as_str()))
 }
 
 /// Returns a number without digit grouping, and with a point instead of a decimal comma.
@@ -299,6 +322,15 @@ mod tests {
         assert_eq!(told("2 Ki"), "write the number out: 2048");
         assert_eq!(told("5 %"), "write the number alone: 5, or as a share 0.05");
         assert_eq!(told("16 requests"), "write the number alone: 16");
+        assert_eq!(told("5 req/s"), "write the number alone: 5");
+        for other in [
+            "300/min",
+            "90 requests per minute",
+            "7200 req/hour",
+            "2.49/h",
+        ] {
+            assert_eq!(told(other), "", "{other}");
+        }
         assert_eq!(told("16"), "write 16 without quotes");
         assert!(told("1..8").contains("{from: 1, to: 8}"));
         assert_eq!(told("sixteen"), "");

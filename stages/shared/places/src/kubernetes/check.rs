@@ -50,16 +50,38 @@ impl Found {
         let Some(text) = text.filter(|text| !is_quantity(text)) else {
             return;
         };
-        let hint = match text.strip_suffix(['B', 'b']) {
-            Some(rest) if is_quantity(rest) => {
-                let binary = rest.trim_end_matches('i');
-                format!("write `{rest}`, or `{binary}i` for powers of 1,024")
-            }
-            _ => "write a number and a unit, for instance `512Mi` or `64Gi`".to_owned(),
-        };
+        let hint = quantity_hint(text).unwrap_or_else(|| {
+            "write a number and a unit, for instance `512Mi` or `64Gi`".to_owned()
+        });
         let message = format!("`{text}` is not a quantity of Kubernetes");
         self.tell(&[key], None, message, &hint);
     }
+}
+
+/// Returns how Kubernetes spells a size that somebody wrote as usual, such as `2 GiB` or `512 mb`.
+fn quantity_hint(text: &str) -> Option<String> {
+    let text: String = text.split_whitespace().collect();
+    let end = text.find(|c: char| c.is_alphabetic())?;
+    let (number, unit) = text.split_at(end);
+    let unit = unit.to_lowercase();
+    let unit = unit
+        .strip_suffix("bytes")
+        .or(unit.strip_suffix('b'))
+        .unwrap_or(&unit);
+    let letter = unit.trim_end_matches('i').to_uppercase();
+    let is_known = matches!(letter.as_str(), "K" | "M" | "G" | "T" | "P" | "E");
+    let binary = format!("{number}{letter}i");
+    let fits = is_known && is_quantity(&binary);
+    if !fits {
+        return None;
+    }
+    if unit.ends_with('i') {
+        return Some(format!("write `{binary}`"));
+    }
+    let letter = if letter == "K" { "k" } else { letter.as_str() };
+    Some(format!(
+        "write `{number}{letter}`, or `{binary}` for powers of 1,024"
+    ))
 }
 
 impl Kubernetes {

@@ -271,6 +271,18 @@ fn amounts_are_those_that_kubernetes_accepts() {
         "quantity",
     );
     assert!(hint.contains("`16Gi`"), "{hint}");
+    for (usual, ours) in [
+        ("2 GiB", "write `2Gi`"),
+        ("1.5 TiB", "write `1.5Ti`"),
+        ("2g", "write `2G`, or `2Gi` for powers of 1,024"),
+        ("512 mb", "write `512M`, or `512Mi` for powers of 1,024"),
+        ("64 kB", "write `64k`, or `64Ki` for powers of 1,024"),
+        ("3 bytes", "a number and a unit"),
+        ("-1 GiB", "a number and a unit"),
+    ] {
+        let hint = one(&json!({"memory": usual}), "kubernetes memory", "quantity");
+        assert!(hint.contains(ours), "{usual}: {hint}");
+    }
     for bad in [0.0, -1.0, 1e9] {
         one(
             &json!({"cpu": bad}),
