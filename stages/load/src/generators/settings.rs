@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use pipeline::Step;
 use pipeline::effect::{Consent, Effect, What};
 use pipeline::sources::{self, NamedFiles};
 use pipeline::stage::{Control, Failure, Library, Problem};
@@ -83,9 +84,14 @@ impl GeneratorsChoice {
             let problem = Problem::at(&["generators", "hosts"], "no host is named");
             return vec![problem.hint("write for instance `hosts: [left, right]`")];
         }
-        let at = |problem: Problem| Problem {
-            hint: problem.hint,
-            ..Problem::at(&["generators", "hosts"], problem.message)
+        // Of the place in a pool, only the place in its list of hosts applies here.
+        let at = |problem: Problem| {
+            let item = problem.route.last().cloned();
+            let mut told = Problem::at(&["generators", "hosts"], problem.message);
+            told.hint = problem.hint;
+            told.route
+                .extend(item.filter(|step| matches!(step, Step::Index(_))));
+            told
         };
         let mut problems = Vec::new();
         let pool = Pool {
@@ -178,5 +184,58 @@ impl GeneratorsChoice {
     pub(crate) fn count_problem(&self) -> Option<String> {
         let fits = (1..=MOST_GENERATORS).contains(&self.count());
         (!fits).then(|| format!("a load has between 1 and {MOST_GENERATORS} generators"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    struct Defined(Value);
+
+    impl Library for Defined {
+        fn find(&self, _: &str, name: &str) -> Option<Value> {
+            self.0.get(name).cloned()
+        }
+        fn names(&self, _: &str) -> Vec<String> {
+            let names = self.0.as_object().map(|all| all.keys().cloned().collect());
+            names.unwrap_or_default()
+        }
+    }
+
+    fn told(hosts: &[&str], defined: Value) -> (Vec<Step>, String) {
+        let mut choice = GeneratorsChoice::On(OnHosts {
+            hosts: hosts.iter().map(|name| (*name).to_owned()).collect(),
+            each: 1,
+            config: None,
+            found: Vec::new(),
+        });
+        let mut problems = choice.pin(&Defined(defined)).into_iter();
+        let first = problems.next().expect("a mistake");
+        (first.route, first.message)
+    }
+
+    #[test]
+    fn a_mistake_is_at_the_host_that_has_it() {
+        let key = |name: &str| Step::Key(name.to_owned());
+        let list = vec![key("generators"), key("hosts")];
+        let second = [&list[..], &[Step::Index(1)]].concat();
+        let (route, message) = told(&["a", "b"], json!({"a": {}, "c": {}}));
+        assert_eq!(
+            (route, message.as_str()),
+            (second.clone(), "unknown host `b`")
+        );
+        let (route, message) = told(
+            &["a", "b"],
+            json!({"a": {}, "b": {"ssh": "-oProxyCommand=x"}}),
+        );
+        assert_eq!(route, second);
+        assert!(
+            message.contains("cannot be the name of a host"),
+            "{message}"
+        );
+        let (route, message) = told(&["a"], json!({}));
+        assert_eq!((route, message.as_str()), (list, "no hosts are defined"));
     }
 }

@@ -140,8 +140,8 @@ impl Pool {
         let mut problems = Vec::new();
         let defined = library.names(HOSTS);
         if defined.is_empty() {
-            let problem = Problem::at(&["pool"], "the pool has no hosts".to_owned()).hint(
-                "name them at the top of the experiment: `hosts: {left: {ssh: ada@10.0.0.5}, right: {ssh: gpu-2}}`",
+            let problem = Problem::at(&["pool"], "no hosts are defined".to_owned()).hint(
+                "define them at the top of the experiment: `hosts: {left: {ssh: ada@10.0.0.5}, right: {ssh: gpu-2}}`",
             );
             return Err(vec![problem]);
         }
