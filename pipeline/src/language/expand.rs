@@ -98,13 +98,25 @@ pub(crate) fn expand(
         needs: Vec::new(),
         over: draft.over.clone(),
         replicate,
-        exclusive: draft.names("exclusive"),
+        exclusive: exclusive(draft, context),
         parameter_sets: sets.list,
         placements: sets.placements,
         cells: cells.into(),
         excluded: expansion.excluded,
     };
     Some((stage, sets.written))
+}
+
+/// Returns the names of the exclusive resources, with the parameters put in.
+fn exclusive(draft: &Draft, context: &Context) -> Vec<String> {
+    let scope = Scope::of_parameters(context.parameters);
+    let items = draft.node.get("exclusive").map(Node::items);
+    let name = |item: &Node| match scope.resolve(item, None) {
+        Ok(resolved) => resolved.text().map(str::to_owned),
+        // The check of the stage has reported the mistake.
+        Err(_) => item.text().map(str::to_owned),
+    };
+    items.unwrap_or_default().iter().filter_map(name).collect()
 }
 
 /// Returns the number of cells in the product of the declared labels.

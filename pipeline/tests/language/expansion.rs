@@ -577,6 +577,18 @@ fn an_experiment_that_cannot_be_extended_says_where_and_what_to_do() {
 }
 
 #[test]
+fn the_names_of_exclusive_resources_may_be_parameters() {
+    let text = VALID
+        .replace("exclusive: [host]", "exclusive: [host, \"lane-${lane}\"]")
+        .replace(
+            "parameters:\n",
+            "parameters:\n  lane: {type: integer, default: 7}\n",
+        );
+    let experiment = valid(&text);
+    assert_eq!(stage(&experiment, "server").exclusive, ["host", "lane-7"]);
+}
+
+#[test]
 fn what_a_needed_stage_leaves_out_is_left_out_of_those_that_need_it() {
     let text = VALID.replace(
         "    exclusive: [host]\n",
