@@ -108,6 +108,7 @@ pub(crate) fn engine_chain(
         };
         for setting in definition.settings.values_mut() {
             setting.help = None;
+            setting.ran_on = None;
         }
         definition.untested = None;
         definition.prompt_cache = None;

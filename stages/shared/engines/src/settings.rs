@@ -41,6 +41,9 @@ pub struct Setting {
     /// The purpose of the setting, for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
+    /// Where a real engine ran with this setting, and with which values; `null` if nobody recorded such a run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran_on: Option<String>,
 }
 
 /// The type of a setting's value.

@@ -735,7 +735,11 @@ fn page_of(name: &str, engine: &Engine) -> String {
         page.push_str("\nIt has no settings, because Benchtrail does not start it.\n");
         return page;
     }
-    page.push_str("\n| setting | value | default | becomes | meaning |\n|---|---|---|---|---|\n");
+    let recorded = engine.settings.values().any(|s| s.ran_on.is_some());
+    page.push_str("\n| setting | value | default | becomes | meaning |");
+    page.push_str(if recorded { " ran on |" } else { "" });
+    page.push_str("\n|---|---|---|---|---|");
+    page.push_str(if recorded { "---|\n" } else { "\n" });
     for (name, setting) in &engine.settings {
         let default = if setting.default.is_null() {
             String::new()
@@ -745,9 +749,14 @@ fn page_of(name: &str, engine: &Engine) -> String {
         let help = setting.help.clone().unwrap_or_default();
         let (kind, becomes) = (cell(kind(setting)), cell(becomes(setting)));
         page.push_str(&format!(
-            "| `{name}` | {kind} | {default} | {becomes} | {} |\n",
+            "| `{name}` | {kind} | {default} | {becomes} | {} |",
             cell(help)
         ));
+        if recorded {
+            let ran = setting.ran_on.clone().map_or("*untested*".to_owned(), cell);
+            page.push_str(&format!(" {ran} |"));
+        }
+        page.push('\n');
     }
     page
 }
@@ -761,7 +770,10 @@ fn the_page_of_settings_says_what_the_definitions_have() {
     let mut page =
         "# The settings of the shipped engines\n\nThis page is generated from the definitions: \
         `UPDATE_DOCS=1 cargo test -p engines page`. If a setting has no default,\nBenchtrail omits it from \
-        the command, and the engine's own default applies. [engines.md](engines.md) describes definitions.\n"
+        the command, and the engine's own default applies. [engines.md](engines.md) describes definitions.\n\n\
+        The column *ran on* says with which values a real engine ran, and where. We saw the effect, or the value in the \
+        engine's own record of\nits configuration. *Untested* means that nobody has recorded such a run. An engine \
+        without this column has no record for single settings.\n"
             .to_owned();
     for one in shipped().iter().filter(|one| one.collection == "engines") {
         page.push_str(&page_of(one.name, &engine(one.name)));
