@@ -3,6 +3,7 @@
 //! The tests that need rows of a real run share one finished smoke run of the quickstart (`support::finished`); those
 //! that make changes work on a copy of its project.
 
+mod lost_requests;
 mod support;
 
 mod abuse;

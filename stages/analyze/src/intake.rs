@@ -74,6 +74,19 @@ impl Rows<'_> {
         }
     }
 
+    /// Returns the requests without their chunks and without samples.
+    ///
+    /// # Errors
+    /// As [`CellRows::read_answers`].
+    pub(crate) fn answers(&self) -> Result<Cow<'_, CellRows>, Failure> {
+        match self {
+            Self::Held(rows, _) => Ok(Cow::Borrowed(rows)),
+            Self::Stored(from) => {
+                CellRows::read_answers(from.store, from.stage, from.cell).map(Cow::Owned)
+            }
+        }
+    }
+
     /// Returns a table of the cell and its location; `None` if the cell has no table of this name.
     ///
     /// # Errors

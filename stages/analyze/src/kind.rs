@@ -53,7 +53,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        16
+        17
     }
 
     fn class(&self) -> Class {

@@ -9,6 +9,7 @@ mod columns;
 mod frame;
 mod intake;
 mod kind;
+mod lost_requests;
 mod make;
 mod operator;
 mod operators;

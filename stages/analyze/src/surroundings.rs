@@ -15,7 +15,9 @@ use rayon::prelude::*;
 
 use crate::frame::{Frame, SourceRows};
 use crate::intake::{Load, Rows};
+use crate::lost_requests::{self, Asked as Requests, LostRequests, Name};
 use crate::operator::{Context, Draft, items};
+use crate::operators::units::Scale;
 
 /// The tables with samples taken beside a cell.
 const SAMPLED: [&str; 4] = [
@@ -29,10 +31,11 @@ const SAMPLED: [&str; 4] = [
 pub(crate) struct Surroundings<'a> {
     loads: &'a [Load<'a>],
     cells: OnceLock<Cells>,
+    requests: OnceLock<BTreeMap<Name, Requests>>,
 }
 
 /// Cells by stage and coordinates.
-type Cells = BTreeMap<(String, String), Cell>;
+type Cells = BTreeMap<Name, Cell>;
 
 struct Cell {
     coordinates: Coordinates,
@@ -46,6 +49,7 @@ impl<'a> Surroundings<'a> {
         Self {
             loads,
             cells: OnceLock::new(),
+            requests: OnceLock::new(),
         }
     }
 
@@ -67,6 +71,15 @@ impl<'a> Surroundings<'a> {
             }
         }
         Ok(self.cells.get_or_init(|| cells))
+    }
+
+    /// Counts the requests of all cells once.
+    fn requests(&self) -> Result<&BTreeMap<Name, Requests>, Failure> {
+        if let Some(requests) = self.requests.get() {
+            return Ok(requests);
+        }
+        let requests = lost_requests::asked(self.loads)?;
+        Ok(self.requests.get_or_init(|| requests))
     }
 }
 
@@ -144,9 +157,10 @@ impl Unlike {
 /// Judges the rows of one operator.
 pub(crate) struct Judge<'a> {
     cells: &'a Cells,
+    surroundings: &'a Surroundings<'a>,
     tables: &'a BTreeMap<String, Frame>,
     /// The cells behind every row of each table.
-    behind: BTreeMap<String, Vec<BTreeSet<(String, String)>>>,
+    behind: BTreeMap<String, Vec<BTreeSet<Name>>>,
 }
 
 impl<'a> Judge<'a> {
@@ -157,6 +171,7 @@ impl<'a> Judge<'a> {
     pub(crate) fn new(context: &Context<'a>) -> Result<Self, Failure> {
         Ok(Self {
             cells: context.surroundings.cells()?,
+            surroundings: context.surroundings,
             tables: context.tables,
             behind: BTreeMap::new(),
         })
@@ -201,8 +216,34 @@ impl<'a> Judge<'a> {
         (!found.is_empty()).then_some(Unlike { found, samples })
     }
 
+    /// Counts the requests that two sides lost in the cells behind some rows; `None` if none was lost.
+    ///
+    /// # Errors
+    /// If rows cannot be read.
+    pub(crate) fn lost<'s>(
+        &mut self,
+        (axis, sides): (&str, [&str; 2]),
+        units: &[String],
+        column: (&str, Scale),
+        rows: impl IntoIterator<Item = &'s SourceRows>,
+    ) -> Result<Option<LostRequests>, Failure> {
+        let mut names = BTreeSet::new();
+        for span in rows {
+            self.collect(span, &mut names);
+        }
+        let requests = self.surroundings.requests()?;
+        let cells: Vec<&Requests> = names.iter().filter_map(|name| requests.get(name)).collect();
+        LostRequests::of(
+            self.surroundings.loads,
+            &cells,
+            (axis, sides),
+            units,
+            column,
+        )
+    }
+
     /// Adds the cells behind a span.
-    fn collect(&mut self, span: &SourceRows, names: &mut BTreeSet<(String, String)>) {
+    fn collect(&mut self, span: &SourceRows, names: &mut BTreeSet<Name>) {
         match &span.source {
             LineageSource::Artifact(source) => {
                 let cell = &source.cell;
@@ -223,7 +264,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns the cells behind each row of a table.
-    fn behind_rows(&mut self, table: &str) -> Vec<BTreeSet<(String, String)>> {
+    fn behind_rows(&mut self, table: &str) -> Vec<BTreeSet<Name>> {
         let Some(frame) = self.tables.get(table) else {
             return Vec::new();
         };

@@ -8,10 +8,11 @@ use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Bootstrap, BootstrapKind, GENERATOR, Interval, UnitEffect};
+use statistics::{Bootstrap, BootstrapKind, GENERATOR, HolmDecision, Interval, UnitEffect};
 
 use crate::columns::{Columns, Value};
 use crate::frame::{Frame, Level, Missing, SourceRows, Spec, text};
+use crate::lost_requests::LostRequests;
 use crate::operator::{Context, Draft};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis};
 use crate::operators::looks::{self, Looks};
@@ -491,8 +492,10 @@ impl Terms {
         missing: Vec<Missing>,
     ) -> Result<Frame, Failure> {
         let from = context.table(&self.from)?;
-        let unlike = self.unlike(context, &tests, units)?;
-        let row = |((mut test, adjusted), unlike): ((Compared<T>, Adjusted), Option<Unlike>)| {
+        let mut judge = Judge::new(context)?;
+        let unlike = self.unlike(&mut judge, &tests, units);
+        let lost = self.lost(&mut judge, &tests, units)?;
+        let row = |(((mut test, adjusted), unlike), lost): Decided<T>| {
             let uneven = self.uneven(from, &test);
             if let Some(unlike) = &unlike {
                 test.lineage.extend(unlike.samples.iter().cloned());
@@ -507,11 +510,14 @@ impl Terms {
             let reason = reason.or(biased);
             let mut judged = self.judge(test, adjusted, reason.as_deref(), (from, units));
             self.with_losses(from, units, &mut judged);
+            if let Some(lost) = lost {
+                self.with_lost_requests(from, &lost, &mut judged);
+            }
             let mut key = judged.test.stratum.clone();
             key.push(text(&self.columns[judged.test.column]));
             columns.row(key, &judged, judged.test.lineage.clone())
         };
-        let tests = tests.into_iter().zip(adjusted).zip(unlike);
+        let tests = tests.into_iter().zip(adjusted).zip(unlike).zip(lost);
         let rows = tests.map(row).collect();
         let mut keys = self.by.clone();
         keys.push("metric".to_owned());
@@ -533,10 +539,10 @@ impl Terms {
     /// table, where small differences show, then over its own cells.
     fn unlike<T>(
         &self,
-        context: &Context<'_>,
+        judge: &mut Judge<'_>,
         tests: &[Compared<T>],
         units: &Units,
-    ) -> Result<Vec<Option<Unlike>>, Failure> {
+    ) -> Vec<Option<Unlike>> {
         let (a, b) = self.pair.labels();
         let asked = Asked {
             axis: &self.pair.axis,
@@ -544,14 +550,33 @@ impl Terms {
             unit: units.axes(),
             may_differ: &self.conditions_may_differ,
         };
-        let mut judge = Judge::new(context)?;
         let whole = judge.unlike(&asked, tests.iter().flat_map(|t| &t.lineage));
         let of = |test: &Compared<T>| {
             whole
                 .clone()
                 .or_else(|| judge.unlike(&asked, &test.lineage))
         };
-        Ok(tests.iter().map(of).collect())
+        tests.iter().map(of).collect()
+    }
+
+    /// Counts for each comparison the requests that its sides lost within their cells.
+    fn lost<T>(
+        &self,
+        judge: &mut Judge<'_>,
+        tests: &[Compared<T>],
+        units: &Units,
+    ) -> Result<Vec<Option<LostRequests>>, Failure> {
+        let (a, b) = self.pair.labels();
+        let mut of = |test: &Compared<T>| {
+            let column = (self.columns[test.column].as_str(), self.scale);
+            judge.lost(
+                (&self.pair.axis, [&a, &b]),
+                units.axes(),
+                column,
+                &test.lineage,
+            )
+        };
+        tests.iter().map(&mut of).collect()
     }
 
     fn judge<T>(
@@ -562,19 +587,8 @@ impl Terms {
         (from, units): (&Frame, &Units),
     ) -> Judged<T> {
         let name = &self.columns[test.column];
-        let margin = self.margin.get(name).copied();
-        let case = Case {
-            effect: test.effect.as_ref().map_err(String::as_str),
-            decision: adjusted.decision,
-            scale: self.scale,
-            margin,
-            alpha: self.alpha,
-            mean: test.mean,
-            unlike,
-            looks: self.looks,
-            delta: test.delta,
-            least: test.least,
-        };
+        let case = self.case(&test, &adjusted, unlike);
+        let margin = case.margin;
         let verdict = case.judge();
         // An effect that cannot be judged cannot be shown to be equivalent either.
         let equivalence = case
@@ -593,6 +607,63 @@ impl Terms {
         }
     }
 }
+
+impl Terms {
+    fn case<'a, T>(
+        &self,
+        test: &'a Compared<T>,
+        adjusted: &Adjusted,
+        unlike: Option<&'a str>,
+    ) -> Case<'a> {
+        Case {
+            effect: test.effect.as_ref().map_err(String::as_str),
+            decision: adjusted.decision,
+            scale: self.scale,
+            margin: self.margin.get(&self.columns[test.column]).copied(),
+            alpha: self.alpha,
+            mean: test.mean,
+            unlike,
+            looks: self.looks,
+            delta: test.delta,
+            least: test.least,
+        }
+    }
+
+    /// Returns the case of a comparison whose effect were another, decided at the same level.
+    pub(super) fn worst_case<'a, T>(
+        &self,
+        judged: &'a Judged<T>,
+        effect: &'a UnitEffect,
+    ) -> Case<'a> {
+        let decided = |decision: HolmDecision| HolmDecision {
+            rejected: self.looks.p(effect) <= decision.alpha,
+            ..decision
+        };
+        Case {
+            effect: Ok(effect),
+            decision: judged.adjusted.decision.map(decided),
+            mean: Some(effect.mean),
+            ..self.case(&judged.test, &judged.adjusted, None)
+        }
+    }
+}
+
+impl<T> Judged<T> {
+    /// Adds a sentence to the reason of the verdict.
+    pub(super) fn add_reason(&mut self, sentence: &str) {
+        let before = self.verdict.1.take();
+        self.verdict.1 = Some(match before {
+            Some(reason) => format!("{reason}; {sentence}"),
+            None => sentence.to_owned(),
+        });
+    }
+}
+
+/// A decided test, the conditions in which its sides differ, and the requests that they lost.
+type Decided<T> = (
+    ((Compared<T>, Adjusted), Option<Unlike>),
+    Option<LostRequests>,
+);
 
 /// Adapts a column that only one kind of comparison has.
 pub(crate) fn own<T, V: Value>(read: impl Fn(&T) -> V) -> impl Fn(&Judged<T>) -> V {

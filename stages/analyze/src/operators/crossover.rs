@@ -72,6 +72,8 @@ struct Rung {
     /// The source rows behind it.
     used: Vec<SourceRows>,
     adjusted: Adjusted,
+    /// By how much the effect would change if every lost request had been slow; `None` if none was lost.
+    worst: Option<f64>,
 }
 
 /// The beginning of the column `resolution` if no winner can be shown; the reason follows.
@@ -340,7 +342,8 @@ fn table(
         may_differ: &given.conditions_may_differ,
     };
     let behind = courses.iter().flat_map(|(_, _, lineage)| lineage);
-    let unlike = Judge::new(context)?.unlike(&asked, behind);
+    let mut judge = Judge::new(context)?;
+    let unlike = judge.unlike(&asked, behind);
     let (a, b) = given.pair.labels();
     let quantiles = Quantiles::of(from, &given.column, &given.pair.axis);
     let mut rows: Vec<Row> = Vec::new();
@@ -353,6 +356,10 @@ fn table(
         }
         for rung in &mut rungs {
             rung.adjusted = adjusted.next().unwrap_or_default();
+            let sides = (given.pair.axis.as_str(), [a.as_str(), b.as_str()]);
+            let column = (given.column.as_str(), given.scale);
+            let lost = judge.lost(sides, units.axes(), column, &rung.used)?;
+            rung.worst = lost.and_then(|lost| lost.shift);
         }
         let missing = around.missing_at(&around.keys, &key);
         let losses = Losses::of(
@@ -409,6 +416,7 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
             }
         },
         adjusted: Adjusted::default(),
+        worst: None,
     }
 }
 
@@ -437,7 +445,15 @@ fn course(
             delta: None,
             least: None,
         };
-        case.judge().0 == Verdict::Different
+        // Lost requests may have been slow: the winner must also win if they were.
+        let moved = rung.worst.zip(rung.effect.as_ref().ok());
+        let worst = moved.map(|(by, effect)| effect.shifted(by));
+        let holds = worst.is_none_or(|worst| {
+            let level = rung.adjusted.decision.map_or(given.alpha, |d| d.alpha);
+            let same = rung.mean.is_some_and(|mean| mean * worst.mean > 0.0);
+            same && given.looks.p(&worst) <= level
+        });
+        case.judge().0 == Verdict::Different && holds
     };
     let won: Vec<(usize, String)> = rungs
         .iter()

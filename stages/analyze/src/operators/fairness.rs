@@ -7,15 +7,25 @@ use artifacts::Scalar;
 use contract::{Better, Verdict};
 
 use crate::frame::{Absence, Frame, Missing, rows_of};
+use crate::lost_requests::LostRequests;
 use crate::operators::comparison::{Compared, Judged, Terms};
 use crate::operators::uneven::Quantiles;
 use crate::operators::units::Units;
-use crate::operators::verdict::Ends;
+use crate::operators::verdict::{End, Ends};
 
 /// How far the shares of lost cells may differ between two sides before nothing is stated in favour of the side that
 /// lost more. If that side lost its slowest cells, *not worse* at the margin is false in up to 7 % of studies below
 /// this value, and in 19 % at a difference of one half. A single lost cell of ten or more does not matter.
 const MATTERS: f64 = 0.1;
+
+/// Returns the side that lost so much more that what is left flatters it: the second side's share less the first's.
+fn flattered(apart: f64) -> Option<usize> {
+    match apart {
+        apart if apart > MATTERS => Some(1),
+        apart if apart < -MATTERS => Some(0),
+        _ => None,
+    }
+}
 
 /// The cells of two sides that gave no result.
 #[derive(Clone, Copy, Debug)]
@@ -67,11 +77,7 @@ impl Losses {
     /// Returns the side that lost far more cells than the other. If the lost cells were slow, the remaining ones
     /// flatter this side.
     pub(crate) fn flattered(self) -> Option<usize> {
-        match self.apart {
-            apart if apart > MATTERS => Some(1),
-            apart if apart < -MATTERS => Some(0),
-            _ => None,
-        }
+        flattered(self.apart)
     }
 
     /// Describes the losses; `None` where both sides lost equally many.
@@ -181,32 +187,100 @@ impl Terms {
             return;
         }
         if let Some(flattered) = losses.flattered() {
-            let name = &self.columns[judged.test.column];
-            let unit = from.spec(name).and_then(|spec| spec.unit.as_deref());
-            let mean = judged.test.mean.unwrap_or(0.0);
-            let favours = |a_is_better: bool| usize::from(!a_is_better) == flattered;
-            // If neither direction is known to be better, any result may favour the side.
-            let higher_favours = Better::of(name, unit).map(|better| better == Better::Higher);
-            let flatters = |a_is_higher: bool| match higher_favours {
-                Some(higher) => favours(a_is_higher == higher),
-                None => true,
-            };
-            let withheld = match judged.verdict.0 {
-                Verdict::Different => flatters(mean > 0.0),
-                Verdict::Equivalent => true,
-                _ => false,
-            };
-            if withheld {
-                judged.verdict = (Verdict::Undecidable, None);
-            }
-            judged.equivalence = judged.equivalence.filter(|(_, shown)| !shown);
-            if let Some(ends) = &mut judged.ends {
-                without_flattery(ends, flatters);
-            }
+            self.withhold(from, judged, flattered);
         }
-        let reason = judged.verdict.1.take();
-        let reason = reason.map_or(caution.clone(), |reason| format!("{reason}; {caution}"));
-        judged.verdict.1 = Some(reason);
+        judged.add_reason(&caution);
+    }
+
+    /// Withdraws the findings in favour of a side that lost more than the other.
+    fn withhold<T>(&self, from: &Frame, judged: &mut Judged<T>, flattered: usize) {
+        let name = &self.columns[judged.test.column];
+        let unit = from.spec(name).and_then(|spec| spec.unit.as_deref());
+        let mean = judged.test.mean.unwrap_or(0.0);
+        let favours = |a_is_better: bool| usize::from(!a_is_better) == flattered;
+        // If neither direction is known to be better, any result may favour the side.
+        let higher_favours = Better::of(name, unit).map(|better| better == Better::Higher);
+        let flatters = |a_is_higher: bool| match higher_favours {
+            Some(higher) => favours(a_is_higher == higher),
+            None => true,
+        };
+        let withheld = match judged.verdict.0 {
+            Verdict::Different => flatters(mean > 0.0),
+            Verdict::Equivalent => true,
+            _ => false,
+        };
+        if withheld {
+            judged.verdict = (Verdict::Undecidable, None);
+        }
+        judged.equivalence = judged.equivalence.filter(|(_, shown)| !shown);
+        if let Some(ends) = &mut judged.ends {
+            without_flattery(ends, flatters);
+        }
+    }
+
+    /// Adds to a verdict that the sides lost requests within their cells. A finding is withdrawn if it would not be shown had
+    /// every lost request been as slow as the slowest answer of either side at its place. Where a column does not tell what that would change,
+    /// the rule for lost cells holds.
+    pub(super) fn with_lost_requests<T>(
+        &self,
+        from: &Frame,
+        lost: &LostRequests,
+        judged: &mut Judged<T>,
+    ) {
+        if judged.verdict.0 == Verdict::Undecidable {
+            return;
+        }
+        let (a, b) = self.pair.labels();
+        let ([of_a, of_b], [n_a, n_b]) = (lost.lost, lost.asked);
+        let counted =
+            format!("{of_a} of {n_a} requests of {a} and {of_b} of {n_b} of {b} were lost");
+        let moved = lost.shift.zip(judged.test.effect.as_ref().ok());
+        let Some((shift, effect)) = moved else {
+            let share = |side: usize| lost.lost[side] as f64 / lost.asked[side].max(1) as f64;
+            let apart = share(1) - share(0);
+            if let Some(flattered) = flattered(apart) {
+                self.withhold(from, judged, flattered);
+            }
+            if of_a != of_b {
+                judged.add_reason(&format!(
+                    "{counted}: if they failed because they were slow, the others flatter that side"
+                ));
+            }
+            return;
+        };
+        if shift == 0.0 {
+            return;
+        }
+        let worst = effect.shifted(shift);
+        let (before, case) = (judged.verdict.0, self.worst_case(judged, &worst));
+        let verdict = case.judge().0;
+        let (ends, equivalence) = (case.ends(), case.equivalence());
+        let stands = match before {
+            Verdict::Different => verdict == before && worst.mean * effect.mean > 0.0,
+            Verdict::Equivalent => equivalence.is_some_and(|(_, shown)| shown),
+            _ => true,
+        };
+        judged.equivalence = judged
+            .equivalence
+            .filter(|(_, shown)| !shown || equivalence.is_some_and(|(_, shown)| shown));
+        if let Some(own) = &mut judged.ends {
+            let agrees = |end: &mut End, worst: Option<bool>| {
+                end.shown = end.shown.filter(|shown| Some(*shown) == worst);
+            };
+            agrees(&mut own.not_lower, ends.and_then(|e| e.not_lower.shown));
+            agrees(&mut own.not_higher, ends.and_then(|e| e.not_higher.shown));
+        }
+        let size = self.scale.show_effect(worst.mean);
+        if !stands {
+            judged.verdict = (Verdict::Undecidable, None);
+        }
+        let so = match stands {
+            true => "",
+            false => ", and the verdict would not hold",
+        };
+        judged.add_reason(&format!(
+            "{counted}: if each had been as slow as the slowest answer of either side there, the effect would be {size}{so}"
+        ));
     }
 
     /// Explains why the quantiles of the sides cannot be compared.

@@ -5,10 +5,13 @@ use contract::Better;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effect_rounded};
+use statistics::{
+    UnitEffect, friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effect_rounded,
+};
 
 use crate::columns::{Columns, listed};
 use crate::frame::{Frame, Level, Row, SourceRows, Spec, rows_of, spans};
+use crate::lost_requests::LostRequests;
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
@@ -284,7 +287,8 @@ fn table(
         may_differ: &given.conditions_may_differ,
     };
     let behind = contests.iter().flat_map(|contest| &contest.lineage);
-    let unlike = Judge::new(context)?.unlike(&asked, behind);
+    let mut judge = Judge::new(context)?;
+    let unlike = judge.unlike(&asked, behind);
     let quantiles = Quantiles::of(from, &given.column, &given.among);
     let mut rows = Vec::new();
     for (c, contest) in contests.iter().enumerate() {
@@ -326,7 +330,15 @@ fn table(
             let why = losses.words(pair).filter(|_| flattered)?;
             Some((pair.map(str::to_owned), why))
         });
-        let unfair = uneven.into_iter().chain(flattered).collect();
+        let mut unfair: Vec<_> = uneven.into_iter().chain(flattered).collect();
+        for (i, j, adjusted) in &told {
+            let sides = (given.among.as_str(), [labels(*i), labels(*j)]);
+            let worst = contest.without_lost_requests((*i, *j), adjusted, given, |scale| {
+                let column = (given.column.as_str(), scale);
+                judge.lost(sides, units.axes(), column, &contest.lineage)
+            })?;
+            unfair.extend(worst.map(|why| (sides.1.map(str::to_owned), why)));
+        }
         let told = Told {
             unlike: unlike.as_ref(),
             unfair,
@@ -424,31 +436,63 @@ impl Contest {
         }
     }
 
+    /// Explains why two contenders are not apart if every request that they lost had been slow; `None` if they still are,
+    /// or lost none.
+    fn without_lost_requests(
+        &self,
+        (i, j): (usize, usize),
+        adjusted: &Adjusted,
+        given: &Parameters,
+        lost: impl FnOnce(Scale) -> Result<Option<LostRequests>, Failure>,
+    ) -> Result<Option<String>, Failure> {
+        let level = adjusted.decision.map_or(given.alpha, |d| d.alpha);
+        let apart = |effect: &UnitEffect| given.looks.p(effect) <= level;
+        let Some((scale, effect)) = self.paired(i, j).filter(|(_, effect)| apart(effect)) else {
+            return Ok(None);
+        };
+        let Some(shift) = lost(scale)?.and_then(|lost| lost.shift) else {
+            return Ok(None);
+        };
+        let worst = effect.shifted(shift);
+        let holds = worst.mean * effect.mean > 0.0 && apart(&worst);
+        Ok((!holds).then(|| {
+            "requests were lost, and the order would not hold had each been as slow as the slowest answer of either side there"
+                .to_owned()
+        }))
+    }
+
+    /// The values of two contenders in the units that have both.
+    fn both(&self, i: usize, j: usize) -> Vec<(f64, f64)> {
+        let (a, b) = (&self.contenders[i], &self.contenders[j]);
+        let other = |(unit, value): &(Vec<Scalar>, f64)| {
+            let other = b.units.iter().find(|(other, _)| other == unit)?;
+            Some((*value, other.1))
+        };
+        a.units.iter().filter_map(other).collect()
+    }
+
+    /// The effect of two contenders over the units that have both.
+    fn paired(&self, i: usize, j: usize) -> Option<(Scale, UnitEffect)> {
+        let both = self.both(i, j);
+        let scale = scale(both.iter().flat_map(|(a, b)| [*a, *b]));
+        let effects = both.iter().filter_map(|(a, b)| scale.effect(*a, *b));
+        let effects: Vec<f64> = effects.collect();
+        let effect = unit_effect_rounded(&effects, scale.rounding(&[both])).ok()?;
+        Some((scale, effect))
+    }
+
     /// The p value of two contenders over the units that have both. If no unit has both, the units count as
     /// independent.
     fn p(&self, i: usize, j: usize, looks: Looks) -> Option<f64> {
         let (a, b) = (&self.contenders[i], &self.contenders[j]);
-        let both: Vec<(f64, f64)> = a
-            .units
-            .iter()
-            .filter_map(|(unit, value)| {
-                let other = b.units.iter().find(|(other, _)| other == unit)?;
-                Some((*value, other.1))
-            })
-            .collect();
-        if both.is_empty() {
+        if self.both(i, j).is_empty() {
             // Independent units have no test that holds at every look.
             return match looks {
                 Looks::Once => independent(&a.units, &b.units),
                 Looks::AfterEachBlock => None,
             };
         }
-        let scale = scale(both.iter().flat_map(|(a, b)| [*a, *b]));
-        let effects: Vec<f64> = both
-            .iter()
-            .filter_map(|(a, b)| scale.effect(*a, *b))
-            .collect();
-        let effect = unit_effect_rounded(&effects, scale.rounding(&[both])).ok()?;
+        let (_, effect) = self.paired(i, j)?;
         Some(looks.p(&effect))
     }
 

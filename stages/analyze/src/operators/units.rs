@@ -258,6 +258,14 @@ impl Scale {
         }
     }
 
+    /// Formats an effect for people: a factor, or in the unit of the metric.
+    pub(crate) fn show_effect(self, effect: f64) -> String {
+        match self {
+            Self::Ratio => format!("{}×", short(effect.exp())),
+            Self::Difference => short(effect),
+        }
+    }
+
     /// Explains that some values of a column have no place on the scale.
     pub(crate) fn refusal(self, column: &str, values: &[f64]) -> String {
         contract::without_ratio(column, values, "declare `scale: difference`")

@@ -199,6 +199,16 @@ impl UnitEffect {
         }
     }
 
+    /// Returns the effect moved by an amount, with the same error. Its sign flips are unknown.
+    #[must_use]
+    pub fn shifted(&self, by: f64) -> Self {
+        let moved = Self::new((self.n, self.df), self.mean + by, self.sd, self.error);
+        Self {
+            spread: self.spread,
+            ..moved
+        }
+    }
+
     /// Returns mean ± t·error. It excludes 0 exactly if p < 1 − level.
     ///
     /// # Panics

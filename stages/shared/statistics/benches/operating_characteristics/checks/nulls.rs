@@ -7,7 +7,7 @@ use statistics::{
     unit_effect_rounded,
 };
 
-use super::draw::{effects, normal};
+use super::draw::{effects, normal, uniform};
 use super::{Check, Table};
 
 const ALPHA: f64 = 0.05;
@@ -83,6 +83,7 @@ pub(super) fn tables() -> Vec<Table> {
     tables.push(others());
     tables.push(looks());
     tables.push(until());
+    tables.push(until_awkward());
     tables
 }
 
@@ -276,31 +277,143 @@ fn looks() -> Table {
     }
 }
 
-/// Studies that add blocks until each of the two launches is known precisely enough.
-fn until() -> Table {
-    /// Returns the logarithms of both sides in each block up to the block after which the rule stops the study.
-    fn stopped(rng: &mut Stream, width: f64, most: usize) -> (Vec<f64>, Vec<f64>) {
-        let (mut a, mut b) = (Vec::new(), Vec::new());
-        let known = |side: &[f64]| {
-            let interval = unit_effect(side)
-                .and_then(|effect| anytime_interval(&effect, ANYTIME_SPREAD, ALPHA));
-            interval.is_ok_and(|i| ((i.high - i.low) / 2.0).exp_m1() <= width)
+/// Launches that a rule meets which ends a study when both sides are known. The means of both sides' logarithms are equal.
+#[derive(Clone, Copy)]
+enum Awkward {
+    Plain,
+    HeavyTails,
+    /// An exponential tail of 10 % on both sides, or on the first alone.
+    Skewed {
+        both: bool,
+    },
+    /// One launch in ten is 50 % slower.
+    Rare {
+        both: bool,
+    },
+    /// Each launch is 1 % slower than the one before; the sides alternate in random order.
+    Drift,
+}
+
+impl Awkward {
+    /// Returns the logarithms of the two launches of a block, from 1.
+    fn launches(self, rng: &mut Stream, block: usize) -> (f64, f64) {
+        let common = 0.01 * normal(rng);
+        let tail = |rng: &mut Stream| 0.1 * (-uniform(rng).ln() - 1.0);
+        let rare = |rng: &mut Stream| {
+            let slower = 1.5_f64.ln();
+            (if uniform(rng) < 0.1 { slower } else { 0.0 }) - 0.1 * slower
         };
-        for block in 1..=most {
-            let common = 0.01 * normal(rng);
-            a.push(common + 0.03 * normal(rng));
-            b.push(common + 0.03 * normal(rng));
-            if block >= 3 && known(&a) && known(&b) {
-                break;
+        let mut side = |first: bool| {
+            let usual = 0.03 * normal(rng);
+            match self {
+                Self::Plain | Self::Drift => usual,
+                Self::HeavyTails => {
+                    let square: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
+                    usual / (square / 3.0).sqrt()
+                }
+                Self::Skewed { both } if first || both => usual / 3.0 + tail(rng),
+                Self::Rare { both } if first || both => usual / 3.0 + rare(rng),
+                Self::Skewed { .. } | Self::Rare { .. } => usual / 3.0,
             }
+        };
+        let (mut a, mut b) = (common + side(true), common + side(false));
+        if matches!(self, Self::Drift) {
+            let later = 0.01 * f64::from(u8::from(uniform(rng) < 0.5));
+            let start = 0.02 * block as f64;
+            (a, b) = (a + start + later, b + start + 0.01 - later);
         }
         (a, b)
     }
+}
+
+/// Studies of awkward launches that end by the same rule.
+fn until_awkward() -> Table {
+    let kinds = [
+        (Awkward::HeavyTails, "heavy tails (t₃)", 0.05),
+        (
+            Awkward::Skewed { both: true },
+            "an exponential tail of 10 %",
+            0.05,
+        ),
+        (
+            Awkward::Skewed { both: false },
+            "the same on one side alone",
+            0.2,
+        ),
+        (
+            Awkward::Rare { both: true },
+            "one launch in ten 50 % slower",
+            0.05,
+        ),
+        (
+            Awkward::Rare { both: false },
+            "the same on one side alone, rare",
+            1.0,
+        ),
+        (
+            Awkward::Drift,
+            "each launch 1 % slower than the one before",
+            0.05,
+        ),
+    ];
+    let mut checks = Vec::new();
+    for (kind, name, most) in kinds {
+        for width in [0.03, 0.08, 0.15] {
+            let column = |what: &str| format!("± {:.0} %: {what}", 100.0 * width);
+            let anytime = move |rng: &mut Stream| {
+                let (a, b) = stopped(rng, kind, width, 12);
+                let effects: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+                let effect = unit_effect(&effects).ok()?;
+                Some(
+                    anytime_interval(&effect, ANYTIME_SPREAD, ALPHA)
+                        .ok()?
+                        .excludes(0.0),
+                )
+            };
+            checks.push(Check::new((name, column("false")), (0.0, most), anytime));
+            let mean = move |rng: &mut Stream| {
+                let (a, _) = stopped(rng, kind, width, 12);
+                Some(!unit_effect(&a).ok()?.interval(0.95).excludes(0.0))
+            };
+            if !matches!(kind, Awkward::Drift) {
+                checks.push(Check::new((name, column("mean covered")), (0.0, 1.0), mean));
+            }
+        }
+    }
+    Table {
+        title: "Blocks until a figure is known: awkward launches",
+        note: "The same rule. *False* is a false *different* by the anytime interval; *mean covered* is the coverage of the plain \
+               interval of the first side's mean.",
+        checks,
+    }
+}
+
+/// Returns the logarithms of both sides in each block up to the block after which the rule stops the study.
+fn stopped(rng: &mut Stream, launches: Awkward, width: f64, most: usize) -> (Vec<f64>, Vec<f64>) {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    let known = |side: &[f64]| {
+        let interval =
+            unit_effect(side).and_then(|effect| anytime_interval(&effect, ANYTIME_SPREAD, ALPHA));
+        interval.is_ok_and(|i| ((i.high - i.low) / 2.0).exp_m1() <= width)
+    };
+    for block in 1..=most {
+        let (of_a, of_b) = launches.launches(rng, block);
+        a.push(of_a);
+        b.push(of_b);
+        if block >= 3 && known(&a) && known(&b) {
+            break;
+        }
+    }
+    (a, b)
+}
+
+/// Studies that add blocks until each of the two launches is known precisely enough.
+fn until() -> Table {
     let mut checks = Vec::new();
     for width in [0.03, 0.05, 0.08, 0.15] {
         let column = format!("± {:.0} %", 100.0 * width);
         let effect = move |rng: &mut Stream| {
-            let (a, b) = stopped(rng, width, 12);
+            let (a, b) = stopped(rng, Awkward::Plain, width, 12);
             let effects: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
             unit_effect(&effects).ok()
         };
@@ -320,12 +433,13 @@ fn until() -> Table {
         let row = "coverage of the ratio, anytime";
         checks.push(Check::new((row, column.clone()), (0.95, 1.0), ratio));
         let mean = move |rng: &mut Stream| {
-            let (a, _) = stopped(rng, width, 12);
+            let (a, _) = stopped(rng, Awkward::Plain, width, 12);
             covers(Some(unit_effect(&a).ok()?.interval(0.95)))
         };
         let row = "coverage of one side's mean, plain t";
         checks.push(Check::new((row, column.clone()), (0.92, 1.0), mean));
-        let before = move |rng: &mut Stream| Some(stopped(rng, width, 12).0.len() < 12);
+        let before =
+            move |rng: &mut Stream| Some(stopped(rng, Awkward::Plain, width, 12).0.len() < 12);
         let row = "ended before the last block";
         checks.push(Check::new((row, column), (0.0, 1.0), before));
     }
