@@ -60,7 +60,7 @@ fn a_document_that_is_not_audited_exits_with_2_and_harms_no_other() {
         b"Waits fell from 80 ms to 60 ms, a 40% drop.\n",
     );
     for (file, words) in [
-        ("page.html", "HTML is not read"),
+        ("page.html", "no table was read"),
         ("paper.tex", "LaTeX is not read"),
         ("book.ipynb", "a notebook is not read"),
         ("latin.md", "not UTF-8"),

@@ -45,7 +45,7 @@ pub(crate) struct AuditArgs {
     /// Which shared store.
     #[command(flatten)]
     pub(crate) remote: RemoteArgs,
-    /// Audit reports that Benchtrail did not make: Markdown, or plain text.
+    /// Audit reports that Benchtrail did not make: Markdown, HTML or plain text.
     #[arg(long)]
     pub(crate) foreign: bool,
     /// Tables that may contain the numbers: CSV, TSV, JSON Lines (.jsonl) or Parquet files, or folders of

@@ -97,7 +97,7 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
         let name = shown(report);
         let bytes = artifacts::regular::read(report).map_err(|error| {
             Stop::usage(format!("{name}: {error}"))
-                .hint("give the report as a Markdown or text file")
+                .hint("give the report as a Markdown, HTML or text file")
         })?;
         match foreign::supported(report, bytes) {
             Ok(text) => {

@@ -14,7 +14,7 @@ use crate::{claims, grid, structure};
 /// Why a document is not audited, or only in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unaudited {
-    /// Its format is not Markdown or plain text.
+    /// Its format is not Markdown, HTML or plain text.
     Format(String),
     /// It is not UTF-8.
     NotText,
@@ -37,14 +37,13 @@ impl fmt::Display for Unaudited {
 /// Returns the text of a document, if the audit can read its format.
 ///
 /// # Errors
-/// If it is HTML, LaTeX, a notebook or another format than Markdown and plain text, or not UTF-8.
+/// If it is LaTeX, a notebook or another format than Markdown, HTML and plain text, or not UTF-8.
 pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
     let extension = path
         .extension()
         .map(|part| part.to_string_lossy().to_lowercase())
         .unwrap_or_default();
     let name = match extension.as_str() {
-        "html" | "htm" | "xhtml" => Some("HTML"),
         "tex" | "latex" => Some("LaTeX"),
         "ipynb" => Some("a notebook"),
         "pdf" => Some("PDF"),
@@ -61,12 +60,7 @@ pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
     let text = String::from_utf8(bytes).map_err(|_| Unaudited::NotText)?;
     // The contents decide, not only the name.
     let start = text.trim_start().to_lowercase();
-    for (mark, name) in [
-        ("<!doctype html", "HTML"),
-        ("<html", "HTML"),
-        ("\\documentclass", "LaTeX"),
-        ("%pdf-", "PDF"),
-    ] {
+    for (mark, name) in [("\\documentclass", "LaTeX"), ("%pdf-", "PDF")] {
         if start.starts_with(mark) {
             return Err(format(name));
         }
@@ -79,7 +73,7 @@ pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
 
 /// Audits a document against itself and against data tables, if any. `name` is the document's name in the result.
 pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
-    let document = Document::parse(text);
+    let document = Document::of(name, text);
     let mut findings = written_out(&document);
     findings.extend(grid::check(&document.tables));
     findings.extend(grid::missing_rows(&document.tables));
@@ -147,8 +141,8 @@ fn written_out(document: &Document) -> Vec<Finding> {
                 for slip in arithmetic::check(&scope) {
                     findings.push(Finding {
                         rule: Rule::Arithmetic,
-                        line: row.line,
-                        column: cell.column.max(1),
+                        line: table.spot(at, column).0,
+                        column: table.spot(at, column).1,
                         quote: format!("{} | {}", table.label(at), cell.text),
                         message: slip.message,
                         cause: format!("line {}: {}", table.line, table.name(column)),

@@ -1,13 +1,18 @@
 //! A document as blocks: headings, prose, lists, tables and code, with the place of each character. CommonMark with
-//! GFM's tables and footnotes defines the blocks (`pulldown-cmark`); comments and code are never prose.
+//! GFM's tables and footnotes defines the blocks (`pulldown-cmark`), or HTML; comments and code are never prose.
+
+mod html;
+mod lines;
+mod tags;
 
 use std::ops::Range;
 
 use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
 
 use crate::number::{Quantity, quantities};
-use crate::table::{Cell, Row, Table, aligned, is_rule, split_row};
+use crate::table::{Cell, Row, Table, aligned, comma_separated, is_rule, split_row};
 use crate::words::sentences;
+use lines::Lines;
 
 /// A document cut into blocks.
 #[derive(Debug, Clone, Default)]
@@ -121,45 +126,6 @@ impl Prose {
     }
 }
 
-/// The lines of a text, for converting offsets to places.
-struct Lines<'a> {
-    text: &'a str,
-    starts: Vec<usize>,
-    first: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn new(text: &'a str, first: usize) -> Self {
-        let starts = std::iter::once(0)
-            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
-            .collect();
-        Self {
-            text,
-            starts,
-            first,
-        }
-    }
-
-    fn index(&self, offset: usize) -> usize {
-        self.starts.partition_point(|start| *start <= offset).max(1) - 1
-    }
-
-    fn place(&self, offset: usize) -> (usize, usize) {
-        let index = self.index(offset);
-        let before = self.text.get(self.starts[index]..offset).unwrap_or("");
-        (self.first + index, before.chars().count() + 1)
-    }
-
-    fn line(&self, offset: usize) -> &'a str {
-        let index = self.index(offset);
-        let end = self
-            .starts
-            .get(index + 1)
-            .map_or(self.text.len(), |end| end - 1);
-        self.text[self.starts[index]..end].trim_end_matches('\r')
-    }
-}
-
 /// The state of the parser between events.
 struct Reader<'a> {
     lines: Lines<'a>,
@@ -175,9 +141,26 @@ struct Reader<'a> {
     table: Option<Table>,
     code: Option<(usize, String)>,
     skip: usize,
+    /// Open marks of bold text, and the length of the bold text of the cell.
+    strong: usize,
+    bold: usize,
+    /// Whether HTML marks the text as code.
+    literal: bool,
+    /// The place where a block of HTML begins.
+    block: Option<usize>,
 }
 
 impl Document {
+    /// Reads a document: HTML if its name or its first words say so, otherwise Markdown.
+    pub fn of(name: &str, text: &str) -> Self {
+        if is_html(name, text) {
+            let mut reader = Reader::new(text, 1);
+            html::read(&mut reader, 0, text.len());
+            return reader.document;
+        }
+        Self::parse(text)
+    }
+
     /// Reads Markdown.
     pub fn parse(text: &str) -> Self {
         Self::parse_at(text, 1)
@@ -190,18 +173,7 @@ impl Document {
             | Options::ENABLE_TASKLISTS
             | Options::ENABLE_HEADING_ATTRIBUTES
             | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
-        let mut reader = Reader {
-            lines: Lines::new(text, first),
-            document: Self::default(),
-            inline: None,
-            heading: None,
-            lists: Vec::new(),
-            item: false,
-            last: None,
-            table: None,
-            code: None,
-            skip: 0,
-        };
+        let mut reader = Reader::new(text, first);
         for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
             reader.event(event, range);
         }
@@ -223,11 +195,42 @@ impl Document {
     }
 }
 
+/// Whether a document is HTML, by the end of its name or its first words.
+pub(crate) fn is_html(name: &str, text: &str) -> bool {
+    let ends = |end: &str| name.len() > end.len() && name.to_lowercase().ends_with(end);
+    let start: String = text.trim_start().chars().take(14).collect();
+    let start = start.to_lowercase();
+    [".html", ".htm", ".xhtml"].into_iter().any(ends)
+        || start == "<!doctype html"
+        || start.starts_with("<html")
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, first: usize) -> Self {
+        Self {
+            lines: Lines::new(text, first),
+            document: Document::default(),
+            inline: None,
+            heading: None,
+            lists: Vec::new(),
+            item: false,
+            last: None,
+            table: None,
+            code: None,
+            skip: 0,
+            strong: 0,
+            bold: 0,
+            literal: false,
+            block: None,
+        }
+    }
+}
+
 impl Reader<'_> {
     fn event(&mut self, event: Event<'_>, range: Range<usize>) {
         match event {
             Event::Start(tag) => self.start(tag, range),
-            Event::End(tag) => self.end(tag),
+            Event::End(tag) => self.end(tag, range.end),
             Event::Text(text) => match &mut self.code {
                 Some((_, code)) => code.push_str(&text),
                 None => self.text(&text, range.start, false),
@@ -262,6 +265,9 @@ impl Reader<'_> {
             prose
                 .code
                 .push(prose.text.len()..prose.text.len() + text.len());
+        }
+        if self.strong > 0 {
+            self.bold += text.len();
         }
         prose.push(text, place);
     }
@@ -305,7 +311,11 @@ impl Reader<'_> {
 
     fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
         match tag {
-            Tag::Paragraph | Tag::HtmlBlock | Tag::BlockQuote(_) => self.close(),
+            Tag::HtmlBlock => {
+                self.close();
+                self.block = Some(range.start);
+            }
+            Tag::Paragraph | Tag::BlockQuote(_) => self.close(),
             Tag::Heading { id, .. } => {
                 self.close_and_forget();
                 let (line, _) = self.lines.place(range.start);
@@ -324,29 +334,21 @@ impl Reader<'_> {
             }
             Tag::List(_) => {
                 self.close();
-                self.document.lists.push(List {
-                    intro: self.last,
-                    depth: self.lists.len(),
-                    ..List::default()
-                });
-                self.lists.push(self.document.lists.len() - 1);
+                self.open_list();
             }
             Tag::Item => {
                 self.close_and_forget();
-                self.item = true;
-                if let Some(list) = self
-                    .lists
-                    .last()
-                    .and_then(|at| self.document.lists.get_mut(*at))
-                {
-                    list.items.push(None);
-                }
+                self.open_item();
             }
+            Tag::Strong => self.strong += 1,
             Tag::Table(_) => {
-                self.close_and_forget();
+                self.close();
                 let title = self.document.heading_of(self.document.headings.len());
+                let above = self.last.take().and_then(|at| self.document.prose.get(at));
+                let caption = above.filter(|prose| prose.text.starts_with("Tab"));
                 self.table = Some(Table {
                     title: title.to_owned(),
+                    caption: caption.map_or(String::new(), |prose| prose.text.clone()),
                     line: self.lines.place(range.start).0,
                     ..Table::default()
                 });
@@ -377,34 +379,67 @@ impl Reader<'_> {
         }
     }
 
-    fn end(&mut self, tag: TagEnd) {
+    fn open_list(&mut self) {
+        self.document.lists.push(List {
+            intro: self.last,
+            depth: self.lists.len(),
+            ..List::default()
+        });
+        self.lists.push(self.document.lists.len() - 1);
+    }
+
+    fn open_item(&mut self) {
+        self.item = true;
+        let list = self.lists.last();
+        if let Some(list) = list.and_then(|at| self.document.lists.get_mut(*at)) {
+            list.items.push(None);
+        }
+    }
+
+    fn close_list(&mut self) {
+        self.close_and_forget();
+        self.lists.pop();
+        self.item = false;
+    }
+
+    fn end_heading(&mut self) {
+        let id = self.heading.take().flatten();
+        let text = self.inline.take().map_or(String::new(), |prose| prose.text);
+        if let Some(heading) = self.document.headings.last_mut() {
+            text.trim().clone_into(&mut heading.text);
+            heading.id = id;
+        }
+    }
+
+    /// The open text as a cell that begins at a place.
+    fn cell(&mut self, place: (usize, usize)) -> Cell {
+        let prose = self.inline.take();
+        let (line, column) = prose.as_ref().map_or(place, |prose| prose.place(0));
+        let text = prose.map_or(String::new(), |prose| prose.text);
+        let bold = std::mem::take(&mut self.bold);
+        Cell {
+            line,
+            bold: bold > 0 && bold >= text.trim().len(),
+            ..Cell::new(&text, column)
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd, end: usize) {
         match tag {
-            TagEnd::Heading(_) => {
-                let id = self.heading.take().flatten();
-                let text = self.inline.take().map_or(String::new(), |prose| prose.text);
-                if let Some(heading) = self.document.headings.last_mut() {
-                    heading.text = text.trim().to_owned();
-                    heading.id = id;
-                }
-            }
+            TagEnd::Heading(_) => self.end_heading(),
+            TagEnd::Strong => self.strong = self.strong.saturating_sub(1),
             TagEnd::CodeBlock => {
                 if let Some((line, code)) = self.code.take() {
                     self.shown_tables(&code, line);
                 }
             }
-            TagEnd::List(_) => {
-                self.close_and_forget();
-                self.lists.pop();
-                self.item = false;
-            }
+            TagEnd::List(_) => self.close_list(),
             TagEnd::TableCell => {
-                let prose = self.inline.take();
-                let column = prose.as_ref().map_or(0, |prose| prose.place(0).1);
-                let text = prose.map_or(String::new(), |prose| prose.text);
+                let cell = self.cell((0, 0));
                 if let Some(table) = &mut self.table {
                     match table.rows.last_mut() {
-                        Some(row) => row.cells.push(Cell::new(&text, column)),
-                        None => table.columns.push(text.trim().to_owned()),
+                        Some(row) => row.cells.push(cell),
+                        None => table.columns.push(cell.text),
                     }
                 }
             }
@@ -414,7 +449,15 @@ impl Reader<'_> {
                 }
             }
             TagEnd::Paragraph | TagEnd::Item => self.close(),
-            TagEnd::HtmlBlock | TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
+            TagEnd::HtmlBlock => {
+                self.close_and_forget();
+                let begin = self.block.take().unwrap_or(end);
+                let block = self.lines.text.get(begin..end).unwrap_or("");
+                if block.contains("<table") {
+                    html::read(self, begin, end);
+                }
+            }
+            TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
                 self.close_and_forget();
             }
             TagEnd::MetadataBlock(_) | TagEnd::Image => self.skip = self.skip.saturating_sub(1),
@@ -498,7 +541,7 @@ impl Reader<'_> {
             row.cells.resize(width, Cell::default());
         }
         if !table.rows.is_empty() {
-            self.document.tables.push(table);
+            self.document.tables.push(table.without_index());
         }
     }
 
@@ -516,6 +559,7 @@ impl Reader<'_> {
             }
             if end > start
                 && let Some(table) = aligned(&lines[start..end], first + start)
+                    .or_else(|| comma_separated(&lines[start..end], first + start))
             {
                 self.document.tables.push(Table {
                     title: title.clone(),

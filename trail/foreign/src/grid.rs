@@ -3,6 +3,7 @@
 
 mod cells;
 mod latency;
+mod marks;
 mod proportion;
 mod relation;
 mod summary;
@@ -135,8 +136,7 @@ impl<'a> Grid<'a> {
     /// Line and column of a cell.
     fn place(&self, row: usize, column: usize) -> Option<(usize, usize)> {
         let (table, row, column) = self.cells.get(row)?.get(column).copied().flatten()?;
-        let cell = self.tables[table].cell(row, column)?;
-        Some((self.tables[table].rows[row].line, cell.column.max(1)))
+        Some(self.tables[table].spot(row, column))
     }
 
     /// Creates a finding at a cell.
@@ -152,10 +152,11 @@ impl<'a> Grid<'a> {
         let (table, r, c) = self.cells[row][column].unwrap_or_default();
         let table = self.tables[table];
         let cell = table.cell(r, c);
+        let (line, place) = table.spot(r, c);
         Finding {
             rule,
-            line: table.rows.get(r).map_or(table.line, |row| row.line),
-            column: cell.map_or(1, |cell| cell.column).max(1),
+            line,
+            column: place,
             quote: format!(
                 "{} | {}",
                 table.label(r),
@@ -196,6 +197,7 @@ pub(crate) fn check(tables: &[Table]) -> Vec<Finding> {
             }
         }
         counted_cells(table, &mut findings);
+        marks::check(table, &mut findings);
     }
     for siblings in siblings(tables) {
         let grid = Grid::turned(&siblings);

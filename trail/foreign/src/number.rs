@@ -110,7 +110,7 @@ static POWER: LazyLock<Regex> = LazyLock::new(|| {
 static UNIT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^(?:\s?(%|‰|×)|\s?(pp|percentage points?|percent|points?)\b|(x)\b",
-        r"|\s?((?:[kMG]?tok(?:ens?)?|req(?:uests?)?|queries|images?|samples?|steps?)\s?/\s?(?:s|sec|second|min|W|J|user)(?:/(?:user|GPU|W))?)\b",
+        r"|\s?((?:[kMG]?tok(?:ens?)?|req(?:uests?)?|queries|images?|samples?|steps?)\s?/\s?(?:s|sec|second|min|W|J|user)(?:/(?:user|GPU|W))?|(?:tokens?|requests?|queries)\sper\ssecond|t/s|tps|rps|qps)\b",
         r"|\s?([KMGT]i?B/s|[KMGT]bps|[KMGT]i?B|[KMGT]Hz|[mµμu]s|ns|s|min|ms|seconds?|minutes?|hours?|hrs?|h|days?|TFLOPS|GFLOPS|W|kW|kWh|J|°C)\b",
         r"|(k|K|M|B)\b|\s?(tok(?:ens?)?|users?|u)\b)"
     ))
@@ -254,9 +254,16 @@ pub(crate) fn tail(text: &str) -> &str {
 
 /// The number at the start of the text, possibly in brackets or emphasis, possibly followed by a remark.
 pub(crate) fn leading(text: &str) -> Option<Quantity> {
-    let trimmed = text.trim_start_matches(|c: char| c.is_whitespace() || "*`~≈<>≤≥=".contains(c));
-    let first = quantities(trimmed).into_iter().next()?;
-    (first.start == 0).then_some(first)
+    let trimmed =
+        text.trim_start_matches(|c: char| c.is_whitespace() || "*`~≈<>≤≥=$€£".contains(c));
+    let mut first = quantities(trimmed).into_iter().next()?;
+    if first.start != 0 {
+        return None;
+    }
+    let before = text.len() - trimmed.len();
+    first.start += before;
+    first.end += before;
+    Some(first)
 }
 
 fn plain_digit(c: char) -> Option<char> {
@@ -277,7 +284,7 @@ fn plain_digit(c: char) -> Option<char> {
     })
 }
 
-fn normal_unit(unit: &str) -> String {
+pub(crate) fn normal_unit(unit: &str) -> String {
     let lower = unit.to_lowercase().replace(' ', "");
     match lower.as_str() {
         "percent" => "%".to_owned(),
@@ -290,6 +297,9 @@ fn normal_unit(unit: &str) -> String {
         "µs" | "μs" => "us".to_owned(),
         "user" | "users" | "u" => "users".to_owned(),
         "token" | "tokens" => "tok".to_owned(),
+        "t/s" | "tps" | "tokenspersecond" | "tokenpersecond" => "tok/s".to_owned(),
+        "rps" | "requestspersecond" | "requestpersecond" => "req/s".to_owned(),
+        "qps" | "queriespersecond" => "queries/s".to_owned(),
         other => other
             .replace("tokens", "tok")
             .replace("requests", "req")

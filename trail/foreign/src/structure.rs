@@ -199,6 +199,10 @@ fn counts(document: &Document, list: &List, findings: &mut Vec<Finding>) {
     let Some(body) = sentence.strip_suffix(':') else {
         return;
     };
+    // `generate four requests as follows:` introduces steps, and not the requests.
+    if body.trim_end().ends_with("as follows") {
+        return;
+    }
     let Some((from, to, value, noun)) = count(body) else {
         return;
     };
@@ -302,6 +306,10 @@ fn enumerations(document: &Document, findings: &mut Vec<Finding>) {
                 *value >= 2
                     && *value < 20
                     && noun == Some(true)
+                    && !prose
+                        .numbers
+                        .iter()
+                        .any(|n| n.start == *start && !n.unit.is_empty())
                     && !prose.text[..*start].ends_with(['.', '-', '/', '=', 'v'])
             }) else {
                 continue;

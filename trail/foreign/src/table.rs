@@ -9,6 +9,8 @@ pub struct Table {
     pub file: String,
     /// The heading above it, without its number.
     pub title: String,
+    /// The words of its caption; empty if it has none.
+    pub caption: String,
     /// Line of the header, from 1.
     pub line: usize,
     /// Names of the columns.
@@ -31,8 +33,14 @@ pub struct Row {
 pub struct Cell {
     /// Text without markup.
     pub text: String,
+    /// Its line, if the cells of its row are in several; otherwise 0.
+    pub line: usize,
     /// Column of its first character in the line, from 1.
     pub column: usize,
+    /// Whether all of it is bold.
+    pub bold: bool,
+    /// Whether a mark refers to a note about it.
+    pub noted: bool,
     /// The number that it is or begins with.
     pub value: Option<Quantity>,
 }
@@ -40,12 +48,22 @@ pub struct Cell {
 impl Cell {
     /// Creates a cell from text. A footnote mark (`0.912†`, `12[^3]`) is not part of it.
     pub fn new(text: &str, column: usize) -> Self {
-        let text = without_footnote(text.trim()).to_owned();
-        let value = leading(&text);
+        let bare = without_footnote(text.trim());
+        let noted = bare != text.trim();
+        let text = bare.to_owned();
+        let mut value = leading(&text);
+        // `214 ± 31 ms`: the unit of both follows the second number.
+        if let Some(first) = value.as_mut().filter(|first| first.unit.is_empty())
+            && let Some(second) = spread_of(text.get(first.end..).unwrap_or(""))
+        {
+            first.unit = second.unit;
+        }
         Self {
             text,
             column,
+            noted,
             value,
+            ..Self::default()
         }
     }
 
@@ -55,25 +73,26 @@ impl Cell {
             let rest = self.text.get(value.end..).unwrap_or("");
             let before = self.text.get(..value.start).unwrap_or("");
             let rest = rest.trim_matches(|c: char| c.is_whitespace() || "*`".contains(c));
-            (rest.is_empty() || is_uncertainty(rest))
+            (rest.is_empty() || spread_of(rest).is_some())
                 && before
-                    .trim_matches(|c: char| c.is_whitespace() || "*`".contains(c))
+                    .trim_matches(|c: char| c.is_whitespace() || "*`$€£".contains(c))
                     .is_empty()
         })
     }
 }
 
 /// `± 9`, `(±0.3)`: the uncertainty of the number before it.
-fn is_uncertainty(text: &str) -> bool {
-    let inner = text.trim_start_matches('(').trim_end_matches(')').trim();
-    let Some(number) = inner
+fn spread_of(text: &str) -> Option<Quantity> {
+    let inner = text
+        .trim()
+        .trim_start_matches('(')
+        .trim_end_matches(')')
+        .trim();
+    let number = inner
         .strip_prefix('±')
-        .or_else(|| inner.strip_prefix("+/-"))
-    else {
-        return false;
-    };
-    let number = number.trim();
-    leading(number).is_some_and(|n| n.end == number.len())
+        .or_else(|| inner.strip_prefix("+/-"))?
+        .trim();
+    leading(number).filter(|n| n.end == number.len())
 }
 
 fn without_footnote(text: &str) -> &str {
@@ -102,6 +121,25 @@ impl Table {
         self.cell(row, column)?.value.as_ref()
     }
 
+    /// Drops a first column without a name that only numbers the rows from 0, as data frames print it.
+    pub(crate) fn without_index(mut self) -> Self {
+        let index = |(at, row): (usize, &Row)| {
+            let cell = row.cells.first();
+            cell.is_some_and(|cell| cell.text == at.to_string())
+        };
+        if self.rows.len() > 1
+            && self.columns.len() > 2
+            && self.columns[0].trim().is_empty()
+            && self.rows.iter().enumerate().all(index)
+        {
+            self.columns.remove(0);
+            for row in &mut self.rows {
+                row.cells.remove(0);
+            }
+        }
+        self
+    }
+
     /// Name of a column; empty if it does not exist.
     pub fn name(&self, column: usize) -> &str {
         self.columns.get(column).map_or("", String::as_str)
@@ -115,9 +153,20 @@ impl Table {
             .map_or("", |cell| &cell.text)
     }
 
+    /// Line and column of a cell; those of its row or table if it has none.
+    pub fn spot(&self, row: usize, column: usize) -> (usize, usize) {
+        let line = self.rows.get(row).map_or(self.line, |row| row.line);
+        self.cell(row, column).map_or((line, 1), |cell| {
+            (
+                if cell.line > 0 { cell.line } else { line },
+                cell.column.max(1),
+            )
+        })
+    }
+
     /// Describes the place of a cell.
     pub fn place(&self, row: usize, column: usize) -> String {
-        let line = self.rows.get(row).map_or(self.line, |row| row.line);
+        let line = self.spot(row, column).0;
         let start = if self.file.is_empty() {
             format!("line {line}")
         } else {
@@ -177,6 +226,48 @@ pub(crate) fn is_rule(line: &str) -> bool {
         && line
             .chars()
             .all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
+}
+
+/// Reads lines of comma-separated values: a header, and rows with as many cells, most of them numbers.
+pub(crate) fn comma_separated(lines: &[&str], first: usize) -> Option<Table> {
+    let columns: Vec<String> = lines
+        .first()?
+        .split(',')
+        .map(|name| name.trim().to_owned())
+        .collect();
+    let mut rows = Vec::new();
+    for (at, line) in lines.iter().enumerate().skip(1) {
+        let mut column = 1;
+        let cells: Vec<Cell> = line
+            .split(',')
+            .map(|text| {
+                let cell = Cell::new(text, column);
+                column += text.chars().count() + 1;
+                cell
+            })
+            .collect();
+        if cells.len() != columns.len() {
+            return None;
+        }
+        rows.push(Row {
+            line: first + at,
+            cells,
+        });
+    }
+    let table = Table {
+        line: first,
+        columns,
+        rows,
+        ..Table::default()
+    };
+    let numeric = (0..table.columns.len())
+        .filter(|c| table.is_numeric(*c))
+        .count();
+    let named = table
+        .columns
+        .iter()
+        .all(|name| name.contains(char::is_alphabetic) && leading(name).is_none());
+    (table.rows.len() >= 2 && numeric >= 2 && named).then_some(table)
 }
 
 /// Reads columns aligned with blanks, as programs print them. Two blanks or a tab separate cells. The lines are a

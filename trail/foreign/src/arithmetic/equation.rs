@@ -41,7 +41,12 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 || right.starts_with(['+', '*', '/', '×', '^', '-', '−', '·'])
                 || right.starts_with("x ")
                 || between.starts_with(')');
-            if (equal || told) && !open {
+            // `= 560 kbytes`: the unit has a factor that is not read.
+            let scaled = right.split_whitespace().next().is_some_and(|word| {
+                let word = word.to_lowercase();
+                word.ends_with("byte") || word.ends_with("bytes")
+            });
+            if (equal || told) && !open && !scaled {
                 let (low, high) = chain(operands, &ops);
                 // `5 GB / 10 s = 500 MB/s`: a different unit, so a different power of ten or of 1024.
                 let scaled = [

@@ -68,7 +68,7 @@ struct Column {
 
 /// Separates the unit from a header: `TTFT (ms)`, `Kestrel tok/s`.
 pub(crate) fn header_unit(header: &str) -> (String, String) {
-    let header = header.trim();
+    let header = &header.trim().replace('_', " ");
     let unit = |text: &str| {
         let text = text.trim().trim_matches(['(', ')', '[', ']', ',']).trim();
         let probe = format!("1 {text}");
@@ -108,7 +108,13 @@ fn title_unit(title: &str) -> String {
     let inner = title
         .rsplit_once('(')
         .and_then(|(_, rest)| rest.split_once(')'));
-    let parts = inner.map_or("", |(inner, _)| inner).split(',');
+    let inner = inner.map_or("", |(inner, _)| inner);
+    // `requests per second under a limit of 200 ms`
+    let end = [" under ", " at ", " for ", " with "]
+        .iter()
+        .filter_map(|word| inner.find(word))
+        .min();
+    let parts = inner[..end.unwrap_or(inner.len())].split(',');
     parts
         .map(|part| header_unit(part.trim()))
         .find(|(rest, unit)| rest.is_empty() && !unit.is_empty())
@@ -214,6 +220,7 @@ impl<'a> Facts<'a> {
             }
         }
         let mut metric = plain_words(&table.title);
+        metric.extend(plain_words(&table.caption));
         metric.extend(shared.iter().cloned());
         let mut facts = Self {
             table,
@@ -345,8 +352,10 @@ impl<'a> Facts<'a> {
         metric.extend(self.metric.iter().cloned());
         metric.extend(plain_words(table.label(row)));
         let (_, mut row_unit) = header_unit(table.label(row));
-        if row_unit.is_empty() {
-            row_unit = title_unit(&table.title);
+        for text in [&table.title, &table.caption] {
+            if row_unit.is_empty() {
+                row_unit = title_unit(text);
+            }
         }
         let with_unit = |number: &Quantity| {
             let mut number = number.clone();

@@ -6,7 +6,7 @@ use crate::arithmetic::is_change;
 use crate::claims::facts::{Fact, Facts};
 use crate::claims::judge::{Ruling, comparable, evidence, select};
 use crate::claims::lexicon::Many;
-use crate::claims::sentence::{Claim, Stated};
+use crate::claims::sentence::{Claim, Mention, Stated};
 use crate::number::{Quantity, shown};
 
 /// Labels of summary rows.
@@ -106,6 +106,9 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     {
         return None;
     }
+    if let Some(only) = claim.only {
+        return exceptions(claim, facts, stated, upper, only);
+    }
     let field = field(claim, facts, Some(&stated.low))?;
     let limit = stated.low.value;
     let beyond = |fact: &Fact, sign: f64| {
@@ -179,6 +182,54 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     Some(Some((
         format!("it holds for {count} of {n}"),
         evidence(&told),
+    )))
+}
+
+/// Judges `Only Kite stays below 100 ms`, `All but Kite stay below 100 ms`: the rows that keep the bound.
+fn exceptions(
+    claim: &Claim,
+    facts: &Facts<'_>,
+    stated: &Stated,
+    upper: bool,
+    only: bool,
+) -> Ruling {
+    let (named, rest): (Vec<Mention>, Vec<Mention>) = claim
+        .mentions
+        .iter()
+        .partition(|m| Some(m.axis) != facts.across);
+    let axis = named.first()?.axis;
+    let negative = claim.many == Some(Many::No);
+    let plain = claim.relation.is_none() && claim.part.is_none() && (only == claim.many.is_none());
+    if named.iter().any(|m| m.axis != axis) || !plain {
+        return None;
+    }
+    let open = Claim {
+        mentions: rest,
+        ..claim.clone()
+    };
+    let mut wrong: Vec<&Fact> = Vec::new();
+    for fact in field(&open, facts, Some(&stated.low))? {
+        let scale = factor(&stated.low, fact);
+        let (value, half) = (fact.value.value * scale, fact.value.half * scale);
+        let limit = stated.low.value;
+        let listed = named.iter().any(|m| fact.at[axis] == Some(m.value));
+        let keeps = if upper { value < limit } else { value > limit };
+        let sure = (value - limit).abs() > half;
+        if sure && keeps != (listed == (only != negative)) {
+            wrong.push(fact);
+        }
+    }
+    if wrong.is_empty() {
+        return Some(None);
+    }
+    let rows: Vec<&str> = wrong
+        .iter()
+        .take(3)
+        .map(|fact| fact.place.1.as_str())
+        .collect();
+    Some(Some((
+        format!("it does not hold for {}", rows.join(", ")),
+        evidence(&wrong),
     )))
 }
 

@@ -136,6 +136,13 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "measured" | "recorded" | "observed" | "report" | "reported" | "result" | "resulting"
         | "number" | "value" | "hit" | "scored" | "score" | "does" | "did" | "do" | "makes"
         | "make" | "made" | "while" | "when" | "seen" | "out" | "already" | "now" | "clearly"
+        | "brought" | "bring" | "belong" | "belonged" | "exhibit" | "exhibited" | "record"
+        | "see" | "saw" | "land" | "landed" | "sit" | "sat" | "return" | "returned"
+        | "demonstrate" | "demonstrated" | "register" | "registered" | "maintain"
+        | "maintained" | "boast" | "push" | "pushed" | "notably" | "interestingly" | "indeed"
+        | "finally" | "therefore" | "moreover" | "furthermore" | "meanwhile" | "surprisingly"
+        | "unsurprisingly" | "importantly" | "specifically" | "easily" | "comfortably" | "far"
+        | "much" | "slightly" | "considerably" | "significantly" | "substantially" | "well"
         | "consistently" | "whole" | "entire" | "total" | "time" | "or" => Sense::Light,
         _ => return None,
     })

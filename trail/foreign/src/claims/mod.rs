@@ -9,6 +9,7 @@ mod lexicon;
 mod pairs;
 mod ranks;
 mod sentence;
+mod slips;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,6 +19,7 @@ use crate::table::Table;
 use crate::words::words;
 
 pub(crate) use facts::{Facts, header_unit};
+pub(crate) use lexicon::more_is_better;
 use sentence::understand;
 
 /// Tables with more cells than this are data dumps that no sentence describes cell by cell.
@@ -56,10 +58,12 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
         }
     }
     let mut findings = Vec::new();
+    let mut before = "";
     for prose in &document.prose {
         for &(start, end) in &prose.sentences {
             let place = prose.place(start);
             let sentence = &prose.text[start..end];
+            let subject = std::mem::replace(&mut before, sentence);
             let mut near = nearest(&index, &facts, sentence, place.0);
             if near.is_empty() {
                 near = nearest(&by_unit, &facts, sentence, place.0);
@@ -73,6 +77,21 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
                     message,
                     cause: format!("line {}", place.0),
                     evidence,
+                });
+            } else if let Some(slip) = slips::slip(
+                &slips::Saying::new(sentence, prose.numbers_in(start, end), start),
+                &near,
+                subject,
+            ) {
+                let place = prose.place(slip.start);
+                findings.push(Finding {
+                    rule: Rule::Claim,
+                    line: place.0,
+                    column: place.1,
+                    quote: sentence.trim().to_owned(),
+                    message: slip.message,
+                    cause: format!("line {}", place.0),
+                    evidence: slip.evidence,
                 });
             }
         }

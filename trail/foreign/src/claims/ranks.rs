@@ -82,8 +82,18 @@ fn places(claim: &Claim, facts: &Facts<'_>) -> Option<Vec<(Mention, Rank)>> {
         let n = facts.axes[*across].values.len();
         (1..n).any(|value| facts.unit_of(*across, value) != facts.unit_of(*across, 0))
     });
+    let rows = || claim.mentions.iter().filter(|m| Some(m.axis) != metrics);
+    // `The lowest latency belongs to Kite`: the label follows.
+    let first = claim.ranks.first()?.1;
+    let after = rows().all(|m| m.start > first) && rows().count() > 0;
     let label = |start: usize| {
         let before = || claim.mentions.iter().filter(move |m| m.start < start);
+        if after {
+            return rows()
+                .filter(|m| m.start > start)
+                .min_by_key(|m| m.start)
+                .copied();
+        }
         before()
             .filter(|m| Some(m.axis) != metrics)
             .max_by_key(|m| m.start)

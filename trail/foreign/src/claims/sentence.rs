@@ -56,6 +56,8 @@ pub(crate) struct Claim {
     /// Whether numbers rise (`true`) or fall.
     pub(crate) trend: Option<bool>,
     pub(crate) steady: bool,
+    /// Whether the labels are the only ones for which it holds (`true`), or the only exceptions.
+    pub(crate) only: Option<bool>,
     /// The number of words that were not understood.
     pub(crate) unknown: usize,
     /// The words of the sentence.
@@ -81,6 +83,8 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> O
         || words.len() > 40
         || text.trim_end().ends_with('?')
         || text.contains('_')
+        || text.contains('→')
+        || words.iter().any(|word| word.text == "new")
     {
         // A program option with its value is a setting.
         return None;
@@ -159,6 +163,24 @@ impl Reader<'_> {
         {
             self.claim.size = Some((true, size));
             return Some(3);
+        }
+        if let Some((only, taken)) = match (word.as_str(), self.word(at + 1)) {
+            ("only", _) => Some((true, 1)),
+            ("except" | "but" | "excluding" | "besides", "for") => Some((false, 2)),
+            ("except" | "but" | "excluding" | "besides", _)
+            | ("other" | "apart", "than" | "from") => Some((
+                false,
+                if matches!(word.as_str(), "other" | "apart") {
+                    2
+                } else {
+                    1
+                },
+            )),
+            _ => None,
+        } && self.label_at(at + taken)
+        {
+            self.claim.only = Some(only);
+            return Some(taken);
         }
         if word == "head" && self.word(at.wrapping_sub(1)) == "a" {
             return Some(1);
@@ -333,6 +355,22 @@ impl Reader<'_> {
             }
         }
         Some(())
+    }
+
+    /// Whether a label of a row begins at a word, perhaps after an article.
+    fn label_at(&self, at: usize) -> bool {
+        let at = at + usize::from(matches!(self.word(at), "the"));
+        let mut axes = self.facts.axes.iter().enumerate();
+        axes.any(|(axis, places)| {
+            let fits = |words: &[String]| {
+                !words.is_empty()
+                    && words
+                        .iter()
+                        .enumerate()
+                        .all(|(i, word)| self.word(at + i) == word)
+            };
+            Some(axis) != self.facts.across && places.values.iter().any(|value| fits(&value.words))
+        })
     }
 
     /// Parses a label of the table, the longest that fits, or a level (`c=4`).

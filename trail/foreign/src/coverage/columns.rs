@@ -60,7 +60,7 @@ impl Tracer<'_> {
                 let Some(cell) = table.cell(row, column) else {
                     continue;
                 };
-                let line = table.rows[row].line;
+                let line = table.spot(row, column).0;
                 let context = format!("{} | {}", table.label(row), table.name(column));
                 for number in &quantities(&cell.text) {
                     let text = cell.text.get(number.start..number.end).unwrap_or("");

@@ -11,8 +11,8 @@ use crate::words::normal;
 pub(super) fn counted_cells(table: &Table, findings: &mut Vec<Finding>) {
     let report = |row: usize, column: usize, message: String, cause: &str| Finding {
         rule: Rule::Total,
-        line: table.rows[row].line,
-        column: table.cell(row, column).map_or(1, |cell| cell.column).max(1),
+        line: table.spot(row, column).0,
+        column: table.spot(row, column).1,
         quote: format!(
             "{} | {}",
             table.label(row),
@@ -203,11 +203,8 @@ pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
             };
             findings.push(Finding {
                 rule: Rule::Restated,
-                line: second.rows[other.0].line,
-                column: second
-                    .cell(other.0, other.1)
-                    .map_or(1, |cell| cell.column)
-                    .max(1),
+                line: second.spot(other.0, other.1).0,
+                column: second.spot(other.0, other.1).1,
                 quote: format!("{} | {}", second.label(other.0), text(second, other)),
                 message: format!(
                     "another table has {} for this cell, and the same as here for the {} others",

@@ -1,0 +1,289 @@
+//! What a sentence names: labels, levels, numbers and circumstances.
+
+use super::relative;
+use crate::claims::facts::{Axis, Facts, Value};
+use crate::claims::lexicon::{Sense, canonical, sense};
+use crate::claims::sentence::Mention;
+use crate::number::{Quantity, normal_unit};
+use crate::words::{Word, number_word, words};
+
+/// What a sentence says, as far as it can be known without its grammar.
+pub(in crate::claims) struct Saying<'a> {
+    pub(super) text: &'a str,
+    pub(super) words: Vec<Word>,
+    pub(super) numbers: Vec<Quantity>,
+    /// Offset of the numbers' text before the sentence.
+    pub(super) offset: usize,
+}
+
+/// Words that introduce a circumstance.
+const CIRCUMSTANCES: &[&str] = &[
+    "with", "without", "on", "at", "in", "under", "for", "when", "after", "before", "during",
+    "using", "where", "once", "while", "via", "through",
+];
+
+impl<'a> Saying<'a> {
+    pub(in crate::claims) fn new(text: &'a str, numbers: &[Quantity], offset: usize) -> Self {
+        let mut numbers = numbers.to_vec();
+        for number in &mut numbers {
+            let rest = text.get(number.end - offset..).unwrap_or("");
+            if number.unit.is_empty()
+                && [" times", "-fold", " fold"]
+                    .iter()
+                    .any(|end| rest.starts_with(end))
+            {
+                "x".clone_into(&mut number.unit);
+            }
+        }
+        let words = words(text);
+        for (at, word) in words.iter().enumerate() {
+            let next = words.get(at + 1).map_or("", |next| next.text.as_str());
+            let factor = match (word.text.as_str(), next) {
+                ("twice" | "double" | "doubled" | "twofold", _) => 2.0,
+                ("triple" | "tripled" | "threefold", _) => 3.0,
+                (word, "time") => match number_word(word) {
+                    Some(factor) if factor > 1 => factor as f64,
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            let end = if next == "time" {
+                words[at + 1].end
+            } else {
+                word.end
+            };
+            numbers.push(Quantity {
+                value: factor,
+                half: 0.25,
+                unit: "x".to_owned(),
+                signed: false,
+                rough: false,
+                start: offset + word.start,
+                end: offset + end,
+            });
+        }
+        numbers.sort_by_key(|number| number.start);
+        Self {
+            text,
+            words,
+            numbers,
+            offset,
+        }
+    }
+
+    /// The clause around a number, as offsets of the sentence.
+    pub(super) fn clause(&self, number: &Quantity) -> (usize, usize) {
+        let (start, end) = (number.start - self.offset, number.end - self.offset);
+        let marks = [
+            ", ", "; ", ": ", " (", ") ", "). ", " — ", " – ", " but ", " while ",
+        ];
+        let before = self.text.get(..start).unwrap_or("");
+        let after = self.text.get(end..).unwrap_or("");
+        (
+            marks
+                .iter()
+                .filter_map(|mark| before.rfind(mark))
+                .max()
+                .unwrap_or(0),
+            end + marks
+                .iter()
+                .filter_map(|mark| after.find(mark))
+                .min()
+                .unwrap_or(after.len()),
+        )
+    }
+
+    /// The labels that a number belongs to: on each axis those of its clause, or else those of the sentence. In a
+    /// comparison with one side in the clause, the other is the first of the sentence.
+    pub(super) fn scoped(&self, number: &Quantity, mentions: &[Mention]) -> Vec<Mention> {
+        let (start, end) = self.clause(number);
+        let inside = |m: &&Mention| (start..end).contains(&m.start);
+        let mut found: Vec<Mention> = mentions.iter().filter(inside).copied().collect();
+        for mention in mentions.iter().filter(|m| !inside(m)) {
+            let own = found.iter().filter(|m| m.axis == mention.axis && inside(m));
+            let alone = own.clone().count() == 1
+                && relative(number)
+                && !found.iter().any(|m| m.axis == mention.axis && !inside(&m));
+            if own.count() == 0 || alone {
+                found.push(*mention);
+            }
+        }
+        found
+    }
+
+    pub(super) fn word(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", |word| canonical(&word.text))
+    }
+
+    /// Whether a number is one of a list, `73.8%, 72.5% and 71.1%`, whose subjects may be anywhere.
+    pub(super) fn listed(&self, number: &Quantity) -> bool {
+        let joined = |a: &Quantity, b: &Quantity| {
+            let between = self
+                .text
+                .get(a.end - self.offset..b.start - self.offset)
+                .unwrap_or("");
+            matches!(between.trim(), "," | "and" | ", and" | "/" | "or")
+        };
+        self.numbers.windows(2).any(|two| {
+            (two[0].start == number.start || two[1].start == number.start)
+                && two[0].unit == two[1].unit
+                && joined(&two[0], &two[1])
+        })
+    }
+
+    /// Whether the clause of a number has one of these words.
+    pub(super) fn beside(&self, number: &Quantity, list: &[&str]) -> bool {
+        let (start, end) = self.clause(number);
+        let mut words = self
+            .words
+            .iter()
+            .filter(|word| (start..end).contains(&word.start));
+        words.any(|word| list.contains(&canonical(&word.text)))
+    }
+
+    pub(super) fn has(&self, list: &[&str]) -> bool {
+        (0..self.words.len()).any(|at| list.contains(&self.word(at)))
+    }
+
+    /// The labels and levels that the sentence names, with the number of words of each.
+    pub(super) fn mentions(&self, facts: &Facts<'_>) -> Vec<Mention> {
+        let mut found = Vec::new();
+        let mut at = 0;
+        while at < self.words.len() {
+            let best = self.mention(at, facts);
+            if let Some((axis, value, _)) = best {
+                let start = self.words[at].start;
+                found.push(Mention { axis, value, start });
+            }
+            at += best.map_or(1, |best| best.2);
+        }
+        found
+    }
+
+    fn mention(&self, at: usize, facts: &Facts<'_>) -> Option<(usize, usize, usize)> {
+        let mut best: Option<(usize, usize, usize)> = None;
+        let word = self.word(at);
+        let common = sense(word).is_some() || word.len() < 2 || word.parse::<f64>().is_ok();
+        for (index, axis) in facts.axes.iter().enumerate() {
+            for (value, place) in axis.values.iter().enumerate() {
+                let whole = !place.words.is_empty()
+                    && place.level.is_none()
+                    && place
+                        .words
+                        .iter()
+                        .enumerate()
+                        .all(|(i, word)| self.word(at + i) == word);
+                let taken = if whole && !(common && place.words.len() == 1) {
+                    Some(place.words.len())
+                } else {
+                    self.level(at, place.level, &axis.name)
+                };
+                if let Some(taken) = taken
+                    && best.is_none_or(|best| taken > best.2)
+                {
+                    best = Some((index, value, taken));
+                }
+            }
+            if best.is_none()
+                && let Some(value) = self.distinct(at, axis)
+            {
+                best = Some((index, value, 1));
+            }
+        }
+        best
+    }
+
+    /// The only label of an axis that has a word, or one with the same beginning.
+    fn distinct(&self, at: usize, axis: &Axis) -> Option<usize> {
+        let word = self.word(at);
+        let letters = word.chars().any(char::is_alphabetic);
+        if word.chars().count() < 3 || sense(word).is_some() || !letters && word.len() < 4 {
+            return None;
+        }
+        // `4090` may name a card, but not with a unit, and not as a fraction.
+        if self
+            .number_at(at)
+            .is_some_and(|n| !n.unit.is_empty() || n.half != 0.5 || n.signed)
+        {
+            return None;
+        }
+        let stem: String = word.chars().take(5).collect();
+        let like = |own: &String| {
+            own == word
+                || word.len() >= 4 && own.ends_with(word)
+                || stem.chars().count() == 5
+                    && own.starts_with(&stem)
+                    && own.chars().all(char::is_alphabetic)
+        };
+        let has = |value: &Value| value.words.iter().any(like);
+        let first = axis.values.iter().position(has)?;
+        (!axis.values[first + 1..].iter().any(has)).then_some(first)
+    }
+
+    fn level(&self, at: usize, level: Option<f64>, name: &[String]) -> Option<usize> {
+        let level = level?;
+        let number = self.number_at(at)?;
+        let counted = |word: &String| normal_unit(word) == number.unit;
+        let unit = matches!(number.unit.as_str(), "" | "users") || name.iter().any(counted);
+        if number.value != level || !unit {
+            return None;
+        }
+        let plain = |word: &str| word.trim_end_matches('s').to_owned();
+        let named = |at: usize| name.iter().any(|name| plain(name) == plain(self.word(at)));
+        let led = at > 0
+            && matches!(
+                self.word(at - 1),
+                "at" | "c" | "n" | "batch" | "to" | "from" | "and" | "between"
+            );
+        (led || at > 0 && named(at - 1) || named(at + 1)).then_some(1)
+    }
+
+    fn number_at(&self, at: usize) -> Option<&Quantity> {
+        let start = self.words.get(at)?.start + self.offset;
+        self.numbers
+            .iter()
+            .find(|n| n.start <= start && start < n.end)
+    }
+
+    /// Whether it has a circumstance that the table does not know.
+    pub(super) fn circumstance(&self, facts: &Facts<'_>, mentions: &[Mention]) -> bool {
+        (0..self.words.len()).any(|at| {
+            if !CIRCUMSTANCES.contains(&self.word(at)) {
+                return false;
+            }
+            let known = |i: usize| {
+                let word = self.word(i);
+                let start = self.words[i].start;
+                mentions.iter().any(|m| m.start == start)
+                    || self.number_at(i).is_some()
+                    || facts.metric.iter().any(|own| own == word)
+                    || facts.words().any(|own| own == word)
+                    || matches!(
+                        sense(word),
+                        Some(Sense::Noun | Sense::Many(_) | Sense::Peak)
+                    )
+                    || matches!(
+                        word,
+                        "contrast"
+                            | "average"
+                            | "mean"
+                            | "fact"
+                            | "other"
+                            | "word"
+                            | "short"
+                            | "turn"
+                            | "way"
+                    )
+            };
+            let end = (at + 5).min(self.words.len());
+            let near = (at + 1..end).take_while(|i| {
+                let gap = self
+                    .text
+                    .get(self.words[i - 1].end..self.words[*i].start)
+                    .unwrap_or("");
+                !gap.contains([',', ';', ':', '(', ')'])
+            });
+            !near.into_iter().any(known)
+        })
+    }
+}

@@ -1,0 +1,513 @@
+//! Reads HTML into blocks. `html5gum` splits the text into tags and characters as browsers do; here they become the
+//! same headings, prose, lists and tables as those of Markdown. Nothing is executed, and nesting costs no stack.
+
+use std::collections::BTreeMap;
+
+use html5gum::Span;
+
+use super::tags::{Part, parts};
+use super::{Heading, Reader};
+use crate::table::{Cell, Row, Table};
+
+/// Elements whose contents are no text of the document.
+const SKIPPED: &[&str] = &[
+    "script", "style", "template", "noscript", "svg", "math", "title", "textarea", "select",
+    "button", "iframe", "object", "canvas", "audio", "video",
+];
+
+/// Elements that end the paragraph before them and their own.
+const BLOCKS: &[&str] = &[
+    "address",
+    "article",
+    "aside",
+    "blockquote",
+    "body",
+    "center",
+    "dd",
+    "details",
+    "dialog",
+    "div",
+    "dl",
+    "dt",
+    "fieldset",
+    "figcaption",
+    "figure",
+    "footer",
+    "form",
+    "header",
+    "hr",
+    "main",
+    "nav",
+    "p",
+    "section",
+    "summary",
+];
+
+/// The maximum number of columns or rows over which a cell spreads, and the maximum depth of tables in tables.
+const MOST_SPANNED: usize = 64;
+const DEEPEST: usize = 32;
+/// The maximum number of cells of a document that are copies or fillings of others.
+const MOST_COPIES: usize = 200_000;
+
+type Attributes = BTreeMap<String, String>;
+
+/// A table being read.
+#[derive(Default)]
+struct Grid {
+    line: usize,
+    caption: String,
+    rows: Vec<Spread>,
+    /// Cells of earlier rows that continue in the next ones, by column, with the number of rows left.
+    below: BTreeMap<usize, (usize, Cell)>,
+    /// Line and column, spans, and whether the open cell is a header.
+    open: Option<((usize, usize), [usize; 2], bool)>,
+    /// Whether its rows are those of `<thead>`.
+    head: bool,
+    /// Whether it contains headings or tables, and so only arranges the page.
+    layout: bool,
+}
+
+/// A row with its cells at their columns.
+#[derive(Default)]
+struct Spread {
+    line: usize,
+    cells: Vec<Cell>,
+    head: bool,
+    /// Whether all its cells so far are headers.
+    headers: bool,
+}
+
+impl Grid {
+    fn end_row(&mut self) {
+        if let Some(row) = self.rows.last_mut() {
+            settle(&mut self.below, row);
+        }
+    }
+}
+
+/// The state between tokens.
+struct Html<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    source: &'a str,
+    /// Offset of the source in the document.
+    base: usize,
+    skip: Option<(String, usize)>,
+    grids: Vec<Grid>,
+    /// Tables nested too deeply, which are not read.
+    deeper: usize,
+    /// The number of cells that may still be added by cells that spread.
+    spread: usize,
+}
+
+/// Reads a piece of HTML that begins at an offset of the document.
+pub(super) fn read(reader: &mut Reader<'_>, base: usize, end: usize) {
+    let source = reader.lines.text.get(base..end).unwrap_or("");
+    let mut html = Html {
+        reader,
+        source,
+        base,
+        skip: None,
+        grids: Vec::new(),
+        deeper: 0,
+        spread: MOST_COPIES,
+    };
+    parts(source, |part| match part {
+        Part::Start(name, attributes, span) => html.start(&name, &attributes, span),
+        Part::End(name) => html.end(&name),
+        Part::Text(text, start) if html.skip.is_none() => html.text(&text, start),
+        Part::Text(..) => {}
+    });
+    while !html.grids.is_empty() {
+        html.end("table");
+    }
+    html.end("pre");
+    html.block();
+}
+
+impl Html<'_, '_> {
+    fn place(&self, offset: usize) -> (usize, usize) {
+        self.reader.lines.place(self.base + offset)
+    }
+
+    /// Whether text belongs to a cell of a table that holds data.
+    fn in_cell(&self) -> bool {
+        self.grids
+            .last()
+            .is_some_and(|grid| !grid.layout && grid.open.is_some())
+    }
+
+    /// Ends the open paragraph or heading; within a cell, it only separates words.
+    fn block(&mut self) {
+        if self.in_cell() {
+            self.space();
+        } else if self.reader.heading.is_some() {
+            self.reader.end_heading();
+        } else {
+            self.reader.close();
+        }
+    }
+
+    fn space(&mut self) {
+        if let Some(prose) = self.reader.inline.as_mut()
+            && !prose.text.ends_with(' ')
+        {
+            prose.text.push(' ');
+        }
+    }
+
+    fn start(&mut self, name: &str, attributes: &Attributes, span: Span<usize>) {
+        if let Some((skipped, depth)) = &mut self.skip {
+            *depth += usize::from(skipped == name);
+            return;
+        }
+        for key in ["id", "name"] {
+            self.reader
+                .document
+                .anchors
+                .extend(attributes.get(key).cloned());
+        }
+        let at = span.start;
+        match name {
+            _ if SKIPPED.contains(&name) => {
+                self.skip = Some((name.to_owned(), 1));
+            }
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.arrange();
+                self.block();
+                self.reader.last = None;
+                let line = self.place(at).0;
+                let id = attributes.get("id").cloned();
+                self.reader.document.headings.push(Heading {
+                    line,
+                    ..Heading::default()
+                });
+                self.reader.heading = Some(id);
+            }
+            "ul" | "ol" if !self.in_cell() => {
+                self.block();
+                self.reader.open_list();
+            }
+            "li" if !self.in_cell() => {
+                self.block();
+                self.reader.open_item();
+            }
+            "table" => self.table(at),
+            "thead" | "tbody" | "tfoot" | "tr" | "td" | "th" | "caption" => {
+                self.row_or_cell(name, attributes, span);
+            }
+            "pre" if !self.in_cell() => {
+                self.block();
+                self.reader.last = None;
+                let line = self.place(at).0;
+                self.reader.code = Some((line, String::new()));
+            }
+            "b" | "strong" => self.reader.strong += 1,
+            "code" | "kbd" | "samp" => self.reader.literal = true,
+            "br" => self.space(),
+            // `10<sup>3</sup>` is no 103.
+            "sup" => self.text("^", at),
+            "a" => {
+                if let Some(prose) = &mut self.reader.inline {
+                    prose.linked = true;
+                }
+                if let Some(fragment) = attributes
+                    .get("href")
+                    .and_then(|link| link.strip_prefix('#'))
+                    .filter(|fragment| !fragment.is_empty())
+                {
+                    let (line, column) = self.place(at);
+                    self.reader
+                        .document
+                        .fragments
+                        .push((line, column, fragment.to_owned()));
+                }
+            }
+            _ if BLOCKS.contains(&name) => self.block(),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        if let Some((skipped, depth)) = &mut self.skip {
+            *depth -= usize::from(skipped.as_str() == name);
+            if *depth == 0 {
+                self.skip = None;
+            }
+            return;
+        }
+        match name {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.block(),
+            "ul" | "ol" if !self.in_cell() => {
+                self.block();
+                self.reader.close_list();
+            }
+            "li" => self.block(),
+            "table" if self.deeper > 0 => self.deeper -= 1,
+            "table" => {
+                self.end_cell();
+                if let Some(grid) = self.grids.pop() {
+                    self.finish(grid);
+                }
+            }
+            "td" | "th" | "tr" => self.end_cell(),
+            "thead" => {
+                if let Some(grid) = self.grids.last_mut() {
+                    grid.head = false;
+                }
+            }
+            "caption" => {
+                let caption = self
+                    .reader
+                    .inline
+                    .take()
+                    .map_or(String::new(), |prose| prose.text);
+                if let Some(grid) = self.grids.last_mut() {
+                    caption.trim().clone_into(&mut grid.caption);
+                }
+            }
+            "pre" => {
+                if let Some((line, code)) = self.reader.code.take() {
+                    self.reader.shown_tables(&code, line);
+                }
+            }
+            "b" | "strong" => self.reader.strong = self.reader.strong.saturating_sub(1),
+            "code" | "kbd" | "samp" => self.reader.literal = false,
+            _ if BLOCKS.contains(&name) => self.block(),
+            _ => {}
+        }
+    }
+
+    /// Appends text with blanks collapsed. Its offset is that of its source, in which entities are longer.
+    fn text(&mut self, text: &str, start: usize) {
+        if let Some((_, code)) = &mut self.reader.code {
+            code.push_str(text);
+            return;
+        }
+        if self
+            .grids
+            .last()
+            .is_some_and(|grid| !grid.layout && grid.open.is_none())
+            && text.trim().is_empty()
+        {
+            return;
+        }
+        let source = self.source;
+        let mut at = start;
+        let mut run = String::new();
+        let mut from = at;
+        for c in text.chars() {
+            let here = at;
+            let rest = source.get(at..).unwrap_or("");
+            let literal = rest.starts_with(c).then_some(c.len_utf8());
+            let entity = entity(rest);
+            let blank = c.is_whitespace();
+            let exact = entity.is_none() && literal.is_some() && !blank;
+            at += entity.or(literal).unwrap_or(0);
+            if !exact {
+                self.run(&mut run, from);
+            }
+            if exact {
+                if run.is_empty() {
+                    from = here;
+                }
+                run.push(c);
+            } else if blank {
+                self.space();
+            } else {
+                self.run(&mut c.to_string(), here);
+            }
+        }
+        self.run(&mut run, from);
+    }
+
+    /// Hands a run of text to the reader.
+    fn run(&mut self, run: &mut String, offset: usize) {
+        if !run.is_empty() {
+            let literal = self.reader.literal;
+            self.reader.text(run, self.base + offset, literal);
+            run.clear();
+        }
+    }
+
+    /// Takes the open tables for an arrangement of the page.
+    fn arrange(&mut self) {
+        for grid in self.grids.iter_mut().rev() {
+            if std::mem::replace(&mut grid.layout, true) {
+                break;
+            }
+        }
+    }
+
+    fn table(&mut self, at: usize) {
+        self.arrange();
+        self.block();
+        self.reader.last = None;
+        if self.grids.len() >= DEEPEST {
+            self.deeper += 1;
+            return;
+        }
+        let line = self.place(at).0;
+        self.grids.push(Grid {
+            line,
+            ..Grid::default()
+        });
+    }
+
+    fn row_or_cell(&mut self, name: &str, attributes: &Attributes, span: Span<usize>) {
+        self.end_cell();
+        let place = self.place(span.start);
+        let inside = self.place(span.end);
+        let Some(grid) = self.grids.last_mut() else {
+            return;
+        };
+        let span = |key: &str| {
+            let value = attributes
+                .get(key)
+                .and_then(|value| value.trim().parse().ok());
+            value.unwrap_or(1).clamp(1, MOST_SPANNED)
+        };
+        match name {
+            "thead" => grid.head = true,
+            "tbody" | "tfoot" => grid.head = false,
+            "tr" => {
+                grid.end_row();
+                grid.rows.push(Spread {
+                    line: place.0,
+                    head: grid.head,
+                    headers: true,
+                    ..Spread::default()
+                });
+            }
+            "td" | "th" => {
+                if grid.rows.is_empty() {
+                    grid.rows.push(Spread {
+                        line: place.0,
+                        headers: true,
+                        ..Spread::default()
+                    });
+                }
+                grid.open = Some((inside, [span("colspan"), span("rowspan")], name == "th"));
+                self.reader.bold = 0;
+            }
+            _ => {}
+        }
+        if !grid.layout {
+            self.reader.inline = None;
+        }
+    }
+
+    /// Ends the open cell, with copies in all the columns and rows over which it spreads.
+    fn end_cell(&mut self) {
+        let Some(grid) = self.grids.last_mut() else {
+            return;
+        };
+        let Some((place, [wide, high], header)) = grid.open.take() else {
+            return;
+        };
+        if grid.layout {
+            self.reader.close();
+            return;
+        }
+        let cell = self.reader.cell(place);
+        let Some(row) = grid.rows.last_mut() else {
+            return;
+        };
+        row.headers &= header;
+        settle(&mut grid.below, row);
+        let spread = if wide * high <= self.spread {
+            wide * high
+        } else {
+            1
+        };
+        self.spread -= spread - 1;
+        for _ in 0..if spread > 1 { wide } else { 1 } {
+            if spread > 1 && high > 1 {
+                grid.below.insert(row.cells.len(), (high - 1, cell.clone()));
+            }
+            row.cells.push(cell.clone());
+        }
+    }
+
+    /// Finishes a table: joins its header rows, and aligns its rows.
+    fn finish(&mut self, mut grid: Grid) {
+        if grid.layout {
+            return;
+        }
+        grid.end_row();
+        grid.rows.retain(|row| !row.cells.is_empty());
+        let width = grid
+            .rows
+            .iter()
+            .map(|row| row.cells.len())
+            .max()
+            .unwrap_or(0);
+        let heads = grid
+            .rows
+            .iter()
+            .take_while(|row| row.head || row.headers)
+            .count();
+        let heads = if heads == grid.rows.len() {
+            1
+        } else {
+            heads.max(1)
+        };
+        let cells: usize = grid.rows.iter().map(|row| row.cells.len()).sum();
+        let filled = grid.rows.len().saturating_mul(width) - cells;
+        if width == 0 || grid.rows.len() <= heads || filled > self.spread {
+            return;
+        }
+        self.spread -= filled;
+        let mut columns = vec![String::new(); width];
+        for row in &grid.rows[..heads] {
+            for (name, cell) in columns.iter_mut().zip(&row.cells) {
+                if *name != cell.text && !cell.text.is_empty() {
+                    if !name.is_empty() {
+                        name.push(' ');
+                    }
+                    name.push_str(&cell.text);
+                }
+            }
+        }
+        let rows = grid.rows.split_off(heads);
+        let rows = rows.into_iter().map(|mut row| {
+            row.cells.resize(width, Cell::default());
+            Row {
+                line: row.line,
+                cells: row.cells,
+            }
+        });
+        let title = self
+            .reader
+            .document
+            .heading_of(self.reader.document.headings.len());
+        let table = Table {
+            title: title.to_owned(),
+            caption: grid.caption,
+            line: grid.line,
+            columns,
+            rows: rows.collect(),
+            ..Table::default()
+        };
+        self.reader.document.tables.push(table.without_index());
+    }
+}
+
+/// Puts the cells that earlier rows continue in a row at the next columns.
+fn settle(below: &mut BTreeMap<usize, (usize, Cell)>, row: &mut Spread) {
+    while let Some((left, cell)) = below.get_mut(&row.cells.len()) {
+        let column = row.cells.len();
+        row.cells.push(cell.clone());
+        *left -= 1;
+        if *left == 0 {
+            below.remove(&column);
+        }
+    }
+}
+
+/// The length of the entity at the start of a text.
+fn entity(text: &str) -> Option<usize> {
+    let inside = |byte: &&u8| byte.is_ascii_alphanumeric() || **byte == b'#';
+    let name = text.strip_prefix('&')?.as_bytes();
+    let length = name.iter().take(40).take_while(inside).count();
+    (length > 0 && name.get(length) == Some(&b';')).then_some(length + 2)
+}

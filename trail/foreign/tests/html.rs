@@ -1,0 +1,123 @@
+//! HTML reports: the same blocks and findings as those of Markdown, at their places in the source, within limits.
+
+use foreign::{Document, audit};
+
+/// A report with a total that does not follow, an entity before it, and rows in several lines.
+const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>1 of 0</title><style>p { width: 120% }</style>\n<script>if (1 < 2) document.write('Of 10, 5 (40%)');</script></head>\n<body><h1>R</h1><h2 id=\"sum\">Files</h2>\n<p>See <a href=\"#sum\">here</a> and\n<a href=\"#gone\">there</a>. In A&nbsp;&amp;&nbsp;B, 10 of 50 (30%) failed.</p>\n<table>\n<caption>Table 1. Files</caption>\n<thead><tr><th>Part<th>Files</thead>\n<tbody>\n<tr>\n  <td>a</td>\n  <td>14</td>\n</tr><tr>\n  <td>b</td>\n  <td>3</td>\n</tr><tr>\n  <td>Total</td>\n  <td><b>19</b></td>\n</tr>\n</table>\n</body></html>\n";
+
+fn places(text: &str) -> Vec<(usize, usize, String)> {
+    let audit = audit("page.html", text, &[]);
+    let found = audit.findings.into_iter();
+    found
+        .map(|f| (f.line, f.column, f.rule.to_string()))
+        .collect()
+}
+
+#[test]
+fn findings_have_their_place_in_the_source() {
+    let found = places(PAGE);
+    assert_eq!(
+        found,
+        [
+            (6, 1, "structure".to_owned()),
+            (6, 52, "arithmetic".to_owned()),
+            (19, 10, "total".to_owned()),
+        ]
+    );
+}
+
+#[test]
+fn a_table_has_its_caption_its_cells_and_the_bold_ones() {
+    let document = Document::of("page.html", PAGE);
+    let [table] = document.tables.as_slice() else {
+        panic!("{} tables", document.tables.len());
+    };
+    assert_eq!(
+        (
+            table.title.as_str(),
+            table.caption.as_str(),
+            table.columns.as_slice()
+        ),
+        (
+            "Files",
+            "Table 1. Files",
+            ["Part".to_owned(), "Files".to_owned()].as_slice()
+        )
+    );
+    assert_eq!((table.rows.len(), table.label(1)), (3, "b"));
+    let last = table.cell(2, 1).expect("a cell");
+    assert!(last.bold && !table.cell(1, 1).expect("a cell").bold);
+}
+
+#[test]
+fn cells_that_spread_are_in_every_row_and_column() {
+    let page = "<table><tr><th rowspan=2>Model<th colspan=2>TTFT</tr><tr><th>p50<th>p99</tr>\
+        <tr><td rowspan=2>oak<td>1<td>2<tr><td>3<td>4</table>";
+    let document = Document::of("a.html", page);
+    let table = &document.tables[0];
+    assert_eq!(table.columns, ["Model", "TTFT p50", "TTFT p99"]);
+    let text = |row, column| {
+        table
+            .cell(row, column)
+            .map_or("", |cell| cell.text.as_str())
+    };
+    assert_eq!(
+        [text(0, 0), text(0, 2), text(1, 0), text(1, 1)],
+        ["oak", "2", "oak", "3"]
+    );
+}
+
+#[test]
+fn lists_headings_code_and_tables_that_arrange_the_page_are_read() {
+    let page = "<table><tr><td><h1>A <em>report</em></h1><p>Three runs failed:</p><ul><li>run 3<li>run 8\
+        <li>run 9<li>run 14</ul><table><tr><th>Part<th>Files<tr><td>a<td>2</table></td></tr></table>\
+        <pre>engine  tok/s  ms\nswift   10     3\nrobin   12     4\n</pre>";
+    let document = Document::of("a.html", page);
+    assert_eq!(document.headings[0].text, "A report");
+    assert_eq!(document.lists[0].items.len(), 4);
+    assert_eq!(
+        document.tables.len(),
+        2,
+        "the inner table and that of the code"
+    );
+    assert_eq!(
+        audit("a.html", page, &[]).findings.len(),
+        1,
+        "four runs are listed"
+    );
+}
+
+#[test]
+fn a_table_of_html_within_markdown_is_read() {
+    let page = "# R\n\n<table>\n<tr><th>Part</th><th>Files</th></tr>\n<tr><td>a</td><td>14</td></tr>\n\
+        <tr><td>b</td><td>3</td></tr>\n<tr><td>Total</td><td>19</td></tr>\n</table>\n\nText.\n";
+    let found = audit("a.md", page, &[]);
+    assert_eq!((found.tables, found.findings.len()), (1, 1), "{found}");
+    assert_eq!((found.findings[0].line, found.findings[0].column), (7, 23));
+}
+
+#[test]
+fn hostile_html_is_read_within_limits() {
+    let deep = format!("{}5 of 4", "<table><tr><td>".repeat(20_000));
+    let wide = format!(
+        "<table>{}</table>",
+        "<tr><td colspan=64 rowspan=64>1".repeat(10_000)
+    );
+    let uneven = format!(
+        "<table><tr>{}{}</table>",
+        "<td>1".repeat(10_000),
+        "<tr><td>2".repeat(10_000)
+    );
+    let lists = "<ul><li>1<b>".repeat(10_000);
+    let open = format!("<svg>{}", "<svg><![CDATA[".repeat(10_000));
+    let attributes = format!(
+        "<p {}>",
+        (0..50_000)
+            .map(|i| format!("a{i}=\"1\" "))
+            .collect::<String>()
+    );
+    let entities = "&lt;&#0;&#x110000;&nbsp;&unknown;&".repeat(10_000);
+    for page in [deep, wide, uneven, lists, open, attributes, entities] {
+        audit("a.html", &page, &[]);
+    }
+}
