@@ -177,13 +177,13 @@ fn what_ships_with_the_binary_asks_nothing_unless_it_is_given_whole_arguments() 
     }
     let bin = elsewhere.project.path().join("bin");
     fs::create_dir(&bin).expect("writable");
-    let ollama = bin.join("ollama");
-    fs::write(&ollama, "#!/bin/sh\necho 0.0.1\n").expect("writable");
-    fs::set_permissions(&ollama, fs::Permissions::from_mode(0o755)).expect("ours");
+    let launcher = bin.join("text-generation-launcher");
+    fs::write(&launcher, "#!/bin/sh\necho 0.0.1\n").expect("writable");
+    fs::set_permissions(&launcher, fs::Permissions::from_mode(0o755)).expect("ours");
     // Only the version differs, which is the documented way to measure an installed version.
     let with = |engines: &str, settings: &str| {
         let text = format!(
-            "experiment: elsewhere\nseed: 1\nengines:\n  mine: {{extends: ollama, {engines}}}\n\
+            "experiment: elsewhere\nseed: 1\nengines:\n  mine: {{extends: tgi, {engines}}}\n\
              models:\n  none: {{title: None, weights: {{named: {{id: nothing}}}}}}\n\
              stages:\n  env: {{kind: provision, engine: mine, model: none}}\n\
              \x20 server: {{kind: serve, needs: [env], settings: {{{settings}}}}}\n"

@@ -189,6 +189,19 @@ impl Process {
         }
     }
 
+    /// Checks a server that answered 500 to the request for a token. If its log shows a known failure, it will never
+    /// generate one, although it runs.
+    ///
+    /// # Errors
+    /// If the log shows a known failure: the answer, and the last lines of the log.
+    pub(crate) fn check_failed(&mut self, title: &str, told: &str) -> Result<(), Failure> {
+        if self.advice().is_none() {
+            return Ok(());
+        }
+        let reason = format!("{title} runs, but {told}{}", self.last_words());
+        Err(self.fail(CellStatus::Failed, reason))
+    }
+
     /// Checks that it still runs after it was used. If it accepts no more connections, it is about to end. This method
     /// then waits for it, because dumping its memory may take a while.
     ///

@@ -53,10 +53,14 @@ pub(crate) enum Life {
     Running,
 }
 
+/// Ends the wait with an error, if there is a reason. It is called repeatedly, and with the answer whenever the server
+/// answers the request for a token with 500. A server that cannot load its model may answer so for ever.
+pub(crate) type Watch<'a, E> = dyn FnMut(Option<&str>) -> Result<(), E> + 'a;
+
 /// Waits until the server has generated one token. Returns the name the model is served under.
 pub(crate) fn wait<E>(
     wanted: &Wanted<'_>,
-    watch: &mut dyn FnMut() -> Result<(), E>,
+    watch: &mut Watch<'_, E>,
 ) -> Result<String, NotReady<E>> {
     let deadline = Instant::now() + wanted.limit;
     let endpoints = &wanted.engine.endpoints;
@@ -104,11 +108,11 @@ fn poll<E>(
     (key, path): (&'static str, &str),
     body: Option<&Json>,
     deadline: Instant,
-    watch: &mut dyn FnMut() -> Result<(), E>,
+    watch: &mut Watch<'_, E>,
 ) -> Result<Answer, NotReady<E>> {
     let ask = body.map_or_else(|| Ask::get(path), |body| Ask::post(path, body));
     loop {
-        watch().map_err(NotReady::Ended)?;
+        watch(None).map_err(NotReady::Ended)?;
         let left = deadline.saturating_duration_since(Instant::now());
         // The first token may be slow if weights are loaded at the first request.
         let limit = if body.is_some() {
@@ -116,7 +120,7 @@ fn poll<E>(
         } else {
             left.min(PROBE_LIMIT)
         };
-        let answer = wanted.site.ask_while(&ask, limit, watch);
+        let answer = wanted.site.ask_while(&ask, limit, &mut || watch(None));
         let seen = match answer.map_err(NotReady::Ended)? {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
@@ -128,6 +132,10 @@ fn poll<E>(
                     404 | 408 | 429 => told,
                     401 | 403 => return Err(NotReady::Refused(told)),
                     400..500 => return Err(NotReady::Wrong(told)),
+                    500 if body.is_some() => {
+                        watch(Some(&told)).map_err(NotReady::Ended)?;
+                        told
+                    }
                     _ => told,
                 }
             }
@@ -157,11 +165,17 @@ fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>
         .find(|name| served.contains(&name.as_str()))
     {
         Some(name) => Ok(name.clone()),
-        None => Err(NotReady::Wrong(format!(
-            "the server at this address serves `{}`, not `{}`",
-            wanted.site.mask(&served.join("`, `")),
-            wanted.models.join("` or `")
-        ))),
+        None => {
+            let mut names: Vec<&str> = wanted.models.iter().map(String::as_str).collect();
+            names.dedup();
+            let names = names.join("` or `");
+            Err(NotReady::Wrong(if served.is_empty() {
+                format!("the server at this address lists no model, and so not `{names}`")
+            } else {
+                let served = wanted.site.mask(&served.join("`, `"));
+                format!("the server at this address serves `{served}`, not `{names}`")
+            }))
+        }
     }
 }
 
@@ -409,7 +423,7 @@ mod tests {
             proof: Readiness::Token,
             stage_of_life: Life::Starting,
         };
-        wait(&wanted, &mut || Ok(()))
+        wait(&wanted, &mut |_| Ok(()))
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -452,6 +466,33 @@ mod tests {
         assert_eq!(
             told,
             "the server at this address serves `other`, not `tiny`"
+        );
+    }
+
+    #[test]
+    fn a_server_without_models_is_refused_and_a_name_is_told_once() {
+        let stub = Stub::new(vec![
+            ("/health", vec![(200, "")]),
+            (
+                "/v1/models",
+                vec![(200, r#"{"object":"list","data":null}"#)],
+            ),
+        ]);
+        let models = ["tiny".to_owned(), "tiny".to_owned()];
+        let wanted = Wanted {
+            engine: &engine(),
+            site: &site(&stub),
+            models: &models,
+            limit: LONG,
+            proof: Readiness::Token,
+            stage_of_life: Life::Starting,
+        };
+        let ready: Result<String, NotReady<()>> = wait(&wanted, &mut |_| Ok(()));
+        assert_eq!(
+            ready,
+            Err(NotReady::Wrong(
+                "the server at this address lists no model, and so not `tiny`".to_owned()
+            ))
         );
     }
 

@@ -356,9 +356,10 @@ fn started(
         stage_of_life: Life::Starting,
     };
     let mut said = LogTail::default();
-    let ready = ready::wait(&wanted, &mut || {
+    let ready = ready::wait(&wanted, &mut |failed| {
         said.tell(process, job);
-        job.control.check().and_then(|()| process.check())
+        job.control.check().and_then(|()| process.check())?;
+        failed.map_or(Ok(()), |told| process.check_failed(&engine.title, told))
     });
     // Ready, and still the same process: another server could have answered instead.
     let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
@@ -425,7 +426,7 @@ pub(crate) fn attach(
     };
     job.control
         .progress(1, Some(3), format!("asking {url} for a token"));
-    let model = ready::wait(&wanted, &mut || job.control.check()).map_err(|not| match not {
+    let model = ready::wait(&wanted, &mut |_| job.control.check()).map_err(|not| match not {
         NotReady::Late(seen) => {
             let reason = format!(
                 "no server at {url} was ready within {} s ({seen})",

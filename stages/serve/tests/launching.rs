@@ -35,6 +35,14 @@ fn main() -> ExitCode {
             "an_engine_that_is_never_ready_is_stopped_and_told",
             never_ready,
         ),
+        (
+            "an_engine_that_lives_on_after_a_known_failure_is_not_waited_for",
+            lives_on_after_a_failure,
+        ),
+        (
+            "an_engine_that_answers_500_for_a_while_is_waited_for",
+            recovers,
+        ),
         ("a_program_that_does_not_exist_is_told", no_program),
         (
             "a_wrong_setting_is_told_before_anything_starts",
@@ -273,6 +281,49 @@ fn never_ready() {
         .parse()
         .unwrap();
     assert!(is_empty(pid));
+}
+
+/// A stub that answers 500 to the first request for a token, and to the following ones if `again`.
+fn failing_stub(again: bool, known: &str) -> Json {
+    let failing = STUB.replace(
+        "    def do_POST(self):\n",
+        &format!(
+            "    failed = 0\n    def do_POST(self):\n        \
+             if not Handler.failed or {}:\n            \
+             Handler.failed = 1\n            \
+             print('allocation of 1 GB failed', flush=True)\n            \
+             return self.send_error(500, 'cannot load')\n",
+            if again { "True" } else { "False" }
+        ),
+    );
+    let mut definition = stub("-");
+    definition["launch"]["arguments"][1] = json!(failing);
+    definition["ready"] = json!({"timeout-s": 600});
+    definition["log"] = json!({"failures": {
+        "memory": {"line": known, "hint": "take a smaller model"},
+    }});
+    definition
+}
+
+fn lives_on_after_a_failure() {
+    let bench = Bench::new();
+    let failure = run(&bench, &failing_stub(true, "allocation of .* failed"))
+        .err()
+        .unwrap();
+    assert!(
+        failure
+            .reason
+            .starts_with("Stub runs, but /v1/completions answered 500: "),
+        "{failure}"
+    );
+    assert_eq!(failure.hint.as_deref(), Some("take a smaller model"));
+    assert_eq!(bench.leases(), 0);
+}
+
+fn recovers() {
+    let bench = Bench::new();
+    let done = run(&bench, &failing_stub(false, "no such line")).unwrap();
+    drop(done.lease.unwrap().release());
 }
 
 fn no_program() {

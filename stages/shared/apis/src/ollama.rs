@@ -42,6 +42,8 @@ fn common(generation: &Generation<'_>) -> Map<String, Value> {
     insert(&mut body, "model", Some(generation.model));
     insert(&mut body, "stream", Some(generation.streamed()));
     insert(&mut body, "format", generation.schema.cloned());
+    // Otherwise Ollama answers a prompt that exceeds the context from a part of it, without a word.
+    insert(&mut body, "truncate", Some(false));
     body.insert("options".to_owned(), json!(options));
     body
 }

@@ -175,6 +175,7 @@ fn each_api_is_told_length_sampling_and_exactness_in_its_own_words() {
     for api in [Api::OllamaGenerate, Api::OllamaChat] {
         assert_eq!(body(api)["options"]["num_predict"], 9);
         assert_eq!(body(api)["options"]["seed"], 3);
+        assert_eq!(body(api)["truncate"], false);
     }
 }
 

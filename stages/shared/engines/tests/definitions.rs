@@ -438,7 +438,7 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
 #[test]
 fn lines_that_engines_write_are_taken_apart() {
     type Fields = &'static [(&'static str, &'static str)];
-    let cases: [(&str, &str, &str, Fields); 20] = [
+    let cases: [(&str, &str, &str, Fields); 21] = [
         (
             "llama-cpp-python",
             "llama_perf_context_print:        eval time =      40.06 ms /     3 runs   (   13.35 ms per token,    74.89 tokens per second)",
@@ -546,6 +546,16 @@ fn lines_that_engines_write_are_taken_apart() {
                 ("task", "4"),
                 ("prompt_ms", "135.53"),
                 ("prompt_tokens", "3"),
+            ],
+        ),
+        (
+            "ollama",
+            r#"time=2026-11-23T18:25:53.691Z level=WARN source=llama_server.go:317 msg="truncating input prompt" limit=130 prompt=610 keep=4 new=130"#,
+            "truncated",
+            &[
+                ("time", "2026-11-23T18:25:53"),
+                ("limit", "130"),
+                ("prompt_tokens", "610"),
             ],
         ),
         (
