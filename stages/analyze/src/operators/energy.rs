@@ -53,7 +53,7 @@ fn columns() -> Columns<'static, Taken> {
     let energy = "rise of the GPUs' own counter energy_j over the measured window, all counted \
              GPUs together; for a GPU without a counter, the trapezoid integral of its power_w; \
              null if a sensor is absent or silent";
-    let source = "`counter` if every counted GPU counts its energy, `power` if none does, else `both`; null without energy";
+    let source = "`counter` if all counted GPUs report an energy counter, `power` if none does, otherwise `both`; null without energy";
     let per_joule = "output tokens of ok requests ÷ energy; null if a count is unknown";
     let window = "first sent_ns to last done_ns of the measured requests";
     let samples = "samples of power within the window, all counted GPUs together";

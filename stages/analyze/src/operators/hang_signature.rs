@@ -52,8 +52,8 @@ struct Silence {
 fn columns() -> Columns<'static, Silence> {
     let silence = "longest time without a sign of life on any stream while a request was in flight; a sign is a first or last \
         token, a chunk, or the end of an answer";
-    let signature = "`none` if the silence is shorter than `at-least-ms`; else `busy`: GPU or server computed all the while; \
-        `idle`: neither did; `not sampled`: nobody looked";
+    let signature = "`none` if the silence is shorter than `at-least-ms`, otherwise `busy` if the GPU or the server computed \
+        throughout, `idle` if neither did, and `not sampled` without samples";
     let during = |what: &str| format!("{what} during the silence; null if not sampled");
     Columns::new()
         .with(Spec::text("signature", signature), |s: &Silence| {

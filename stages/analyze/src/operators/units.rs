@@ -497,13 +497,13 @@ pub(crate) fn interval_columns<'a, T: 'a>(
 ) -> Columns<'a, T> {
     let scale = match spec.range {
         Bounds::Any => {
-            "if they are well above 0, of the geometric mean, from their logarithms; else of their values"
+            "of the geometric mean if all units are well above 0, otherwise of the arithmetic mean"
         }
         Bounds::NotNegative | Bounds::Relative => {
-            "if all units are above 0, of the geometric mean, from their logarithms; else of their values, and not below 0"
+            "of the geometric mean if all units are above 0, otherwise of the arithmetic mean, cut off at 0"
         }
         Bounds::Share => {
-            "if all units are above 0, of the geometric mean, from their logarithms; else of their values; within 0 to 1"
+            "of the geometric mean if all units are above 0, otherwise of the arithmetic mean, cut off at 0 and 1"
         }
     };
     let end = |which: IntervalEnd| {
