@@ -192,6 +192,11 @@ fn upper_quantile(share: f64) -> f64 {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a developer asks for more studies, and reads how often they have each verdict"
+)]
 fn requests_that_one_side_lost_give_no_verdict_in_its_favour() {
     let seeds: u64 = std::env::var("LOST_SEEDS").map_or(1, |n| n.parse().expect("a number"));
     for study in &STUDIES {
@@ -199,12 +204,6 @@ fn requests_that_one_side_lost_give_no_verdict_in_its_favour() {
         for seed in 1..=seeds {
             for (metric, (verdict, reason)) in study.run(seed) {
                 let name = study.name;
-                if study.ratio == 1.0 && study.share > 0.0 {
-                    assert_ne!(
-                        verdict, "different, b faster",
-                        "{name} {metric} {seed}: {reason}"
-                    );
-                }
                 if study.fate == Fate::Failed && study.gates == NONE && seeds == 1 {
                     let counted = reason.contains(" requests of a and ");
                     assert!(counted, "{name} {metric} {seed}: {verdict}, {reason}");
@@ -214,6 +213,10 @@ fn requests_that_one_side_lost_give_no_verdict_in_its_favour() {
         }
         println!("{}", study.name);
         for ((metric, verdict), count) in counts {
+            if study.ratio == 1.0 && study.share > 0.0 && verdict == "different, b faster" {
+                // A test of level 5 % may err that often.
+                assert!(count <= seeds / 20, "{}, {metric}: {count}", study.name);
+            }
             println!(
                 "  {metric}: {verdict} {:.1} %",
                 100.0 * count as f64 / seeds as f64
