@@ -1,10 +1,14 @@
 //! The lines of a text.
 
+use std::cell::Cell;
+
 /// The lines of a text, for converting offsets to places.
 pub(super) struct Lines<'a> {
     pub(super) text: &'a str,
     pub(super) starts: Vec<usize>,
     pub(super) first: usize,
+    /// An offset that was converted before, and its column: a whole page may be one line.
+    last: Cell<(usize, usize)>,
 }
 
 impl<'a> Lines<'a> {
@@ -16,6 +20,7 @@ impl<'a> Lines<'a> {
             text,
             starts,
             first,
+            last: Cell::new((0, 0)),
         }
     }
 
@@ -25,8 +30,17 @@ impl<'a> Lines<'a> {
 
     pub(super) fn place(&self, offset: usize) -> (usize, usize) {
         let index = self.index(offset);
-        let before = self.text.get(self.starts[index]..offset).unwrap_or("");
-        (self.first + index, before.chars().count() + 1)
+        let start = self.starts[index];
+        let (known, column) = self.last.get();
+        let (from, before) = if (start..=offset).contains(&known) {
+            (known, column)
+        } else {
+            (start, 0)
+        };
+        let more = self.text.get(from..offset).unwrap_or("");
+        let column = before + more.chars().count();
+        self.last.set((offset, column));
+        (self.first + index, column + 1)
     }
 
     pub(super) fn line(&self, offset: usize) -> &'a str {
