@@ -249,6 +249,14 @@ impl<'a> Graph<'a> {
         self.placed.get(cell).copied().flatten()
     }
 
+    /// Returns the names of the stages that a stage needs.
+    pub(crate) fn needs_of(&self, stage: StageId) -> Vec<String> {
+        let needs = self.nodes[stage].needs.iter();
+        needs
+            .map(|need| self.nodes[need.stage].stage.name.clone())
+            .collect()
+    }
+
     /// Returns the stage of a cell, and the cell's position in it.
     pub(crate) fn place(&self, cell: CellId) -> (StageId, LocalCell) {
         // Stages without cells share their first number with the next stage; the last of these stages contains the

@@ -214,6 +214,7 @@ impl Pass<'_> {
             inputs.push(Input {
                 stage: source.stage.name.clone(),
                 kind: source.stage.kind.clone(),
+                needs: self.graph.needs_of(need.stage),
                 cells,
             });
         }

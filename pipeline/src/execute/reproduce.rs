@@ -325,6 +325,7 @@ impl Again<'_> {
             Ok(Input {
                 stage,
                 kind,
+                needs: self.study.needs_of(&input.stage),
                 cells: cells.collect::<Result<_, String>>()?,
             })
         });

@@ -168,6 +168,14 @@ impl StudyDocument {
     pub(super) fn kind_of(&self, stage: &str) -> Option<&str> {
         self.kinds.get(stage).map(String::as_str)
     }
+
+    /// Returns the names of the stages that a stage needs, as the spec has them.
+    pub(super) fn needs_of(&self, stage: &str) -> Vec<String> {
+        let stages = self.spec.get("stages").and_then(|stages| stages.get(stage));
+        let needs = stages.and_then(|s| s.get("needs")).and_then(Json::as_array);
+        let names = needs.into_iter().flatten().filter_map(Json::as_str);
+        names.map(str::to_owned).collect()
+    }
 }
 
 /// Returns whether a line of the ledger agrees with the lock's cell and, for a measurement, with its record.

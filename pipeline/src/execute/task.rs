@@ -61,6 +61,7 @@ impl<'a> Task<'a> {
         parameters.sort_all_objects();
         let inputs = node.needs.iter().map(|need| {
             let source = &graph.nodes[need.stage].stage;
+            let needs = graph.needs_of(need.stage);
             let members = need.members(need.group_of_reader[i]);
             let cells = members
                 .map(|member| input_cell(session, need.stage, member, study.is_some()))
@@ -68,6 +69,7 @@ impl<'a> Task<'a> {
             Input {
                 stage: source.name.clone(),
                 kind: source.kind.clone(),
+                needs,
                 cells,
             }
         });

@@ -38,6 +38,8 @@ pub struct Input {
     pub stage: String,
     /// The stage's kind.
     pub kind: String,
+    /// The stages that it needs itself, such as the server of a load.
+    pub needs: Vec<String>,
     /// Every planned cell in axis order, including those left out or failed.
     pub cells: Vec<InputCell>,
 }

@@ -206,6 +206,7 @@ fn with_a_server(api: &str, rehearsed: bool) -> Done {
         inputs: &[Input {
             stage: "server".into(),
             kind: "serve".into(),
+            needs: Vec::new(),
             cells: vec![cell],
         }],
         store: &Store::open(scratch.path()).unwrap(),

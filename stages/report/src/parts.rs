@@ -57,6 +57,8 @@ impl World {
             let names: Vec<_> = names.collect();
             return Err(Miss::from(if names.contains(&name) {
                 format!("`{name}` is referred to but never shown; show it with `table` or `figure`")
+            } else if names.is_empty() {
+                format!("no table or figure `{name}` is declared; the report stage declares none")
             } else {
                 format!(
                     "no table or figure `{name}` is declared; there are {}",

@@ -228,7 +228,7 @@ pub(crate) fn stages<'a>(
             Ok(Cell {
                 input: cell,
                 rows,
-                server: server_of(&servers, cell),
+                server: server_of(&servers, input, cell),
                 store: Some(store),
             })
         };
@@ -310,13 +310,14 @@ fn servers(
     Ok(servers)
 }
 
-/// Returns the one server whose coordinates match those of a load cell; `None` if none or several match.
-fn server_of(servers: &[Arc<Server>], cell: &InputCell) -> Option<Arc<Server>> {
+/// Returns the one server that a load needs and whose coordinates match those of its cell; `None` if none or several match.
+fn server_of(servers: &[Arc<Server>], load: &Input, cell: &InputCell) -> Option<Arc<Server>> {
     let shares = |s: &&Arc<Server>| {
-        s.coordinates
-            .0
-            .iter()
-            .all(|(a, v)| cell.coordinates.get(a) == Some(v))
+        let place = &s.coordinates.0;
+        load.needs.contains(&s.stage)
+            && place
+                .iter()
+                .all(|(a, v)| cell.coordinates.get(a) == Some(v))
     };
     let mut found = servers.iter().filter(shares);
     let first = found.next()?;

@@ -107,7 +107,7 @@ fn an_engine_with_documents_of_its_own_beside_one_without_passes_the_census() {
     ];
     let inputs = [
         servers(&store, &[("sglang", None), ("vllm", None)]),
-        synthetic::input("ladder", "load", load),
+        synthetic::loaded(load),
     ];
     let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
     assert_eq!(broken(&done), []);
@@ -121,7 +121,7 @@ fn a_census_that_fails_with_the_counts_expected_says_why_where_it_is_read() {
         cell(&store, "b", None, Cell::default(), &[]),
     ];
     load[1].outputs.remove("prompts");
-    let inputs = [synthetic::input("ladder", "load", load)];
+    let inputs = [synthetic::loaded(load)];
     let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
     let [(outcome, observed)] = &outcomes(&done, "census")[..] else {
         panic!("one judgement")
@@ -149,7 +149,7 @@ fn each_engines_own_counter_is_compared_with_its_rows() {
     let judged = |load: Vec<InputCell>| {
         let inputs = [
             servers(&store, &[("sglang", Some(sglang)), ("vllm", Some(vllm))]),
-            synthetic::input("ladder", "load", load),
+            synthetic::loaded(load),
         ];
         let done = verify(
             &store,
@@ -177,10 +177,39 @@ fn each_engines_own_counter_is_compared_with_its_rows() {
 fn a_counter_that_was_asked_for_and_not_scraped_is_not_judged() {
     let (_folder, store) = store();
     let load = vec![cell(&store, "a", None, Cell::default(), &[])];
-    let inputs = [synthetic::input("ladder", "load", load)];
+    let inputs = [synthetic::loaded(load)];
     let settings = json!({"gates": [{"gate": "token-accounting", "counter": "x_total"}]});
     let done = verify(&store, &inputs, &settings);
     assert_eq!(outcomes(&done, "token-accounting")[0].0, "not judged");
+}
+
+#[test]
+fn a_load_is_judged_by_the_server_that_it_needs_and_not_by_one_of_another_load() {
+    let (_folder, store) = store();
+    let load = |stage: &str, server: &str, cells| Input {
+        needs: vec![server.to_owned()],
+        ..synthetic::input(stage, "load", cells)
+    };
+    let cells = || vec![cell(&store, "a", None, Cell::default(), &[])];
+    // Servers without axes share the coordinates of every load.
+    let alone = |stage: &str| {
+        let mut serve = servers(&store, &[("a", None)]);
+        stage.clone_into(&mut serve.stage);
+        serve.cells[0].coordinates = pipeline::Coordinates::default();
+        serve
+    };
+    let inputs = [
+        alone("first-server"),
+        alone("second-server"),
+        load("first", "first-server", cells()),
+        load("second", "second-server", cells()),
+        load("none", "elsewhere", cells()),
+    ];
+    let settings = json!({"gates": [{"gate": "engine-identity"}]});
+    let done = verify(&store, &inputs, &settings);
+    let said = format!("{:?}", outcomes(&done, "engine-identity"));
+    assert!(said.contains("the same over 1 of 1 cells"), "{said}");
+    assert!(said.contains("no server is known"), "{said}");
 }
 
 #[test]
@@ -191,11 +220,7 @@ fn a_cache_that_was_proven_empty_is_cold_and_one_that_could_not_be_emptied_is_no
             cache_reset: reset,
             ..Cell::default()
         };
-        let inputs = [synthetic::input(
-            "ladder",
-            "load",
-            vec![cell(&store, "a", None, facts, &[])],
-        )];
+        let inputs = [synthetic::loaded(vec![cell(&store, "a", None, facts, &[])])];
         let done = verify(&store, &inputs, &json!({"gates": [{"gate": "cold-cache"}]}));
         outcomes(&done, "cold-cache")[0].0.clone()
     };
@@ -217,7 +242,7 @@ fn facet(descriptors: [&Json; 2], name: &str) -> (String, String) {
         server.digest = store.put(&bytes).unwrap();
         server.bytes = bytes.len() as u64;
     }
-    let inputs = [serve, synthetic::input("ladder", "load", load.to_vec())];
+    let inputs = [serve, synthetic::loaded(load.to_vec())];
     let settings = json!({"gates": [{"gate": "comparability", "across": "engine"}]});
     let done = verify(&store, &inputs, &settings);
     let table = table(&done, "comparability");
@@ -324,7 +349,7 @@ fn a_few_answers_of_an_engine_without_batches_may_begin_early_and_no_answer_come
         ];
         let axes = [("engine", Scalar::Text("a".into()))];
         let cell = synthetic::cell(&store, &axes, Json::Null, &tables).unwrap();
-        let inputs = [synthetic::input("ladder", "load", vec![cell])];
+        let inputs = [synthetic::loaded(vec![cell])];
         let gates = json!({"gates": [{"gate": "plausible-ttft"}]});
         let done = verify(&store, &inputs, &gates);
         outcomes(&done, "plausible-ttft")[0].0.clone()
@@ -412,7 +437,7 @@ fn cells_of_one_server_with_the_same_prompts_are_comparable_only_with_cold_cache
         let mut serve = servers(&store, &[("x", None)]);
         serve.cells[0].coordinates = pipeline::Coordinates::default();
         let load = vec![cell("1", first, Some(0)), cell("2", second, cached)];
-        let inputs = [serve, synthetic::input("ladder", "load", load)];
+        let inputs = [serve, synthetic::loaded(load)];
         let settings = json!({"gates": [{"gate": "comparability", "across": "clients"}]});
         let done = verify(&store, &inputs, &settings);
         let table = table(&done, "comparability");
@@ -443,7 +468,7 @@ fn a_cache_that_a_setting_switches_off_is_known_to_be_cold_only_by_the_engines_d
             let at = [("clients", Scalar::Text(name.into()))];
             synthetic::cell(&store, &at, Json::Null, &tables).unwrap()
         };
-        let load = synthetic::input("ladder", "load", vec![cell("1"), cell("2")]);
+        let load = synthetic::loaded(vec![cell("1"), cell("2")]);
         let mut serve = servers(&store, &[("x", None)]);
         serve.cells[0].coordinates = pipeline::Coordinates::default();
         let bytes = serde_json::to_vec(&server).unwrap();

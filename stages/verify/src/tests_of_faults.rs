@@ -109,7 +109,7 @@ impl Made {
             cell
         });
         vec![
-            synthetic::input("ladder", "load", cells),
+            synthetic::loaded(cells),
             synthetic::input("server", "serve", servers.collect()),
         ]
     }

@@ -85,6 +85,7 @@ pub(crate) fn run_as(
     let inputs = [Input {
         stage: "server".into(),
         kind: "serve".into(),
+        needs: Vec::new(),
         cells: vec![cell],
     }];
     let replicate = Coordinates(vec![("rep".into(), Scalar::Int(rep))]);

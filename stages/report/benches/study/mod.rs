@@ -116,6 +116,7 @@ impl Long {
         let input = |stage: &str, kind: &str, cells| Input {
             stage: stage.into(),
             kind: kind.into(),
+            needs: Vec::new(),
             cells,
         };
         let inputs = vec![

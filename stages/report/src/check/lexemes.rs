@@ -125,7 +125,6 @@ const CARDINALS: &[&str] = &[
     "billion",
     "trillion",
     "dozen",
-    "score",
 ];
 
 /// Ordinals that are not a cardinal plus `th`.
@@ -355,6 +354,7 @@ mod tests {
             "often",
             "tokens per second",
             "every second",
+            "quality scores",
             "weight",
             "tense",
             "none",

@@ -180,11 +180,13 @@ fn lab() -> Lab {
     lab.inputs.push(Input {
         stage: "shapes".into(),
         kind: "analyze".into(),
+        needs: Vec::new(),
         cells: vec![shapes],
     });
     lab.inputs.push(Input {
         stage: "telemetry".into(),
         kind: "load".into(),
+        needs: Vec::new(),
         cells,
     });
     lab

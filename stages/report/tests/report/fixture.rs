@@ -212,6 +212,7 @@ impl Lab {
         let input = |stage: &str, kind: &str, cells| Input {
             stage: stage.into(),
             kind: kind.into(),
+            needs: Vec::new(),
             cells,
         };
         let line = |stage: &str, at: Coordinates, status, reason: Option<&str>| LedgerLine {

@@ -155,6 +155,7 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
     lab.inputs.push(Input {
         stage: "checks".into(),
         kind: "verify".into(),
+        needs: Vec::new(),
         cells,
     });
     assert_eq!(said(&lab), from_cells);
@@ -602,6 +603,7 @@ fn limits_tell_of_a_machine_that_slowed_itself_down_though_no_gate_asked() {
     lab.inputs.push(Input {
         stage: "checks".into(),
         kind: "verify".into(),
+        needs: Vec::new(),
         cells: vec![checked],
     });
     assert_eq!(limits(&lab), None);

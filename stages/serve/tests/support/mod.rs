@@ -114,6 +114,7 @@ impl Bench {
         Input {
             stage: kind.to_owned(),
             kind: kind.to_owned(),
+            needs: Vec::new(),
             cells: vec![cell],
         }
     }

@@ -152,7 +152,16 @@ pub fn input(stage: &str, kind: &str, cells: Vec<InputCell>) -> Input {
     Input {
         stage: stage.to_owned(),
         kind: kind.to_owned(),
+        needs: Vec::new(),
         cells,
+    }
+}
+
+/// Returns the input stage `ladder`, a load of the serve stage `server`.
+pub fn loaded(cells: Vec<InputCell>) -> Input {
+    Input {
+        needs: vec!["server".to_owned()],
+        ..input("ladder", "load", cells)
     }
 }
 

@@ -123,7 +123,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     }
     if known == 0 {
         return Assessment::not_judged(
-            "no server is known: the verify stage does not need a serve stage",
+            "no server is known: the verify stage does not need the serve stage of the load",
             expected,
         )
         .of_stage();
