@@ -48,6 +48,14 @@ fn a_value_in_another_spelling_is_met_with_ours() {
         (&heartbeat("1:30"), "hint: write `90 s`\n"),
         (&heartbeat("1 h 30 min"), "hint: write `5400 s`\n"),
         (&heartbeat("soon"), "hint: write a number and a unit"),
+        (
+            "requests: 16\n    generators: [left, right]",
+            "hint: write `{hosts: [\"left\",\"right\"]}`",
+        ),
+        (
+            "requests: 16\n    timeout: 0s",
+            "error: no cell can end within 0 s",
+        ),
     ] {
         let told = planned(&project, "requests: 16", to);
         assert!(told.contains(hint), "{to}: {told}");

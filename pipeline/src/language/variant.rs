@@ -165,6 +165,14 @@ impl Variant {
                 out.extend(checker.check(&common["properties"][name], node, &draft.route(&[name])));
             }
         }
+        if let Some(node) = &self.timeout
+            && let Value::Text(text) = &node.value
+            && DurationText::parse(text).is_ok_and(|span| span.0.is_zero())
+        {
+            let message = "no cell can end within 0 s";
+            let hint = "give the longest time that a cell may take, or leave `timeout` out";
+            out.push(Mistake::new(node.span, &draft.route(&["timeout"]), message).hint(hint));
+        }
         out.into_iter().for_each(|m| context.sink.add(m));
     }
 

@@ -73,8 +73,7 @@ pub use export::{LAYOUTS, ResultFacts, result_file, stamp};
 pub use extent::{Cancel, Extent};
 pub use files::{LoadFiles, Monitoring, ServerCount, run_load_into};
 pub use generators::{
-    GENERATOR_COMMAND, Generators, GeneratorsChoice, Lost, MOST_GENERATORS, OnHosts, There,
-    generate_process,
+    GENERATOR_COMMAND, Generators, GeneratorsChoice, Lost, OnHosts, There, generate_process,
 };
 pub use headers::header_problem;
 pub use kind::{Load, target};

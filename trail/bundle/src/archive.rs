@@ -119,7 +119,7 @@ pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
 /// # Errors
 /// If the archive is damaged, does not begin with the manifest, holds anything that the manifest does not list, or
 /// needs more space than is available.
-pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
+pub(crate) fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
     let mut tar = open(archive)?;

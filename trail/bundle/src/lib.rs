@@ -38,7 +38,7 @@ mod secrets;
 mod sources;
 mod statement;
 
-pub use archive::{manifest_of, pack, unpack};
+pub use archive::{manifest_of, pack};
 pub use check::{Checked, Complaint, Signature, verify};
 pub use envelope::EnvelopeError;
 pub use error::BundleError;

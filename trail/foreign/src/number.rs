@@ -67,7 +67,7 @@ impl Quantity {
 }
 
 /// The interval of `f(a, b)` when both operands are rounded.
-pub fn spread(a: &Quantity, b: &Quantity, f: impl Fn(f64, f64) -> f64) -> (f64, f64) {
+pub(crate) fn spread(a: &Quantity, b: &Quantity, f: impl Fn(f64, f64) -> f64) -> (f64, f64) {
     let corners = [
         f(a.value - a.half, b.value - b.half),
         f(a.value - a.half, b.value + b.half),

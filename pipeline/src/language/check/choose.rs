@@ -5,7 +5,7 @@ use serde_json::Map;
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::tree::{Key, Node, Value};
 use super::checker::Checker;
-use super::remedies::{instead, wrong_type};
+use super::remedies::{instead, list_of_texts, wrong_type};
 use super::view::View;
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy};
@@ -183,6 +183,16 @@ impl<'a> Alternatives<'a, '_> {
         wrong(mistake.hint(self.remedy(&key.text, "choices", &names)))
     }
 
+    /// Returns the mapping that a list of texts stands for, if one alternative is a mapping with one list.
+    fn wrapped(&self, node: &Node) -> Option<String> {
+        let Value::List(items) = &node.value else {
+            return None;
+        };
+        let mut views = self.views.iter();
+        let key = views.find_map(|(_, view)| list_of_texts(items, view))?;
+        Some(format!("write `{{{key}: {}}}`", node.json()))
+    }
+
     /// The mistake of a value whose type no alternative has.
     fn unfit(&self, node: &Node, route: &[Step]) -> Mistake {
         let mut expected: Vec<String> = Vec::new();
@@ -199,6 +209,9 @@ impl<'a> Alternatives<'a, '_> {
             .views
             .first()
             .expect("a list of alternatives is not empty");
+        if let Some(hint) = self.wrapped(node) {
+            return mistake.hint(hint);
+        }
         match self.names() {
             names if names.is_empty() => wrong_type(mistake, first, node),
             names => mistake.hint(format!("give one of {}", list(names))),

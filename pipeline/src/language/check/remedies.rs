@@ -247,6 +247,21 @@ fn range(text: &str) -> Option<(i64, i64)> {
     .filter(|(from, to)| from <= to)
 }
 
+/// Returns the only key of a mapping that takes these items, all of them texts, as a list.
+pub(super) fn list_of_texts<'a>(items: &[Node], view: &View<'a>) -> Option<&'a str> {
+    if items.iter().any(|i| !matches!(i.value, Value::Text(_))) {
+        return None;
+    }
+    let takes = |key: &&str| {
+        let property = view.property(key);
+        let type_of = |p: &Json| p.get("type").and_then(Json::as_str) == Some("array");
+        let of_texts = |p: &Json| p.pointer("/items/type").and_then(Json::as_str) == Some("string");
+        property.is_some_and(|p| type_of(p) && of_texts(p))
+    };
+    let mut keys = view.property_names().into_iter().filter(takes);
+    keys.next().filter(|_| keys.next().is_none())
+}
+
 /// Returns the key of a mapping that selects one of several forms, and the value that a text means.
 fn chosen<'a>(text: &str, view: &View<'a>) -> Option<(&'a str, &'a str)> {
     view.property_names().into_iter().find_map(|key| {

@@ -43,7 +43,7 @@ pub(crate) use tables::{ByGenerator, made_up};
 ///
 /// Each is a process with five threads. It keeps one core busy and may use the memory of a load generator. The coordinator
 /// has three pipes and three threads for each.
-pub const MOST_GENERATORS: u32 = 64;
+pub(crate) const MOST_GENERATORS: u32 = 64;
 
 /// The longest silence of a generator.
 const SILENCE: Duration = Duration::from_secs(10);

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The label that names the process that owns a container: its number and start time.
-pub const LEASE_LABEL: &str = "benchtrail.lease";
+pub(crate) const LEASE_LABEL: &str = "benchtrail.lease";
 
 /// The folder of packages and launchers in a container.
 pub const PACKAGES: &str = "/benchtrail/packages";

@@ -18,12 +18,13 @@ mod terms;
 
 pub use beat::{Heard, PULSE, SILENCE, beat, listen};
 pub use container::{
-    ContainerError, Containment, Inside, LEASE_LABEL, Network, PACKAGES, Runtime, WEIGHTS,
+    ContainerError, Containment, Inside, Network, PACKAGES, Runtime, WEIGHTS,
     name as container_name, passes, sweep,
 };
 pub use host::{Host, digest_of, said};
 pub use kubernetes::Kubernetes;
-pub use pool::{HOSTS, Hosts, NamedHost, Pool, PoolHost};
+use pool::{HOSTS, PoolHost};
+pub use pool::{Hosts, NamedHost, Pool};
 pub use settings::{Place, Placement, Ssh};
 pub use slurm::{AT_ONCE, Slurm};
 pub use terms::Terms;

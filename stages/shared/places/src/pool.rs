@@ -12,7 +12,7 @@ use crate::settings::{Ssh, folder_problem, host_problem};
 use crate::terms::Terms;
 
 /// The collection of definitions that names hosts.
-pub const HOSTS: &str = "hosts";
+pub(crate) const HOSTS: &str = "hosts";
 
 /// A host of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub const HOSTS: &str = "hosts";
     "tags": "`labels`",
     "slots": "nothing: a host executes one launch at a time, because others would disturb it",
 }))]
-pub struct PoolHost {
+pub(crate) struct PoolHost {
     /// The host as you would name it to `ssh`: an alias of your configuration, `host` or `user@host`. By default the
     /// name of the definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]

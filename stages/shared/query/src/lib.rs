@@ -22,5 +22,5 @@ pub use database::{Answer, Database};
 pub use error::QueryError;
 pub use functions::{AGGREGATES, SCALARS};
 pub use limits::Limits;
-pub use sandbox::{ALLOWED, MEMORY};
+pub use sandbox::ALLOWED;
 pub use text::mentioned;

@@ -40,7 +40,7 @@ pub(crate) struct Seen {
 
 /// The most bytes of memory of all connections of this process together. SQLite has no limit per connection. An index
 /// takes a few megabytes, so the rest is for queries.
-pub const MEMORY: i64 = 2 << 30;
+pub(crate) const MEMORY: i64 = 2 << 30;
 
 /// The most bytes of one value.
 pub(crate) const LENGTH: usize = 64 << 20;

@@ -74,22 +74,21 @@ pub use permutation::{
 };
 pub use power::{power, sd_upper_bound, smallest_detectable, smallest_detectable_shift};
 pub use quantile_interval::{
-    QuantileInterval, QuantileRanks, least_for_quantile, least_for_upper_bound, quantile_interval,
-    quantile_interval_of, quantile_ranks,
+    QuantileInterval, QuantileRanks, least_for_quantile, quantile_interval, quantile_interval_of,
+    quantile_ranks,
 };
 pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
 pub use rounding::{
-    resolution, rounding_of_differences, rounding_of_differences_over, rounding_of_logs,
-    rounding_of_logs_over, rounding_of_ratios, rounding_of_ratios_over, rounding_of_values,
-    rounding_of_values_over,
+    resolution, rounding_of_differences_over, rounding_of_logs, rounding_of_logs_over,
+    rounding_of_ratios, rounding_of_ratios_over, rounding_of_values_over,
 };
 pub use sample::{Sample, SampleError};
 pub use selection::Selection;
 pub use sequential::{
-    ANYTIME_SPREAD, LEAST_LOOK, MOST_LOOKS, Spending, anytime_critical, anytime_interval,
-    anytime_level, e_value, look_levels,
+    ANYTIME_SPREAD, LEAST_LOOK, MOST_LOOKS, Spending, anytime_interval, anytime_level, e_value,
+    look_levels,
 };
 pub use shared_level::{SharedTest, shared_decisions};
 pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
@@ -98,8 +97,8 @@ pub use tests_of_location::{
     MannWhitney, SignTest, StudentTest, mann_whitney_u, paired_t, pooled_t, sign_test, welch_t,
 };
 pub use unit::{
-    Averaged, Equivalence, GateOutcome, LEAST_CLUSTERS, LEAST_UNITS, Regression, RegressionGate,
-    Spread, UnitEffect, Worse, average_within, cluster_effect, indirect_effect, log_margin,
-    log_ratios, unit_effect, unit_effect_rounded,
+    Equivalence, GateOutcome, LEAST_CLUSTERS, LEAST_UNITS, Regression, RegressionGate, Spread,
+    UnitEffect, Worse, cluster_effect, indirect_effect, log_margin, log_ratios, unit_effect,
+    unit_effect_rounded,
 };
 pub use wilcoxon::{Continuity, Method, Wilcoxon, ZeroHandling, wilcoxon_signed_rank};

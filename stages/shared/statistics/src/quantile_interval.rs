@@ -139,15 +139,6 @@ pub fn least_for_quantile(p: f64, level: f64) -> usize {
     least_for_tail(p.max(1.0 - p), (1.0 - level) / 2.0)
 }
 
-/// Returns the smallest number of values whose maximum bounds the quantile of probability `p` from
-/// above with chance `level`: 59 for p95 and 299 for p99 at 95 %.
-///
-/// # Panics
-/// If `p` or `level` is not strictly between 0 and 1.
-pub fn least_for_upper_bound(p: f64, level: f64) -> usize {
-    least_for_tail(p, 1.0 - level)
-}
-
 fn least_for_tail(p: f64, tail: f64) -> usize {
     for share in [p, tail] {
         assert!(
@@ -169,8 +160,6 @@ mod tests {
     fn the_least_numbers_are_the_published_ones() {
         let both = [0.5, 0.9, 0.95, 0.99].map(|p| least_for_quantile(p, 0.95));
         assert_eq!(both, [6, 36, 72, 368]);
-        let upper = [0.5, 0.9, 0.95, 0.99].map(|p| least_for_upper_bound(p, 0.95));
-        assert_eq!(upper, [5, 29, 59, 299]);
         assert_eq!(least_for_quantile(0.1, 0.95), 36);
         // An exact power: ½⁴ fits into a tail of 1/16.
         assert_eq!(least_for_quantile(0.5, 0.875), 4);

@@ -146,18 +146,13 @@ pub fn rounding_of_logs(values: &[f64]) -> f64 {
     of_values(&[values.to_vec()], true)
 }
 
-/// Returns the standard deviation that rounding alone gives to the values of units, in their unit. 0 for values that were not
-/// rounded.
-pub fn rounding_of_values(values: &[f64]) -> f64 {
-    of_values(&[values.to_vec()], false)
-}
-
 /// Returns the same as [`rounding_of_logs`] for the means of units over strata, with the values of one stratum in each list.
 pub fn rounding_of_logs_over(strata: &[Vec<f64>]) -> f64 {
     of_values(strata, true)
 }
 
-/// Returns the same as [`rounding_of_values`] for the means of units over strata, with the values of one stratum in each list.
+/// Returns the standard deviation that rounding alone gives to the means of units over strata, in their unit, with the values
+/// of one stratum in each list. 0 for values that were not rounded.
 pub fn rounding_of_values_over(strata: &[Vec<f64>]) -> f64 {
     of_values(strata, false)
 }
@@ -168,19 +163,13 @@ pub fn rounding_of_ratios(units: &[(f64, f64)]) -> f64 {
     of_pairs(&[units.to_vec()], true)
 }
 
-/// Returns the standard deviation that rounding alone gives to the differences a − b of units (a, b), in their unit. 0 for
-/// values that were not rounded.
-pub fn rounding_of_differences(units: &[(f64, f64)]) -> f64 {
-    of_pairs(&[units.to_vec()], false)
-}
-
 /// Returns the same as [`rounding_of_ratios`] for the means of units over strata, with the pairs of one stratum in each list.
 pub fn rounding_of_ratios_over(strata: &[Vec<(f64, f64)>]) -> f64 {
     of_pairs(strata, true)
 }
 
-/// Returns the same as [`rounding_of_differences`] for the means of units over strata, with the pairs of one stratum in each
-/// list.
+/// Returns the standard deviation that rounding alone gives to the differences a − b of the means of units over strata, in
+/// their unit, with the pairs of one stratum in each list. 0 for values that were not rounded.
 pub fn rounding_of_differences_over(strata: &[Vec<(f64, f64)>]) -> f64 {
     of_pairs(strata, false)
 }
@@ -251,7 +240,7 @@ mod tests {
         let [x, y] = [a, b].map(|side| rounding_of_logs(&side));
         assert!((x.hypot(y) - rounding_of_ratios(&pairs)).abs() < 1e-12);
         // Values over three steps share no error.
-        assert!((rounding_of_values(&a) - 1.0 / 12.0_f64.sqrt()).abs() < 1e-15);
+        assert!((rounding_of_values_over(&[a.to_vec()]) - 1.0 / 12.0_f64.sqrt()).abs() < 1e-15);
         assert_eq!(rounding_of_logs(&[0.1_f64.exp(), 2.0_f64.sqrt()]), 0.0);
     }
 
@@ -260,7 +249,9 @@ mod tests {
         let error = rounding_of_ratios(&[(101.0, 100.0), (102.0, 101.0), (100.0, 99.0)]);
         assert!((error - 0.0041).abs() < 1e-4, "{error}");
         let pairs = [(2.0, 1.0), (4.0, 3.0), (6.0, 5.0)];
-        assert!((rounding_of_differences(&pairs) - 1.0 / 6.0_f64.sqrt()).abs() < 1e-15);
+        assert!(
+            (rounding_of_differences_over(&[pairs.to_vec()]) - 1.0 / 6.0_f64.sqrt()).abs() < 1e-15
+        );
         assert_eq!(
             rounding_of_ratios(&[(1.234_567_890_12, std::f64::consts::E)]),
             0.0

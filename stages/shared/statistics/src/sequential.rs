@@ -21,7 +21,7 @@ pub const LEAST_LOOK: usize = 3;
 ///
 /// # Panics
 /// If `alpha` is not strictly between 0 and 1 or `spread` is not above 0.
-pub fn anytime_critical(n: usize, spread: f64, alpha: f64) -> Option<f64> {
+pub(crate) fn anytime_critical(n: usize, spread: f64, alpha: f64) -> Option<f64> {
     check(spread, alpha);
     if n < 2 {
         return None;

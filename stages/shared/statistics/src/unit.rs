@@ -4,8 +4,6 @@
 //! each side. It contributes one number, a log ratio or a difference. Requests and cells within it are averaged first.
 //! Interval, p and equivalence come from the same t, so they cannot disagree.
 
-use std::collections::BTreeMap;
-
 use crate::bootstrap::Interval;
 use crate::distribution::{student_critical, student_upper};
 use crate::permutation::{MOST_SIGN_FLIPS, sign_flip_test};
@@ -118,33 +116,6 @@ pub fn log_ratios(units: &[(f64, f64)]) -> Result<Vec<f64>, Refusal> {
         }
     };
     units.iter().enumerate().map(ratio).collect()
-}
-
-/// Returns the mean of the effects that share a unit, in the order of the units. Strata that share an anchor, or cells
-/// of one launch, are not independent and become one number. Also returns the number of effects per unit, because units
-/// of different composition are not comparable.
-pub fn average_within<K: Ord>(
-    effects: impl IntoIterator<Item = (K, f64)>,
-) -> BTreeMap<K, Averaged> {
-    let mut units: BTreeMap<K, Vec<f64>> = BTreeMap::new();
-    for (unit, effect) in effects {
-        units.entry(unit).or_default().push(effect);
-    }
-    let averaged = |(unit, effects): (K, Vec<f64>)| {
-        let n = effects.len();
-        let mean = crate::exact_sum::exact_sum(effects) / n as f64;
-        (unit, Averaged { mean, n })
-    };
-    units.into_iter().map(averaged).collect()
-}
-
-/// The averaged effects of one unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Averaged {
-    /// Their mean.
-    pub mean: f64,
-    /// The number of effects.
-    pub n: usize,
 }
 
 /// Returns the effect over clusters (hosts, days). The effects of a cluster are averaged and the clusters are the
@@ -432,16 +403,6 @@ mod tests {
         );
         let gap = [clusters, vec![vec![]]].concat();
         assert_eq!(cluster_effect(&gap), Err(Refusal::Incomplete { at: 5 }));
-    }
-
-    #[test]
-    fn effects_that_share_a_unit_become_one_number() {
-        let averaged = average_within([(2, 0.1), (1, 0.5), (2, 0.3)]);
-        let means: Vec<(i32, f64, usize)> = averaged
-            .into_iter()
-            .map(|(k, a)| (k, a.mean, a.n))
-            .collect();
-        assert_eq!(means, [(1, 0.5, 1), (2, 0.2, 2)]);
     }
 
     #[test]
