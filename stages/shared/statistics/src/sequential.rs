@@ -39,7 +39,7 @@ pub(crate) fn anytime_critical(n: usize, spread: f64, alpha: f64) -> Option<f64>
 /// If there are fewer than three units.
 ///
 /// # Panics
-/// As [`anytime_critical`].
+/// If `alpha` is not strictly between 0 and 1 or `spread` is not above 0.
 pub fn anytime_interval(effect: &UnitEffect, spread: f64, alpha: f64) -> Result<Interval, Refusal> {
     let critical = anytime_critical(effect.n, spread, alpha);
     let (n, least) = (effect.n, LEAST_LOOK);
