@@ -2,8 +2,8 @@
 //!
 //! A statistic over answered requests leaves out those that failed. If they failed because they were slow, the others flatter
 //! their side. Nothing tells how slow they were, so the worst is assumed: each counts as if it had been as slow as the slowest
-//! answer of either side at its place, or as long as its client waited for it. If everything above a limit was lost, the
-//! slowest answer of its own side is too fast.
+//! answer of either side at its place, or had taken the whole time that its client waited. If everything above a limit was lost,
+//! the slowest answer of its own side is too fast.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -214,8 +214,8 @@ fn slowest(cell: &CellRows, column: &str) -> Option<f64> {
 }
 
 /// Returns by how much the value of a column would change if the lost requests of a cell had been answered as slowly as
-/// `top`, or after as long as the client waited; `None` if the column is no mean or quantile of a time and no throughput,
-/// or no request was answered.
+/// `top`, or had taken the whole time that the client waited. Returns `None` if no request was answered, or the column is
+/// neither a mean or quantile of a time nor a throughput.
 fn shift(cell: &CellRows, (lost, top): (usize, f64), column: &str, scale: Scale) -> Option<f64> {
     let timings = contract::timings(cell);
     let (ok, failed): (Vec<&Timing<'_>>, Vec<&Timing<'_>>) =

@@ -23,7 +23,7 @@ pub(crate) struct Parameters {
     /// The columns to describe.
     columns: Vec<String>,
     /// The axes whose labels are the units of replication, among `over`; by default `block`, if the
-    /// table has it. Values within a unit are averaged before the interval. Without units there is no interval.
+    /// table has it. Values within a unit are averaged before the interval. Without units, intervals are null.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
     /// The level of the interval of the mean.

@@ -270,13 +270,13 @@ impl TypedOperator for Distribution {
     type Made = Frame;
     const NAME: &'static str = "distribution";
     const SUMMARY: &'static str = "The distribution of TPOT, ITL, ICL or any metric of a request: per cell, or pooled over declared axes.";
-    const SOURCE: &'static str = "Exact quantiles of type 7 (Hyndman & Fan 1996). A pooled \
-        quantile is the quantile of all values, not a mean of quantiles. ITL is the gap per \
+    const SOURCE: &'static str = "Quantiles are exact, of type 7 (Hyndman & Fan 1996). A pooled \
+        quantile is computed from all values together; quantiles are never averaged. ITL is the gap per \
         token; it is null if a chunk's tokens are unknown. Several tools print the gap between \
         chunks as ITL; that gap is ICL here. The interval of a pooled quantile treats units as \
         clusters, because only units are independent (Woodruff, JASA 47, 1952). The units' shares of values up to the \
         estimate have a t interval, and the quantiles at its ends bound the quantile. If units differ so \
-        much that it reaches 0 or 1, there is no interval.";
+        much that it reaches 0 or 1, the interval is withheld.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let settings = draft.settings;
