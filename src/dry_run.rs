@@ -7,6 +7,7 @@ use pipeline::{DryRun, DryRunFinding, Place};
 use serde_json::{Value, json};
 
 use crate::exit::Stop;
+use crate::room::{self, Step};
 use crate::session::Session;
 
 /// Executes the pure stages of an experiment over simulated rows.
@@ -14,7 +15,9 @@ use crate::session::Session;
 /// # Errors
 /// If the scratch store cannot be created, or the process may not use enough memory.
 pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<DryRun, Stop> {
-    crate::room::for_cells("the dry run", session.cells(), None)?;
+    // It executes one stage after the other.
+    let pure = session.pure_cells().into_iter().max().unwrap_or(0);
+    room::fits("the dry run", &Step::executes(session.cells(), pure, None))?;
     Ok(pipeline::dry_run(
         &session.experiment,
         &session.registry,

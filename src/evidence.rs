@@ -11,6 +11,7 @@ use crate::args::{Global, RemoteArgs};
 use crate::exit::Stop;
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
+use crate::room;
 use crate::shared::{Shared, reading_through};
 
 /// The store and the locks used to trace a report's numbers.
@@ -103,7 +104,8 @@ impl Evidence {
         let registered = self.store.roots()?.into_iter().map(|root| root.file);
         locks.extend(registered.filter(|file| file.is_file()));
         let found = Provenance::choose(&self.store, &locks, document);
-        crate::room::for_cells("reading a study", found.lock.records().count(), None)?;
+        let cells = found.lock.records().count();
+        room::fits("reading a study", &room::Step::reads(cells))?;
         Ok(found)
     }
 }

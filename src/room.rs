@@ -21,14 +21,12 @@ const LEAST: u64 = 144 << 20;
 /// measurements).
 const CELL: u64 = 128 << 10;
 
-/// The number of cells executed in parallel within [`LEAST`] and [`CELL`].
-const SIDE_BY_SIDE: u64 = 2;
+/// The additional need in bytes of a second and each further thread that executes cells: its stack and small tables.
+const THREAD: u64 = 8 << 20;
 
-/// The additional need in bytes of another cell executed in parallel: its thread's stack and small tables.
-const JOB: u64 = 8 << 20;
-
-/// The additional need in bytes of such a cell for each cell of the study, which it may read.
-const JOB_CELL: u64 = 24 << 10;
+/// The additional need in bytes of a second and each further pure cell executed at the same time, for each cell of the
+/// study: it may read them all.
+const READER: u64 = 112 << 10;
 
 /// The settings of a limited process, with the acceptable values of each.
 const SETTINGS: [(&str, &[&str]); 2] = [
@@ -71,35 +69,65 @@ fn is_set((name, values): &(&str, &[&str])) -> bool {
 
 /// Fails if no command can work within the limit.
 pub(crate) fn at_all() -> Result<(), Stop> {
-    fits("this program", LEAST, limit())
+    within("this program", LEAST, limit())
 }
 
-/// Fails if a step over `cells` cells, with `jobs` executed in parallel, does not fit within the limit.
-pub(crate) fn for_cells(what: &str, cells: usize, jobs: Option<usize>) -> Result<(), Stop> {
-    let jobs = jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
-    let what = match cells {
+/// What a step does with the cells of a study.
+pub(crate) struct Step {
+    cells: usize,
+    threads: usize,
+    readers: usize,
+}
+
+impl Step {
+    /// A step that reads this number of cells and executes none.
+    pub(crate) fn reads(cells: usize) -> Self {
+        Self {
+            cells,
+            threads: 1,
+            readers: 1,
+        }
+    }
+
+    /// A step that executes cells of a study of this size on `jobs` threads, by default one for each processor. At most
+    /// `pure` of them can be pure cells.
+    pub(crate) fn executes(cells: usize, pure: usize, jobs: Option<usize>) -> Self {
+        let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = jobs.unwrap_or_else(processors).min(cells).max(1);
+        Self {
+            cells,
+            threads,
+            readers: threads.min(pure).max(1),
+        }
+    }
+
+    /// Returns the address space that the step needs, in bytes.
+    fn needs(&self) -> u64 {
+        let [cells, threads, readers] =
+            [self.cells, self.threads, self.readers].map(|count| count as u64);
+        LEAST + cells * CELL + (threads - 1) * THREAD + (readers - 1) * cells * READER
+    }
+}
+
+/// Fails if a step does not fit within the limit.
+pub(crate) fn fits(what: &str, step: &Step) -> Result<(), Stop> {
+    let what = match step.cells {
         1 => format!("{what} of 1 cell"),
-        _ => format!("{what} of {cells} cells"),
+        cells => format!("{what} of {cells} cells"),
     };
-    fits(&what, needed(cells as u64, jobs as u64), limit()).map_err(|stop| {
-        stop.hint(
-            "raise the limit, or use fewer cells (`--profile`, `--no-dry-run` before measuring)",
-        )
+    within(&what, step.needs(), limit()).map_err(|stop| {
+        let jobs = if step.threads > 1 { "`--jobs 1`, " } else { "" };
+        stop.hint(format!(
+            "raise the limit, or use less: {jobs}fewer cells (`--profile`), `--no-dry-run` before measuring"
+        ))
     })
-}
-
-/// Returns the bytes of address space needed for `cells` cells, with `jobs` executed in parallel.
-fn needed(cells: u64, jobs: u64) -> u64 {
-    let more = jobs.min(cells).saturating_sub(SIDE_BY_SIDE);
-    LEAST + cells * CELL + more * (JOB + cells * JOB_CELL)
 }
 
 fn limit() -> Option<u64> {
     getrlimit(Resource::As).current
 }
 
-fn fits(what: &str, needed: u64, limit: Option<u64>) -> Result<(), Stop> {
+fn within(what: &str, needed: u64, limit: Option<u64>) -> Result<(), Stop> {
     match limit {
         Some(limit) if limit < needed => Err(Stop::machine(format!(
             "{what} needs about {} MiB of address space, and this process may use {} MiB (`ulimit -v`)",
@@ -115,21 +143,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_and_what_is_executed_at_once_add_to_what_is_needed() {
-        assert_eq!(needed(0, 1), LEAST);
-        assert_eq!(needed(1000, 2) - needed(0, 2), 1000 * CELL);
-        assert_eq!(needed(1000, 3) - needed(1000, 2), JOB + 1000 * JOB_CELL);
+    fn cells_threads_and_pure_cells_executed_at_once_add_to_what_is_needed() {
+        let needs = |cells, pure, jobs| Step::executes(cells, pure, Some(jobs)).needs();
+        assert_eq!(needs(0, 0, 1), LEAST);
+        assert_eq!(Step::reads(1000).needs(), LEAST + 1000 * CELL);
+        assert_eq!(needs(1000, 9, 1), Step::reads(1000).needs());
         assert_eq!(
-            needed(2, 64),
-            needed(2, 2),
+            needs(1000, 9, 2) - needs(1000, 9, 1),
+            THREAD + 1000 * READER
+        );
+        assert_eq!(needs(1000, 2, 5) - needs(1000, 2, 2), 3 * THREAD);
+        assert_eq!(
+            needs(2, 2, 64),
+            needs(2, 2, 2),
             "two cells keep two threads busy"
         );
     }
 
     #[test]
     fn a_limit_that_is_too_low_is_refused_and_no_limit_is_not() {
-        assert!(fits("it", 100 << 20, Some(99 << 20)).is_err());
-        assert!(fits("it", 100 << 20, Some(100 << 20)).is_ok());
-        assert!(fits("it", u64::MAX, None).is_ok());
+        assert!(within("it", 100 << 20, Some(99 << 20)).is_err());
+        assert!(within("it", 100 << 20, Some(100 << 20)).is_ok());
+        assert!(within("it", u64::MAX, None).is_ok());
     }
 }

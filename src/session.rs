@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Store;
 use pipeline::language::Options;
+use pipeline::stage::Class;
 use pipeline::{
     Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Prepared, Registry, Reuse,
 };
@@ -50,6 +51,13 @@ impl Session {
     /// Returns the number of cells in the experiment.
     pub(crate) fn cells(&self) -> usize {
         self.experiment.stages.iter().map(|s| s.cells.len()).sum()
+    }
+
+    /// Returns the number of cells of each stage that is pure.
+    pub(crate) fn pure_cells(&self) -> Vec<usize> {
+        let stages = self.experiment.stages.iter();
+        let pure = stages.filter(|stage| stage.class == Class::Pure);
+        pure.map(|stage| stage.cells.len()).collect()
     }
 
     /// Plans, after putting the files that settings name into the store.

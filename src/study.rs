@@ -11,6 +11,7 @@ use crate::cells::{lock_file, read_lock};
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::{Project, shown};
+use crate::room;
 use crate::small::{self, Small};
 
 /// Values that must live while a study is read.
@@ -40,7 +41,8 @@ impl Study {
     /// If the path is none of these, the study has not run, or its store is missing.
     pub(crate) fn open(path: &Path, profile: Option<&str>, global: &Global) -> Result<Self, Stop> {
         let study = Self::open_whatever_size(path, profile, global)?;
-        crate::room::for_cells("reading a study", study.lock.records().count(), None)?;
+        let cells = study.lock.records().count();
+        room::fits("reading a study", &room::Step::reads(cells))?;
         Ok(study)
     }
 

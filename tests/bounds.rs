@@ -17,12 +17,15 @@ fn cells() -> u64 {
     told.map_or(1000, |n| n.parse().expect("a number"))
 }
 
+/// The number of pure cells in the study: its gates, its analysis and its report.
+const PURE: u64 = 3;
+
 /// The address space that a command over this many cells reports as needed, in KiB; docs/limits.md has the same
 /// figures.
 fn space(cells: u64) -> u64 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let more = processors.min(cells).saturating_sub(2);
-    (144 << 10) + 128 * cells + more * ((8 << 10) + 24 * cells)
+    let threads = processors.min(cells);
+    (144 << 10) + 128 * cells + (threads - 1) * (8 << 10) + (threads.min(PURE) - 1) * 112 * cells
 }
 
 /// Runs a command with the address space for this many measured cells and some cells that read them.

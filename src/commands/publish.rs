@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::args::{Global, PublishArgs};
 use crate::exit::Stop;
 use crate::project::shown;
+use crate::room;
 use crate::session::Session;
 use crate::shared::{Shared, watched};
 use crate::terminal::{bytes, complain, say};
@@ -38,7 +39,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
             ));
         }
     }
-    crate::room::for_cells("publishing a study", session.cells(), None)?;
+    room::fits("publishing a study", &room::Step::reads(session.cells()))?;
     let study = StudyDocument::collect(experiment, &session.registry, &store)?
         .map_err(|what| unfinished(&what, &experiment.file))?;
     if study.trail != lock.trail() {

@@ -13,6 +13,7 @@ use crate::args::{Global, ReproduceArgs};
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::registry::registry;
+use crate::room::{self, Step};
 use crate::signals::listen_for_signals;
 use crate::terminal::{is_watched, say};
 
@@ -20,8 +21,13 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
     must_be(&arguments.bundle, Wanted::Bundle)?;
     let bundle = Bundle::open(&arguments.bundle)?;
     if let Ok(lock) = bundle.lock() {
-        let what = "executing the bundle's study again";
-        crate::room::for_cells(what, lock.records().count(), arguments.jobs)?;
+        let pure = lock
+            .stages
+            .iter()
+            .filter(|stage| Which::All.holds(stage.class));
+        let pure = pure.map(|stage| stage.cells.len()).sum();
+        let step = Step::executes(lock.records().count(), pure, arguments.jobs);
+        room::fits("executing the bundle's study again", &step)?;
     }
     let checked = bundle::verify(&bundle, None)?;
     if !checked.complaints.is_empty() {

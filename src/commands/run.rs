@@ -67,7 +67,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     // Asked before signals are deferred, so that Ctrl-C at a question ends the process.
     let permit = run.permit()?;
     if !plan.is_idle() {
-        room::for_cells("this run", session.cells(), arguments.jobs)?;
+        let pure = session.pure_cells().iter().sum();
+        let step = room::Step::executes(session.cells(), pure, arguments.jobs);
+        room::fits("this run", &step)?;
     }
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;

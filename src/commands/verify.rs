@@ -15,6 +15,7 @@ use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::shown;
 use crate::registry::registry;
+use crate::room;
 use crate::signals::listen_for_signals;
 use crate::terminal::{bytes, say};
 
@@ -24,7 +25,8 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     let bundle = Bundle::open(&arguments.bundle)?;
     // An unreadable lock is one of the complaints.
     if let Ok(lock) = bundle.lock() {
-        crate::room::for_cells("checking the bundle's study", lock.records().count(), None)?;
+        let cells = lock.records().count();
+        room::fits("checking the bundle's study", &room::Step::reads(cells))?;
     }
     let checked = bundle::verify(&bundle, key.as_ref())?;
     let mut checked = checked;

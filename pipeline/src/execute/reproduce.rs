@@ -98,7 +98,8 @@ pub struct ReproduceOptions {
 }
 
 impl Which {
-    fn holds(self, class: LockClass) -> bool {
+    /// Whether cells of a stage of this class are executed again.
+    pub fn holds(self, class: LockClass) -> bool {
         match self {
             Self::All => matches!(class, LockClass::Pure | LockClass::Study),
             Self::Reports => class == LockClass::Study,
