@@ -1,0 +1,182 @@
+//! One contest: the values of its contenders in each unit of replication, and the tests between two of them.
+
+use artifacts::Scalar;
+use pipeline::Failure;
+use statistics::{UnitEffect, indirect_effect, unit_effect_rounded};
+
+use super::Parameters;
+use crate::frame::{Frame, SourceRows, spans};
+use crate::lost_requests::LostRequests;
+use crate::operators::family::Adjusted;
+use crate::operators::looks::Looks;
+use crate::operators::units::{Scale, averaged, mean};
+
+/// The rows of one contest, by contender.
+pub(super) struct Contest {
+    pub(super) contenders: Vec<Entry>,
+    pub(super) lineage: Vec<SourceRows>,
+}
+
+/// A contender and its values.
+pub(super) struct Entry {
+    pub(super) label: String,
+    /// One of its rows, for the key.
+    pub(super) row: usize,
+    /// The rows with a value.
+    pub(super) rows: Vec<usize>,
+    /// The mean of each unit.
+    pub(super) units: Vec<(Vec<Scalar>, f64)>,
+    pub(super) value: Option<f64>,
+}
+
+impl Contest {
+    pub(super) fn new(
+        from: &Frame,
+        given: &Parameters,
+        (among, unit): (usize, &[usize]),
+        members: Vec<usize>,
+    ) -> Self {
+        let lineage = spans(&given.from, members.iter().copied());
+        let label = |row: usize| from.rows[row].key[among].clone();
+        let mut members = members;
+        members.sort_by(|a, b| contract::compare(&label(*a), &label(*b)).then(a.cmp(b)));
+        let entry = |rows: &[usize]| {
+            let values = rows.iter().filter_map(|row| {
+                Some((from.key_at(*row, unit), from.number(*row, &given.column)?))
+            });
+            let units = averaged(values);
+            let plain: Vec<f64> = units.iter().map(|(_, v)| *v).collect();
+            let valued = rows
+                .iter()
+                .filter(|row| from.number(**row, &given.column).is_some());
+            Entry {
+                rows: valued.copied().collect(),
+                label: label(rows[0]).to_string(),
+                row: rows[0],
+                value: mean(&plain),
+                units,
+            }
+        };
+        Self {
+            contenders: members
+                .chunk_by(|a, b| label(*a) == label(*b))
+                .map(entry)
+                .collect(),
+            lineage,
+        }
+    }
+
+    /// Explains why two contenders are not apart if every request that they lost had been slow; `None` if they still are,
+    /// or lost none.
+    pub(super) fn without_lost_requests(
+        &self,
+        (i, j): (usize, usize),
+        adjusted: &Adjusted,
+        given: &Parameters,
+        lost: impl FnOnce(Scale) -> Result<Option<LostRequests>, Failure>,
+    ) -> Result<Option<String>, Failure> {
+        let level = adjusted.decision.map_or(given.alpha, |d| d.alpha);
+        let apart = |effect: &UnitEffect| given.looks.p(effect) <= level;
+        let Some((scale, effect)) = self.paired(i, j).filter(|(_, effect)| apart(effect)) else {
+            return Ok(None);
+        };
+        let Some(shift) = lost(scale)?.and_then(|lost| lost.shift) else {
+            return Ok(None);
+        };
+        let worst = effect.shifted(shift);
+        let holds = worst.mean * effect.mean > 0.0 && apart(&worst);
+        Ok((!holds).then(|| {
+            "requests were lost, and the order would not hold had each been as slow as the slowest answer of either side there"
+                .to_owned()
+        }))
+    }
+
+    /// The values of two contenders in the units that have both.
+    fn both(&self, i: usize, j: usize) -> Vec<(f64, f64)> {
+        let (a, b) = (&self.contenders[i], &self.contenders[j]);
+        let other = |(unit, value): &(Vec<Scalar>, f64)| {
+            let other = b.units.iter().find(|(other, _)| other == unit)?;
+            Some((*value, other.1))
+        };
+        a.units.iter().filter_map(other).collect()
+    }
+
+    /// The effect of two contenders over the units that have both.
+    fn paired(&self, i: usize, j: usize) -> Option<(Scale, UnitEffect)> {
+        let both = self.both(i, j);
+        let scale = scale(both.iter().flat_map(|(a, b)| [*a, *b]));
+        let effects = both.iter().filter_map(|(a, b)| scale.effect(*a, *b));
+        let effects: Vec<f64> = effects.collect();
+        let effect = unit_effect_rounded(&effects, scale.rounding(&[both])).ok()?;
+        Some((scale, effect))
+    }
+
+    /// The p value of two contenders over the units that have both. If no unit has both, the units count as
+    /// independent.
+    pub(super) fn p(&self, i: usize, j: usize, looks: Looks) -> Option<f64> {
+        let (a, b) = (&self.contenders[i], &self.contenders[j]);
+        if self.both(i, j).is_empty() {
+            // Independent units have no test that holds at every look.
+            return match looks {
+                Looks::Once => independent(&a.units, &b.units),
+                Looks::AfterEachBlock => None,
+            };
+        }
+        let (_, effect) = self.paired(i, j)?;
+        Some(looks.p(&effect))
+    }
+
+    /// The values of each contender, if units exist and none has two contenders.
+    pub(super) fn apart(&self) -> Option<Vec<Vec<f64>>> {
+        let mut seen: Vec<&Vec<Scalar>> = Vec::new();
+        for (unit, _) in self.contenders.iter().flat_map(|c| &c.units) {
+            if seen.contains(&unit) {
+                return None;
+            }
+            seen.push(unit);
+        }
+        let values = |entry: &Entry| entry.units.iter().map(|(_, v)| *v).collect();
+        Some(self.contenders.iter().map(values).collect())
+    }
+
+    /// The values of every contender in each unit that has all of them.
+    pub(super) fn blocks(&self) -> Vec<Vec<f64>> {
+        let Some(first) = self.contenders.first() else {
+            return Vec::new();
+        };
+        let block = |unit: &Vec<Scalar>| {
+            let of = |entry: &Entry| {
+                entry
+                    .units
+                    .iter()
+                    .find(|(other, _)| other == unit)
+                    .map(|(_, value)| *value)
+            };
+            self.contenders.iter().map(of).collect::<Option<Vec<f64>>>()
+        };
+        first
+            .units
+            .iter()
+            .filter_map(|(unit, _)| block(unit))
+            .collect()
+    }
+}
+
+/// The scale of the comparison: ratios if all values are above 0, differences otherwise.
+fn scale(mut values: impl Iterator<Item = f64>) -> Scale {
+    match values.all(|v| v > 0.0) {
+        true => Scale::Ratio,
+        false => Scale::Difference,
+    }
+}
+
+/// The p value of two contenders with no units in common.
+fn independent(a: &[(Vec<Scalar>, f64)], b: &[(Vec<Scalar>, f64)]) -> Option<f64> {
+    let scale = scale(a.iter().chain(b).map(|(_, v)| *v));
+    let side = |units: &[(Vec<Scalar>, f64)]| {
+        let values: Vec<f64> = units.iter().map(|(_, v)| *v).collect();
+        let inward: Vec<f64> = values.iter().filter_map(|v| scale.inward(*v)).collect();
+        unit_effect_rounded(&inward, scale.rounding_of(&[values])).ok()
+    };
+    Some(indirect_effect(&side(a)?, &side(b)?).p)
+}

@@ -1,0 +1,228 @@
+//! The order of a contest's contenders: ranks, ties, and which differences the evidence shows.
+
+use contract::Better;
+use statistics::{friedman, kruskal_wallis, mid_ranks};
+
+use super::Parameters;
+use super::columns::{Contender, Place, Shown};
+use super::contest::{Contest, Entry};
+use crate::columns::Columns;
+use crate::frame::{Frame, Row};
+use crate::operators::family::Adjusted;
+use crate::operators::units::Units;
+use crate::surroundings::Unlike;
+
+/// Two contenders and the test between them.
+pub(super) type PairTest<'a> = (usize, usize, &'a Adjusted);
+
+/// The labels of two contenders that the values alone do not compare fairly, and the reason.
+pub(super) type Unfair = ([String; 2], String);
+
+/// The evidence that distinguishes the contenders of a contest.
+pub(super) struct Evidence<'a> {
+    /// The test of each pair.
+    pub(super) pairs: Vec<PairTest<'a>>,
+    /// The pairs measured under different conditions.
+    pub(super) unlike: Option<&'a Unlike>,
+    /// The pairs that are unfair, with the reason: their quantiles rest on unlike numbers of values, or the better side
+    /// lost more cells.
+    pub(super) unfair: Vec<Unfair>,
+}
+
+impl Evidence<'_> {
+    fn measured_alike(&self, a: &str, b: &str) -> bool {
+        let found = self.unlike.iter().flat_map(|unlike| &unlike.found);
+        let pair = [a.min(b), a.max(b)];
+        let same = |(of, _): &Unfair| of == &[a, b] || of == &[b, a];
+        !self.unfair.iter().any(same)
+            && !found
+                .into_iter()
+                .any(|c| [c.a.as_str(), c.b.as_str()] == pair)
+    }
+
+    /// Names the family of tests, or says why there are none, with the first reason that limits a distinction.
+    fn words(&self, contest: &Contest, units: &Units) -> String {
+        let mut pairs = self.pairs.iter();
+        let family = pairs.find_map(|(_, _, adjusted)| adjusted.family.as_ref());
+        let tests = match family {
+            _ if units.is_none() => units.none(),
+            Some(family) => format!("{}: {family}", units.words().unwrap_or_default()),
+            None => {
+                let most = contest.contenders.iter().map(|c| c.units.len()).max();
+                units.refusal(most.unwrap_or(0)).unwrap_or_else(|| {
+                    "no pair has a test: at least 3 units with some spread are needed".to_owned()
+                })
+            }
+        };
+        let unlike = self.unlike.map(Unlike::reason);
+        let unfair = self.unfair.first().map(|(_, why)| why.clone());
+        let parts: Vec<String> = [Some(tests), unlike, unfair]
+            .into_iter()
+            .flatten()
+            .collect();
+        parts.join("; ")
+    }
+}
+
+/// The contenders of a contest that have a value, in order. Values are turned so that larger is worse.
+struct Order<'a> {
+    contest: &'a Contest,
+    evidence: &'a Evidence<'a>,
+    /// The largest distance between two values that counts as a tie, relative to the smaller one.
+    tie_within: f64,
+    /// The factor that turns a value.
+    sign: f64,
+    /// The contenders with a value.
+    valued: Vec<usize>,
+    /// The mid-rank of each contender with a value.
+    mid_ranks: Vec<f64>,
+    /// The best turned value.
+    best: Option<f64>,
+    /// The values of every contender in each unit that has all of them; `None` without units.
+    blocks: Option<Vec<Vec<f64>>>,
+}
+
+impl<'a> Order<'a> {
+    fn new(
+        contest: &'a Contest,
+        evidence: &'a Evidence<'a>,
+        given: &Parameters,
+        units: &Units,
+    ) -> Self {
+        let valued =
+            (0..contest.contenders.len()).filter(|i| contest.contenders[*i].value.is_some());
+        let mut order = Self {
+            contest,
+            evidence,
+            tie_within: given.tie_within,
+            sign: match given.better {
+                Better::Higher => -1.0,
+                Better::Lower => 1.0,
+            },
+            valued: valued.collect(),
+            mid_ranks: Vec::new(),
+            best: None,
+            blocks: (!units.is_none()).then(|| contest.blocks()),
+        };
+        let values: Vec<f64> = order.valued.iter().map(|i| order.turned(*i)).collect();
+        order.best = values.iter().copied().reduce(f64::min);
+        order.mid_ranks = mid_ranks(&values).ranks;
+        order
+    }
+
+    fn turned(&self, i: usize) -> f64 {
+        self.contest.contenders[i]
+            .value
+            .map_or(f64::NAN, |value| self.sign * value)
+    }
+
+    fn labels(&self, contenders: impl Iterator<Item = usize>) -> Vec<String> {
+        contenders
+            .map(|i| self.contest.contenders[i].label.clone())
+            .collect()
+    }
+
+    /// The contenders with the best value.
+    fn champions(&self) -> Vec<String> {
+        let valued = self.valued.iter().copied();
+        self.labels(valued.filter(|i| Some(self.turned(*i)) == self.best))
+    }
+
+    /// Whether two contenders tie by their values.
+    fn near(&self, i: usize, j: usize) -> bool {
+        let (a, b) = (self.turned(i), self.turned(j));
+        (a - b).abs() <= self.tie_within * a.abs().min(b.abs())
+    }
+
+    /// Whether the evidence shows that two contenders differ by more than a tie.
+    fn apart(&self, i: usize, j: usize) -> bool {
+        let shown = self.evidence.pairs.iter().any(|(a, b, adjusted)| {
+            (*a, *b) == (i.min(j), i.max(j)) && adjusted.decision.is_some_and(|d| d.rejected)
+        });
+        let [a, b] = [i, j].map(|at| self.contest.contenders[at].label.as_str());
+        shown && !self.near(i, j) && self.evidence.measured_alike(a, b)
+    }
+
+    /// The smallest and largest rank of a contender in a unit, and the share of units in which it has the overall rank.
+    fn stability(&self, i: usize, rank: usize) -> Option<(usize, usize, f64)> {
+        let sign = self.sign;
+        let rank_in = |block: &Vec<f64>| {
+            let better = block.iter().filter(|v| sign * **v < sign * block[i]);
+            1 + better.count()
+        };
+        let ranks: Vec<usize> = self.blocks.as_ref()?.iter().map(rank_in).collect();
+        let same = ranks.iter().filter(|r| **r == rank).count() as f64;
+        let (low, high) = ranks.iter().min().zip(ranks.iter().max())?;
+        Some((*low, *high, same / ranks.len() as f64))
+    }
+
+    /// The place of a contender; `None` if it has no value.
+    fn place(&self, i: usize) -> Option<Place> {
+        let at = self.valued.iter().position(|v| *v == i)?;
+        let value = self.turned(i);
+        let valued = || self.valued.iter().copied();
+        let better: Vec<usize> = valued().filter(|j| self.turned(*j) < value).collect();
+        let others = || valued().filter(|j| *j != i);
+        let rank = 1 + better.len();
+        Some(Place {
+            rank,
+            mid_rank: self.mid_ranks[at],
+            rank_with_ties: 1 + better.iter().filter(|j| !self.near(i, **j)).count(),
+            tied: self.labels(others().filter(|j| self.near(i, *j))),
+            shown: self.blocks.is_some().then(|| Shown {
+                rank: 1 + better.iter().filter(|j| self.apart(i, **j)).count(),
+                with: self.labels(others().filter(|j| !self.apart(i, *j))),
+            }),
+            behind_best: self
+                .best
+                .filter(|best| *best != 0.0)
+                .map(|best| ((value - best) / best).abs()),
+            stability: self.stability(i, rank),
+        })
+    }
+}
+
+/// The rows of a contest, one per contender.
+pub(super) fn rows(
+    contest: &Contest,
+    given: &Parameters,
+    (from, keys): (&Frame, &[String]),
+    evidence: &Evidence<'_>,
+    (units, columns): (&Units, &Columns<'_, Contender>),
+) -> Vec<Row> {
+    let order = Order::new(contest, evidence, given, units);
+    let mut lineage = contest.lineage.clone();
+    lineage.extend(
+        evidence
+            .unlike
+            .iter()
+            .flat_map(|u| u.samples.iter().cloned()),
+    );
+    lineage.sort();
+    let blocks = order.blocks.as_deref().unwrap_or_default();
+    let friedman_p = friedman(blocks).ok().map(|test| test.p);
+    let groups = contest.apart().filter(|_| !units.is_none());
+    let kruskal_p = groups.and_then(|groups| Some(kruskal_wallis(&groups).ok()?.p));
+    let (champions, words) = (order.champions(), evidence.words(contest, units));
+    let row = |(i, entry): (usize, &Entry)| {
+        let contender = Contender {
+            value: entry.value,
+            n: order.valued.len(),
+            units: match units.is_none() {
+                true => 0,
+                false => entry.units.len(),
+            },
+            champions: champions.clone(),
+            place: order.place(i),
+            friedman_p,
+            kruskal_p,
+            evidence: words.clone(),
+        };
+        let key = keys
+            .iter()
+            .filter_map(|k| from.keys.iter().position(|name| name == k))
+            .map(|p| from.rows[entry.row].key[p].clone());
+        columns.row(key.collect(), &contender, lineage.clone())
+    };
+    contest.contenders.iter().enumerate().map(row).collect()
+}
