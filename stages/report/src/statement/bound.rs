@@ -11,7 +11,8 @@ use minijinja::value::{Enumerator, Kwargs, Object, Value, from_args};
 use minijinja::{Environment, Error, State};
 use pipeline::stage::Json;
 
-use super::judge::{Judgement, judge};
+use super::judge::judge;
+use super::judgement::Judgement;
 use super::licence::{checked, denies};
 use super::predicate::Truth;
 use super::rule::{Rule, RuleKind};

@@ -2,19 +2,24 @@
 //!
 //! - `predicate` (with `token`): a condition on one row;
 //! - `rule`: a condition on the rows of a table, the same in a template and in YAML;
-//! - `judge`: whether a rule holds, and the rows that refute it;
+//! - `judge`: whether a rule holds, and the rows that refute it (`judgement`), by kind of rule: `counting`, `values`,
+//!   `steps`, `verdicts`;
 //! - `licence`: the words that each rule allows;
 //! - `bound`: the template functions, and the record of their results;
 //! - `again`: rules judged again by an audit.
 
 mod again;
 mod bound;
+mod counting;
 mod judge;
+mod judgement;
 mod licence;
 mod predicate;
 mod rule;
 mod steps;
 mod token;
+mod values;
+mod verdicts;
 
 pub use again::{Judge, Rejudged, TablePart};
 pub(crate) use bound::{Outcome, Recorded, install, statements_table};

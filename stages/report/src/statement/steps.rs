@@ -3,9 +3,10 @@
 use artifacts::Scalar;
 use pipeline::place::same_label;
 
-use super::judge::{Judgement, is_one, numbers, rows_text, unknown};
+use super::judgement::{Judgement, is_one, rows_text};
 use super::predicate::Truth;
 use super::rule::{Direction, Steps};
+use super::values::{numbers, unknown};
 use crate::data::Miss;
 use crate::view::View;
 

@@ -1,0 +1,140 @@
+//! Rules about the verdicts of a comparison's rows.
+
+use artifacts::Scalar;
+use contract::{Better, Verdict, Word as _};
+
+use super::judgement::{Judgement, rows_text};
+use super::predicate::Truth;
+use super::rule::{NotWorse, Side, Tested};
+use crate::data::Miss;
+use crate::view::View;
+
+/// Judges rows by their verdicts. A row with a different shown verdict contradicts the rule. For a rule about a
+/// difference or an equivalence, `no evidence` and `undecidable` neither support nor contradict it.
+pub(super) fn tested(r: &Tested, view: &View, wanted: Verdict) -> Result<Judgement, Miss> {
+    let columns: &[&str] = match r.side {
+        Side::Either => &["verdict"],
+        Side::Greater | Side::Less => &["verdict", "higher"],
+    };
+    let (mut against, mut open, mut n) = (Vec::new(), Vec::new(), 0);
+    for row in 0..view.rows.len() {
+        n += 1;
+        let verdict = view.get(row, "verdict")?.to_string();
+        let on_side = match r.side {
+            Side::Either => true,
+            side => (view.get(row, "higher")? == view.get(row, "a")?) == (side == Side::Greater),
+        };
+        match Verdict::parse(&verdict) {
+            Ok(shown) if shown == wanted => {
+                if wanted == Verdict::Different && !on_side {
+                    against.push(row);
+                }
+            }
+            Ok(Verdict::Different | Verdict::Equivalent) => against.push(row),
+            _ => open.push(row),
+        }
+    }
+    if against.is_empty() && !open.is_empty() {
+        let reason = not_shown(view, &open, n);
+        let count = n - open.len();
+        return Ok(Judgement::new(view, Truth::Unknown, open, reason).counted(count));
+    }
+    let side = match r.side {
+        Side::Either => "",
+        Side::Greater => ", a higher,",
+        Side::Less => ", a lower,",
+    };
+    let reason = if against.is_empty() {
+        let rows = match n {
+            1 => "its row".to_owned(),
+            n => format!("all {n} rows"),
+        };
+        format!("the verdict is `{}`{side} in {rows}", wanted.word())
+    } else {
+        format!("against it: {}", rows_text(view, &against, columns))
+    };
+    let count = n - against.len() - open.len();
+    Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
+}
+
+/// Judges rows by one end of the margin. A row shown to be worse by more than the margin contradicts the rule; a row
+/// where neither is shown counts for nothing.
+pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
+    let (column, bound, word) = match r.better {
+        Better::Higher => ("not_lower", "bound_low", "lower"),
+        Better::Lower => ("not_higher", "bound_high", "higher"),
+    };
+    view.table.require(column)?;
+    let (mut against, mut open) = (Vec::new(), Vec::new());
+    for row in 0..view.rows.len() {
+        match view.get(row, column)? {
+            Scalar::Bool(true) => {}
+            Scalar::Bool(false) => against.push(row),
+            _ => open.push(row),
+        }
+    }
+    let n = view.rows.len();
+    let count = n - against.len() - open.len();
+    let why = |row: &usize| {
+        let value = |column: &str| view.get(*row, column).unwrap_or(Scalar::Null);
+        let name = view.row_name(*row);
+        match (value("margin"), value(bound)) {
+            (Scalar::Null, _) => {
+                format!("{name} has no margin: declare `margin` in the comparison")
+            }
+            (_, Scalar::Null) => format!(
+                "{} for {name}: {}",
+                value("verdict"),
+                value("verdict_reason")
+            ),
+            (margin, end) => format!("{name}: {bound} = {end}, beyond the margin of {margin}"),
+        }
+    };
+    if against.is_empty() && !open.is_empty() {
+        let reason = format!(
+            "it is shown in {count} of {n} comparisons, not in the others: {}",
+            first_of(&open, why)
+        );
+        return Ok(Judgement::new(view, Truth::Unknown, open, reason).counted(count));
+    }
+    let reason = match against.is_empty() {
+        true => format!("a is not {word} by more than the margin in any of {n} rows"),
+        false => format!(
+            "{word} by more than the margin: {}",
+            rows_text(view, &against, &["effect", "margin"])
+        ),
+    };
+    Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
+}
+
+/// Explains in a sentence why nothing is shown: in how many rows, and the verdict and reason for each.
+fn not_shown(view: &View, open: &[usize], n: usize) -> String {
+    let row = |row: &usize| {
+        let text = |column: &str| match view.get(*row, column) {
+            Ok(Scalar::Null) | Err(_) => None,
+            Ok(value) => Some(value.to_string()),
+        };
+        let verdict = text("verdict").unwrap_or_else(|| "no verdict".to_owned());
+        let why = text("verdict_reason").map_or_else(String::new, |why| format!(" ({why})"));
+        format!("{verdict} for {}{why}", view.row_name(*row))
+    };
+    let head = match (open.len(), n) {
+        (1, 1) => "it is not shown".to_owned(),
+        (open, n) if open == n => format!("it is not shown in any of {n} comparisons"),
+        (open, n) => format!(
+            "it is shown in {} of {n} comparisons, not in the others",
+            n - open
+        ),
+    };
+    format!("{head}: {}", first_of(open, row))
+}
+
+/// Describes the first rows, and counts the others.
+fn first_of(rows: &[usize], describe: impl Fn(&usize) -> String) -> String {
+    const SHOWN: usize = 3;
+    let mut parts: Vec<String> = rows.iter().take(SHOWN).map(describe).collect();
+    if rows.len() > SHOWN {
+        parts.push(format!("and {} more", rows.len() - SHOWN));
+    }
+    parts.join("; ")
+}
