@@ -3,6 +3,7 @@
 //! This is the bottom of the workspace (`src → stages → pipeline → artifacts`). It knows nothing about experiments or
 //! stages. It stores bytes safely, names them by their content, and provides tables whose columns carry units.
 
+mod column;
 mod column_reader;
 mod digest;
 mod document;
@@ -16,9 +17,11 @@ mod schemas;
 mod store;
 mod table;
 mod table_columns;
+mod table_error;
 mod table_writer;
 mod untrusted;
 
+pub use column::{Column, ColumnData, Ratio};
 pub use column_reader::{ColumnBatch, ColumnReader};
 pub use digest::{Digest, DigestParseError, Hasher};
 pub use document::at_path;
@@ -30,6 +33,7 @@ pub use store::{
     GcOptions, GcReport, HistoryLine, Hold, Journal, Lookup, Maker, Noted, ObjectSource,
     ReadRecord, RebuildReport, RecordView, Root, Store, StoreError, Subset, Tally,
 };
-pub use table::{Column, ColumnData, Ratio, Table, TableError};
+pub use table::Table;
 pub use table_columns::InPlace;
+pub use table_error::TableError;
 pub use table_writer::TableWriter;

@@ -6,6 +6,8 @@ mod design;
 mod document;
 mod elsewhere;
 mod foreign;
+mod lines;
+mod past;
 mod reason;
 mod resolve;
 mod select;

@@ -11,6 +11,7 @@ use super::session::Session;
 use crate::error::PipelineError;
 use crate::ids::{CellId, StageId};
 use crate::key::Difference;
+use crate::lock::LockCell;
 use crate::record::Record;
 use crate::stage::{CellStatus, Json};
 
@@ -99,6 +100,15 @@ impl fmt::Display for Reason {
     }
 }
 
+/// An execution that a cell is compared with.
+struct EarlierExecution {
+    key: ActionKey,
+    record: Digest,
+    status: CellStatus,
+    /// The other cell that it belongs to, if it is not one of the cell itself.
+    than: Option<String>,
+}
+
 /// Finds reasons, and caches the values it reads.
 pub(super) struct Reasons {
     explained: HashMap<StageId, usize>,
@@ -134,53 +144,11 @@ impl Reasons {
                 false => Reason::OutputDamaged { output },
             });
         }
-        let (stage, i) = session.graph.place(cell);
-        let node = &session.graph.nodes[stage];
-        let (experiment, name) = (&session.graph.experiment.name, &node.stage.name);
-        let from_lock = session
-            .lock_line(cell)
-            .and_then(|l| Some((l.key?, l.record?, l.status)));
-        let mut than = None;
-        let earlier = match from_lock {
-            Some(found) => Some(found),
-            None => {
-                let same = session
-                    .store
-                    .history(experiment, name, Some(&node.texts[i]), 1)?;
-                let mut line = same.into_iter().next();
-                if line.is_none() {
-                    line = match self.newest.get(&stage) {
-                        Some(known) => known.clone(),
-                        None => {
-                            let any = session
-                                .store
-                                .history(experiment, name, None, 1)?
-                                .into_iter()
-                                .next();
-                            self.newest.insert(stage, any.clone());
-                            any
-                        }
-                    };
-                    than = line
-                        .as_ref()
-                        .map(|l| crate::place::cell_text(name, &l.coordinates));
-                }
-                line.map(|l| {
-                    (
-                        l.key,
-                        l.record,
-                        if l.cacheable {
-                            CellStatus::Ok
-                        } else {
-                            CellStatus::Failed
-                        },
-                    )
-                })
-            }
-        };
-        let Some((earlier_key, digest, status)) = earlier else {
+        let Some(earlier) = self.earlier(session, cell)? else {
             return Ok(Reason::NeverRun);
         };
+        let than = earlier.than;
+        let (stage, _) = session.graph.place(cell);
         let told = self.explained.entry(stage).or_default();
         *told += 1;
         if *told > EXPLAINED {
@@ -189,17 +157,17 @@ impl Reasons {
                 differences: Vec::new(),
             });
         }
-        let bytes = session.store.get(&digest).ok();
+        let bytes = session.store.get(&earlier.record).ok();
         let record = bytes.and_then(|bytes| Record::parse(&bytes).ok());
-        if earlier_key == key {
+        if earlier.key == key {
             let failed = record.filter(|r| r.status != CellStatus::Ok);
             return Ok(match failed {
                 Some(r) => Reason::Failed {
                     status: r.status,
                     reason: r.reason.unwrap_or_default(),
                 },
-                None if status != CellStatus::Ok => Reason::Failed {
-                    status,
+                None if earlier.status != CellStatus::Ok => Reason::Failed {
+                    status: earlier.status,
                     reason: "see its record".to_owned(),
                 },
                 None => Reason::ResultGone,
@@ -214,6 +182,58 @@ impl Reasons {
         let recipe = session.recipe(cell);
         let differences = recipe.differences(&record.recipe, &|digest| self.value(session, digest));
         Ok(Reason::Changed { than, differences })
+    }
+
+    /// Returns the execution to compare a cell with: its own in the lock, its newest in the store, or the newest of its
+    /// stage.
+    fn earlier(
+        &mut self,
+        session: &Session<'_>,
+        cell: CellId,
+    ) -> Result<Option<EarlierExecution>, PipelineError> {
+        let of_lock = |line: &LockCell| {
+            Some(EarlierExecution {
+                key: line.key?,
+                record: line.record?,
+                status: line.status,
+                than: None,
+            })
+        };
+        if let Some(found) = session.lock_line(cell).and_then(of_lock) {
+            return Ok(Some(found));
+        }
+        let (stage, i) = session.graph.place(cell);
+        let node = &session.graph.nodes[stage];
+        let name = &node.stage.name;
+        let newest = |coordinates: Option<&str>| {
+            let experiment = &session.graph.experiment.name;
+            let history = session.store.history(experiment, name, coordinates, 1);
+            history.map(|lines| lines.into_iter().next())
+        };
+        let of_store = |line: HistoryLine, than: Option<String>| EarlierExecution {
+            key: line.key,
+            record: line.record,
+            status: match line.cacheable {
+                true => CellStatus::Ok,
+                false => CellStatus::Failed,
+            },
+            than,
+        };
+        if let Some(own) = newest(Some(&node.texts[i]))? {
+            return Ok(Some(of_store(own, None)));
+        }
+        let line = match self.newest.get(&stage) {
+            Some(known) => known.clone(),
+            None => {
+                let any = newest(None)?;
+                self.newest.insert(stage, any.clone());
+                any
+            }
+        };
+        Ok(line.map(|line| {
+            let than = crate::place::cell_text(name, &line.coordinates);
+            of_store(line, Some(than))
+        }))
     }
 
     /// Returns the value of a JSON artifact of moderate size.

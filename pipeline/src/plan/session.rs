@@ -7,11 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use artifacts::{ActionKey, Digest, Lookup, Store};
-use typed_index_collections::{TiSlice, TiVec};
+use typed_index_collections::TiVec;
 
 use super::damage::Damage;
 use super::elsewhere::Alike;
 use super::foreign::Foreign;
+use super::lines::lock_lines;
+use super::past::{Past, past};
 use super::select::{self, Forced};
 use super::until::Rule;
 use super::{Lack, PlanOptions};
@@ -20,7 +22,7 @@ use crate::experiment::Experiment;
 use crate::graph::{Graph, Member, NO_GROUP, Node};
 use crate::ids::{CellId, LocalCell, StageId};
 use crate::key::value_digest;
-use crate::lock::{Earlier, Lock, LockCell, LockClass, LockStage, lock_path};
+use crate::lock::{Lock, LockClass, lock_path};
 use crate::stage::{CellStatus, Json, Registry};
 
 /// The result of a cell.
@@ -115,7 +117,7 @@ pub(crate) struct Session<'a> {
     /// The position of each cell's line in the lock: (stage, cell).
     pub(super) lock_lines: TiVec<CellId, Option<(u32, u32)>>,
     /// The executions of measurements that were known when this session began.
-    past: HashMap<CellId, Vec<Past>>,
+    pub(super) past: HashMap<CellId, Vec<Past>>,
     pub(super) facets: HashMap<(StageId, u32), Result<Digest, Lack>>,
     /// The facets of the machines where placed cells execute, as far as records state them.
     pub(super) placed_facets: HashMap<Alike, BTreeMap<String, Json>>,
@@ -357,76 +359,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Returns the lock's line for a cell.
-    pub(crate) fn lock_line(&self, cell: CellId) -> Option<&LockCell> {
-        let (stage, line) = self.lock_lines[cell]?;
-        Some(&self.lock.as_ref()?.stages[stage as usize].cells[line as usize])
-    }
-
-    /// Returns the lock for the current state; unsettled cells have no line.
-    pub(crate) fn to_lock(&self) -> Lock {
-        let experiment = self.graph.experiment;
-        let mut lock = Lock {
-            experiment: experiment.name.clone(),
-            profile: experiment.profile.clone(),
-            seed: experiment.seed,
-            stages: Vec::new(),
-        };
-        for (number, node) in self.graph.nodes.iter_enumerated() {
-            let mut cells: Vec<LockCell> =
-                Vec::with_capacity(node.stage.cells.len() + node.stage.excluded.len());
-            for (i, text) in node.texts.iter_enumerated() {
-                let number = node.cell(i);
-                if let Some(outcome) = self.settled(number) {
-                    let mut cell = lock_cell(text, outcome);
-                    cell.earlier = self.earlier(number, &cell);
-                    cells.push(cell);
-                }
-            }
-            for excluded in &node.stage.excluded {
-                let coordinates = experiment.coordinates(number, &excluded.at);
-                cells.push(LockCell {
-                    coordinates: coordinates.to_string(),
-                    status: CellStatus::Excluded,
-                    key: None,
-                    record: None,
-                    outputs: None,
-                    reason: Some(excluded.reason.clone()),
-                    earlier: Vec::new(),
-                });
-            }
-            lock.stages.push(LockStage {
-                name: node.stage.name.clone(),
-                class: node.class,
-                cells,
-            });
-        }
-        lock.sort();
-        lock
-    }
-
-    /// Returns the executions of a measurement other than the one in use: those in the lock, and those of the same
-    /// recipe in the store's history.
-    fn earlier(&self, cell: CellId, line: &LockCell) -> Vec<Earlier> {
-        let past = self.past.get(&cell).map(Vec::as_slice).unwrap_or_default();
-        past.iter()
-            .filter(|p| Some(p.earlier.record) != line.record)
-            .filter(|p| p.known_by == KnownBy::Lock || Some(p.earlier.key) == line.key)
-            .map(|p| p.earlier.clone())
-            .collect()
-    }
-
-    /// Returns the number of executions of a settled measurement under its recipe, and the records of the ok results
-    /// that are not in use.
-    pub(crate) fn executions(&self, cell: CellId) -> (usize, Vec<Digest>) {
-        let Some(outcome) = self.settled(cell) else {
-            return (0, Vec::new());
-        };
-        let mut line = lock_cell("", outcome);
-        line.earlier = self.earlier(cell, &line);
-        (line.executions(), line.discarded().collect())
-    }
-
     /// Returns the number of the cell behind a member of a group; `None` for an excluded cell.
     pub(super) fn member_cell(&self, stage: StageId, member: Member) -> Option<CellId> {
         match member {
@@ -457,148 +389,4 @@ fn adopt(store: &Store, experiment: &Experiment, lock: Option<&Lock>) -> Result<
         Err(error) if error.is_read_only() => Ok(()),
         other => other.map(|_| ()).map_err(PipelineError::from),
     }
-}
-
-/// An execution of a measurement before this session.
-struct Past {
-    earlier: Earlier,
-    known_by: KnownBy,
-}
-
-/// The source of an execution.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum KnownBy {
-    /// The lock: the execution belongs to this study.
-    Lock,
-    /// The store's history: the execution belongs to this study if its recipe is the cell's.
-    Store,
-}
-
-/// The maximum number of a stage's executions read from the store.
-const MOST_PAST: usize = 1 << 20;
-
-/// Collects the executions of measurements, oldest first: those in the lock, then those that only the store knows.
-fn past(
-    graph: &Graph<'_>,
-    lock: Option<&Lock>,
-    lines: &TiSlice<CellId, Option<(u32, u32)>>,
-    store: Option<&Store>,
-) -> Result<HashMap<CellId, Vec<Past>>, PipelineError> {
-    let mut past: HashMap<CellId, Vec<Past>> = HashMap::new();
-    for node in graph
-        .nodes
-        .iter()
-        .filter(|n| n.class == LockClass::Measurement)
-    {
-        let cells: HashMap<&str, CellId> = node
-            .texts
-            .iter_enumerated()
-            .map(|(i, text)| (&**text, node.cell(i)))
-            .collect();
-        let mut add = |cell: CellId, earlier: Earlier, known_by: KnownBy| {
-            let of_cell = past.entry(cell).or_default();
-            if of_cell.iter().all(|p| p.earlier.record != earlier.record) {
-                of_cell.push(Past { earlier, known_by });
-            }
-        };
-        let mut in_order: Vec<&CellId> = cells.values().collect();
-        in_order.sort_unstable();
-        for cell in in_order {
-            let line = lines[*cell].and_then(|(stage, line)| {
-                lock.map(|lock| &lock.stages[stage as usize].cells[line as usize])
-            });
-            let Some(line) = line else { continue };
-            for earlier in &line.earlier {
-                add(*cell, earlier.clone(), KnownBy::Lock);
-            }
-            if let (Some(key), Some(record)) = (line.key, line.record) {
-                let status = line.status;
-                add(
-                    *cell,
-                    Earlier {
-                        status,
-                        key,
-                        record,
-                    },
-                    KnownBy::Lock,
-                );
-            }
-        }
-        let Some(store) = store else { continue };
-        let name = &graph.experiment.name;
-        let history = store.history(name, &node.stage.name, None, MOST_PAST)?;
-        for line in history.into_iter().rev() {
-            let (Some(cell), Some(status)) = (
-                cells.get(line.coordinates.as_str()),
-                CellStatus::parse(&line.status),
-            ) else {
-                continue;
-            };
-            let (key, record) = (line.key, line.record);
-            add(
-                *cell,
-                Earlier {
-                    status,
-                    key,
-                    record,
-                },
-                KnownBy::Store,
-            );
-        }
-    }
-    Ok(past)
-}
-
-fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
-    let coordinates = coordinates.to_owned();
-    match outcome {
-        Outcome::Ok {
-            key,
-            record,
-            outputs,
-        } => LockCell {
-            coordinates,
-            status: CellStatus::Ok,
-            key: Some(*key),
-            record: Some(*record),
-            outputs: Some(Digest::of(outputs.as_bytes())),
-            reason: None,
-            earlier: Vec::new(),
-        },
-        Outcome::Not {
-            status,
-            reason,
-            key,
-            record,
-        } => LockCell {
-            coordinates,
-            status: *status,
-            key: *key,
-            record: *record,
-            outputs: None,
-            reason: Some(reason.to_string()),
-            earlier: Vec::new(),
-        },
-    }
-}
-
-fn lock_lines(graph: &Graph<'_>, lock: Option<&Lock>) -> TiVec<CellId, Option<(u32, u32)>> {
-    let mut lines = TiVec::from(vec![None; graph.count]);
-    let Some(lock) = lock else { return lines };
-    for node in &graph.nodes {
-        let Some(s) = lock.stages.iter().position(|s| s.name == node.stage.name) else {
-            continue;
-        };
-        let index: HashMap<&str, usize> = lock.stages[s]
-            .cells
-            .iter()
-            .enumerate()
-            .map(|(i, c)| (c.coordinates.as_str(), i))
-            .collect();
-        for (i, text) in node.texts.iter_enumerated() {
-            let small = |i: usize| u32::try_from(i).expect("a lock has fewer than 2³² lines");
-            lines[node.cell(i)] = index.get(&**text).map(|line| (small(s), small(*line)));
-        }
-    }
-    lines
 }

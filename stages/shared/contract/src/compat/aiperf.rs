@@ -110,6 +110,11 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
             None
         },
     );
+    distributions(list, &records);
+}
+
+/// The distribution of each metric over the ok requests.
+fn distributions(list: &mut List, records: &[Record<'_>]) {
     let of = |f: &dyn Fn(&Record<'_>) -> Option<f64>| Described::of(records.iter().filter_map(f));
     let gaps = records
         .iter()

@@ -106,6 +106,11 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
             .filter(|_| judged)
             .and_then(|window| mean_rate(ends(&good), window)),
     );
+    distributions(list, &stats);
+}
+
+/// The weighted distribution of each metric over the ok requests.
+fn distributions(list: &mut List, stats: &[Stats<'_>]) {
     let once = |value: Option<f64>| (value.unwrap_or(0.0), 1.0);
     let with_first = stats
         .iter()

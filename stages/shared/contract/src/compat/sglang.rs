@@ -119,6 +119,11 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         good.filter(|_| !timings.is_empty())
             .map(|n| n / timings.len() as f64),
     );
+    distributions(list, &ok, &outputs, latencies);
+}
+
+/// The distribution of each latency over the completed requests.
+fn distributions(list: &mut List, ok: &[&Timing<'_>], outputs: &[Output], latencies: Described) {
     let gaps = ok
         .iter()
         .flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap));

@@ -110,6 +110,11 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         ok.iter()
             .filter_map(|t| Some((*t, t.request.last_token_ns?))),
     );
+    distributions(list, &ok, &outputs);
+}
+
+/// The distribution of each latency over the completed requests.
+fn distributions(list: &mut List, ok: &[&Timing<'_>], outputs: &[Output]) {
     let gaps = ok
         .iter()
         .flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap));
