@@ -1,50 +1,21 @@
 //! Converts the raw bytes of an attempt to rows, outside the measuring path.
 
+mod answer;
+
 use artifacts::Digest;
 use contract::{Chunk, Request, RequestStatus, TokenSource};
-use serde_json::Value;
 
+use self::answer::{Answer, read_answer};
 use crate::claims;
 use crate::measure::{Attempt, End, Stop};
 use crate::prompts::{Counter, FileCounter, Prompt};
 use crate::refused::Form;
 use crate::structured::Validator;
-use crate::wire;
-use apis::{Adapter, Delivery, Server, Text, error_in};
-use apis::{Division, divide};
+use apis::{Delivery, Server};
 use contract::Api;
 
 /// The longest error text kept, in characters.
 const ERROR_LENGTH: usize = 300;
-
-/// How much of a body that is not an answer is quoted, in bytes.
-const BODY_LENGTH: usize = 200;
-
-/// The content of an answer, with stamps.
-#[derive(Debug, Default)]
-struct Answer {
-    http_status: Option<u16>,
-    retry_after: Option<u64>,
-    /// When an answer without text was complete.
-    result_ns: Option<u64>,
-    /// The reasoning before the answer.
-    reasoning: String,
-    first_reasoning_ns: Option<u64>,
-    /// The answer itself.
-    text: String,
-    first_answer_ns: Option<u64>,
-    chunks: Vec<(u64, usize, usize, Option<i64>)>,
-    usage_output: Option<i64>,
-    usage_reasoning: Option<i64>,
-    usage_prompt: Option<i64>,
-    usage_cached: Option<i64>,
-    server: Server,
-    finish_reason: Option<String>,
-    complete: bool,
-    broken: Option<String>,
-    form: Form,
-    error: Option<String>,
-}
 
 /// The interpretation of an attempt's bytes.
 pub(crate) struct Interpreted {
@@ -84,24 +55,7 @@ pub(crate) fn interpret(
     let streamed = delivery == Delivery::Streamed;
     let chunk_count = answer.chunks.len() as i64;
     let generated = answer.reasoning.clone() + &answer.text;
-    let told = answer.usage_output.or(answer.server.output_tokens);
-    let tokenized = match counter {
-        // A text that the tokenizer refuses has no count.
-        Some(counter) if told.is_none() && !generated.is_empty() => counter.count(&generated).ok(),
-        _ => None,
-    };
-    let candidates = [
-        (answer.usage_output, TokenSource::Usage),
-        (answer.server.output_tokens, TokenSource::Timings),
-        (tokenized.map(i64::from), TokenSource::Tokenizer),
-        (
-            (streamed && chunk_count > 0).then_some(chunk_count),
-            TokenSource::Chunks,
-        ),
-    ];
-    let counted = candidates
-        .into_iter()
-        .find_map(|(count, source)| Some((count?, source)));
+    let counted = count_output(&answer, &generated, delivery, counter);
     let tokens_agree = answer
         .usage_output
         .zip(answer.server.output_tokens)
@@ -181,6 +135,35 @@ pub(crate) fn interpret(
     }
 }
 
+/// Returns the number of output tokens, and who counted them: the server, if it says; otherwise the tokenizer; otherwise
+/// each chunk counts as one.
+fn count_output(
+    answer: &Answer,
+    generated: &str,
+    delivery: Delivery,
+    counter: Option<&FileCounter>,
+) -> Option<(i64, TokenSource)> {
+    let reported = answer.usage_output.or(answer.server.output_tokens);
+    let tokenized = match counter {
+        // A text that the tokenizer refuses has no count.
+        Some(counter) if reported.is_none() && !generated.is_empty() => {
+            counter.count(generated).ok()
+        }
+        _ => None,
+    };
+    let chunks = answer.chunks.len() as i64;
+    let chunks = (delivery == Delivery::Streamed && chunks > 0).then_some(chunks);
+    let candidates = [
+        (answer.usage_output, TokenSource::Usage),
+        (answer.server.output_tokens, TokenSource::Timings),
+        (tokenized.map(i64::from), TokenSource::Tokenizer),
+        (chunks, TokenSource::Chunks),
+    ];
+    candidates
+        .into_iter()
+        .find_map(|(count, source)| Some((count?, source)))
+}
+
 /// Removes impossible counts. An answer with such counts does not count as answered.
 fn check_claims(answer: &mut Answer, asked: u32) {
     let output = [answer.usage_output, answer.server.output_tokens];
@@ -200,153 +183,6 @@ fn check_claims(answer: &mut Answer, asked: u32) {
 
 fn ns(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-/// Parses the answer: head, framing, events, the content of each event, and when it arrived.
-fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
-    let mut answer = Answer::default();
-    let head = match wire::head(&attempt.bytes) {
-        Ok(Some(head)) => head,
-        Ok(None) => return answer,
-        Err(error) => {
-            answer.broken = Some(error.to_string());
-            return answer;
-        }
-    };
-    answer.http_status = Some(head.status);
-    answer.retry_after = head.retry_after;
-    // The bytes of the body, and how many had arrived after each read.
-    let (mut framing, mut body, mut marks) = (head.framing, Vec::new(), Vec::new());
-    let mut from = head.length;
-    for (index, read) in attempt.reads.iter().enumerate() {
-        if read.end > from {
-            if let Err(error) = framing.advance(&attempt.bytes[from..read.end], |piece| {
-                body.extend_from_slice(piece);
-            }) {
-                answer.broken = Some(error.to_string());
-                break;
-            }
-            from = read.end;
-        }
-        marks.push((body.len(), read.at_ns, index));
-    }
-    if !(200..300).contains(&head.status) {
-        answer.error = Some(error_text(&body));
-        return answer;
-    }
-    let division = api.division(delivery);
-    let (events, cut) = divide(&body, division);
-    if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
-        && !events.iter().any(|event| is_json(&event.data))
-    {
-        answer.form = Form::Foreign;
-        answer.broken = Some(format!(
-            "the answer is {media_type}, not {}: {}",
-            division.word(),
-            start_of(&body)
-        ));
-        return answer;
-    }
-    let count = events.len();
-    let mut counted_before = 0;
-    for (i, event) in events.into_iter().enumerate() {
-        if event.data.trim_ascii() == b"[DONE]" {
-            answer.complete = true;
-            continue;
-        }
-        let told = match serde_json::from_slice::<Value>(&event.data) {
-            // Only an object or array can be an event of ours.
-            Ok(value) if value.is_object() || value.is_array() => value,
-            _ if i + 1 == count && (cut || !matches!(attempt.end, End::Complete)) => continue,
-            _ if event.kind.as_deref() == Some("ping") => continue,
-            _ => {
-                let data = String::from_utf8_lossy(&event.data);
-                let text = if event.kind.as_deref() == Some("error") {
-                    format!("error event: {data}")
-                } else {
-                    format!("an event is not JSON: {data}")
-                };
-                answer.broken = Some(text);
-                continue;
-            }
-        };
-        let value = if let Value::Array(mut items) = told {
-            if items.is_empty() {
-                continue;
-            }
-            items.swap_remove(0)
-        } else {
-            told
-        };
-        if event.kind.as_deref() == Some("error") && answer.error.is_none() {
-            answer.error = Some(error_in(&value).unwrap_or_else(|| value.to_string()));
-        }
-        let mut told = api.read(&value);
-        if let Some(wrong) = claims::refuse_unthinkable(&mut told) {
-            answer.broken.get_or_insert(wrong);
-        }
-        answer.error = answer.error.take().or(told.error);
-        answer.complete |= told.last || division == Division::Whole;
-        answer.finish_reason = told.finish_reason.or(answer.finish_reason.take());
-        answer.usage_prompt = told.prompt_tokens.or(answer.usage_prompt);
-        answer.usage_cached = told.cached_prompt_tokens.or(answer.usage_cached);
-        answer.usage_output = told.output_tokens.or(answer.usage_output);
-        answer.usage_reasoning = told.reasoning_tokens.or(answer.usage_reasoning);
-        answer.server.update(told.server);
-        let before = answer.text.len();
-        match told.text {
-            Some(Text::New(text)) => answer.text.push_str(&text),
-            Some(Text::SoFar(text)) => match text.strip_prefix(answer.text.as_str()) {
-                Some(new) => answer.text.push_str(new),
-                // If the earlier text is not a prefix, it was revised: a character was completed.
-                None => answer.text = text,
-            },
-            None => {}
-        }
-        let answered = answer.text.len().saturating_sub(before);
-        let reasoned = told.reasoning.as_ref().map_or(0, String::len);
-        answer.reasoning.extend(told.reasoning);
-        let bytes = answered + reasoned;
-        if told.result {
-            answer.result_ns = marks.last().map(|(_, at_ns, _)| *at_ns);
-        }
-        let tokens = told
-            .tokens
-            .or_else(|| told.output_tokens.map(|n| n - counted_before));
-        counted_before = told.output_tokens.unwrap_or(counted_before);
-        if bytes > 0 {
-            let mark = marks.partition_point(|(there, _, _)| *there <= event.end);
-            let (_, at_ns, read) = marks
-                .get(mark)
-                .or(marks.last())
-                .copied()
-                .unwrap_or_default();
-            answer.chunks.push((at_ns, read, bytes, tokens));
-            if reasoned > 0 {
-                answer.first_reasoning_ns.get_or_insert(at_ns);
-            }
-            if answered > 0 {
-                answer.first_answer_ns.get_or_insert(at_ns);
-            }
-        }
-    }
-    answer
-}
-
-fn is_json(data: &[u8]) -> bool {
-    serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
-}
-
-/// Returns the start of an unexpected body, in one line.
-fn start_of(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(BODY_LENGTH)]);
-    let printable = text.replace(char::is_control, " ");
-    let words: Vec<&str> = printable.split_whitespace().collect();
-    if words.is_empty() {
-        "an empty body".to_owned()
-    } else {
-        words.join(" ")
-    }
 }
 
 /// Keeps tokens per chunk only if every chunk has them. If none has, but the number of chunks equals the server's token
@@ -426,14 +262,4 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
         End::Broken(error) => with(S::MalformedStream, error.clone()),
         End::Refused(_) | End::Stopped(_) | End::NotSent => unreachable!("handled above"),
     }
-}
-
-fn error_text(body: &[u8]) -> String {
-    let parsed = serde_json::from_slice::<Value>(body).ok();
-    let told = parsed.as_ref().and_then(|value| {
-        error_in(value)
-            .or_else(|| value["message"].as_str().map(str::to_owned))
-            .or_else(|| value["detail"].as_str().map(str::to_owned))
-    });
-    told.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
 }

@@ -1,5 +1,6 @@
 //! The load stage kind: converts settings to canonical parameters, and one cell to tables.
 
+mod canonical;
 mod planned;
 
 use std::collections::BTreeMap;
@@ -15,14 +16,9 @@ use pipeline::stage::{
 };
 use serde_json::json;
 
-use self::planned::{count_requests, find_workload, idle_clients, no_tokens_there, pin_trace};
-use crate::arrival::Arrival;
-use crate::extent;
 use crate::figure::figure;
 use crate::files::{LoadFiles, Monitoring, run_load_into};
 use crate::generators::GeneratorsChoice;
-use crate::headers::header_problem;
-use crate::prompts::check_pack;
 use crate::random::Origin;
 use crate::refused::Refusal;
 use crate::reset::empty_caches;
@@ -35,7 +31,6 @@ use crate::suits;
 use crate::tally::Tally;
 use crate::telemetry::Telemetry;
 use crate::worker;
-use apis::Delivery;
 use contract::Api;
 
 /// The `load` kind.
@@ -60,135 +55,7 @@ impl StageKind for Load {
     }
 
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
-        let given = settings;
-        let mut settings: Settings = serde_json::from_value(settings.clone())
-            .map_err(|e| vec![Problem::at(&[], format!("settings cannot be read: {e}"))])?;
-        if let Some(import) = settings.import {
-            return import::canonical(import, given, library);
-        }
-        let mut problems = Vec::new();
-        // If the rate falls to zero, the load ends at that time.
-        let fades = settings.arrival.as_ref().and_then(Arrival::fades_out);
-        settings.duration = settings.duration.or(fades);
-        let Some(arrival) = &mut settings.arrival else {
-            return Err(vec![missing("arrival")]);
-        };
-        let Some(workload) = &settings.workload else {
-            return Err(vec![missing("workload")]);
-        };
-        let workload = find_workload(workload, library);
-        if let Some((keys, message)) = arrival.problem() {
-            problems.push(Problem::at(
-                &[&["arrival"], keys.as_slice()].concat(),
-                message,
-            ));
-        }
-        let recorded = pin_trace(arrival, library).unwrap_or_else(|(message, hint)| {
-            let problem = Problem::at(&["arrival", "trace", "file"], message);
-            problems.push(Problem { hint, ..problem });
-            None
-        });
-        // An invalid workload gets no further messages.
-        let history = workload
-            .as_ref()
-            .is_ok_and(|workload| workload.sessions.is_some());
-        let in_sessions = workload
-            .as_ref()
-            .map_or(true, |workload| workload.sessions.is_some());
-        let arrival = arrival.clone();
-        let limits = extent::problems(&settings, &arrival).into_iter();
-        problems.extend(limits.map(|(key, message, hint)| Problem::at(&[key], message).hint(hint)));
-        count_requests(
-            &arrival,
-            &mut settings,
-            recorded,
-            in_sessions,
-            &mut problems,
-        );
-        problems.extend(idle_clients(&arrival, &settings));
-        // One is what there is without the setting.
-        settings.generators = settings.generators.filter(|choice| !choice.is_default());
-        if let Some(choice) = &mut settings.generators {
-            problems.extend(choice.pin(library));
-        }
-        match workload {
-            Ok(workload) => {
-                problems.extend(no_tokens_there(&workload, settings.api));
-                if let Some(api) = settings.api {
-                    let streamed = given["delivery"] == "streamed";
-                    problems.extend(suits::problems(api, &workload, streamed));
-                    if !api.generates() {
-                        settings.delivery = Delivery::Whole;
-                    }
-                } else if settings.simulate.is_some() {
-                    let simulated = Api::OpenaiCompletions;
-                    problems.extend(suits::problems(simulated, &workload, false));
-                }
-                // The number of prompts that sessions and the probes of a search take is not known yet.
-                let needed = settings
-                    .requests
-                    .filter(|_| !history && settings.search.is_none());
-                let needed = needed.map_or(0, |requests| requests.saturating_add(settings.warmup));
-                if let Err(e) = check_pack(&workload.prompts, needed, &library.files()) {
-                    problems.push(Problem::at(&["workload"], e.0));
-                }
-                settings.workload = Some(WorkloadChoice::Inline(Box::new(workload)));
-            }
-            Err(more) => problems.extend(more),
-        }
-        problems.extend(settings.headers.iter().filter_map(|(name, value)| {
-            let (message, hint) = header_problem(name, value)?;
-            Some(Problem::at(&["headers", name.as_str()], message).hint(hint))
-        }));
-        if let Some((key, message)) = settings.telemetry.problem() {
-            problems.push(Problem::at(&["telemetry", key], message));
-        }
-        if let Some(simulation) = &mut settings.simulate {
-            problems.extend(simulate::find_server(simulation, library));
-            let images = matches!(&settings.workload, Some(WorkloadChoice::Inline(w)) if suits::has_images(w));
-            if images && simulation.knows_no_images() {
-                let message = "the simulated server does not say what an image costs";
-                let hint = "add `tokens-per-image: 576` to its definition, or remove `images` from the workload";
-                problems.push(Problem::at(&["simulate", "server"], message).hint(hint));
-            }
-            if history {
-                problems.push(
-                    Problem::at(
-                        &["simulate"],
-                        "a simulated server cannot hold conversations",
-                    )
-                    .hint("use a workload without `sessions`, or measure a real server"),
-                );
-            }
-        }
-        if let Some(search) = &settings.search {
-            if let Some((key, message)) = search.problem(&arrival) {
-                problems.push(Problem::at(&["search", key], message));
-            }
-            if settings.simulate.is_some() {
-                problems.push(
-                    Problem::at(
-                        &["search"],
-                        "a search needs a real server, not a simulated one",
-                    )
-                    .hint("remove `simulate` or `search`"),
-                );
-            }
-            if history {
-                problems.push(
-                    Problem::at(
-                        &["search"],
-                        "a search counts single requests, but the workload has sessions",
-                    )
-                    .hint("use a workload without `sessions`"),
-                );
-            }
-        }
-        if problems.is_empty() {
-            Ok(serde_json::to_value(&settings).expect("settings always serialize"))
-        } else {
-            Err(problems)
-        }
+        canonical::canonical(settings, library)
     }
 
     fn effects(

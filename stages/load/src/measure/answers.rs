@@ -70,7 +70,7 @@ impl AnswerReceiver {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exchange::Attempt;
+    use super::super::attempt::Attempt;
     use super::*;
 
     #[test]

@@ -11,9 +11,12 @@ use tokio::task::JoinSet;
 
 use super::ahead::{Ahead, Planned};
 use super::answers::{AnswerSender, MOST_UNREAD};
+use super::attempt::{Attempt, End, Read};
 use super::clock::Timer;
-use super::exchange::{Attempt, Connection, End, Limits, Read, Seen, Shared, exchange};
+use super::exchange::{Connection, Seen, exchange};
 use super::health::{self, Health, KernelCounts};
+use super::limits::Limits;
+use super::shared::Shared;
 use super::turns::{self, Performed, Turn, World};
 use crate::servers::Servers;
 

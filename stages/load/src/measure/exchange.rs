@@ -2,178 +2,22 @@
 
 use std::io;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::{Epoch, Stream, health};
+use super::attempt::{Attempt, End, Read};
+use super::limits::{LOOK, Limits, Watch};
+use super::shared::{Reading, Shared};
+use super::{Stream, health};
 use crate::peer::Peer;
-use crate::settings::Timeouts;
 use crate::wire::{self, Framing};
 
 /// The longest response body kept.
 const MAX_BODY: usize = 256 * 1024 * 1024;
-
-/// The most bytes of answers in progress on all connections together.
-const MOST_AT_ONCE: usize = 512 * 1024 * 1024;
-
-/// The most bytes of answers in a cell. Its rows and chunks are kept until its end.
-const MOST_IN_A_CELL: usize = 16 * 1024 * 1024 * 1024;
-
-/// The longest time between two checks of a waiting request for its limits and the stop signal.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// A request's time limits.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) connect: Duration,
-    pub(crate) first_token: Duration,
-    pub(crate) inter_token: Duration,
-    pub(crate) total: Duration,
-    /// When the sender gives the request up, measured from its first byte.
-    pub(crate) cancel: Option<Duration>,
-}
-
-impl Limits {
-    /// Takes the limits of settings; nobody gives up.
-    pub(crate) fn of(timeouts: &Timeouts) -> Self {
-        Self {
-            connect: timeouts.connect.duration(),
-            first_token: timeouts.first_token.duration(),
-            inter_token: timeouts.inter_token.duration(),
-            total: timeouts.total.duration(),
-            cancel: None,
-        }
-    }
-}
-
-/// Why everything stops early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Stop {
-    /// The user or the cell's time limit.
-    Cancelled,
-    /// No stream carried a byte for the length of the heartbeat.
-    Hung,
-    /// The server no longer takes connections.
-    Gone,
-}
-
-/// The state shared by the measuring thread and its watcher: only numbers.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) epoch: Epoch,
-    stop: AtomicU8,
-    pub(crate) in_flight: AtomicU32,
-    pub(crate) last_sign: AtomicU64,
-    pub(crate) connections: AtomicU64,
-    /// The index of the server that no longer takes connections.
-    gone: AtomicUsize,
-    /// Bytes of unfinished answers.
-    reading: AtomicUsize,
-    /// Bytes of all answers of the cell.
-    taken: AtomicUsize,
-    /// The most that these may be.
-    most_taken: usize,
-    /// Whether a request was answered; who watches says so.
-    pub(crate) answered: AtomicBool,
-}
-
-/// Counts the bytes of one answer while it is read.
-struct Reading<'s> {
-    shared: &'s Shared,
-    bytes: usize,
-}
-
-impl Reading<'_> {
-    /// Counts further bytes.
-    ///
-    /// # Errors
-    /// A sentence if they exceed the limit for answers in progress, or for a cell.
-    fn add(&mut self, bytes: usize) -> Result<(), String> {
-        self.bytes += bytes;
-        if self.shared.reading.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_AT_ONCE {
-            return Err(format!(
-                "the answers that are read at once are longer than {MOST_AT_ONCE} bytes together"
-            ));
-        }
-        let most = self.shared.most_taken;
-        if self.shared.taken.fetch_add(bytes, Ordering::Relaxed) + bytes > most {
-            return Err(format!(
-                "the answers of this cell are longer than {most} bytes together"
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Reading<'_> {
-    fn drop(&mut self) {
-        self.shared.reading.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-impl Shared {
-    /// Starts a cell's clock and counters.
-    pub(crate) fn start() -> Self {
-        Self::on(Epoch::start(), 1)
-    }
-
-    /// Takes a cell's clock, and starts the counters of one generator. Each of `generators` has an equal part of a
-    /// cell's limits.
-    pub(crate) fn on(epoch: Epoch, generators: u32) -> Self {
-        Self {
-            epoch,
-            stop: AtomicU8::new(0),
-            in_flight: AtomicU32::new(0),
-            last_sign: AtomicU64::new(0),
-            connections: AtomicU64::new(0),
-            gone: AtomicUsize::new(0),
-            reading: AtomicUsize::new(0),
-            taken: AtomicUsize::new(0),
-            most_taken: MOST_IN_A_CELL / generators.max(1) as usize,
-            answered: AtomicBool::new(false),
-        }
-    }
-
-    /// Stops everything; the first reason stays.
-    pub(crate) fn stop(&self, reason: Stop) {
-        let code = match reason {
-            Stop::Cancelled => 1,
-            Stop::Hung => 2,
-            Stop::Gone => 3,
-        };
-        let _already = self
-            .stop
-            .compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// Stops everything because a server no longer takes connections.
-    pub(crate) fn stop_without(&self, server: usize) {
-        if self.stopped().is_none() {
-            self.gone.store(server, Ordering::Relaxed);
-        }
-        self.stop(Stop::Gone);
-    }
-
-    /// Returns the index of the server that is gone, if that was the reason to stop.
-    pub(crate) fn gone(&self) -> usize {
-        self.gone.load(Ordering::Relaxed)
-    }
-
-    /// Returns why everything must stop, if it must.
-    pub(crate) fn stopped(&self) -> Option<Stop> {
-        match self.stop.load(Ordering::Relaxed) {
-            1 => Some(Stop::Cancelled),
-            2 => Some(Stop::Hung),
-            3 => Some(Stop::Gone),
-            _ => None,
-        }
-    }
-}
 
 /// The observed behaviour of one server, and the idle connections to it.
 #[derive(Default)]
@@ -183,95 +27,6 @@ pub(super) struct Seen {
     /// Whether it closes connections right after its answers, whatever its heads promise (llama.cpp does). Connections
     /// are then used only once.
     closes_at_once: AtomicBool,
-}
-
-/// One socket read: when it returned, and how many bytes of the response had arrived by then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Read {
-    pub(crate) at_ns: u64,
-    pub(crate) end: usize,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The response is complete.
-    Complete,
-    /// The connection ended before the response did.
-    Closed,
-    /// The connection was reset, or the socket had another error.
-    Reset(String),
-    /// The server took no connection, or none that can be trusted.
-    Refused(String),
-    /// A time limit passed: its name.
-    Timeout(&'static str),
-    /// The response violated HTTP, or our limits.
-    Broken(String),
-    /// Everything was stopped.
-    Stopped(Stop),
-    /// The sender gave it up after this long.
-    GivenUp(Duration),
-    /// It was never sent, because its session could not go on.
-    NotSent,
-}
-
-/// The raw evidence of one attempt.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    /// Its index in the plan.
-    pub(crate) request: usize,
-    /// 1, or 2 for the replay of a stale connection.
-    pub(crate) attempt: u32,
-    /// The client of a closed loop.
-    pub(crate) client: Option<u32>,
-    pub(crate) scheduled_ns: u64,
-    /// When it could have been sent: its due time or, with a limit on requests in flight, the time when its place
-    /// became free.
-    pub(crate) free_ns: u64,
-    /// How long the connection took, if one was opened for this attempt.
-    pub(crate) connect_ns: Option<u64>,
-    pub(crate) sent_ns: Option<u64>,
-    /// Other requests in flight when this one was sent.
-    pub(crate) in_flight: u32,
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) reads: Vec<Read>,
-    pub(crate) headers_ns: Option<u64>,
-    pub(crate) done_ns: u64,
-    pub(crate) end: End,
-    /// Whether a second attempt follows.
-    pub(crate) superseded: bool,
-}
-
-impl Attempt {
-    /// Makes an attempt with only its due time known.
-    pub(crate) fn due(
-        request: usize,
-        attempt: u32,
-        client: Option<u32>,
-        scheduled_ns: u64,
-    ) -> Self {
-        Self {
-            request,
-            attempt,
-            client,
-            scheduled_ns,
-            free_ns: scheduled_ns,
-            connect_ns: None,
-            sent_ns: None,
-            in_flight: 0,
-            bytes: Vec::new(),
-            reads: Vec::new(),
-            headers_ns: None,
-            done_ns: 0,
-            end: End::Closed,
-            superseded: false,
-        }
-    }
-
-    /// Returns its size in memory, bytes.
-    pub(crate) fn size(&self) -> usize {
-        size_of::<Self>() + self.bytes.capacity() + self.reads.capacity() * size_of::<Read>()
-    }
 }
 
 /// An open connection.
@@ -445,11 +200,7 @@ async fn send(
     if written == request.len() && stream.is_flushed() {
         return Ok(());
     }
-    let watch = Watch {
-        sent,
-        last: sent,
-        body: false,
-    };
+    let watch = Watch::from(sent);
     let rest = stream.send(&request[written..]);
     tokio::pin!(rest);
     loop {
@@ -475,15 +226,11 @@ async fn receive(
     sent: u64,
     keep: &mut bool,
 ) -> End {
-    let mut watch = Watch {
-        sent,
-        last: sent,
-        body: false,
-    };
+    let mut watch = Watch::from(sent);
     let sleep = tokio::time::sleep_until(watch.next_look(shared, limits));
     tokio::pin!(sleep);
     let mut framing: Option<Framing> = None;
-    let mut reading = Reading { shared, bytes: 0 };
+    let mut reading = Reading::of(shared);
     loop {
         if attempt.bytes.capacity() - attempt.bytes.len() < 1024 {
             attempt.bytes.reserve(8 * 1024);
@@ -546,103 +293,5 @@ async fn receive(
             Ok(_) => {}
             Err(error) => return End::Broken(error.to_string()),
         }
-    }
-}
-
-/// The name of the limit that a request's sender sets.
-const CANCEL: &str = "cancel";
-
-/// The starting points of the time limits.
-struct Watch {
-    sent: u64,
-    /// The last sign of life.
-    last: u64,
-    /// Whether a byte of the body has arrived.
-    body: bool,
-}
-
-impl Watch {
-    fn nearest(&self, limits: &Limits) -> (u64, &'static str) {
-        let after = |from: u64, limit: Duration| {
-            from.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
-        };
-        let total = (after(self.sent, limits.total), "total");
-        let silence = if self.body {
-            (after(self.last, limits.inter_token), "inter-token")
-        } else {
-            (after(self.sent, limits.first_token), "first-token")
-        };
-        let cancel = limits.cancel.map(|limit| (after(self.sent, limit), CANCEL));
-        [Some(silence), cancel]
-            .into_iter()
-            .flatten()
-            .fold(
-                total,
-                |nearest, other| if other.0 < nearest.0 { other } else { nearest },
-            )
-    }
-
-    /// Returns the end if a limit has passed or everything must stop.
-    fn passed(&self, shared: &Shared, limits: &Limits) -> Option<End> {
-        if let Some(stop) = shared.stopped() {
-            return Some(End::Stopped(stop));
-        }
-        let (at, which) = self.nearest(limits);
-        (shared.epoch.now() >= at).then(|| match limits.cancel {
-            Some(after) if which == CANCEL => End::GivenUp(after),
-            _ => End::Timeout(which),
-        })
-    }
-
-    fn next_look(&self, shared: &Shared, limits: &Limits) -> Instant {
-        let (at, _) = self.nearest(limits);
-        let look = Instant::now() + LOOK;
-        let now = shared.epoch.now();
-        if at.saturating_sub(now) < u64::try_from(LOOK.as_nanos()).unwrap_or(u64::MAX) {
-            Instant::from_std(shared.epoch.instant(at))
-        } else {
-            look
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn answers_are_bounded_at_once_and_over_a_whole_cell() {
-        let shared = Shared::start();
-        // One after the other: never too much at once, but too much in total.
-        for _ in 0..MOST_IN_A_CELL / MOST_AT_ONCE {
-            let mut reading = Reading {
-                shared: &shared,
-                bytes: 0,
-            };
-            assert_eq!(reading.add(MOST_AT_ONCE), Ok(()));
-        }
-        let mut last = Reading {
-            shared: &shared,
-            bytes: 0,
-        };
-        assert!(last.add(1).unwrap_err().contains("of this cell"));
-
-        let shared = Shared::start();
-        let mut one = Reading {
-            shared: &shared,
-            bytes: 0,
-        };
-        assert_eq!(one.add(MOST_AT_ONCE), Ok(()));
-        let mut other = Reading {
-            shared: &shared,
-            bytes: 0,
-        };
-        assert!(other.add(1).unwrap_err().contains("at once"));
-        drop((one, other));
-        let mut next = Reading {
-            shared: &shared,
-            bytes: 0,
-        };
-        assert_eq!(next.add(1), Ok(()), "what has ended does not count");
     }
 }

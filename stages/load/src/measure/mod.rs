@@ -70,18 +70,23 @@
 
 mod ahead;
 mod answers;
+mod attempt;
 mod clients;
 mod clock;
 mod exchange;
 mod health;
+mod limits;
+mod shared;
 mod stream;
 mod turns;
 
 pub(crate) use ahead::{Ahead, Planned};
 pub(crate) use answers::{AnswerReceiver, answers};
+pub(crate) use attempt::{Attempt, End};
 pub(crate) use clients::{Ended, Gate, Measured, Plan, measure};
 pub(crate) use clock::{Epoch, instant_and_monotonic};
-pub(crate) use exchange::{Attempt, End, Limits, Shared, Stop};
 pub(crate) use health::{Health, Histogram, PROBE};
+pub(crate) use limits::Limits;
+pub(crate) use shared::{Shared, Stop};
 pub(crate) use stream::Stream;
 pub(crate) use turns::Turn;

@@ -284,26 +284,12 @@ impl<'a> Maker<'a> {
         output: &Output,
     ) -> Result<(), PromptError> {
         if let Kind::Mixture { parts, total } = &self.kind {
-            let mut ticket = draws.below(*total);
-            for (part, maker) in parts {
-                let weight = u64::from(part.weight);
-                if ticket < weight {
-                    prompt.part = Some(part.name.clone());
-                    prompt.model = part.model.clone().or(prompt.model.take());
-                    prompt.images = part.images.or(prompt.images);
-                    return maker.fill(
-                        prompt,
-                        draws,
-                        stream,
-                        place,
-                        part.output.as_ref().unwrap_or(output),
-                    );
-                }
-                ticket -= weight;
-            }
-            return Err(PromptError(
-                "a mixture without weights cannot be drawn from".to_owned(),
-            ));
+            let (part, maker) = part_at(parts, draws.below(*total))?;
+            prompt.part = Some(part.name.clone());
+            prompt.model = part.model.clone().or(prompt.model.take());
+            prompt.images = part.images.or(prompt.images);
+            let output = part.output.as_ref().unwrap_or(output);
+            return maker.fill(prompt, draws, stream, place, output);
         }
         prompt.output_tokens = draw_count(draws, &output.tokens);
         prompt.output_mode = output.mode;
@@ -344,67 +330,84 @@ impl<'a> Maker<'a> {
                 recorded_output,
                 when_short,
             } => {
-                let at = wrapped(
-                    place,
-                    conversations.len(),
-                    *when_short,
-                    "dataset",
-                    "conversations",
-                )?;
-                let turns = &conversations[at].turns;
-                let turn = prompt.turn.map_or(0, |turn| turn as usize - 1);
-                let turn = turns
-                    .get(turn)
-                    .ok_or_else(|| PromptError(format!("conversation {at} is over")))?;
-                prompt.text.clone_from(&turn.said);
-                if let (true, Some(counter), Some(answer)) =
-                    (recorded_output, self.counter, &turn.answered)
-                {
-                    prompt.output_tokens = counter.count(answer)?.max(1);
-                }
+                let (n, what) = (conversations.len(), ("dataset", "conversations"));
+                let at = wrapped(place, n, *when_short, what.0, what.1)?;
+                self.continue_conversation(prompt, at, &conversations[at], *recorded_output)?;
             }
             Kind::Trace {
                 rows,
                 words_per_token,
                 per_id,
-            } => {
-                let wrong = |what: &str| {
-                    PromptError(format!(
-                        "request {} has no {what} in the trace",
-                        prompt.index
-                    ))
-                };
-                let at = if prompt.phase == Phase::Measured {
-                    place
-                } else {
-                    prompt.index
-                };
-                let row = rows.get(at as usize).ok_or_else(|| {
-                    let (n, had) = (prompt.index, rows.len());
-                    PromptError(format!(
-                        "request {n} has no row in the trace, which has {had} and is never repeated; lower the number of requests to {had}"
-                    ))
-                })?;
-                prompt.output_tokens = row.output_tokens.unwrap_or(prompt.output_tokens);
-                let length = match (self.counter, row.input_tokens) {
-                    (Some(_), Some(tokens)) => (Unit::Tokens, tokens.round().max(1.0) as u32),
-                    _ => (
-                        Unit::Words,
-                        row.words(*words_per_token)
-                            .ok_or_else(|| wrong("prompt length"))?,
-                    ),
-                };
-                let per_id = match length.0 {
-                    Unit::Tokens => *per_id,
-                    _ => (f64::from(*per_id) * words_per_token).round() as u32,
-                };
-                let rest =
-                    self.blocks(&mut prompt.text, stream, row, (length.0, length.1, per_id))?;
-                if rest > 0 {
-                    self.write(&mut prompt.text, &mut Random(draws), (length.0, rest))?;
-                }
-            }
+            } => self.replay(
+                prompt,
+                draws,
+                stream,
+                (rows, place),
+                (*words_per_token, *per_id),
+            )?,
             Kind::Mixture { .. } => unreachable!("handled above"),
+        }
+        Ok(())
+    }
+
+    /// Fills a prompt with its turn of a recorded conversation.
+    fn continue_conversation(
+        &self,
+        prompt: &mut Prompt,
+        at: usize,
+        conversation: &Conversation,
+        recorded_output: bool,
+    ) -> Result<(), PromptError> {
+        let turn = prompt.turn.map_or(0, |turn| turn as usize - 1);
+        let turn = conversation
+            .turns
+            .get(turn)
+            .ok_or_else(|| PromptError(format!("conversation {at} is over")))?;
+        prompt.text.clone_from(&turn.said);
+        if let (true, Some(counter), Some(answer)) = (recorded_output, self.counter, &turn.answered)
+        {
+            prompt.output_tokens = counter.count(answer)?.max(1);
+        }
+        Ok(())
+    }
+
+    /// Fills a prompt with as many words as its row of a trace has, beginning with the blocks that the row's ids name.
+    fn replay(
+        &self,
+        prompt: &mut Prompt,
+        draws: &mut Draws,
+        stream: &Stream,
+        (rows, place): (&[Recorded], u64),
+        (words_per_token, per_id): (f64, u32),
+    ) -> Result<(), PromptError> {
+        let n = prompt.index;
+        let at = match prompt.phase {
+            Phase::Measured => place,
+            _ => n,
+        };
+        let row = rows.get(at as usize).ok_or_else(|| {
+            let had = rows.len();
+            PromptError(format!(
+                "request {n} has no row in the trace, which has {had} and is never repeated; lower the number of requests to {had}"
+            ))
+        })?;
+        prompt.output_tokens = row.output_tokens.unwrap_or(prompt.output_tokens);
+        let (unit, length) = match (self.counter, row.input_tokens) {
+            (Some(_), Some(tokens)) => (Unit::Tokens, tokens.round().max(1.0) as u32),
+            _ => {
+                let words = row.words(words_per_token).ok_or_else(|| {
+                    PromptError(format!("request {n} has no prompt length in the trace"))
+                })?;
+                (Unit::Words, words)
+            }
+        };
+        let per_id = match unit {
+            Unit::Tokens => per_id,
+            _ => (f64::from(per_id) * words_per_token).round() as u32,
+        };
+        let rest = self.blocks(&mut prompt.text, stream, row, (unit, length, per_id))?;
+        if rest > 0 {
+            self.write(&mut prompt.text, &mut Random(draws), (unit, rest))?;
         }
         Ok(())
     }
@@ -479,6 +482,22 @@ impl<'a> Maker<'a> {
         self.units.set(units);
         write(text, words, unit, count, self.counter)
     }
+}
+
+/// Returns the part of a mixture that holds a ticket: each part has as many tickets as its weight.
+fn part_at<'m, 'a>(
+    parts: &'m [(&'a Part, Maker<'a>)],
+    mut ticket: u64,
+) -> Result<(&'a Part, &'m Maker<'a>), PromptError> {
+    for (part, maker) in parts {
+        let weight = u64::from(part.weight);
+        if ticket < weight {
+            return Ok((part, maker));
+        }
+        ticket -= weight;
+    }
+    let why = "a mixture without weights cannot be drawn from";
+    Err(PromptError(why.to_owned()))
 }
 
 fn draw_count(draws: &mut Draws, count: &Count) -> u32 {

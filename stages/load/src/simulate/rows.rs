@@ -61,28 +61,7 @@ pub(crate) fn simulate(
         &stream("faults"),
     );
 
-    let mut draws: Draws = stream("cell").at(0);
-    let spread = simulation.clock.spread.nanoseconds();
-    let start = simulation
-        .clock
-        .start
-        .nanoseconds()
-        .saturating_add(draws.below(spread.saturating_add(1)));
-    let pace = Pace {
-        factor: simulation.slowdown
-            * lognormal(&mut draws, server.noise.cell)
-            * of_launch(simulation, server, noise),
-        step: server.noise.step,
-        drift: simulation.clock.drift,
-        hours: start as f64 / 3.6e12,
-        draws: stream("steps").at(0),
-    };
-    let limits = Limits {
-        first_token: spec.timeouts.first_token.nanoseconds(),
-        inter_token: spec.timeouts.inter_token.nanoseconds(),
-        total: spec.timeouts.total.nanoseconds(),
-        heartbeat: spec.heartbeat.nanoseconds(),
-    };
+    let (start, pace) = start_and_pace(simulation, server, noise, &stream);
     let arrivals = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
     let offsets = spec
         .arrival
@@ -93,7 +72,7 @@ pub(crate) fn simulate(
         )
         .map_err(Failure::failed)?;
 
-    let mut machine = Machine::new(server, &asked, limits, pace);
+    let mut machine = Machine::new(server, &asked, limits(spec), pace);
     let clients = spec.arrival.clients();
     let ahead = Senders::Closed {
         clients: clients.unwrap_or(1),
@@ -113,24 +92,8 @@ pub(crate) fn simulate(
         over = machine.phase(warmup..warmup + measured, &senders, control)?;
     }
 
-    let (mut requests, mut chunks) = (Vec::with_capacity(prompts.len()), Vec::new());
-    for (request, flight) in machine.flights.iter().enumerate() {
-        let Some(flight) = flight else { continue };
-        if request >= warmup && lost[request - warmup] {
-            continue;
-        }
-        requests.push(row(request, flight, &prompts[request], &asked[request]));
-        for (read, (at, tokens)) in flight.chunks.iter().enumerate() {
-            chunks.push(Chunk {
-                request_id: request as i64,
-                attempt: 1,
-                at_ns: ns(*at),
-                bytes: Some(i64::from(*tokens) * TOKEN.len() as i64),
-                tokens: Some(i64::from(*tokens)),
-                read: Some(read as i64),
-            });
-        }
-    }
+    let is_lost = |request: usize| request >= warmup && lost[request - warmup];
+    let (requests, chunks) = rows(&machine.flights, &prompts, &asked, is_lost);
     let counted = requests.iter().filter(|r| r.phase == Phase::Measured);
     let from = counted.clone().filter_map(|r| r.sent_ns).min();
     let to = counted.filter_map(|r| r.done_ns).max();
@@ -165,6 +128,67 @@ pub(crate) fn simulate(
         cell,
         warnings: Vec::new(),
     })
+}
+
+/// Draws when a cell starts, in ns since the clock's zero, and how its times are stretched.
+fn start_and_pace(
+    simulation: &Simulation,
+    server: &SimulatedServer,
+    noise: &Origin,
+    stream: &dyn Fn(&str) -> Stream,
+) -> (u64, Pace) {
+    let mut draws: Draws = stream("cell").at(0);
+    let spread = simulation.clock.spread.nanoseconds();
+    let start = simulation
+        .clock
+        .start
+        .nanoseconds()
+        .saturating_add(draws.below(spread.saturating_add(1)));
+    let pace = Pace {
+        factor: simulation.slowdown
+            * lognormal(&mut draws, server.noise.cell)
+            * of_launch(simulation, server, noise),
+        step: server.noise.step,
+        drift: simulation.clock.drift,
+        hours: start as f64 / 3.6e12,
+        draws: stream("steps").at(0),
+    };
+    (start, pace)
+}
+
+fn limits(spec: &LoadSpec) -> Limits {
+    Limits {
+        first_token: spec.timeouts.first_token.nanoseconds(),
+        inter_token: spec.timeouts.inter_token.nanoseconds(),
+        total: spec.timeouts.total.nanoseconds(),
+        heartbeat: spec.heartbeat.nanoseconds(),
+    }
+}
+
+/// Returns the rows of the requests that were sent and are not lost, and of their chunks.
+fn rows(
+    flights: &[Option<Flight>],
+    prompts: &[Prompt],
+    asked: &[Asked],
+    is_lost: impl Fn(usize) -> bool,
+) -> (Vec<Request>, Vec<Chunk>) {
+    let (mut requests, mut chunks) = (Vec::with_capacity(prompts.len()), Vec::new());
+    for (request, flight) in flights.iter().enumerate() {
+        let Some(flight) = flight.as_ref().filter(|_| !is_lost(request)) else {
+            continue;
+        };
+        requests.push(row(request, flight, &prompts[request], &asked[request]));
+        let read = |(read, (at, tokens)): (usize, &(u64, u32))| Chunk {
+            request_id: request as i64,
+            attempt: 1,
+            at_ns: ns(*at),
+            bytes: Some(i64::from(*tokens) * TOKEN.len() as i64),
+            tokens: Some(i64::from(*tokens)),
+            read: Some(read as i64),
+        };
+        chunks.extend(flight.chunks.iter().enumerate().map(read));
+    }
+    (requests, chunks)
 }
 
 /// Returns the product of the factors of a cell's launch and block. They depend on the seed, the block, the A/A arm and

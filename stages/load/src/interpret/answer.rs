@@ -1,0 +1,220 @@
+//! The content of an answer, read from the bytes of an attempt: its head, its events, and when each of them arrived.
+
+use apis::{Adapter, Delivery, Division, Event, Reading, Server, Text, divide, error_in};
+use contract::Api;
+use serde_json::Value;
+
+use crate::claims;
+use crate::measure::{Attempt, End};
+use crate::refused::Form;
+use crate::wire::{self, Framing};
+
+/// How much of a body that is not an answer is quoted, in bytes.
+const BODY_LENGTH: usize = 200;
+
+/// The content of an answer, with stamps.
+#[derive(Debug, Default)]
+pub(super) struct Answer {
+    pub(super) http_status: Option<u16>,
+    pub(super) retry_after: Option<u64>,
+    /// When an answer without text was complete.
+    pub(super) result_ns: Option<u64>,
+    /// The reasoning before the answer.
+    pub(super) reasoning: String,
+    pub(super) first_reasoning_ns: Option<u64>,
+    /// The answer itself.
+    pub(super) text: String,
+    pub(super) first_answer_ns: Option<u64>,
+    /// The chunks with text: when each arrived, the socket read, its bytes and its tokens.
+    pub(super) chunks: Vec<(u64, usize, usize, Option<i64>)>,
+    pub(super) usage_output: Option<i64>,
+    pub(super) usage_reasoning: Option<i64>,
+    pub(super) usage_prompt: Option<i64>,
+    pub(super) usage_cached: Option<i64>,
+    pub(super) server: Server,
+    pub(super) finish_reason: Option<String>,
+    pub(super) complete: bool,
+    pub(super) broken: Option<String>,
+    pub(super) form: Form,
+    pub(super) error: Option<String>,
+}
+
+/// The body of a response.
+struct Body {
+    bytes: Vec<u8>,
+    /// For each socket read: how many bytes of the body had arrived, when, and the number of the read.
+    marks: Vec<(usize, u64, usize)>,
+}
+
+impl Body {
+    /// Removes the framing. If it is broken, returns the bytes before the mistake, and the mistake.
+    fn unframed(attempt: &Attempt, mut framing: Framing, start: usize) -> (Self, Option<String>) {
+        let (mut bytes, mut marks) = (Vec::new(), Vec::new());
+        let mut from = start;
+        for (index, read) in attempt.reads.iter().enumerate() {
+            if read.end > from {
+                let taken = framing.advance(&attempt.bytes[from..read.end], |piece| {
+                    bytes.extend_from_slice(piece);
+                });
+                if let Err(error) = taken {
+                    return (Self { bytes, marks }, Some(error.to_string()));
+                }
+                from = read.end;
+            }
+            marks.push((bytes.len(), read.at_ns, index));
+        }
+        (Self { bytes, marks }, None)
+    }
+
+    /// Returns when an event arrived that ends at this byte, and the number of the socket read.
+    fn arrival(&self, end: usize) -> (u64, usize) {
+        let mark = self.marks.partition_point(|(there, _, _)| *there <= end);
+        let mark = self.marks.get(mark).or(self.marks.last());
+        mark.map_or_else(Default::default, |(_, at_ns, read)| (*at_ns, *read))
+    }
+}
+
+/// Parses the answer: head, framing, events, the content of each event, and when it arrived.
+pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
+    let mut answer = Answer::default();
+    let head = match wire::head(&attempt.bytes) {
+        Ok(Some(head)) => head,
+        Ok(None) => return answer,
+        Err(error) => {
+            answer.broken = Some(error.to_string());
+            return answer;
+        }
+    };
+    answer.http_status = Some(head.status);
+    answer.retry_after = head.retry_after;
+    let body;
+    (body, answer.broken) = Body::unframed(attempt, head.framing, head.length);
+    if !(200..300).contains(&head.status) {
+        answer.error = Some(error_text(&body.bytes));
+        return answer;
+    }
+    let division = api.division(delivery);
+    let (events, cut) = divide(&body.bytes, division);
+    if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
+        && !events.iter().any(|event| is_json(&event.data))
+    {
+        answer.form = Form::Foreign;
+        answer.broken = Some(format!(
+            "the answer is {media_type}, not {}: {}",
+            division.word(),
+            start_of(&body.bytes)
+        ));
+        return answer;
+    }
+    let count = events.len();
+    let unfinished = cut || !matches!(attempt.end, End::Complete);
+    for (i, event) in events.into_iter().enumerate() {
+        if event.data.trim_ascii() == b"[DONE]" {
+            answer.complete = true;
+            continue;
+        }
+        let Some(value) = answer.value_of(&event, unfinished && i + 1 == count) else {
+            continue;
+        };
+        if event.kind.as_deref() == Some("error") && answer.error.is_none() {
+            answer.error = Some(error_in(&value).unwrap_or_else(|| value.to_string()));
+        }
+        let mut reading = api.read(&value);
+        if let Some(wrong) = claims::refuse_unthinkable(&mut reading) {
+            answer.broken.get_or_insert(wrong);
+        }
+        answer.complete |= division == Division::Whole;
+        answer.add(reading, &event, &body);
+    }
+    answer
+}
+
+impl Answer {
+    /// Returns the JSON of an event; `None` if it has none for us, or is not JSON and therefore breaks the answer. An
+    /// event that may be cut off breaks nothing.
+    fn value_of(&mut self, event: &Event, may_be_cut: bool) -> Option<Value> {
+        match serde_json::from_slice::<Value>(&event.data) {
+            // Only an object or array can be an event of ours.
+            Ok(Value::Array(mut items)) => (!items.is_empty()).then(|| items.swap_remove(0)),
+            Ok(value) if value.is_object() => Some(value),
+            _ if may_be_cut || event.kind.as_deref() == Some("ping") => None,
+            _ => {
+                let data = String::from_utf8_lossy(&event.data);
+                self.broken = Some(match event.kind.as_deref() {
+                    Some("error") => format!("error event: {data}"),
+                    _ => format!("an event is not JSON: {data}"),
+                });
+                None
+            }
+        }
+    }
+
+    /// Adds the content of an event.
+    fn add(&mut self, reading: Reading, event: &Event, body: &Body) {
+        let counted_before = self.usage_output.unwrap_or(0);
+        let tokens = reading
+            .tokens
+            .or_else(|| reading.output_tokens.map(|n| n - counted_before));
+        self.error = self.error.take().or(reading.error);
+        self.complete |= reading.last;
+        self.finish_reason = reading.finish_reason.or(self.finish_reason.take());
+        self.usage_prompt = reading.prompt_tokens.or(self.usage_prompt);
+        self.usage_cached = reading.cached_prompt_tokens.or(self.usage_cached);
+        self.usage_output = reading.output_tokens.or(self.usage_output);
+        self.usage_reasoning = reading.reasoning_tokens.or(self.usage_reasoning);
+        self.server.update(reading.server);
+        let before = self.text.len();
+        match reading.text {
+            Some(Text::New(text)) => self.text.push_str(&text),
+            Some(Text::SoFar(text)) => match text.strip_prefix(self.text.as_str()) {
+                Some(new) => self.text.push_str(new),
+                // If the earlier text is not a prefix, it was revised: a character was completed.
+                None => self.text = text,
+            },
+            None => {}
+        }
+        let answered = self.text.len().saturating_sub(before);
+        let reasoned = reading.reasoning.as_ref().map_or(0, String::len);
+        self.reasoning.extend(reading.reasoning);
+        if reading.result {
+            self.result_ns = body.marks.last().map(|(_, at_ns, _)| *at_ns);
+        }
+        if answered + reasoned == 0 {
+            return;
+        }
+        let (at_ns, read) = body.arrival(event.end);
+        self.chunks.push((at_ns, read, answered + reasoned, tokens));
+        if reasoned > 0 {
+            self.first_reasoning_ns.get_or_insert(at_ns);
+        }
+        if answered > 0 {
+            self.first_answer_ns.get_or_insert(at_ns);
+        }
+    }
+}
+
+fn is_json(data: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(data).is_ok()
+}
+
+/// Returns the start of an unexpected body, in one line.
+fn start_of(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(BODY_LENGTH)]);
+    let printable = text.replace(char::is_control, " ");
+    let words: Vec<&str> = printable.split_whitespace().collect();
+    if words.is_empty() {
+        "an empty body".to_owned()
+    } else {
+        words.join(" ")
+    }
+}
+
+fn error_text(body: &[u8]) -> String {
+    let parsed = serde_json::from_slice::<Value>(body).ok();
+    let told = parsed.as_ref().and_then(|value| {
+        error_in(value)
+            .or_else(|| value["message"].as_str().map(str::to_owned))
+            .or_else(|| value["detail"].as_str().map(str::to_owned))
+    });
+    told.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
+}
