@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Scalar, Table};
 use pipeline::place::Condition;
-use pipeline::stage::{CellStatus, Execution, Input, Json};
+use pipeline::stage::{CellStatus, Execution, Input, Json, LedgerLine};
 
 use crate::data::{Data, Miss};
 use crate::environment::{self, ok};
@@ -163,49 +163,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     if let Some(text) = stopping_rule(&study.spec) {
         say("stopping rule", "", text);
     }
-    let mut stages: Vec<&str> = Vec::new();
-    for line in &study.ledger {
-        if !stages.contains(&line.stage.as_str()) {
-            stages.push(&line.stage);
-        }
-    }
-    for stage in stages {
-        let lines = || study.ledger.iter().filter(|l| l.stage == stage);
-        let count = |status: CellStatus| lines().filter(|l| l.status == status).count();
-        let (planned, good, left) = (
-            lines().count(),
-            count(CellStatus::Ok),
-            count(CellStatus::Excluded),
-        );
-        if good < planned {
-            let rest = planned - good - left;
-            say(
-                "coverage",
-                stage,
-                format!(
-                    "{good} of {planned} planned cells are ok, {left} are excluded by the \
-                    experiment, {rest} are not ok"
-                ),
-            );
-        }
-        let executed: Vec<&Execution> = lines().filter_map(|l| l.execution.as_ref()).collect();
-        for (topic, text) in [
-            ("executions", executed_again(&executed)),
-            ("quiet", loud(&executed)),
-        ] {
-            if let Some(text) = text {
-                say(topic, stage, text);
-            }
-        }
-        let censored = count(CellStatus::Timeout) + count(CellStatus::Hung);
-        if censored > 0 {
-            say(
-                "censored",
-                stage,
-                format!("{censored} cells ended at a time limit; their results are unknown"),
-            );
-        }
-    }
+    ledger_limits(&study.ledger, &mut say);
     for input in data.stages() {
         match input.kind.as_str() {
             "load" => {
@@ -243,33 +201,79 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         );
     }
     for input in data.stages().iter().filter(|s| s.kind == "verify") {
-        let only = Condition(vec![
-            ("outcome".to_owned(), vec![Scalar::Text("fail".to_owned())]),
-            ("severity".to_owned(), vec![Scalar::Text("warn".to_owned())]),
-        ]);
-        let name = format!("{}.gates", input.stage);
-        if data.has(&name) {
-            let warned = data.view(&name, &only)?;
-            // One line per gate, in the order of the table: readers first want to know what, then how often.
-            let mut by_gate: Vec<(String, Vec<String>)> = Vec::new();
-            for row in 0..warned.rows.len() {
-                let text = |column: &str| warned.get(row, column).map(|v| v.to_string());
-                let (gate, observed) = (text("gate")?, text("observed")?);
-                match by_gate.iter_mut().find(|(name, _)| *name == gate) {
-                    Some((_, all)) => all.push(observed),
-                    None => by_gate.push((gate, vec![observed])),
-                }
-            }
-            for (gate, observed) in &by_gate {
-                let text = match observed.as_slice() {
-                    [one] => one.clone(),
-                    all => format!("{} warnings; the first: {}", all.len(), all[0]),
-                };
-                say("warning", gate, text);
-            }
+        for (gate, observed) in warnings(data, &input.stage)? {
+            let text = match observed.as_slice() {
+                [one] => one.clone(),
+                all => format!("{} warnings; the first: {}", all.len(), all[0]),
+            };
+            say("warning", &gate, text);
         }
     }
     three(["topic", "subject", "text"], &rows)
+}
+
+/// Reports for each stage, from the ledger: cells that are not ok, cells executed again, loud machines, and cells that
+/// ended at a time limit.
+fn ledger_limits(ledger: &[LedgerLine], say: &mut dyn FnMut(&str, &str, String)) {
+    let mut stages: Vec<&str> = Vec::new();
+    for line in ledger {
+        if !stages.contains(&line.stage.as_str()) {
+            stages.push(&line.stage);
+        }
+    }
+    for stage in stages {
+        let lines = || ledger.iter().filter(|l| l.stage == stage);
+        let count = |status: CellStatus| lines().filter(|l| l.status == status).count();
+        let (planned, good, left) = (
+            lines().count(),
+            count(CellStatus::Ok),
+            count(CellStatus::Excluded),
+        );
+        if good < planned {
+            let rest = planned - good - left;
+            let text = format!(
+                "{good} of {planned} planned cells are ok, {left} are excluded by the \
+                experiment, {rest} are not ok"
+            );
+            say("coverage", stage, text);
+        }
+        let executed: Vec<&Execution> = lines().filter_map(|l| l.execution.as_ref()).collect();
+        if let Some(text) = executed_again(&executed) {
+            say("executions", stage, text);
+        }
+        if let Some(text) = loud(&executed) {
+            say("quiet", stage, text);
+        }
+        let censored = count(CellStatus::Timeout) + count(CellStatus::Hung);
+        if censored > 0 {
+            let text = format!("{censored} cells ended at a time limit; their results are unknown");
+            say("censored", stage, text);
+        }
+    }
+}
+
+/// Returns what each gate of a stage warned about, in the order of the table: readers first want to know what, then how
+/// often.
+fn warnings(data: &Data, stage: &str) -> Result<Vec<(String, Vec<String>)>, Miss> {
+    let name = format!("{stage}.gates");
+    let mut by_gate: Vec<(String, Vec<String>)> = Vec::new();
+    if !data.has(&name) {
+        return Ok(by_gate);
+    }
+    let only = Condition(vec![
+        ("outcome".to_owned(), vec![Scalar::Text("fail".to_owned())]),
+        ("severity".to_owned(), vec![Scalar::Text("warn".to_owned())]),
+    ]);
+    let warned = data.view(&name, &only)?;
+    for row in 0..warned.rows.len() {
+        let text = |column: &str| warned.get(row, column).map(|v| v.to_string());
+        let (gate, observed) = (text("gate")?, text("observed")?);
+        match by_gate.iter_mut().find(|(name, _)| *name == gate) {
+            Some((_, all)) => all.push(observed),
+            None => by_gate.push((gate, vec![observed])),
+        }
+    }
+    Ok(by_gate)
 }
 
 /// Reports how many machines the study covers, if one provision cell identifies them.

@@ -170,22 +170,17 @@ fn of_control(world: &World, name: &str) -> bool {
 /// Adds the functions that return parts of a report.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
-    environment.add_function("declared", move |section: &str| match section {
-        "tables" => Ok(w
-            .parameters
-            .tables
-            .iter()
-            .map(|t| t.name.clone())
-            .collect::<Vec<_>>()),
-        "figures" => Ok(w
-            .parameters
-            .figures
-            .iter()
-            .map(|f| f.name.clone())
-            .collect()),
-        other => Err(wrong(&format!(
-            "`declared` lists `tables` or `figures`, not `{other}`"
-        ))),
+    environment.add_function("declared", move |section: &str| {
+        let parameters = &w.parameters;
+        let names: Vec<String> = match section {
+            "tables" => parameters.tables.iter().map(|t| t.name.clone()).collect(),
+            "figures" => parameters.figures.iter().map(|f| f.name.clone()).collect(),
+            other => {
+                let message = format!("`declared` lists `tables` or `figures`, not `{other}`");
+                return Err(wrong(&message));
+            }
+        };
+        Ok(names)
     });
     let w = world.clone();
     environment.add_function("stages", move |kind: &str| {
@@ -196,73 +191,9 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     environment.add_function(
         "outputs",
         move |stage: &str, columns: Option<Vec<String>>| {
-            let columns = columns.unwrap_or_default();
-            let mut names = Vec::new();
-            for name in w.data.tables_of(stage) {
-                if columns.is_empty()
-                    || w.data
-                        .view(&name, &Condition::default())
-                        .map_err(missed)?
-                        .table
-                        .has(&columns)
-                {
-                    names.push(name);
-                }
-            }
-            // The tables behind claims are the subject of the study; an A/A arm shows how far to trust it. Among tables
-            // of a kind, the one with the fewest rows covers the whole study, the others its parts.
-            let claimed = claimed(&w);
-            let last = claimed.len();
-            let rows = |name: &str| match w.data.view(name, &Condition::default()) {
-                Ok(view) if !columns.is_empty() => view.rows.len(),
-                _ => 0,
-            };
-            names.sort_by_cached_key(|name| {
-                let place = claimed.iter().position(|table| table == name);
-                (place.unwrap_or(last), of_control(&w, name), rows(name))
-            });
-            Ok::<_, Error>(names)
+            outputs(&w, stage, &columns.unwrap_or_default())
         },
     );
-    let w = world.clone();
-    environment.add_function("whole_table", move |state: &State, name: &str| {
-        Ok::<_, Error>(Value::from_object(Shown(tables::whole(
-            &w,
-            state.env(),
-            name,
-        )?)))
-    });
-    let w = world.clone();
-    environment.add_function("facets", move |state: &State, stage: &str| {
-        let name = format!("{}{stage}", crate::environment::FACETS);
-        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(
-            &w,
-            state.env(),
-            &name,
-            &[],
-        )?)))
-    });
-    let w = world.clone();
-    environment.add_function("setup", move |state: &State, stage: &str| {
-        let name = format!("{}{stage}", crate::setup::SETUP);
-        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(
-            &w,
-            state.env(),
-            &name,
-            &[],
-        )?)))
-    });
-    let w = world.clone();
-    environment.add_function("differences", move |state: &State, stage: &str| {
-        let name = format!("{}{stage}", crate::environment::FACETS);
-        let states = ["planned", "confound", "unmatched"];
-        Ok::<_, Error>(Value::from_object(Shown(tables::side_by_side(
-            &w,
-            state.env(),
-            &name,
-            &states,
-        )?)))
-    });
     let w = world.clone();
     environment.add_function("sides", move |table: &str, column: &str| {
         shown(ratios::sides(
@@ -274,24 +205,81 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     let w = world.clone();
     environment.add_function("ref", move |name: &str| shown(w.label(name)));
     let w = world.clone();
-    environment.add_function("table", move |state: &State, name: &str| {
-        let text = tables::render(&w, state.env(), name)?;
-        Ok::<_, Error>(Value::from_object(Shown(text)))
-    });
-    let w = world.clone();
     environment.add_function("title", move |state: &State| {
-        let text = match &w.parameters.title {
-            Some(title) => render_text(&w, state.env(), "title", title)?,
-            None => {
-                let titled = w.data.study().map_err(missed)?.spec["title"].is_string();
-                w.spec(if titled { "title" } else { "name" }, "")
-                    .map_err(missed)?
-            }
-        };
-        Ok::<_, Error>(Value::from_object(Shown(text)))
+        title(&w, state.env()).map(|text| Value::from_object(Shown(text)))
     });
-    let w = world.clone();
-    environment.add_function("figure", move |state: &State, name: &str| {
-        Ok::<_, Error>(Value::from_object(Shown(w.figure(state.env(), name)?)))
+    add_part(environment, world, "table", tables::render);
+    add_part(environment, world, "figure", |w, environment, name| {
+        w.figure(environment, name)
     });
+    add_part(environment, world, "whole_table", tables::whole);
+    add_part(environment, world, "facets", |w, environment, stage| {
+        let name = format!("{}{stage}", crate::environment::FACETS);
+        tables::side_by_side(w, environment, &name, &[])
+    });
+    add_part(environment, world, "setup", |w, environment, stage| {
+        let name = format!("{}{stage}", crate::setup::SETUP);
+        tables::side_by_side(w, environment, &name, &[])
+    });
+    add_part(
+        environment,
+        world,
+        "differences",
+        |w, environment, stage| {
+            let name = format!("{}{stage}", crate::environment::FACETS);
+            let states = ["planned", "confound", "unmatched"];
+            tables::side_by_side(w, environment, &name, &states)
+        },
+    );
+}
+
+/// Adds a function that takes the name of a part, and returns its Markdown.
+fn add_part(
+    environment: &mut Environment<'static>,
+    world: &Arc<World>,
+    function: &'static str,
+    part: fn(&World, &Environment<'_>, &str) -> Result<String, Error>,
+) {
+    let world = world.clone();
+    environment.add_function(function, move |state: &State, name: &str| {
+        part(&world, state.env(), name).map(|text| Value::from_object(Shown(text)))
+    });
+}
+
+/// Returns the tables of a stage, without those that lack one of `columns`, in the order for a reader.
+///
+/// The tables behind claims are the subject of the study; an A/A arm shows how far to trust it. Among tables of a kind,
+/// the one with the fewest rows covers the whole study, the others its parts.
+fn outputs(world: &World, stage: &str, columns: &[String]) -> Result<Vec<String>, Error> {
+    let view = |name: &str| world.data.view(name, &Condition::default());
+    let mut names = Vec::new();
+    for name in world.data.tables_of(stage) {
+        if columns.is_empty() || view(&name).map_err(missed)?.table.has(columns) {
+            names.push(name);
+        }
+    }
+    let claimed = claimed(world);
+    let last = claimed.len();
+    let rows = |name: &str| match view(name) {
+        Ok(view) if !columns.is_empty() => view.rows.len(),
+        _ => 0,
+    };
+    names.sort_by_cached_key(|name| {
+        let place = claimed.iter().position(|table| table == name);
+        (place.unwrap_or(last), of_control(world, name), rows(name))
+    });
+    Ok(names)
+}
+
+/// Returns the title of the report: its own, or the study's title or name.
+fn title(world: &World, environment: &Environment<'_>) -> Result<String, Error> {
+    if let Some(title) = &world.parameters.title {
+        return render_text(world, environment, "title", title);
+    }
+    let study = world.data.study().map_err(missed)?;
+    let key = match study.spec["title"].is_string() {
+        true => "title",
+        false => "name",
+    };
+    world.spec(key, "").map_err(missed)
 }

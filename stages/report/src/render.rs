@@ -135,62 +135,24 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         .expect("no holder of this lock panics")
         .clone();
     let words = check_words(&extracted, &recorded, &parameters.literals);
-    let mut names: Vec<String> = parameters
-        .templates
-        .iter()
-        .map(|t| t.name.clone())
-        .collect();
-    names.extend(
-        world
-            .texts
-            .lock()
-            .expect("no holder of this lock panics")
-            .iter()
-            .cloned(),
-    );
-    let (mut refused, mut known_by) = (Vec::new(), Vec::new());
+    let templates = parameters.templates.iter().map(|t| t.name.clone());
+    let texts = world.texts.lock().expect("no holder of this lock panics");
+    let names: Vec<String> = templates.chain(texts.iter().cloned()).collect();
+    drop(texts);
     let phrases = crate::claims::forbidden(&extracted, &world);
     let factors = crate::ratios::check(&extracted);
-    let found = [
-        (&outcome.findings, "number"),
-        (&words.findings, "word"),
-        (&phrases, "phrase"),
-        (&factors, "factor"),
-    ];
-    for (findings, what) in found {
-        if !findings.is_empty() {
-            refused.push(refusal(findings, what, &extracted, &names));
-            let known = |f: &Objection| {
-                format!("{}: {}", place_of_finding(f, &extracted, &names), f.reason)
-            };
-            known_by.extend(findings.iter().map(known));
-        }
-    }
-    if !refused.is_empty() {
-        return Err(RenderError {
-            message: refused.join("\n"),
-            findings: known_by,
-        });
-    }
+    refuse(
+        &[
+            (&outcome.findings, "number"),
+            (&words.findings, "word"),
+            (&phrases, "phrase"),
+            (&factors, "factor"),
+        ],
+        &extracted,
+        &names,
+    )?;
     outcome.literals.extend(words.literals);
-    let mut figures = Vec::new();
-    let used = world
-        .figures
-        .lock()
-        .expect("no holder of this lock panics")
-        .clone();
-    for at in used {
-        let figure = &parameters.figures[at];
-        let (svg, digests) = draw(&world, &environment, data, &figure.settings)
-            .map_err(|message| format!("figure `{}`: {message}", figure.name))?;
-        let (name, table) = (figure.name.clone(), figure.settings.table.clone());
-        figures.push(Drawn {
-            name,
-            svg,
-            table,
-            digests,
-        });
-    }
+    let figures = figures(&world, &environment)?;
     let mut spans = extracted.spans;
     spans.extend(outcome.literals);
     spans.sort_by_key(|s| (s.bytes.start, s.bytes.end));
@@ -217,6 +179,48 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         figures,
         html,
     })
+}
+
+/// Rejects the report if a check has findings, with every finding of every check.
+fn refuse(
+    found: &[(&Vec<Objection>, &str)],
+    extracted: &Extracted,
+    names: &[String],
+) -> Result<(), RenderError> {
+    let (mut messages, mut identities) = (Vec::new(), Vec::new());
+    for (findings, what) in found.iter().filter(|(findings, _)| !findings.is_empty()) {
+        messages.push(refusal(findings, what, extracted, names));
+        let identity = |f: &Objection| {
+            let place = place_of_finding(f, extracted, names);
+            format!("{place}: {}", f.reason)
+        };
+        identities.extend(findings.iter().map(identity));
+    }
+    if messages.is_empty() {
+        return Ok(());
+    }
+    Err(RenderError {
+        message: messages.join("\n"),
+        findings: identities,
+    })
+}
+
+/// Draws the figures that the text shows.
+fn figures(world: &World, environment: &Environment<'_>) -> Result<Vec<Drawn>, String> {
+    let used = world.figures.lock().expect("no holder of this lock panics");
+    let used = used.clone();
+    let drawn = |at: usize| {
+        let figure = &world.parameters.figures[at];
+        let (svg, digests) = draw(world, environment, &world.data, &figure.settings)
+            .map_err(|message| format!("figure `{}`: {message}", figure.name))?;
+        Ok(Drawn {
+            name: figure.name.clone(),
+            svg,
+            table: figure.settings.table.clone(),
+            digests,
+        })
+    };
+    used.into_iter().map(drawn).collect()
 }
 
 fn draw(

@@ -11,6 +11,13 @@ const HEIGHT: f64 = 320.0;
 /// The radius of the largest bubble.
 const LARGEST: f64 = 24.0;
 
+/// A row with both coordinates and an area.
+struct Bubble {
+    at: (f64, f64),
+    area: f64,
+    row: usize,
+}
+
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings
@@ -22,23 +29,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         .as_deref()
         .expect("checked: a bubble plot has `value`");
     let series = plot.labels(settings.series.as_deref())?;
-    let mut bubbles = Vec::new();
-    for row in 0..plot.view.rows.len() {
-        let place = plot.number(row, &settings.x)?.zip(plot.number(row, y)?);
-        let (Some((x, y)), Some(area)) = (place, plot.number(row, size)?) else {
-            continue;
-        };
-        if area < 0.0 {
-            let because = "an area cannot be negative";
-            return Err(FigureError::out_of_range(size, area, because));
-        }
-        bubbles.push((x, y, area, row));
-    }
-    if bubbles.is_empty() {
-        return Err(FigureError::nothing_with("both coordinates and an area"));
-    }
-    // Small bubbles are drawn last, so that none is hidden; equal ones keep their order.
-    bubbles.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.3.cmp(&b.3)));
+    let bubbles = bubbles(plot, y, size)?;
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let frame = Frame {
         left: 62.0,
@@ -47,7 +38,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         height: HEIGHT,
     };
     let (right, bottom) = (frame.left + frame.width, TOP + HEIGHT);
-    let (low, high) = range(bubbles.iter().map(|b| b.0));
+    let (low, high) = range(bubbles.iter().map(|b| b.at.0));
     let (x, x_ticks) = if settings.log_x && low > 0.0 {
         let (low, high) = (low / 1.3, high * 1.3);
         (
@@ -61,11 +52,11 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             marks,
         )
     };
-    let (low, high) = range(bubbles.iter().map(|b| b.1));
+    let (low, high) = range(bubbles.iter().map(|b| b.at.1));
     let y_ticks = ticks(low.min(0.0), high * 1.06, 5);
     let scale = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], bottom, TOP);
     axes(svg, &frame, (&x, &x_ticks), (&scale, &y_ticks), true);
-    let most = bubbles[0].2;
+    let most = bubbles[0].area;
     let radius = |area: f64| {
         if most > 0.0 {
             (LARGEST * (area / most).sqrt()).max(3.0)
@@ -74,29 +65,22 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         }
     };
     let mut labels = Vec::new();
-    for (px, py, area, row) in &bubbles {
+    for Bubble { at, area, row } in &bubbles {
         let own = plot.label(*row, settings.series.as_deref())?;
         let color = series.iter().position(|s| *s == own).unwrap_or(0);
-        let at = (x.at(*px), scale.at(*py));
+        let place = (x.at(at.0), scale.at(at.1));
         let text = |value: f64, column: &str| {
-            format!(
-                "{} {}",
-                plot.axis_label(None, column),
-                plot.written(value, column)
-            )
+            let label = plot.axis_label(None, column);
+            format!("{label} {}", plot.written(value, column))
         };
-        let told = [text(*px, &settings.x), text(*py, y), text(*area, size)].join(", ");
-        let hover = format!("{}: {told}", plot.key(*row));
-        svg.dot(
-            at,
-            radius(*area),
-            &format!("bubble c{}", color % 6),
-            &plot.mark(*row),
-            &hover,
-        );
+        let values = [text(at.0, &settings.x), text(at.1, y), text(*area, size)].join(", ");
+        let hover = format!("{}: {values}", plot.key(*row));
+        let class = format!("bubble c{}", color % 6);
+        svg.dot(place, radius(*area), &class, &plot.mark(*row), &hover);
         // The label beside the bubble distinguishes series without relying on colour.
         let label = plot.label(*row, settings.label.as_deref())?;
-        labels.push((at, radius(*area), [own, label].join(" ").trim().to_owned()));
+        let label = [own, label].join(" ").trim().to_owned();
+        labels.push((place, radius(*area), label));
     }
     for ((x, y), radius, text) in labels {
         let long = x + radius + 7.0 * text.chars().count() as f64 > right;
@@ -124,4 +108,26 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     );
     svg.height = bottom + 68.0;
     Ok(())
+}
+
+/// The bubbles in the order of drawing: small ones last, so that none is hidden; equal ones keep their order.
+fn bubbles(plot: &Plot<'_>, y: &str, size: &str) -> Result<Vec<Bubble>, FigureError> {
+    let mut bubbles = Vec::new();
+    for row in 0..plot.view.rows.len() {
+        let place = plot.number(row, &plot.settings.x)?;
+        let place = place.zip(plot.number(row, y)?);
+        let (Some(at), Some(area)) = (place, plot.number(row, size)?) else {
+            continue;
+        };
+        if area < 0.0 {
+            let because = "an area cannot be negative";
+            return Err(FigureError::out_of_range(size, area, because));
+        }
+        bubbles.push(Bubble { at, area, row });
+    }
+    if bubbles.is_empty() {
+        return Err(FigureError::nothing_with("both coordinates and an area"));
+    }
+    bubbles.sort_by(|a, b| b.area.total_cmp(&a.area).then(a.row.cmp(&b.row)));
+    Ok(bubbles)
 }

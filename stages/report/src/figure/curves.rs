@@ -38,29 +38,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let series = plot.labels(settings.series.as_deref())?;
     let facets = plot.labels(settings.facet.as_deref())?;
-    let mut panels = Vec::new();
-    for facet in &facets {
-        let mut curves = Vec::new();
-        for (number, name) in series.iter().enumerate() {
-            let rows: Vec<usize> = (0..plot.view.rows.len())
-                .filter(|r| {
-                    plot.label(*r, settings.series.as_deref()).as_ref() == Ok(name)
-                        && plot.label(*r, settings.facet.as_deref()).as_ref() == Ok(facet)
-                })
-                .collect();
-            let points = match settings.kind {
-                FigureKind::Ecdf => distribution(plot, &rows)?,
-                _ => rungs(plot, &rows)?,
-            };
-            if !points.is_empty() {
-                curves.push(Curve {
-                    series: number,
-                    points,
-                });
-            }
-        }
-        panels.push(curves);
-    }
+    let panels = panels(plot, &series, &facets)?;
     let all = || panels.iter().flatten().flat_map(|c| &c.points);
     if all().next().is_none() {
         return Err(FigureError::nothing_with("both coordinates"));
@@ -100,47 +78,15 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         if let Some(name) = panels_shown.get(number) {
             svg.text(frame.left, frame.top - 8.0, Anchor::Start, "facet", name);
         }
-        let x = match settings.kind {
-            FigureKind::Ladder => {
-                Scale::logarithmic(low, high, frame.left + 12.0, frame.left + width - 12.0)
-            }
-            _ if settings.log_x && low > 0.0 => {
-                Scale::logarithmic(low, high, frame.left + 4.0, frame.left + width - 8.0)
-            }
-            _ => Scale::linear(low.min(0.0), high, frame.left, frame.left + width - 8.0),
-        };
-        let upwards = (frame.top + HEIGHT, frame.top);
-        let (y, y_ticks) = if settings.log_y && y_low > 0.0 {
-            axis((y_low, y_high), true, upwards, 5)
-        } else {
-            let marks = ticks(y_low.min(0.0), y_high.max(0.0), 5);
-            let ends = (marks[0], marks[marks.len() - 1]);
-            (Scale::linear(ends.0, ends.1, upwards.0, upwards.1), marks)
-        };
-        let x_ticks = match settings.kind {
-            FigureKind::Ladder => rung_values(&panels, &gaps),
-            _ if settings.log_x && low > 0.0 => log_ticks(low, high),
-            _ => {
-                let count = if columns == 1 { 8 } else { 4 };
-                ticks(low.min(0.0), high, count)
-                    .into_iter()
-                    .filter(|t| *t <= high * 1.0001)
-                    .collect()
-            }
-        };
+        let few = columns > 1;
+        let (x, x_ticks) = x_axis(plot, (&panels, &gaps), (low, high), &frame, few);
+        let (y, y_ticks) = y_axis(plot, (y_low, y_high), &frame);
         axes(svg, &frame, (&x, &x_ticks), (&y, &y_ticks), column == 0);
-        panel(
-            plot,
-            svg,
-            curves,
-            &x,
-            &y,
-            if series_shown.is_empty() {
-                &series
-            } else {
-                &series_shown
-            },
-        );
+        let names = match series_shown.is_empty() {
+            true => &series,
+            false => &series_shown,
+        };
+        panel(plot, svg, curves, &x, &y, names);
         for gap in gaps.iter().filter(|g| g.facet == number) {
             // Placed side by side if several series lack the same rung.
             let place = (
@@ -168,6 +114,73 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     }
     svg.height = TOP + (HEIGHT + 70.0) * rows as f64 - 22.0;
     Ok(())
+}
+
+/// The curves of each panel.
+fn panels(
+    plot: &Plot<'_>,
+    series: &[String],
+    facets: &[String],
+) -> Result<Vec<Vec<Curve>>, FigureError> {
+    let settings = plot.settings;
+    let mut panels = Vec::new();
+    for facet in facets {
+        let mut curves = Vec::new();
+        for (number, name) in series.iter().enumerate() {
+            let rows: Vec<usize> = (0..plot.view.rows.len())
+                .filter(|r| {
+                    plot.label(*r, settings.series.as_deref()).as_ref() == Ok(name)
+                        && plot.label(*r, settings.facet.as_deref()).as_ref() == Ok(facet)
+                })
+                .collect();
+            let points = match settings.kind {
+                FigureKind::Ecdf => distribution(plot, &rows)?,
+                _ => rungs(plot, &rows)?,
+            };
+            if !points.is_empty() {
+                curves.push(Curve {
+                    series: number,
+                    points,
+                });
+            }
+        }
+        panels.push(curves);
+    }
+    Ok(panels)
+}
+
+/// The horizontal axis of a panel and its ticks: the rungs of a ladder, otherwise round numbers.
+fn x_axis(
+    plot: &Plot<'_>,
+    (panels, gaps): (&[Vec<Curve>], &[Gap]),
+    (low, high): (f64, f64),
+    frame: &Frame,
+    few: bool,
+) -> (Scale, Vec<f64>) {
+    let (left, right) = (frame.left, frame.left + frame.width);
+    if plot.settings.kind == FigureKind::Ladder {
+        let scale = Scale::logarithmic(low, high, left + 12.0, right - 12.0);
+        return (scale, rung_values(panels, gaps));
+    }
+    if plot.settings.log_x && low > 0.0 {
+        let scale = Scale::logarithmic(low, high, left + 4.0, right - 8.0);
+        return (scale, log_ticks(low, high));
+    }
+    let marks = ticks(low.min(0.0), high, if few { 4 } else { 8 });
+    let inside = marks.into_iter().filter(|t| *t <= high * 1.0001);
+    let scale = Scale::linear(low.min(0.0), high, left, right - 8.0);
+    (scale, inside.collect())
+}
+
+/// The vertical axis of a panel and its ticks.
+fn y_axis(plot: &Plot<'_>, (low, high): (f64, f64), frame: &Frame) -> (Scale, Vec<f64>) {
+    let upwards = (frame.top + HEIGHT, frame.top);
+    if plot.settings.log_y && low > 0.0 {
+        return axis((low, high), true, upwards, 5);
+    }
+    let marks = ticks(low.min(0.0), high.max(0.0), 5);
+    let ends = (marks[0], marks[marks.len() - 1]);
+    (Scale::linear(ends.0, ends.1, upwards.0, upwards.1), marks)
 }
 
 /// Finds the rungs of a ladder that have no mark because the cells are missing, without duplicates.

@@ -100,64 +100,20 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Fig
     let y_ticks = ticks(lowest, top, 5);
     let scale = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], bottom, TOP);
     axes(svg, &frame, (&x, &x_ticks), (&scale, &y_ticks), true);
-    let end = x_ticks[x_ticks.len() - 1];
-    let highest_tick = y_ticks[y_ticks.len() - 1];
     let mut notes = Vec::new();
     for curve in &curves {
         let own = series.iter().position(|s| *s == curve.series).unwrap_or(0);
-        if let Some(Ceiling { value, band, text }) = &curve.ceiling {
-            let whole = band.filter(|(low, high)| *high <= highest_tick && *low >= y_ticks[0]);
-            if let Some((low, high)) = whole.filter(|_| curve.spread.is_none()) {
-                let attributes = format!("class=\"band c{}\"", own % 6);
-                let tall = scale.at(low) - scale.at(high);
-                svg.rectangle(
-                    frame.left,
-                    scale.at(high),
-                    (frame.width, tall),
-                    &attributes,
-                    text,
-                );
-            }
-            if *value <= highest_tick {
-                svg.line(
-                    (frame.left, scale.at(*value)),
-                    (right, scale.at(*value)),
-                    &format!("reference c{}", own % 6),
-                );
-            }
-            notes.push(text.clone());
+        let panel = Panel {
+            frame: &frame,
+            x: (&x, &x_ticks),
+            y: (&scale, &y_ticks),
+            color: own % 6,
+        };
+        if let Some(ceiling) = &curve.ceiling {
+            panel.ceiling(svg, ceiling, curve.spread.is_none());
+            notes.push(ceiling.text.clone());
         }
-        let from = least.min(end);
-        let steps = (0..=STEPS).map(|i| from + (end - from) * i as f64 / STEPS as f64);
-        let within = |v: f64| scale.at(v.clamp(y_ticks[0], highest_tick));
-        let measured = steps.clone().filter(|px| *px <= most);
-        let ends =
-            measured.filter_map(|px| curve.band(px).map(|b| (x.at(px), within(b.0), within(b.1))));
-        let ends: Vec<(f64, f64, f64)> = ends.collect();
-        if !ends.is_empty() {
-            let upper = ends.iter().map(|(px, _, high)| (*px, *high));
-            let lower = ends.iter().rev().map(|(px, low, _)| (*px, *low));
-            svg.path(
-                &upper.chain(lower).collect::<Vec<_>>(),
-                &format!("band c{}", own % 6),
-                true,
-            );
-        }
-        let path = steps.map(|px| (px, curve.model.at(&curve.parameters, px)));
-        let inside =
-            path.filter(|(_, py)| py.is_finite() && *py <= highest_tick && *py >= y_ticks[0]);
-        let path: Vec<(f64, f64)> = inside.map(|(px, py)| (x.at(px), scale.at(py))).collect();
-        // Beyond the last point the curve is an extrapolation, and drawn as one.
-        let measured = x.at(most);
-        let split = path.partition_point(|p| p.0 <= measured);
-        svg.path(&path[..split], &format!("line c{}", own % 6), false);
-        if path.len() > split {
-            svg.path(
-                &path[split.saturating_sub(1)..],
-                &format!("reference c{}", own % 6),
-                false,
-            );
-        }
+        panel.curve(svg, curve, (least, most));
     }
     for (px, py, row) in &points {
         let own = plot.label(*row, settings.series.as_deref())?;
@@ -179,6 +135,75 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Fig
     }
     svg.height = bottom + 54.0 + 15.0 * notes.len() as f64;
     Ok(())
+}
+
+/// A panel with its axes and their ticks, and the colour of the curve drawn in it.
+struct Panel<'a> {
+    frame: &'a Frame,
+    x: (&'a Scale, &'a [f64]),
+    y: (&'a Scale, &'a [f64]),
+    color: usize,
+}
+
+impl Panel<'_> {
+    /// The ends of the vertical axis.
+    fn ends(&self) -> (f64, f64) {
+        let ticks = self.y.1;
+        (ticks[0], ticks[ticks.len() - 1])
+    }
+
+    /// Draws a ceiling as a line, with its interval as a band if `with_band`. What lies outside of the panel is left
+    /// out.
+    fn ceiling(&self, svg: &mut Svg, ceiling: &Ceiling, with_band: bool) {
+        let (left, width) = (self.frame.left, self.frame.width);
+        let (lowest, highest) = self.ends();
+        let at = |value: f64| self.y.0.at(value);
+        let whole = ceiling
+            .band
+            .filter(|(low, high)| *high <= highest && *low >= lowest);
+        if let Some((low, high)) = whole.filter(|_| with_band) {
+            let attributes = format!("class=\"band c{}\"", self.color);
+            let size = (width, at(low) - at(high));
+            svg.rectangle(left, at(high), size, &attributes, &ceiling.text);
+        }
+        if ceiling.value <= highest {
+            let height = at(ceiling.value);
+            let class = format!("reference c{}", self.color);
+            svg.line((left, height), (left + width, height), &class);
+        }
+    }
+
+    /// Draws a curve, and its band where there are points, from the first of them to the end of the axis.
+    fn curve(&self, svg: &mut Svg, curve: &Curve, (least, most): (f64, f64)) {
+        let (x, x_ticks) = self.x;
+        let scale = self.y.0;
+        let (lowest, highest) = self.ends();
+        let end = x_ticks[x_ticks.len() - 1];
+        let from = least.min(end);
+        let steps = (0..=STEPS).map(|i| from + (end - from) * i as f64 / STEPS as f64);
+        let within = |v: f64| scale.at(v.clamp(lowest, highest));
+        let measured = steps.clone().filter(|px| *px <= most);
+        let ends =
+            measured.filter_map(|px| curve.band(px).map(|b| (x.at(px), within(b.0), within(b.1))));
+        let ends: Vec<(f64, f64, f64)> = ends.collect();
+        if !ends.is_empty() {
+            let upper = ends.iter().map(|(px, _, high)| (*px, *high));
+            let lower = ends.iter().rev().map(|(px, low, _)| (*px, *low));
+            let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
+            svg.path(&outline, &format!("band c{}", self.color), true);
+        }
+        let path = steps.map(|px| (px, curve.model.at(&curve.parameters, px)));
+        let inside = path.filter(|(_, py)| py.is_finite() && *py <= highest && *py >= lowest);
+        let path: Vec<(f64, f64)> = inside.map(|(px, py)| (x.at(px), scale.at(py))).collect();
+        // Beyond the last point the curve is an extrapolation, and drawn as one.
+        let measured = x.at(most);
+        let split = path.partition_point(|p| p.0 <= measured);
+        svg.path(&path[..split], &format!("line c{}", self.color), false);
+        if path.len() > split {
+            let class = format!("reference c{}", self.color);
+            svg.path(&path[split.saturating_sub(1)..], &class, false);
+        }
+    }
 }
 
 /// Reads the curves of the fit's table, one per series; a series that was not fitted has none.

@@ -29,25 +29,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let y = settings.y.as_deref().expect("checked: a scatter has `y`");
     let series = plot.labels(settings.series.as_deref())?;
     let panels = plot.labels(settings.facet.as_deref())?;
-    let mut marks = Vec::new();
-    for row in 0..plot.view.rows.len() {
-        let place = plot.number(row, &settings.x)?.zip(plot.number(row, y)?);
-        let Some((x, y)) = place else { continue };
-        let (own, panel) = (
-            plot.label(row, settings.series.as_deref())?,
-            plot.label(row, settings.facet.as_deref())?,
-        );
-        let find = |list: &[String], label: &String| list.iter().position(|l| l == label);
-        marks.push(Mark {
-            at: [x, y],
-            row,
-            series: find(&series, &own).unwrap_or(0),
-            panel: find(&panels, &panel).unwrap_or(0),
-        });
-    }
-    if marks.is_empty() {
-        return Err(FigureError::nothing_with("both coordinates"));
-    }
+    let marks = marks(plot, y, &series, &panels)?;
     legend(svg, &plot.named(settings.series.as_deref(), &series), None);
     let across = panels.len().min(3);
     let down = panels.len().div_ceil(3);
@@ -127,6 +109,35 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     svg.vertical_text(12.0, TOP + (bottom - TOP) / 2.0, &label);
     svg.height = bottom + 50.0;
     Ok(())
+}
+
+fn marks(
+    plot: &Plot<'_>,
+    y: &str,
+    series: &[String],
+    panels: &[String],
+) -> Result<Vec<Mark>, FigureError> {
+    let settings = plot.settings;
+    let mut marks = Vec::new();
+    for row in 0..plot.view.rows.len() {
+        let place = plot.number(row, &settings.x)?.zip(plot.number(row, y)?);
+        let Some((x, y)) = place else { continue };
+        let (own, panel) = (
+            plot.label(row, settings.series.as_deref())?,
+            plot.label(row, settings.facet.as_deref())?,
+        );
+        let find = |list: &[String], label: &String| list.iter().position(|l| l == label);
+        marks.push(Mark {
+            at: [x, y],
+            row,
+            series: find(series, &own).unwrap_or(0),
+            panel: find(panels, &panel).unwrap_or(0),
+        });
+    }
+    if marks.is_empty() {
+        return Err(FigureError::nothing_with("both coordinates"));
+    }
+    Ok(marks)
 }
 
 /// Whether another mark is at least as good in both columns and better in one. Marks at the same place do not beat each

@@ -26,19 +26,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
     let y = settings.y.as_deref().expect("checked: a time line has `y`");
     let series = plot.labels(settings.series.as_deref())?;
-    let unit = plot.view.table.unit(&settings.x);
-    let seconds = match unit.as_deref() {
-        Some("ns") => 1e-9,
-        Some("us" | "µs") => 1e-6,
-        Some("ms") => 1e-3,
-        Some("s") => 1.0,
-        _ => {
-            return Err(FigureError::NotATime {
-                column: settings.x.clone(),
-                unit,
-            });
-        }
-    };
+    let seconds = seconds(plot)?;
     let stretches = stretches(plot, seconds)?;
     let mut values = Vec::new();
     for row in 0..plot.view.rows.len() {
@@ -73,52 +61,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             room / stretches.len() as f64
         };
         let x = Scale::linear(stretch.from, stretch.to, left, left + width);
-        let opacity = if number % 2 == 0 { "0.05" } else { "0" };
-        let (first, last) = (stretch.rows.first(), stretch.rows.last());
-        let rows = first
-            .zip(last)
-            .map(|(a, b)| format!("{}..{}", plot.mark(*a), plot.mark(*b)));
-        let attributes = format!(
-            "class=\"mark\" fill-opacity=\"{opacity}\" data-row=\"{}\"",
-            rows.unwrap_or_default()
-        );
-        // A bar over each cell names it; the background beneath has its tooltip.
-        svg.rectangle(left, TOP, (width, HEIGHT), &attributes, &stretch.name);
-        svg.line((left, TOP - 4.0), (left + width, TOP - 4.0), "axis");
-        let fits = (width / 6.2) as usize;
-        let name: String = match stretch.name.chars().count() <= fits {
-            true => stretch.name.clone(),
-            false => stretch
-                .name
-                .chars()
-                .take(fits.saturating_sub(1))
-                .chain(['…'])
-                .collect(),
-        };
-        if fits >= 4 {
-            svg.text(
-                left + width / 2.0,
-                TOP - 9.0,
-                Anchor::Middle,
-                "small",
-                &name,
-            );
-        }
-        let count = ((width / 70.0) as u32).clamp(1, 8);
-        for tick in ticks(stretch.from, stretch.to, count)
-            .into_iter()
-            .filter(|t| *t >= stretch.from && *t <= stretch.to * 0.97)
-        {
-            svg.line((x.at(tick), bottom), (x.at(tick), bottom + 5.0), "axis");
-            let text = super::scale::tick_text(tick, &[tick]);
-            svg.text(
-                x.at(tick),
-                bottom + 18.0,
-                Anchor::Middle,
-                "small muted",
-                &text,
-            );
-        }
+        background(plot, svg, stretch, (left, width), number % 2 == 0);
+        time_ticks(svg, stretch, &x, width);
         for (own, name) in series.iter().enumerate() {
             lines(
                 plot,
@@ -139,6 +83,66 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     titles(svg, &frame, &across, &upward);
     svg.height = bottom + 48.0;
     Ok(())
+}
+
+/// The number of seconds in the unit of the column of times.
+fn seconds(plot: &Plot<'_>) -> Result<f64, FigureError> {
+    let column = &plot.settings.x;
+    let unit = plot.view.table.unit(column);
+    match unit.as_deref() {
+        Some("ns") => Ok(1e-9),
+        Some("us" | "µs") => Ok(1e-6),
+        Some("ms") => Ok(1e-3),
+        Some("s") => Ok(1.0),
+        _ => Err(FigureError::NotATime {
+            column: column.clone(),
+            unit,
+        }),
+    }
+}
+
+/// Draws what is behind and above the lines of a cell: a background with a tooltip, and a bar with its name.
+fn background(
+    plot: &Plot<'_>,
+    svg: &mut Svg,
+    stretch: &Stretch,
+    (left, width): (f64, f64),
+    shaded: bool,
+) {
+    let opacity = if shaded { "0.05" } else { "0" };
+    let (first, last) = (stretch.rows.first(), stretch.rows.last());
+    let rows = first
+        .zip(last)
+        .map(|(a, b)| format!("{}..{}", plot.mark(*a), plot.mark(*b)));
+    let attributes = format!(
+        "class=\"mark\" fill-opacity=\"{opacity}\" data-row=\"{}\"",
+        rows.unwrap_or_default()
+    );
+    svg.rectangle(left, TOP, (width, HEIGHT), &attributes, &stretch.name);
+    svg.line((left, TOP - 4.0), (left + width, TOP - 4.0), "axis");
+    let fits = (width / 6.2) as usize;
+    if fits < 4 {
+        return;
+    }
+    let name: String = match stretch.name.chars().count() <= fits {
+        true => stretch.name.clone(),
+        false => stretch.name.chars().take(fits - 1).chain(['…']).collect(),
+    };
+    let middle = left + width / 2.0;
+    svg.text(middle, TOP - 9.0, Anchor::Middle, "small", &name);
+}
+
+/// Draws the ticks of a cell's own time.
+fn time_ticks(svg: &mut Svg, stretch: &Stretch, x: &Scale, width: f64) {
+    let bottom = TOP + HEIGHT;
+    let count = ((width / 70.0) as u32).clamp(1, 8);
+    let marks = ticks(stretch.from, stretch.to, count).into_iter();
+    for tick in marks.filter(|t| *t >= stretch.from && *t <= stretch.to * 0.97) {
+        let at = x.at(tick);
+        svg.line((at, bottom), (at, bottom + 5.0), "axis");
+        let text = super::scale::tick_text(tick, &[tick]);
+        svg.text(at, bottom + 18.0, Anchor::Middle, "small muted", &text);
+    }
 }
 
 /// The cells in the order of the table: by the column `facet`, or else by the cells of its stage.

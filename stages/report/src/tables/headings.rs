@@ -1,0 +1,153 @@
+//! The headings of columns, from the author or from the column's own name, and the words of the table's schema.
+
+use artifacts::{Ratio, Scalar};
+use contract::IntervalEnd;
+use minijinja::{Environment, Error};
+
+use crate::check::has_numeral;
+use crate::format::clean;
+use crate::guard::guarded;
+use crate::language::{World, missed, render_text};
+use crate::ratios::names_both;
+use crate::settings::ColumnSettings;
+use crate::statement::checked;
+use crate::trace::{Entry, TraceSource, unmarked};
+use crate::view::View;
+
+/// The headings of columns, which of them hold numbers, and the sides of ratios.
+#[derive(Default)]
+pub(crate) struct Heads {
+    pub(crate) texts: Vec<String>,
+    pub(crate) numeric: Vec<bool>,
+    pub(super) ratios: Vec<(Ratio, String)>,
+}
+
+impl Heads {
+    /// Adds a column.
+    pub(crate) fn add(
+        &mut self,
+        world: &World,
+        environment: &Environment<'_>,
+        view: &View,
+        column: &ColumnSettings,
+    ) -> Result<(), Error> {
+        view.table.require(&column.column).map_err(missed)?;
+        let values = (0..view.rows.len()).map(|i| view.get(i, &column.column));
+        let values: Vec<_> = values.collect::<Result<_, _>>().map_err(missed)?;
+        let text = match &column.heading {
+            Some(heading) => render_text(
+                world,
+                environment,
+                &format!("heading `{}`", column.column),
+                heading,
+            )?,
+            None => own_heading(world, view, column),
+        };
+        if let Some(ratio) = view.table.ratio(&column.column)
+            && !names_both(&unmarked(&text), &ratio)
+        {
+            match self.ratios.iter_mut().find(|(known, _)| *known == ratio) {
+                Some((_, note)) => *note = format!("*{text}*, {note}"),
+                None => {
+                    let sides =
+                        crate::ratios::sides(world, view, &column.column).map_err(missed)?;
+                    self.ratios.push((ratio, format!("*{text}*: {sides}")));
+                }
+            }
+        }
+        self.numeric
+            .push(values.iter().any(|v| v.as_f64().is_some()));
+        self.texts.push(text);
+        Ok(())
+    }
+}
+
+/// The side whose mean a column of a comparison holds, if all shown rows have the same.
+pub(super) fn side(view: &View, column: &str) -> Option<String> {
+    let name = column
+        .strip_prefix("mean_")
+        .filter(|name| ["a", "b"].contains(name))?;
+    let mut sides = (0..view.rows.len()).map(|row| view.get(row, name).ok().map(|v| v.to_string()));
+    let first = sides.next()??;
+    sides
+        .all(|side| side.as_ref() == Some(&first))
+        .then_some(first)
+}
+
+/// Writes the name of a column in the usual abbreviations, without a unit at its end.
+fn words(column: &str, unit: Option<&str>) -> String {
+    let unit = unit.and_then(|u| u.split('/').next());
+    let word = |word: &str| match word {
+        "ttft" | "tpot" | "itl" | "e2e" | "slo" | "mfu" => word.to_uppercase(),
+        "holm" => "Holm".to_owned(),
+        _ => word.to_owned(),
+    };
+    let parts = column
+        .split('_')
+        .enumerate()
+        .filter(|(at, part)| *at == 0 || Some(*part) != unit);
+    parts
+        .map(|(_, part)| word(part))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// A heading from the column's own name and unit, traced to the table's schema.
+pub(super) fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
+    let unit = view.table.unit(&column.column);
+    let stem = column.column.strip_suffix("ci_low");
+    let words = match (
+        &column.to,
+        stem.or_else(|| column.column.strip_suffix("low")),
+    ) {
+        (Some(_), Some(stem)) => words(&format!("{stem}interval"), unit.as_deref()),
+        _ => side(view, &column.column).unwrap_or_else(|| words(&column.column, unit.as_deref())),
+    };
+    let text = match unit.as_deref() {
+        None | Some("1") => words,
+        Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
+        Some(unit) => format!("{words} ({unit})"),
+    };
+    // A column may be called `monotone`, `p50` or `cost_per_million_tokens`: the table chose its name, not the author.
+    if !has_numeral(&text) && checked(&text).is_empty() {
+        return guarded(&clean(&text));
+    }
+    of_schema(world, view, &column.column, text)
+}
+
+/// Marks a text as part of the schema, not of the author's text.
+pub(super) fn of_schema(world: &World, view: &View, column: &str, text: String) -> String {
+    let part = view.table.parts.first();
+    let part = part.filter(|_| view.table.source == TraceSource::Table);
+    world.trace.mark(Entry {
+        stage: view.table.stage.clone(),
+        coordinates: part.and_then(|_| view.table.cell(0)),
+        output: view.table.output.clone(),
+        artifact: part.map(|p| p.digest),
+        ..Entry::new(
+            TraceSource::Heading,
+            column,
+            Scalar::Text(text.clone()),
+            text,
+        )
+    })
+}
+
+/// Describes an interval, in the words of the table's schema for its lower end.
+pub(super) fn interval_note(world: &World, view: &View, column: &ColumnSettings) -> Option<String> {
+    let description = view
+        .table
+        .parts
+        .first()?
+        .content
+        .description(&column.column)?;
+    let (IntervalEnd::Lower, interval) = IntervalEnd::read(&description)? else {
+        return None;
+    };
+    let what = interval.strip_prefix("the ").unwrap_or(interval).to_owned();
+    Some(format!(
+        "*{}*: {}",
+        own_heading(world, view, column),
+        of_schema(world, view, &column.column, what)
+    ))
+}
