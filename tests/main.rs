@@ -39,6 +39,7 @@ mod named_files;
 mod names;
 mod not_worse;
 mod numbers;
+mod outlying_launches;
 mod placed;
 mod places;
 mod planted;

@@ -26,6 +26,7 @@ mod census;
 #[cfg(test)]
 mod client_tests;
 mod comparability;
+mod figure;
 mod finding;
 mod gate;
 mod gates;

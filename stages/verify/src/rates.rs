@@ -316,6 +316,7 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
     let apart = apart.into_iter().chain([
         "one-mode",
         "outlying-repeats",
+        "outlying-launches",
         "balanced-conditions",
         "throttling",
     ]);

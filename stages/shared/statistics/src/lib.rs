@@ -26,6 +26,7 @@ mod launches;
 mod linearised;
 mod max_t;
 mod multiplicity;
+mod outlier;
 mod permutation;
 mod power;
 mod quantile_interval;
@@ -69,6 +70,7 @@ pub use launches::{
 pub use linearised::{Linearisation, fit_linearised};
 pub use max_t::{MaxT, max_t};
 pub use multiplicity::{HolmDecision, benjamini_hochberg, holm, holm_decisions};
+pub use outlier::{LEAST_FOR_AN_OUTLIER, Outlier, outlier, outlier_ratio};
 pub use permutation::{
     MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_test_means, sign_flip_test,
 };

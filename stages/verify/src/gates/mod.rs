@@ -19,6 +19,7 @@ mod identities;
 mod one_mode;
 mod one_piece;
 mod order_effects;
+mod outlying_launches;
 mod outlying_repeats;
 mod physical_roofs;
 mod plausible_ttft;
@@ -73,6 +74,7 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &one_mode::OneMode,
     &order_effects::OrderEffects,
     &outlying_repeats::OutlyingRepeats,
+    &outlying_launches::OutlyingLaunches,
     &repeats::Repeats,
     &sql::Sql,
 ];

@@ -147,6 +147,10 @@ fn asked() -> Vec<(&'static dyn Gate, pipeline::Json)> {
         ("one-mode", json!({})),
         ("order-effects", json!({})),
         ("outlying-repeats", json!({})),
+        (
+            "outlying-launches",
+            json!({"columns": ["output_throughput", "e2e_latency_ms_p50"], "axis": "block"}),
+        ),
     ];
     let planned = settings.into_iter().filter_map(|(name, values)| {
         let gate = *ALL.iter().find(|g| g.name() == name)?;
@@ -280,6 +284,7 @@ mod tests {
             (ragged, Fault::SlowLaunch, 0.3, "outlying-repeats"),
             (ragged, Fault::SlowCell, 0.5, "outlying-repeats"),
             (open, Fault::SlowLaunch, 0.6, "outlying-repeats"),
+            (closed, Fault::SlowLaunch, 2.0, "outlying-launches"),
             (closed, Fault::SlowBase, 0.6, "possible-scaling"),
             (closed, Fault::MoreSlots, 2.0, "possible-scaling"),
             (closed, Fault::CopiedRows, 1.0, "duplicates"),

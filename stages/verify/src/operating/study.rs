@@ -153,10 +153,11 @@ impl Made {
 
     /// Passes the study to gates.
     pub(super) fn shown<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
-        let servers = CONFIGURATIONS.map(|(_, slots)| {
+        let servers = CONFIGURATIONS.map(|(name, slots)| {
+            let at = ("configuration".to_owned(), Scalar::Text(name.to_owned()));
             Arc::new(Described {
                 stage: "server".to_owned(),
-                coordinates: Coordinates::default(),
+                coordinates: Coordinates(vec![at]),
                 descriptor: json!({"settings": {"parallel": slots}}),
                 cache_off: None,
             })

@@ -2,6 +2,7 @@
 //!
 //! The bench and the test count the same figures; the bench runs many studies, the test few.
 
+mod apart;
 mod controls;
 mod coverage;
 mod draw;
@@ -145,6 +146,7 @@ pub(crate) fn tables() -> Vec<Table> {
         parts::tables(),
         controls::tables(),
         series::tables(),
+        apart::tables(),
     ]
     .into_iter()
     .flatten()
