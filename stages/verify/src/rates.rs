@@ -298,6 +298,7 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
         ("possible-scaling", json!({})),
         ("context-ceiling", json!({})),
         ("client-lag", json!({})),
+        ("in-flight", json!({})),
         ("clock", json!({})),
         ("identities", json!({})),
         ("engine-identity", json!({})),

@@ -350,6 +350,17 @@ pub(crate) const FAULTS: &[Fault] = faults! {
             (r.scheduled_ns, r.send_lag_ns) = (r.sent_ns, Some(0));
         }
     };
+    "clients that wait for a connection" => ["client-lag", "in-flight"] |m| {
+        let mut shift = 0;
+        for r in &mut m.cells[SPOILT].requests {
+            let due = r.sent_ns.map(|t| t + shift);
+            shift += 20_000_000;
+            let moved = |t: Option<i64>| t.map(|t| t + shift);
+            (r.scheduled_ns, r.sent_ns, r.send_lag_ns) = (due, moved(r.sent_ns), Some(20_000_000));
+            (r.headers_ns, r.first_token_ns) = (moved(r.headers_ns), moved(r.first_token_ns));
+            (r.last_token_ns, r.done_ns) = (moved(r.last_token_ns), moved(r.done_ns));
+        }
+    };
     "two loads on one machine at the same time" => ["clock"]
         |m| m.cells[SPOILT].started_unix_ns = m.cells[0].started_unix_ns + 1_000_000_000;
     "a clock that was never set" => ["clock"] |m| m.cells[SPOILT].started_unix_ns = 1_000;
@@ -523,6 +534,7 @@ fn every_gate() -> Json {
         json!({"gate": "balanced-conditions", "across": "configuration"}),
         json!({"gate": "throttling"}),
         json!({"gate": "outlying-repeats"}),
+        json!({"gate": "in-flight"}),
         json!({"gate": "context-ceiling"}),
         json!({"gate": "clock"}),
         physical_roofs(),

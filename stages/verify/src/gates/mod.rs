@@ -16,6 +16,7 @@ mod duplicates;
 mod engine_identity;
 mod expected_rows;
 mod identities;
+mod in_flight;
 mod one_mode;
 mod one_piece;
 mod order_effects;
@@ -56,6 +57,7 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &client_lag::ClientLag,
     &client_health::ClientHealth,
     &calibrated_range::CalibratedRange,
+    &in_flight::InFlight,
     &clock::Clock,
     &stalls::Stalls,
     &identities::Identities,

@@ -334,17 +334,18 @@ impl<'a> Family<'a> {
         let others = self.values.iter().enumerate().filter(|(i, _)| *i != launch);
         let others: Vec<f64> = others.filter_map(|(_, value)| *value).collect();
         let own = self.values.get(launch).copied().flatten();
-        let (Some(own), Some(middle)) = (own, median(&others)) else {
-            let what = match own {
-                None => format!("this launch has no {column}"),
-                Some(_) => format!("no other launch{} has {column}", self.of()),
-            };
-            return (Outcome::NotJudged, what);
+        let Some(own) = own else {
+            return (Outcome::NotJudged, format!("this launch has no {column}"));
         };
-        let (Some(test), Some(p)) = (self.test, p) else {
+        let (Some(test), Some(p), Some(middle)) = (self.test, p, median(&others)) else {
             let n = others.len() + 1;
+            let (noun, are) = if n == 1 {
+                ("launch", "is")
+            } else {
+                ("launches", "are")
+            };
             let what = format!(
-                "{n} launches{} with {column} are too few: {LEAST_FOR_AN_OUTLIER} are needed to find one unlike the others",
+                "{n} {noun}{} with {column} {are} too few: {LEAST_FOR_AN_OUTLIER} are needed to find one unlike the others",
                 self.of()
             );
             return (Outcome::NotJudged, what);

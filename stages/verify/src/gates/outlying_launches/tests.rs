@@ -186,6 +186,13 @@ fn two_launches_and_repetitions_of_one_launch_are_not_judged() {
     // The server was started once for all blocks.
     let one = study(&[1.0, 1.01, 3.0, 1.02, 0.98], &[1]).judged(&json!({}), Some(&[]));
     assert!(one.iter().all(|j| j.outcome == Outcome::NotJudged));
+    assert!(
+        one[0]
+            .observed
+            .starts_with("1 launch with output_throughput is too few: 3"),
+        "{}",
+        one[0].observed
+    );
 }
 
 #[test]

@@ -1,0 +1,301 @@
+//! `in-flight`: were as many requests in flight as the load asked for, and did they reach the server?
+
+use std::collections::BTreeMap;
+
+use artifacts::Table;
+use contract::{CellRows, Request, Settings};
+use pipeline::Problem;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{Assessment, TypedGate, each, percent, share_problems, show};
+use crate::study::{Cell, Stage};
+
+pub(crate) struct InFlight;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The share by which the requests in flight may fall short of the clients, and by which the server's count may
+    /// differ from the client's.
+    #[serde(default = "tenth")]
+    tolerance: f64,
+    /// The server's gauges of the requests that it works on or holds in its queue, such as
+    /// `[llamacpp:requests_processing, llamacpp:requests_deferred]`. Their sum is compared with the client's requests in
+    /// flight. By default, only the rows are judged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gauges: Vec<String>,
+}
+
+fn tenth() -> f64 {
+    0.1
+}
+
+/// The fewest samples of the server's gauges that say something about a mean.
+const SAMPLES: usize = 5;
+
+/// The difference between the server's mean count and the client's that requests on their way explain. llama.cpp answers
+/// a scrape between two requests of a slot, so with one slot and two clients it counted up to 0.7 too few.
+const ON_THEIR_WAY: f64 = 1.0;
+
+impl TypedGate for InFlight {
+    type Parameters = Parameters;
+    const NAME: &'static str = "in-flight";
+    const SUMMARY: &'static str = "As many requests were in flight as the load asked for. In a closed loop of N clients, N \
+        requests are in flight on average between the first send and the last one. Time in which a client thinks by \
+        the workload counts as in flight; time in which it waits to send does not. A loop falls short if the client is too slow, \
+        if connections are limited, if a client never sends, or if there are fewer requests than clients. The \
+        finding also gives the mean until the last answer, over which throughput is computed; it is lower, because \
+        clients run out of requests. With `gauges`, the server's own count of running and waiting requests must agree \
+        with the client's at the times of the samples, also under open arrivals. If it is lower, requests wait in \
+        front of the server: in a proxy that passes them one by one, or in a queue of connections. If it is higher, \
+        the server has other clients. One request may be on its way, so two clients \
+        behind such a proxy are not found. This is a bound, not a test. Little's law \
+        (requests in flight = rate × latency) holds for any rows, so the gate does not check it.";
+    const SEVERITY: Severity = Severity::Warn;
+    const CELLS_ALONE: bool = true;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        share_problems(settings, &[("tolerance", parameters.tolerance)])
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |cell, rows| {
+            let parts = [
+                clients(cell, rows).map(|n| of_clients(n, rows, parameters)),
+                (!parameters.gauges.is_empty()).then(|| of_server(rows, parameters)),
+            ];
+            let parts: Vec<Part> = parts.into_iter().flatten().collect();
+            let expected = match clients(cell, rows) {
+                Some(n) => format!(
+                    "{n} requests in flight, within {}",
+                    percent(parameters.tolerance).trim_start_matches('+')
+                ),
+                None => "the server's count of requests in flight".to_owned(),
+            };
+            let text = |keep: fn(&Part) -> bool| {
+                let kept = parts.iter().filter(|p| keep(p));
+                let lines: Vec<&str> = kept.map(|p| p.text.as_str()).collect();
+                lines.join("; ")
+            };
+            if parts.iter().any(|p| p.holds == Some(false)) {
+                return Assessment::new(false, text(|p| p.holds == Some(false)), expected);
+            }
+            match parts.iter().any(|p| p.holds == Some(true)) {
+                true => Assessment::new(true, text(|_| true), expected),
+                false if parts.is_empty() => Assessment::not_judged(
+                    "open arrivals ask for no number of requests in flight, and `gauges` names no count of the server",
+                    expected,
+                ),
+                false => Assessment::not_judged(text(|_| true), expected),
+            }
+        })
+    }
+}
+
+/// The result of one comparison; `None` if the rows do not decide.
+struct Part {
+    holds: Option<bool>,
+    text: String,
+}
+
+/// Returns the number of clients of a closed loop: as the cell says, or else those with rows.
+fn clients(cell: &Cell<'_>, rows: &CellRows) -> Option<usize> {
+    let told = cell.fact("clients").and_then(|n| usize::try_from(n).ok());
+    let seen = by_client(rows).len();
+    told.or(Some(seen)).filter(|n| *n > 0)
+}
+
+/// Returns the measured requests of each client, in sending order.
+fn by_client(rows: &CellRows) -> BTreeMap<i64, Vec<&Request>> {
+    let mut clients: BTreeMap<i64, Vec<&Request>> = BTreeMap::new();
+    for request in rows.measured().filter(|r| r.sent_ns.is_some()) {
+        if let Some(client) = request.client_id {
+            clients.entry(client).or_default().push(request);
+        }
+    }
+    for requests in clients.values_mut() {
+        requests.sort_by_key(|r| (r.sent_ns, r.request_id));
+    }
+    clients
+}
+
+/// Returns the times in which requests were in flight, ns since the cell's start.
+fn flights(rows: &CellRows) -> Vec<(i64, i64)> {
+    let span = |r: &Request| Some((r.sent_ns?, r.done_ns?));
+    rows.requests.iter().filter_map(span).collect()
+}
+
+/// Returns the mean number of spans that cover a moment of a window.
+fn mean_of(spans: impl IntoIterator<Item = (i64, i64)>, (from, to): (i64, i64)) -> f64 {
+    let within = |(a, b): (i64, i64)| (b.min(to) - a.max(from)).max(0) as f64;
+    spans.into_iter().map(within).sum::<f64>() / (to - from) as f64
+}
+
+/// Returns the most spans that cover one moment.
+fn peak(spans: &[(i64, i64)]) -> usize {
+    let ends = spans.iter().flat_map(|(a, b)| [(*a, 1), (*b, -1)]);
+    let mut ends: Vec<(i64, i64)> = ends.collect();
+    // A request that ends as another one begins is not in flight with it.
+    ends.sort_unstable();
+    let (mut now, mut most) = (0, 0);
+    for (_, step) in ends {
+        now += step;
+        most = most.max(now);
+    }
+    usize::try_from(most).unwrap_or(0)
+}
+
+fn of_clients(n: usize, rows: &CellRows, parameters: &Parameters) -> Part {
+    let sent = || rows.measured().filter_map(|r| r.sent_ns);
+    let (Some(from), Some(to)) = (sent().min(), sent().max()) else {
+        return Part {
+            holds: None,
+            text: "no measured request was sent".to_owned(),
+        };
+    };
+    let spans = flights(rows);
+    let most = peak(&spans);
+    let requests = sent().count();
+    let end = spans.iter().map(|(_, done)| *done).max().unwrap_or(to);
+    let answered = rows.measured().filter_map(|r| r.done_ns).min();
+    if requests < n {
+        return Part {
+            holds: Some(false),
+            text: format!(
+                "{requests} measured requests for {n} clients: at most {most} were in flight. Send at least as many \
+                 requests as there are clients"
+            ),
+        };
+    }
+    // Until the first answer, every client sends once: the peak says whether all of them did.
+    if answered.is_none_or(|answered| to <= answered) || to == from {
+        let holds = most >= n;
+        return Part {
+            holds: Some(holds),
+            text: format!("{most} requests in flight at once; every client sent one request"),
+        };
+    }
+    let clients = by_client(rows);
+    let gaps = || {
+        let pairs = clients.values().flat_map(|r| r.windows(2));
+        pairs.filter_map(|pair| {
+            let (done, sent) = (pair[0].done_ns?, pair[1].sent_ns?);
+            let due = pair[1]
+                .scheduled_ns
+                .unwrap_or(done)
+                .clamp(done.min(sent), sent);
+            Some((done, due, sent))
+        })
+    };
+    let window = (from, to);
+    let flying = mean_of(spans.iter().copied(), window);
+    let thinking = mean_of(gaps().map(|(done, due, _)| (done, due)), window);
+    let late = mean_of(gaps().map(|(_, due, sent)| (due, sent)), window);
+    let holds = flying + thinking >= (1.0 - parameters.tolerance) * n as f64;
+    let mut text = format!(
+        "on average {} of {n} requests in flight between the first send and the last, at most {most}",
+        show(flying)
+    );
+    if thinking > 0.0 {
+        text.push_str(&format!("; {} clients think", show(thinking)));
+    }
+    if end > from {
+        let whole = mean_of(spans.iter().copied(), (from, end));
+        text.push_str(&format!("; {} until the last answer", show(whole)));
+    }
+    if !holds {
+        let silent = n.saturating_sub(clients.len());
+        if silent > 0 && !clients.is_empty() {
+            text.push_str(&format!("; {silent} clients never sent a request"));
+        }
+        text.push_str(&format!(
+            "; {} clients wait to send. The client is too slow, or something limits its connections",
+            show(late)
+        ));
+    }
+    Part {
+        holds: Some(holds),
+        text,
+    }
+}
+
+fn of_server(rows: &CellRows, parameters: &Parameters) -> Part {
+    let named = parameters.gauges.join(" + ");
+    let unknown = |why: String| Part {
+        holds: None,
+        text: why,
+    };
+    let sent = || rows.measured().filter_map(|r| r.sent_ns);
+    let window = sent().min().zip(sent().max());
+    let samples = rows.server_metrics.as_ref().zip(window);
+    let samples = samples.and_then(|(table, window)| sampled(table, &parameters.gauges, window));
+    let Some(samples) = samples.filter(|s| !s.is_empty()) else {
+        return unknown(format!("{named} was not sampled during the load"));
+    };
+    let fewest = samples.values().map(BTreeMap::len).min().unwrap_or(0);
+    if fewest < SAMPLES {
+        return unknown(format!(
+            "{fewest} samples of {named} during the load are too few: {SAMPLES} are needed"
+        ));
+    }
+    let mean = |values: &mut dyn Iterator<Item = f64>| {
+        let (sum, n) = values.fold((0.0, 0.0), |(sum, n), v| (sum + v, n + 1.0));
+        sum / n
+    };
+    let server: f64 = samples
+        .values()
+        .map(|of| mean(&mut of.values().copied()))
+        .sum();
+    let spans = flights(rows);
+    let flying = |at: i64| spans.iter().filter(|(a, b)| *a <= at && at < *b).count() as f64;
+    let times = samples.values().flat_map(BTreeMap::keys);
+    let client = mean(&mut times.map(|at| flying(*at)));
+    let holds = (server - client).abs() <= (parameters.tolerance * client).max(ON_THEIR_WAY);
+    let mut text = format!(
+        "the server counts {} requests on average ({named}), the client {} in flight at the same times",
+        show(server),
+        show(client)
+    );
+    if !holds {
+        text.push_str(match server < client {
+            true => {
+                ". Requests wait in front of the server, or it does not count all that it holds"
+            }
+            false => {
+                ". The server has other clients, or it still works on requests that ended here"
+            }
+        });
+    }
+    Part {
+        holds: Some(holds),
+        text,
+    }
+}
+
+/// Returns the sums of the gauges of each source at each of its samples within a window. `None` if the table lacks a
+/// column.
+fn sampled<'a>(
+    table: &'a Table,
+    gauges: &[String],
+    (from, to): (i64, i64),
+) -> Option<BTreeMap<&'a str, BTreeMap<i64, f64>>> {
+    let (names, values) = (table.text("name").ok()?, table.float("value").ok()?);
+    let (times, labels) = (table.int("at_ns").ok()?, table.text("labels").ok()?);
+    let mut sums: BTreeMap<&str, BTreeMap<i64, f64>> = BTreeMap::new();
+    for i in 0..table.rows() {
+        let known = names[i].filter(|name| gauges.iter().any(|gauge| gauge == name));
+        let (Some(_), Some(at), Some(value)) = (known, times[i], values[i]) else {
+            continue;
+        };
+        if (from..=to).contains(&at) {
+            let source = contract::metrics_source(labels[i].unwrap_or_default());
+            *sums.entry(source).or_default().entry(at).or_default() += value;
+        }
+    }
+    Some(sums)
+}
+
+#[cfg(test)]
+mod tests;
