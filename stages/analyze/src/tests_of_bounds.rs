@@ -198,3 +198,117 @@ fn launches_of_a_day_are_not_compared_with_the_mean_of_their_day() {
         );
     }
 }
+
+/// Returns the verdict on the launches of two equal systems, and its reason. Each launch has a label of its own and lies
+/// on one of the given days. A day shifts its launches by the logarithm beside it.
+fn on_days(a: &[(&str, f64)], b: &[(&str, f64)]) -> [String; 2] {
+    let mut noise = Noise(74);
+    let mut rows = Vec::new();
+    for (system, launches) in [("a", a), ("b", b)] {
+        for (number, (day, shift)) in launches.iter().enumerate() {
+            let label = format!("{system}{number}");
+            let key = [system, *day, label.as_str()].map(|text| Scalar::Text(text.to_owned()));
+            rows.push((key.to_vec(), Some((shift + 0.02 * noise.normal()).exp())));
+        }
+    }
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let given = json!({"from": "t", "pair": pair, "columns": ["wait"], "over": ["day", "launch"],
+        "unit": ["launch"]});
+    let keys = ["system", "day", "launch"];
+    let made = run(
+        "unpaired-comparison",
+        &given,
+        table(&keys, Spec::float("wait", "ms", ""), rows),
+    );
+    ["verdict", "verdict_reason"].map(|column| made.value(0, column).unwrap().to_string())
+}
+
+#[test]
+fn launches_on_unlike_days_are_not_compared() {
+    let day = |name: &'static str, shift: f64, launches: usize| vec![(name, shift); launches];
+    let days = |of: [Vec<(&'static str, f64)>; 2]| of.concat();
+    // Each side has days of its own.
+    let own = on_days(
+        &days([day("mon", 0.0, 4), day("tue", 0.1, 4)]),
+        &days([day("wed", 0.4, 4), day("thu", 0.3, 4)]),
+    );
+    assert_eq!(own[0], "undecidable");
+    assert!(own[1].contains("declare `unit: [day]`"), "{}", own[1]);
+    // The same two days, one of them three times as slow, in another mix.
+    let mixed = on_days(
+        &days([day("mon", 0.0, 14), day("tue", 1.1, 6)]),
+        &days([day("mon", 0.0, 6), day("tue", 1.1, 14)]),
+    );
+    assert_eq!(mixed[0], "undecidable");
+    // Alike, except for one launch; and one machine for each side.
+    let alike = on_days(
+        &days([day("mon", 0.0, 6), day("tue", 1.1, 6)]),
+        &days([day("mon", 0.0, 6), day("tue", 1.1, 5)]),
+    );
+    assert_eq!(alike[0], "no evidence");
+    let machines = on_days(&day("one", 0.0, 6), &day("other", 0.4, 6));
+    assert_eq!(machines[0], "different");
+}
+
+#[test]
+fn a_level_that_one_side_lacks_does_not_shift_its_mean_over_levels() {
+    let mut noise = Noise(75);
+    let mut rows = Vec::new();
+    for block in 1..=8 {
+        for (level, size) in [(1, 10.0), (2, 20.0), (3, 500.0)] {
+            for system in ["a", "b"] {
+                let key = vec![
+                    Scalar::Text(system.to_owned()),
+                    Scalar::Int(level),
+                    Scalar::Int(block),
+                ];
+                let value = size * (0.02 * noise.normal()).exp();
+                // The first side lost the slowest level in every launch.
+                rows.push((key, (system == "b" || level < 3).then_some(value)));
+            }
+        }
+    }
+    let frame = table(
+        &["system", "level", "block"],
+        Spec::float("wait", "ms", "a time"),
+        rows,
+    );
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let given = json!({"from": "t", "pair": pair, "columns": ["wait"], "average": ["level"],
+        "margin": {"wait": 0.05}});
+    let made = run("paired-comparison", &given, frame);
+    let effect = made.number(0, "effect").unwrap();
+    assert!((effect - 1.0).abs() < 0.05, "{effect}");
+    assert_eq!(made.value(0, "verdict").unwrap().to_string(), "equivalent");
+}
+
+#[test]
+fn means_over_different_numbers_of_values_are_noted() {
+    let mut noise = Noise(76);
+    let mut rows = Vec::new();
+    for block in 1..=5 {
+        for (system, n) in [("a", 5), ("b", 6)] {
+            let key = vec![Scalar::Text(system.to_owned()), Scalar::Int(block)];
+            let mean = Scalar::Float((0.02 * noise.normal()).exp());
+            rows.push(Row::new(key, vec![mean, Scalar::Int(n)], Vec::new()));
+        }
+    }
+    let frame = Frame {
+        level: Level::Marginal,
+        keys: vec!["system".to_owned(), "block".to_owned()],
+        specs: vec![
+            Spec::float("wait_mean", "ms", "a mean"),
+            Spec::int("wait_n", "1", "values"),
+        ],
+        rows,
+        missing: Vec::new(),
+    };
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let given = json!({"from": "t", "pair": pair, "columns": ["wait_mean"]});
+    let made = run("paired-comparison", &given, frame.settle().unwrap());
+    let reason = made.value(0, "verdict_reason").unwrap().to_string();
+    assert!(
+        reason.contains("of a are over 25 values and those of b over 30"),
+        "{reason}"
+    );
+}

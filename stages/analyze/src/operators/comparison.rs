@@ -236,6 +236,7 @@ impl Terms {
         let lost = self.lost(&mut judge, &tests, units)?;
         let row = |(((mut test, adjusted), unlike), lost): Decided<T>| {
             let uneven = self.uneven(from, &test);
+            let unlike_means = self.unlike_means(from, &test);
             if let Some(unlike) = &unlike {
                 test.lineage.extend(unlike.samples.iter().cloned());
                 test.lineage.sort();
@@ -249,6 +250,9 @@ impl Terms {
             let reason = reason.or(biased);
             let mut judged = self.judge(test, adjusted, reason.as_deref(), (from, units));
             self.with_losses(from, units, &mut judged);
+            if let Some(caution) = unlike_means {
+                judged.add_reason(&caution);
+            }
             if let Some(lost) = lost {
                 self.with_lost_requests(from, &lost, &mut judged);
             }

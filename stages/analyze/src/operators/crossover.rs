@@ -35,7 +35,7 @@ pub(crate) struct Parameters {
     column: String,
     /// The better direction.
     better: Better,
-    /// Axes averaged on each side before pairing.
+    /// Axes averaged on each side, over the labels that both sides have, before pairing.
     #[serde(default)]
     average: Vec<String>,
     /// The axes whose labels are the units of replication; by default `block`, if the table has it.

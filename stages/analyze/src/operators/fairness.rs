@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use artifacts::Scalar;
 use contract::{Better, Verdict};
 
-use crate::frame::{Absence, Frame, Missing, rows_of};
+use crate::frame::{Absence, Frame, Level, Missing, rows_of};
 use crate::lost_requests::LostRequests;
 use crate::operators::comparison::{Compared, Judged, Terms};
 use crate::operators::uneven::Quantiles;
@@ -281,6 +281,29 @@ impl Terms {
         judged.add_reason(&format!(
             "{counted}: if each had been as slow as the slowest answer of either side there, the effect would be {size}{so}"
         ));
+    }
+
+    /// Notes that the means of the sides, as `aggregate` makes them, are over different numbers of values. If one side
+    /// lacks a slow level, its mean is lower for that reason alone. Means over requests have no levels.
+    pub(super) fn unlike_means<T>(&self, from: &Frame, test: &Compared<T>) -> Option<String> {
+        let stem = self.columns[test.column].strip_suffix("_mean")?;
+        let counts = format!("{stem}_n");
+        from.spec(&counts).filter(|_| from.level != Level::Cell)?;
+        let axis = from.keys.iter().position(|key| *key == self.pair.axis)?;
+        let rows = rows_of(&test.lineage);
+        let count = |side: &str| -> f64 {
+            let on = |row: &&usize| from.rows[**row].key[axis].to_string() == side;
+            let own = rows.iter().filter(on);
+            own.filter_map(|row| from.number(*row, &counts)).sum()
+        };
+        let (a, b) = self.pair.labels();
+        let (of_a, of_b) = (count(&a), count(&b));
+        ((of_a - of_b).abs() > 0.5).then(|| {
+            format!(
+                "the means of {a} are over {of_a} values and those of {b} over {of_b}: if one side lacks slow levels, its \
+                 mean is lower; compare the cells"
+            )
+        })
     }
 
     /// Explains why the quantiles of the sides cannot be compared.

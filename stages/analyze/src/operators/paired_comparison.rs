@@ -24,7 +24,7 @@ pub(crate) struct PairedComparison;
 pub(crate) struct Parameters {
     #[serde(flatten)]
     terms: Terms,
-    /// Axes averaged on each side before pairing; every other key is matched.
+    /// Axes averaged on each side, over the labels that both sides have, before pairing; every other key is matched.
     #[serde(default)]
     average: Vec<String>,
     /// The test whose adjusted p value decides.

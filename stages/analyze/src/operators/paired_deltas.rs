@@ -22,7 +22,7 @@ pub(crate) struct Parameters {
     from: String,
     /// The two sides: axis and labels.
     pair: Sides,
-    /// Axes averaged on each side before pairing; every other key is matched.
+    /// Axes averaged on each side, over the labels that both sides have, before pairing; every other key is matched.
     #[serde(default)]
     average: Vec<String>,
     /// The columns compared.

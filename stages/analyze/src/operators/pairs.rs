@@ -168,7 +168,7 @@ pub(crate) struct Matched {
     pub(crate) missing: Vec<Missing>,
 }
 
-/// Averages over `average`, then pairs the two sides on every other key.
+/// Averages over the labels of `average` that both sides have, then pairs the two sides on every other key.
 ///
 /// # Errors
 /// If an axis is not a key of the table, or a label does not occur on the pair axis.
@@ -180,7 +180,7 @@ pub(crate) fn matched(
     columns: &[String],
 ) -> Result<Matched, Failure> {
     let axis = from.key_position(&sides.axis, table)?;
-    from.key_positions(average, table)?;
+    let averaged = from.key_positions(average, table)?;
     let (a, b) = sides.labels();
     sides.check(from, axis)?;
     let keys: Vec<String> = from
@@ -210,7 +210,7 @@ pub(crate) fn matched(
                 .filter(|m| from.rows[*m].key[axis].to_string() == label)
                 .collect()
         };
-        let rows = [side(&a), side(&b)];
+        let rows = at_shared(from, &averaged, [side(&a), side(&b)], |_| true);
         let lacking: Vec<&String> = [&a, &b]
             .into_iter()
             .zip(&rows)
@@ -235,8 +235,12 @@ pub(crate) fn matched(
                 .ok()
                 .map(|s| s.mean())
         };
-        let of = |rows: &[usize]| columns.iter().map(|c| mean(rows, c)).collect::<Vec<_>>();
-        let (a, b) = (of(&rows[0]), of(&rows[1]));
+        let of = |column: &String| {
+            let valued = |row: usize| from.number(row, column).is_some();
+            let [a, b] = at_shared(from, &averaged, rows.clone(), valued);
+            (mean(&a, column), mean(&b, column))
+        };
+        let (a, b) = columns.iter().map(of).unzip();
         matched.pairs.push(Pair { key, rows, a, b });
     }
     // A coordinate that is already listed as missing, with its reason, needs no second line.
@@ -251,6 +255,34 @@ pub(crate) fn matched(
             .filter(|m| !seen.contains_key(&place(m, &keys, &sides.axis))),
     );
     Ok(matched)
+}
+
+/// Keeps the rows at the labels of averaged axes at which both sides have a row that counts. A side that lacks the
+/// slowest workload would otherwise have the lower mean. Sides without a common label keep all rows: each numbers its
+/// own repetitions.
+fn at_shared(
+    from: &Frame,
+    averaged: &[usize],
+    rows: [Vec<usize>; 2],
+    counts: impl Fn(usize) -> bool,
+) -> [Vec<usize>; 2] {
+    let found = rows.each_ref().map(|side| {
+        let counted = side.iter().filter(|row| counts(**row));
+        let labels = counted.map(|row| from.key_at(*row, averaged));
+        labels.collect::<Vec<Vec<Scalar>>>()
+    });
+    let shared = |row: &usize| {
+        let label = from.key_at(*row, averaged);
+        found.iter().all(|labels| labels.contains(&label))
+    };
+    let kept = rows
+        .each_ref()
+        .map(|side| side.iter().copied().filter(&shared).collect::<Vec<_>>());
+    if kept.iter().any(Vec::is_empty) {
+        rows
+    } else {
+        kept
+    }
 }
 
 fn place(missing: &Missing, keys: &[String], axis: &str) -> String {

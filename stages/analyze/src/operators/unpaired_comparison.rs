@@ -165,7 +165,8 @@ impl TypedOperator for UnpairedComparison {
     const SOURCE: &'static str = "The operator averages the rows of a unit to one value, on the chosen \
         scale. It uses only coordinates that both sides have, and compares each row with the mean of its \
         coordinate, so a missing coordinate does not shift its unit. It ignores an axis if most of its labels occur \
-        in a single unit, or if most units have a single label of it, as launches have a day. The test is Welch's t \
+        in a single unit, or if most units have a single label of it, as launches have a day. If the sides have \
+        more than a tenth of their units at different labels of such a day, it refuses a verdict. The test is Welch's t \
         (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
         each side. Its interval inverts the test. For rounded values, the variance of rounding \
         is added to the spread. The table also has the exact p over all assignments of labels. \
@@ -210,10 +211,9 @@ impl TypedOperator for UnpairedComparison {
             .iter()
             .filter(|axis| !units.axes().contains(axis));
         let within = from.key_positions(&others.cloned().collect::<Vec<_>>(), &terms.from)?;
-        let within: Vec<usize> = within
+        let (nested, within): (Vec<usize>, Vec<usize>) = within
             .into_iter()
-            .filter(|axis| !is_nested(from, *axis, &unit))
-            .collect();
+            .partition(|axis| is_nested(from, *axis, &unit));
         let (a, b) = terms.pair.labels();
         let mut tests = Vec::new();
         for (stratum, members) in from.groups(&by) {
@@ -223,6 +223,12 @@ impl TypedOperator for UnpairedComparison {
                     .collect()
             };
             let rows = [on(&a), on(&b)];
+            let unlike = nested.iter().find_map(|axis| {
+                let groups = rows
+                    .each_ref()
+                    .map(|rows| Groups::of(from, rows, *axis, &unit));
+                Groups::refusal(&groups, [&a, &b], &from.keys[*axis])
+            });
             for column in 0..terms.columns.len() {
                 context.control.check()?;
                 let source = SideData {
@@ -236,7 +242,8 @@ impl TypedOperator for UnpairedComparison {
                 let both = source.sides(&rows);
                 let missing = from.missing_at(&terms.by, &stratum);
                 let place = (stratum.clone(), column, missing);
-                tests.push(compare(given, place, both, &units, context.seed));
+                let refusal = unlike.clone();
+                tests.push(compare(given, place, both, (&units, refusal), context.seed));
             }
         }
         let missing = from.missing.clone();
@@ -270,6 +277,60 @@ fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
         2 * sets.values().filter(|set| set.len() == 1).count() > sets.len()
     };
     labels.len() > 1 && (mostly_one(&labels) || mostly_one(&units))
+}
+
+/// The share of a side's units that may lie in other groups than those of the other side.
+const UNLIKE: f64 = 0.1;
+
+/// The units of a side in each group, such as those of each day.
+struct Groups {
+    units: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Groups {
+    fn of(from: &Frame, rows: &[usize], axis: usize, unit: &[usize]) -> Self {
+        let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for row in rows {
+            let unit = from.key_at(*row, unit);
+            let unit: Vec<String> = unit.iter().map(ToString::to_string).collect();
+            let group = from.rows[*row].key[axis].to_string();
+            units.entry(group).or_default().insert(unit.join(", "));
+        }
+        Self { units }
+    }
+
+    /// Counts the units; `None` if one lies in several groups. The axis then numbers things within a unit.
+    fn count(&self) -> Option<usize> {
+        let all: BTreeSet<&String> = self.units.values().flatten().collect();
+        let entries: usize = self.units.values().map(BTreeSet::len).sum();
+        (entries == all.len()).then_some(entries)
+    }
+
+    fn share(&self, group: &str) -> f64 {
+        let own = self.units.get(group).map_or(0, BTreeSet::len);
+        own as f64 / self.count().unwrap_or(0).max(1) as f64
+    }
+
+    /// Explains why the units of two sides cannot be compared: they lie in different groups, and the units of a group
+    /// resemble each other. A difference between groups then looks like one between the sides. If each side has a
+    /// single group, such as its own machine, the group belongs to the side.
+    fn refusal(sides: &[Self; 2], [a, b]: [&str; 2], axis: &str) -> Option<String> {
+        let counted = sides.iter().all(|side| side.count().is_some());
+        let several = |side: &Self| side.units.values().any(|units| units.len() > 1);
+        let single = sides.iter().all(|side| side.units.len() == 1);
+        if !counted || single || !sides.iter().any(several) {
+            return None;
+        }
+        let groups: BTreeSet<&String> = sides.iter().flat_map(|side| side.units.keys()).collect();
+        let apart = |group: &&String| (sides[0].share(group) - sides[1].share(group)).abs();
+        let apart = groups.iter().map(apart).sum::<f64>() / 2.0;
+        (apart > UNLIKE).then(|| {
+            format!(
+                "the units of {a} and {b} have unlike shares of the labels of `{axis}`, so a difference between labels \
+                 looks like one between the sides: declare `unit: [{axis}]`, or put `{axis}` into `by`"
+            )
+        })
+    }
 }
 
 /// The values of one side, one per unit; without units, one per row.
@@ -398,11 +459,15 @@ fn compare(
     given: &Parameters,
     (stratum, column, missing): (Vec<Scalar>, usize, Scalar),
     [a, b]: [Side; 2],
-    units: &Units,
+    (units, refusal): (&Units, Option<String>),
     seed: u64,
 ) -> Compared<Unpaired> {
     let terms = &given.terms;
-    let effect = effect([&a, &b], units);
+    let decides = refusal.is_none();
+    let effect = match refusal {
+        Some(refusal) if !units.is_none() => Err(refusal),
+        _ => effect([&a, &b], units),
+    };
     let inward = a.inward.clone().zip(b.inward.clone());
     let samples = inward.as_ref().and_then(|(a, b)| {
         let sample = |values: &[f64]| Sample::new(values.iter().copied()).ok();
@@ -461,7 +526,7 @@ fn compare(
         mean,
         inverts: given.test == Test::WelchT,
         effect,
-        p: p.filter(|_| mean.is_some()),
+        p: p.filter(|_| mean.is_some() && decides),
         least: matches!(given.test, Test::MannWhitney | Test::Permutation)
             .then(|| (2.0 / assignments(n[0], n[1])).min(1.0)),
         bootstrap: bootstrap

@@ -13,7 +13,7 @@ use pipeline::stage::Json;
 
 use super::judge::judge;
 use super::judgement::Judgement;
-use super::licence::{checked, denies};
+use super::licence::{FREE, checked, denies};
 use super::predicate::Truth;
 use super::rule::{Rule, RuleKind};
 use crate::format::format_value;
@@ -177,7 +177,13 @@ impl Object for Function {
                 }
                 text
             }
-            _ => said(&caller, state, &found)?,
+            _ => {
+                let text = said(&caller, state, &found)?;
+                if self.kind == RuleKind::NoEvidence {
+                    denied(&unmarked(&text)).map_err(|message| wrong(&message))?;
+                }
+                text
+            }
         };
         Ok(Value::from_object(Shown(
             self.world.trace.enclose(id, &text),
@@ -201,6 +207,23 @@ fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<Stri
         return Err(wrong("the statement is empty; write text inside it"));
     }
     Ok(text)
+}
+
+/// Checks that words under `no_evidence` deny a difference.
+///
+/// # Errors
+/// If they assert one.
+fn denied(text: &str) -> Result<(), String> {
+    let asserts =
+        |word: &str| FREE.contains(&word) || ["significant", "significantly"].contains(&word);
+    let first = checked(text).into_iter().find(|(_, word)| asserts(word));
+    match first {
+        Some((range, word)) if !denies(&text[..range.start]) => Err(format!(
+            "the statement says `{word}` without a `not` before it; `no_evidence` holds when no difference was shown, \
+             so it may only deny one"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Explains why a statement is not rendered.
@@ -466,4 +489,27 @@ pub(crate) fn rows(judgement: &Judgement) -> String {
         serde_json::json!([view.table.parts[part].digest.to_string(), row])
     });
     Json::Array(rows.collect()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::denied;
+
+    #[test]
+    fn words_about_a_difference_that_was_not_shown_deny_it() {
+        for text in [
+            "There is no evidence that a is faster.",
+            "All comparisons give no evidence of a significant effect.",
+            "Side a is not significantly faster.",
+            "The study did not find anything.",
+        ] {
+            assert_eq!(denied(text), Ok(()), "{text}");
+        }
+        for (text, word) in [
+            ("Side a is faster than b.", "faster"),
+            ("A significant margin, with no cost.", "significant"),
+        ] {
+            assert!(denied(text).unwrap_err().contains(word), "{text}");
+        }
+    }
 }

@@ -120,10 +120,9 @@ pub(crate) const WORDS: &[(&[&str], &[RuleKind])] = &[
         &["significant", "significantly", "insignificant"],
         &[RuleKind::Different, RuleKind::NoEvidence],
     ),
-    (
-        &["no evidence", "no difference", "no effect"],
-        &[RuleKind::NoEvidence],
-    ),
+    (&["no evidence"], &[RuleKind::NoEvidence]),
+    // A study that found nothing has not shown that there is nothing.
+    (&["no difference", "no effect"], &[RuleKind::Equivalent]),
     (
         &["no worse", "no slower", "not inferior", "no regression"],
         &[RuleKind::NotWorse, RuleKind::Equivalent],
