@@ -53,7 +53,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        17
+        18
     }
 
     fn class(&self) -> Class {

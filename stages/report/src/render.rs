@@ -207,8 +207,11 @@ fn refuse(
 
 /// Draws the figures that the text shows.
 fn figures(world: &World, environment: &Environment<'_>) -> Result<Vec<Drawn>, String> {
-    let used = world.figures.lock().expect("no holder of this lock panics");
-    let used = used.clone();
+    let used = world
+        .figures
+        .lock()
+        .expect("no holder of this lock panics")
+        .clone();
     let drawn = |at: usize| {
         let figure = &world.parameters.figures[at];
         let (svg, digests) = draw(world, environment, &world.data, &figure.settings)

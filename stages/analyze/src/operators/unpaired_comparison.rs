@@ -166,7 +166,7 @@ impl TypedOperator for UnpairedComparison {
         scale. It uses only coordinates that both sides have, and compares each row with the mean of its \
         coordinate, so a missing coordinate does not shift its unit. It ignores an axis if most of its labels occur \
         in a single unit, or if most units have a single label of it, as launches have a day. If the sides have \
-        more than a tenth of their units at different labels of such a day, it refuses a verdict. The test is Welch's t \
+        more than 15 % of their units at different labels of such a day, it refuses a verdict. The test is Welch's t \
         (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
         each side. Its interval inverts the test. For rounded values, the variance of rounding \
         is added to the spread. The table also has the exact p over all assignments of labels. \
@@ -279,8 +279,9 @@ fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
     labels.len() > 1 && (mostly_one(&labels) || mostly_one(&units))
 }
 
-/// The share of a side's units that may lie in other groups than those of the other side.
-const UNLIKE: f64 = 0.1;
+/// The share of a side's units that may lie in other groups than those of the other side: one lost launch of six in
+/// each of two or three groups.
+const UNLIKE: f64 = 0.15;
 
 /// The units of a side in each group, such as those of each day.
 struct Groups {
