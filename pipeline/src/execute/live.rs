@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use artifacts::Digest;
 
-use super::attempt::{Attempts, Context, Finished, attempt, fail, keep, succeed, take};
+use super::attempt::{Context, execute, keep, take};
 use super::drive::Executor;
-use super::task::Task;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::graph::Graph;
@@ -220,7 +219,7 @@ impl<'a> Executor<'a, '_> {
         self.resource_starts += 1;
         let mut task = self.task(cell, key);
         task.connect(&self.session.graph, |c| self.live.json(c));
-        let finished = started(&self.context, &task)?;
+        let finished = execute(&self.context, &task)?;
         match finished.outcome {
             Outcome::Ok {
                 outputs: ref fresh, ..
@@ -380,22 +379,6 @@ impl<'a> Executor<'a, '_> {
             self.name_left(dependant, live.record, left)?;
         }
         Ok(())
-    }
-}
-
-/// Starts a resource, with as many attempts as its stage allows.
-fn started(context: &Context<'_>, task: &Task<'_>) -> Result<Finished, PipelineError> {
-    let mut attempts = Attempts::new();
-    loop {
-        let (result, seconds) = attempt(context, task, &attempts)?;
-        match result {
-            Ok(done) => return succeed(context, task, attempts, done, seconds),
-            Err(mut failure) => {
-                if !attempts.again(context, task, &mut failure, seconds)? {
-                    return fail(context, task, attempts, failure);
-                }
-            }
-        }
     }
 }
 
