@@ -102,14 +102,18 @@ fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
 fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
     let wants = |t: &str| view.types().contains(&t);
     match value {
-        Value::Float(number) if wants("integer") && number.fract() == 0.0 => {
-            Some(format!("write {number}"))
+        Value::Float(number) if wants("integer") && number.value.fract() == 0.0 => {
+            Some(format!("write {}", number.value))
         }
-        Value::Float(number) if wants("integer") && number.abs() < 1e15 => {
-            Some(format!("write {} or {}", number.floor(), number.ceil()))
-        }
+        Value::Float(number) if wants("integer") && number.value.abs() < 1e15 => Some(format!(
+            "write {} or {}",
+            number.value.floor(),
+            number.value.ceil()
+        )),
         Value::Int(number) if view.is_duration() => Some(format!("add the unit: `{number} s`")),
-        Value::Float(number) if view.is_duration() => Some(format!("add the unit: `{number} s`")),
+        Value::Float(number) if view.is_duration() => {
+            Some(format!("add the unit: `{} s`", number.written))
+        }
         Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
             Some("write the share in percent, with the sign: `3 %`".to_owned())
         }
@@ -126,7 +130,7 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
 fn value_text(value: &Value) -> String {
     match value {
         Value::Int(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
+        Value::Float(number) => number.written.to_string(),
         Value::Bool(truth) => truth.to_string(),
         _ => "…".to_owned(),
     }
