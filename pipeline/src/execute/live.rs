@@ -369,7 +369,6 @@ impl<'a> Executor<'a, '_> {
             };
             let live = self.live.0.remove(at);
             let left = left_behind(&self.context, live.lease.release())?;
-            self.exclusives.release(&live.exclusive);
             let name = self.session.graph.name(dependant);
             let digests = left.iter().map(|(name, a)| (name.to_string(), a.digest));
             (self.context.listener)(&Event::ResourceReleased {
@@ -377,6 +376,48 @@ impl<'a> Executor<'a, '_> {
                 left: digests.collect(),
             });
             self.name_left(dependant, live.record, left)?;
+            // Another run that waits for the machine asks the index as soon as it has the machine.
+            self.exclusives.release(&live.exclusive);
+        }
+        Ok(())
+    }
+
+    /// Takes over what another run's resources left, for a cell that the other run executed: this run knows their
+    /// records from before they stopped.
+    pub(super) fn take_in_left(&mut self, cell: CellId) -> Result<(), PipelineError> {
+        for resource in resources_of(&self.session.graph, cell) {
+            let Some(Outcome::Ok {
+                key,
+                record,
+                outputs,
+            }) = self.session.settled(resource).cloned()
+            else {
+                continue;
+            };
+            if self.live.has(resource) {
+                continue;
+            }
+            let store = self.session.store;
+            let known = Record::parse(&store.get(&record)?).ok();
+            let Some(known) = known.filter(|known| known.evidence.is_empty()) else {
+                continue;
+            };
+            for later in store.records_for(&key)? {
+                let Ok(mut ended) = Record::parse(&store.get(&later.record)?) else {
+                    continue;
+                };
+                let left = !std::mem::take(&mut ended.evidence).is_empty();
+                if left && ended == known {
+                    let outcome = Outcome::Ok {
+                        key,
+                        record: later.record,
+                        outputs,
+                    };
+                    self.session.states[resource] = State::Settled(outcome.clone());
+                    self.session.results.insert(resource, (key, outcome));
+                    break;
+                }
+            }
         }
         Ok(())
     }

@@ -324,7 +324,9 @@ impl Builder<'_> {
             .map(char::len_utf8)
             .sum();
         self.searched = (chars.max(from), bytes + skipped);
-        let mut between = self.text[self.searched.1..].chars().take(to.saturating_sub(from));
+        let mut between = self.text[self.searched.1..]
+            .chars()
+            .take(to.saturating_sub(from));
         between.any(|c| c == ':')
     }
 

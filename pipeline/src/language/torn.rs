@@ -55,9 +55,9 @@ impl TornList {
         };
         let (count, list) = (items.len() + 1, items.join(", "));
         let message = format!("`{key}` has {count} values without brackets");
-        self.mistakes.push(
-            Mistake::new(span, &[], message)
-                .hint(format!("write the list as `{key}: [{first}, {list}]`{number}")),
-        );
+        self.mistakes
+            .push(Mistake::new(span, &[], message).hint(format!(
+                "write the list as `{key}: [{first}, {list}]`{number}"
+            )));
     }
 }

@@ -146,6 +146,9 @@ fn number(text: &str, fractions: bool) -> Option<String> {
             "use a finite number, or omit the key if there is no limit".to_owned()
         });
     }
+    if let Some(number) = number_word(text) {
+        return Some(format!("write {number}"));
+    }
     if let Some(plain) = without_groups(text) {
         return Some(format!("write {plain}"));
     }
@@ -203,6 +206,35 @@ fn counts_over_other_than_seconds(word: &str) -> bool {
     ];
     let parts = word.rsplit_once('/').or_else(|| word.rsplit_once("per "));
     parts.is_some_and(|(_, time)| TIMES.contains(&time.trim().to_lowercase().as_str()))
+}
+
+/// Returns the number that a word names, up to twenty.
+fn number_word(text: &str) -> Option<usize> {
+    const WORDS: [&str; 21] = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+    ];
+    let word = text.to_lowercase();
+    WORDS.iter().position(|known| *known == word)
 }
 
 /// Returns a number without digit grouping, and with a point instead of a decimal comma.
@@ -352,7 +384,9 @@ mod tests {
         }
         assert_eq!(told("16"), "write 16 without quotes");
         assert!(told("1..8").contains("{from: 1, to: 8}"));
-        assert_eq!(told("sixteen"), "");
+        assert_eq!(told("sixteen"), "write 16");
+        assert_eq!(told("Three"), "write 3");
+        assert_eq!(told("many"), "");
         assert_eq!(told("1,2,3"), "");
     }
 

@@ -746,7 +746,11 @@ fn a_study_of_its_own_needs_prose_and_no_layout() {
 }
 
 /// Replaces a word in a value's JSON form.
-fn renamed<T: serde::Serialize + serde::de::DeserializeOwned>(value: &T, from: &str, to: &str) -> T {
+fn renamed<T: serde::Serialize + serde::de::DeserializeOwned>(
+    value: &T,
+    from: &str,
+    to: &str,
+) -> T {
     let json = serde_json::to_string(value).expect("JSON");
     let word = |text: &str| format!("\"{text}\"");
     serde_json::from_str(&json.replace(&word(from), &word(to))).expect("the same type")
@@ -782,5 +786,8 @@ fn a_number_word_written_by_hand_is_refused_although_a_stage_has_that_name() {
     let printed = "{% for line in rows('ledger.stages') %}{{ line.stage }}{% endfor %}";
     assert_eq!(lab.render_text(printed), Ok("two\n".to_owned()));
     let refused = lab.render_text("It is two times as fast.").unwrap_err();
-    assert!(refused.contains("`two`: a number written by hand"), "{refused}");
+    assert!(
+        refused.contains("`two`: a number written by hand"),
+        "{refused}"
+    );
 }
