@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::exit::Stop;
 use crate::session::Session;
 use crate::shared::{Shared, chosen_name};
-use crate::terminal::complain;
+use crate::terminal::{complain, counted};
 
 /// The largest number of listed options that differ between the jobs of one study.
 const LISTED: usize = 4;
@@ -167,13 +167,6 @@ fn measured(shard: &Shard) -> usize {
     measured.count()
 }
 
-fn one(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
-    }
-}
-
 /// Describes the shards that execute elsewhere, as lines for the terminal.
 pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
     let planned = planned(shards);
@@ -191,8 +184,8 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
     let cells: usize = planned.iter().map(|p| measured(p.shard)).sum();
     let mut lines = vec![format!(
         "Slurm: {} for {}, at most {} at once",
-        one(planned.len(), "job"),
-        one(cells, "measured cell"),
+        counted(planned.len(), "job"),
+        counted(cells, "measured cell"),
         at_once.unwrap_or(AT_ONCE)
     )];
     let mut commands: BTreeMap<String, usize> = BTreeMap::new();
@@ -200,7 +193,7 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
         *commands.entry(job.options.join(" ")).or_default() += 1;
     }
     for (options, count) in commands.iter().take(LISTED) {
-        lines.push(format!("  {}: sbatch {options}", one(*count, "job")));
+        lines.push(format!("  {}: sbatch {options}", counted(*count, "job")));
     }
     if commands.len() > LISTED {
         lines.push(format!(
@@ -228,8 +221,8 @@ fn lines_of_kubernetes(planned: &[(&Shard, &Kubernetes)]) -> Vec<String> {
     let cells: usize = planned.iter().map(|(shard, _)| measured(shard)).sum();
     let mut lines = vec![format!(
         "Kubernetes: {} for {}, at most {} at once",
-        one(planned.len(), "job"),
-        one(cells, "measured cell"),
+        counted(planned.len(), "job"),
+        counted(cells, "measured cell"),
         at_once.max().unwrap_or(AT_ONCE)
     )];
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
@@ -252,7 +245,7 @@ fn lines_of_kubernetes(planned: &[(&Shard, &Kubernetes)]) -> Vec<String> {
         *kinds.entry(kind).or_default() += 1;
     }
     for (kind, count) in kinds.iter().take(LISTED) {
-        lines.push(format!("  {}: {kind}", one(*count, "job")));
+        lines.push(format!("  {}: {kind}", counted(*count, "job")));
     }
     if kinds.len() > LISTED {
         lines.push(format!(
@@ -319,8 +312,8 @@ fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
             1 => "1 launch".to_owned(),
             n => format!("{n} launches"),
         },
-        one(cells, "measured cell"),
-        one(shares.len(), "host")
+        counted(cells, "measured cell"),
+        counted(shares.len(), "host")
     )];
     for (name, share) in shares.iter().take(LISTED_HOSTS) {
         let blocks: Vec<String> = share.blocks.iter().map(ToString::to_string).collect();
@@ -335,13 +328,13 @@ fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
                 1 => "1 launch".to_owned(),
                 n => format!("{n} launches"),
             },
-            one(share.cells, "measured cell")
+            counted(share.cells, "measured cell")
         ));
     }
     if shares.len() > LISTED_HOSTS {
         lines.push(format!(
             "  {} more; `--json` lists them",
-            one(shares.len() - LISTED_HOSTS, "host")
+            counted(shares.len() - LISTED_HOSTS, "host")
         ));
     }
     let counts: BTreeSet<usize> = shares.values().map(|share| share.blocks.len()).collect();

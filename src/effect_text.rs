@@ -4,17 +4,14 @@ use std::collections::BTreeMap;
 
 use pipeline::{Json, StageEffect, What};
 
-use crate::terminal::bytes;
+use crate::terminal::{bytes, counted};
 
 /// The number of script lines shown before the rest is only counted.
 const SCRIPT_SHOWN: usize = 12;
 
 /// Formats an effect as lines for display.
 pub(crate) fn text(effect: &StageEffect) -> String {
-    let cells = match effect.cells {
-        1 => "1 cell".to_owned(),
-        n => format!("{n} cells"),
-    };
+    let cells = counted(effect.cells, "cell");
     let (does, details) = does(&effect.effect.what);
     let mut lines = vec![format!("{} ({cells}) {does}", effect.stage)];
     lines.extend(details.iter().map(|line| format!("  {line}")));

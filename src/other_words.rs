@@ -111,6 +111,40 @@ const SAYINGS: &[(&str, &str)] = &[
         "--api-key",
         "name the variable that holds the key, so that it is not in your shell's history: `--api-key-env MY_KEY`",
     ),
+    ("-n", "`--requests N`"),
+    ("-c", "`--concurrency N`"),
+    (
+        "-t",
+        "`--duration SPAN` for a time, `--concurrency N` for clients",
+    ),
+    (
+        "-d",
+        "`--duration SPAN` for a time, `--dataset FILE` for prompts",
+    ),
+    ("-r", "`--rate R`"),
+    (
+        "-u",
+        "`--concurrency N` for users, `--url URL` for the server",
+    ),
+    ("-m", "`--model NAME`"),
+    ("-z", "`--duration SPAN`"),
+    ("--users", "each user is a client: `--concurrency N`"),
+    ("--vus", "each virtual user is a client: `--concurrency N`"),
+    (
+        "--connections",
+        "each connection is a client: `--concurrency N`",
+    ),
+    ("--iterations", "`--requests N`"),
+    ("--run-time", "`--duration SPAN`"),
+    ("--timeout-sec", "`--timeout SPAN`"),
+    (
+        "--spawn-rate",
+        "leave it out: all clients of `--concurrency N` start at once; arrivals that grow are `--ramp FROM:TO:SECONDS`",
+    ),
+    (
+        "--host",
+        "the host is part of the URL, as in `http://127.0.0.1:8000`",
+    ),
     ("--ramp-up-strategy", "`--ramp FROM:TO:SECONDS`"),
     ("--ramp-up-start-rps", "`--ramp FROM:TO:SECONDS`"),
     ("--ramp-up-end-rps", "`--ramp FROM:TO:SECONDS`"),
@@ -184,6 +218,26 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         error.insert(kind, ContextValue::Strings(vec![(*ours).to_owned()]));
         return error;
     }
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some(command) = command_for(given)
+    {
+        let saying = format!("`benchtrail {command} {given}`");
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![saying.into()]),
+        );
+        return error;
+    }
+    if error.kind() == ErrorKind::ArgumentConflict && is_level_and_rate(&error) {
+        let saying = "one of the two sets the load; `--rate R --max-concurrency N` is a rate with a cap on the requests \
+                      in flight";
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![saying.into()]),
+        );
+        return error;
+    }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
@@ -221,6 +275,27 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     error
 }
 
+/// Returns the command that takes a word which was typed in place of a command: a URL or an experiment.
+fn command_for(word: &str) -> Option<&'static str> {
+    let is_file = [".yaml", ".yml"].iter().any(|end| word.ends_with(end));
+    match word.contains("://") {
+        true => Some("load"),
+        false => is_file.then_some("run"),
+    }
+}
+
+/// Returns whether an error is about `--concurrency` beside `--rate`.
+fn is_level_and_rate(error: &Error) -> bool {
+    let of = |kind| match error.get(kind) {
+        Some(ContextValue::String(argument)) => vec![argument.clone()],
+        Some(ContextValue::Strings(arguments)) => arguments.clone(),
+        _ => Vec::new(),
+    };
+    let named = [of(ContextKind::InvalidArg), of(ContextKind::PriorArg)].concat();
+    let has = |option: &str| named.iter().any(|argument| argument.starts_with(option));
+    named.len() == 2 && has("--concurrency ") && has("--rate ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,8 +309,11 @@ mod tests {
             .find_subcommand("load")
             .expect("there is a command `load`");
         let has = |long: &str| {
-            load.get_arguments()
-                .any(|a| a.get_long() == long.strip_prefix("--"))
+            let name = long.trim_start_matches('-');
+            load.get_arguments().any(|a| match long.strip_prefix("--") {
+                Some(_) => a.get_long() == Some(name),
+                None => a.get_short() == name.chars().next(),
+            })
         };
         for (theirs, ours) in WORDS {
             assert!(has(ours), "`load` has no {ours}");
@@ -293,5 +371,18 @@ mod tests {
         assert!(told(&["--port", "8000"]).contains("part of the URL"));
         assert!(!told(&["--profile", "sweep"]).contains("--output-file"));
         assert!(told(&["--concurency", "5"]).contains("'--concurrency'"));
+        assert!(told(&["-n", "10"]).contains("`--requests N`"));
+        assert!(told(&["--vus", "10"]).contains("`--concurrency N`"));
+        assert!(!told(&["--vus", "10"]).contains("-- --vus"));
+        let both = ["--concurrency", "4", "--rate", "3"];
+        assert!(told(&both).contains("--max-concurrency N"));
+        for (word, command) in [("http://127.0.0.1:8000", "load"), ("mine.yaml", "run")] {
+            let told = with_our_word(Cli::try_parse_from(["benchtrail", word]).unwrap_err());
+            let told = told.to_string();
+            assert!(
+                told.contains(&format!("`benchtrail {command} {word}`")),
+                "{told}"
+            );
+        }
     }
 }

@@ -183,18 +183,7 @@ impl Progress {
             } => self.count(stage, *status, *seconds, *cached),
             _ => None,
         };
-        if let Some(log) = &self.log {
-            let mut line = line_of(event, left).to_string();
-            line.push('\n');
-            // A failing event log must not end the measurement.
-            let written = log
-                .lock()
-                .expect("no listener panics")
-                .write_all(line.as_bytes());
-            if let Err(error) = written {
-                self.say(&format!("warning: the event log: {error}"));
-            }
-        }
+        self.log(event, left);
         match event {
             Event::PlanMade {
                 cells,
@@ -217,15 +206,11 @@ impl Progress {
                 self.say(&parts.join(", "));
             }
             Event::CellStarted { cell, attempt } => {
-                if let Some(live) = &self.live {
-                    let again = if *attempt > 1 {
-                        format!(" (attempt {attempt})")
-                    } else {
-                        String::new()
-                    };
-                    live.cell
-                        .set_message(plain(&format!("{cell}{again}")).into_owned());
-                }
+                let again = match attempt {
+                    0 | 1 => String::new(),
+                    n => format!(" (attempt {n})"),
+                };
+                self.set_message(&format!("{cell}{again}"));
             }
             Event::CellProgress {
                 cell,
@@ -234,35 +219,7 @@ impl Progress {
                 what,
                 rates,
                 log,
-            } => {
-                if self.show == Show::Verbose {
-                    for line in log {
-                        self.say(&format!("{cell} says: {line}"));
-                    }
-                }
-                let count = match (*done, *total) {
-                    (0, None) => String::new(),
-                    (done, None) => format!("{done} "),
-                    (done, Some(total)) => format!("{done} of {total} "),
-                };
-                let place = self.place(cell);
-                let figures = rates.as_ref().map(figures).unwrap_or_default();
-                let last = log
-                    .last()
-                    .map(|line| format!(": {line}"))
-                    .unwrap_or_default();
-                let text = format!("{place}{cell}: {count}{what}{figures}{last}");
-                match &self.live {
-                    Some(live) => {
-                        // Text that does not fit is cut at the end, so the figures come before the coordinates.
-                        let (stage, at) = cell.split_at(cell.find('[').unwrap_or(cell.len()));
-                        let text = format!("{place}{stage}: {count}{what}{figures}{last}  {at}");
-                        live.cell.set_message(plain(&text).into_owned());
-                    }
-                    None if !self.show.is_quiet() && self.is_due() => self.say(&text),
-                    None => {}
-                }
-            }
+            } => self.cell_progress(cell, (*done, *total, what), rates.as_ref(), log),
             Event::CellEnded {
                 cell,
                 stage,
@@ -301,6 +258,60 @@ impl Progress {
             }
             Event::Warning { cell, message } => self.warn(cell.as_deref(), message),
             Event::PlanMade { .. } | Event::ResourceReleased { .. } | Event::RunEnded { .. } => {}
+        }
+    }
+
+    /// Writes an event to the log. A failing event log must not end the measurement.
+    fn log(&self, event: &Event, left: Option<TimeLeft>) {
+        let Some(log) = &self.log else { return };
+        let mut line = line_of(event, left).to_string();
+        line.push('\n');
+        let written = log
+            .lock()
+            .expect("no listener panics")
+            .write_all(line.as_bytes());
+        if let Err(error) = written {
+            self.say(&format!("warning: the event log: {error}"));
+        }
+    }
+
+    /// Shows a text in the live line of the cell, if there is one.
+    fn set_message(&self, text: &str) {
+        if let Some(live) = &self.live {
+            live.cell.set_message(plain(text).into_owned());
+        }
+    }
+
+    /// Shows how far a cell is: in the live line, or now and then in a line of its own.
+    fn cell_progress(
+        &self,
+        cell: &str,
+        (done, total, what): (u64, Option<u64>, &str),
+        rates: Option<&Rates>,
+        log: &[String],
+    ) {
+        if self.show == Show::Verbose {
+            for line in log {
+                self.say(&format!("{cell} says: {line}"));
+            }
+        }
+        let count = match (done, total) {
+            (0, None) => String::new(),
+            (done, None) => format!("{done} "),
+            (done, Some(total)) => format!("{done} of {total} "),
+        };
+        let place = self.place(cell);
+        let figures = rates.map(figures).unwrap_or_default();
+        let last = log.last().map(|line| format!(": {line}"));
+        let last = last.unwrap_or_default();
+        if self.live.is_some() {
+            // Text that does not fit is cut at the end, so the figures come before the coordinates.
+            let (stage, at) = cell.split_at(cell.find('[').unwrap_or(cell.len()));
+            self.set_message(&format!(
+                "{place}{stage}: {count}{what}{figures}{last}  {at}"
+            ));
+        } else if !self.show.is_quiet() && self.is_due() {
+            self.say(&format!("{place}{cell}: {count}{what}{figures}{last}"));
         }
     }
 

@@ -80,6 +80,53 @@ fn a_load_from_two_hosts_is_one_artifact_that_names_them_and_bounds_their_clocks
 }
 
 #[test]
+fn a_study_of_several_generators_is_traced_published_and_reproduced_like_any_other() {
+    let server = ReferenceServer::start(Behaviour::default()).expect("a free port");
+    let project = Project::new();
+    let prompts = (0..40).map(|i| {
+        format!(
+            "{{\"prompt\": \"Question {i}: why does the number {i} matter here, and to whom?\"}}\n"
+        )
+    });
+    fs::write(
+        project.path().join("data.jsonl"),
+        prompts.collect::<String>(),
+    )
+    .expect("a file");
+    let url = server.url();
+    let text = format!(
+        "experiment: study\nseed: 1\nengines:\n  elsewhere:\n    title: Elsewhere\n    version: \"1\"\n    \
+         endpoints: {{health: null}}\n    launch: {{program: {{running: {url}}}}}\nmodels:\n  reference:\n    \
+         title: Reference\n    weights: {{named: {{id: reference}}}}\nworkloads:\n  data: {{prompts: {{dataset: \
+         {{file: data.jsonl}}}}, output: {{tokens: 8}}}}\naxes:\n  what: [data, shared-prefix, short-sessions]\n\
+         stages:\n  machine: {{kind: provision, engine: elsewhere, model: reference}}\n  server: {{kind: serve, \
+         needs: [machine]}}\n  steps: {{kind: load, needs: [server], over: [what], workload: \"${{what}}\", arrival: \
+         {{constant: {{rate: 60}}}}, requests: 12, warmup: 2, cancel: {{after: 1 ms, share: 0.3}}, generators: 2}}\n  checks: \
+         {{kind: verify, needs: [server, steps], gates: [{{gate: census}}]}}\n  \
+         results: {{kind: analyze, needs: [steps, checks], tables: {{cells: {{operator: cell-summary}}}}}}\n  report: \
+         {{kind: report, needs: [machine, server, steps, checks, results]}}\n"
+    );
+    fs::write(project.path().join(STUDY), text).expect("a file");
+    project.run(["run", STUDY]).ok();
+    for what in ["data", "shared-prefix", "short-sessions"] {
+        let output = format!("steps[what={what}].generators");
+        let rows = project.run(["show", STUDY, &output]).ok().stdout;
+        assert!(rows.contains("2 rows"), "{what}: {rows}");
+    }
+    let path = "reports/study/report.md";
+    let audited = project.run(["audit", path]).ok().stdout;
+    assert!(audited.contains("everything holds"), "{audited}");
+    project
+        .run(["publish", STUDY, "--out", "bundle", "--author", "A"])
+        .ok();
+    for arguments in [["verify", "bundle"], ["reproduce", "bundle"]] {
+        project.run(arguments).ok();
+    }
+    let same = project.run(["diff", "bundle", STUDY]).ok().stdout;
+    assert!(same.contains("= the recipes are the same"), "{same}");
+}
+
+#[test]
 fn a_host_that_is_lost_fails_the_load_and_leaves_nothing_behind() {
     let server = ReferenceServer::start(Behaviour::default()).expect("a free port");
     let Some((project, mut hosts)) = lab(&server.url(), 100_000) else {

@@ -60,6 +60,7 @@ mod sharing_bucket;
 mod sharing_gc;
 mod sharing_s3;
 mod site;
+mod slips;
 mod slurm;
 mod sql;
 mod ssh;

@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::support::{Outcome, Project};
 
 /// Plans the study that `init` writes, with one text replaced; returns the output.
-fn planned(project: &Project, from: &str, to: &str) -> String {
+pub(crate) fn planned(project: &Project, from: &str, to: &str) -> String {
     let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
     assert!(study.contains(from), "{from}");
     fs::write(
@@ -23,7 +23,7 @@ fn planned(project: &Project, from: &str, to: &str) -> String {
     told.stderr
 }
 
-fn written() -> Project {
+pub(crate) fn written() -> Project {
     let project = Project::new();
     project.run(["init", "mine", "--yes"]).ok();
     project

@@ -15,7 +15,7 @@ use crate::exit::Stop;
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
 use crate::registry::registry;
-use crate::terminal::{bytes, say};
+use crate::terminal::{bytes, counted, say};
 
 /// The number of cells per stage that are named when their measurements are removed.
 const CELLS_SHOWN: usize = 3;
@@ -261,13 +261,6 @@ fn say_lost(lost: &[&Measured], arguments: &GcArgs) {
             latest.unwrap_or_default(),
             names.join(", ")
         ));
-    }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use load::{DirectArrival, Monitoring, Origin, Settings, Telemetry};
 use pipeline::stage::Coordinates;
 
-use super::load_level::Level;
+use super::load_level::{Level, Run};
 use super::load_preflight::try_once;
 use super::load_save;
 use super::load_search::search;
@@ -112,32 +112,12 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             axis: axis_of(arguments),
             levels: std::mem::take(&mut levels),
         };
-        let mut runs = Vec::new();
-        for at in &sweep.levels {
+        return measure_levels(&sweep, arguments, global, |at| {
             let settings = checked_settings(arguments, &at.arrival)?;
             let own = folder.join(load_sweep::folder_of(at));
             make_folder(&own)?;
-            let run = level(settings, &at.arrival, &own)?;
-            let stop = run.stop();
-            runs.push((at.level, run));
-            if stop.is_some() {
-                load_sweep::tell(
-                    &sweep,
-                    &runs,
-                    &slo(arguments),
-                    arguments.out.as_deref(),
-                    global.json,
-                )?;
-                return stop.map_or(Ok(()), Err);
-            }
-        }
-        return load_sweep::tell(
-            &sweep,
-            &runs,
-            &slo(arguments),
-            arguments.out.as_deref(),
-            global.json,
-        );
+            level(settings, &at.arrival, &own)
+        });
     }
     let run = level(settings, &levels[0].arrival, folder)?;
     if global.json {
@@ -146,6 +126,27 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         say(&run.table);
     }
     run.stop().map_or(Ok(()), Err)
+}
+
+/// Measures the levels of a sweep up to the first that stops it, and prints them side by side.
+fn measure_levels(
+    sweep: &Sweep,
+    arguments: &LoadArgs,
+    global: &Global,
+    measure: impl Fn(&Levelled) -> Result<Run, Stop>,
+) -> Result<(), Stop> {
+    let (mut runs, mut stop) = (Vec::new(), None);
+    for at in &sweep.levels {
+        let run = measure(at)?;
+        stop = run.stop();
+        runs.push((at.level, run));
+        if stop.is_some() {
+            break;
+        }
+    }
+    let slo = slo(arguments);
+    load_sweep::tell(sweep, &runs, &slo, arguments.out.as_deref(), global.json)?;
+    stop.map_or(Ok(()), Err)
 }
 
 /// Creates the folder for the tables before anything is measured; does not replace earlier rows.

@@ -5,7 +5,7 @@ use std::path::Path;
 use contract::{Api, Word as _};
 use load::{
     AddressError, ApiKey, DirectServer, ModelsError, Refusal, Target, TargetError, is_address,
-    list_models, target_in_turn,
+    list_models, meant_address, target_in_turn,
 };
 use pipeline::suggest::remedy;
 
@@ -104,6 +104,13 @@ impl Server<'_> {
                 let port = url.trim_start_matches(':');
                 Stop::usage(error).hint(format!("write http://127.0.0.1:{port}"))
             }
+            TargetError::Url(AddressError::NoBrackets { meant, .. }) => {
+                Stop::usage(error).hint(format!("write {meant}"))
+            }
+            TargetError::Url(_) if meant_address(url).is_some() => {
+                let meant = meant_address(url).unwrap_or_default();
+                Stop::usage(error).hint(format!("write {meant}"))
+            }
             TargetError::Url(_) if url.trim() != url && is_address(url.trim()) => {
                 Stop::usage(error).hint(format!("leave out the space around it: {}", url.trim()))
             }
@@ -118,6 +125,13 @@ impl Server<'_> {
             }
             TargetError::Host(_) => Stop::failed(error).hint("correct the host's name in the URL"),
             TargetError::Tls(_, tls) => Stop::failed(error).hint(&tls.remedy),
+            TargetError::Unreachable(..) if has_no_port(url) => {
+                let port = if url.starts_with("https") { 443 } else { 80 };
+                Stop::failed(error).hint(format!(
+                    "the URL names no port, so it means port {port}: add the server's port, as in \
+                     http://127.0.0.1:8000, or start the server"
+                ))
+            }
             TargetError::Unreachable(..) => {
                 Stop::failed(error).hint("start the server, or correct the host and port in the URL")
             }
@@ -138,6 +152,14 @@ impl Server<'_> {
             }),
         }
     }
+}
+
+/// Returns whether a URL leaves the port to its scheme.
+fn has_no_port(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let after_brackets = authority.rsplit(']').next().unwrap_or_default();
+    !after_brackets.contains(':')
 }
 
 /// Returns whether the argument given as a URL is an experiment.

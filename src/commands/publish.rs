@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use bundle::{BundleError, KeyPair, Publication, Sources};
+use bundle::{BundleError, KeyPair, Publication, Published, Sources};
 use pipeline::StudyDocument;
-use pipeline::lock::lock_path;
+use pipeline::lock::{Lock, lock_path};
 use remote::pull_records;
 use serde_json::json;
 
@@ -96,6 +96,18 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         .to_string());
         return Ok(());
     }
+    tell(arguments, &published, &lock, &sources, archive.as_deref());
+    Ok(())
+}
+
+/// Prints what was published, what was left out, and what to do next.
+fn tell(
+    arguments: &PublishArgs,
+    published: &Published,
+    lock: &Lock,
+    sources: &Sources,
+    archive: Option<&Path>,
+) {
     say(&format!(
         "{} files, {}: {} artifacts and records of {} executed cells",
         published.files,
@@ -126,7 +138,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         ));
     }
     say(&format!("bundle       {}", shown(&published.folder)));
-    if let Some(archive) = &archive {
+    if let Some(archive) = archive {
         say(&format!("archive      {}", shown(archive)));
     }
     say(&format!("trail digest {}", lock.trail()));
@@ -136,7 +148,6 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         "  benchtrail reproduce {}",
         shown(&published.folder)
     ));
-    Ok(())
 }
 
 fn unfinished(what: &str, file: &Path) -> Stop {

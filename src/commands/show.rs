@@ -174,7 +174,10 @@ fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), 
                 "`{}` has no output `{output}`",
                 pipeline::place::cell_text(&stage.name, &cell.coordinates)
             ))
-            .hint(format!("it has: {}", names.join(", ")))
+            .hint(match names.as_slice() {
+                [] => format!("it has none: it is {}", cell.status.word()),
+                _ => format!("it has: {}", names.join(", ")),
+            })
         })?;
     Ok((artifact.digest, store.get(&artifact.digest)?))
 }

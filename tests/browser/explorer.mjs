@@ -12,15 +12,16 @@ const [binary, project, real] = process.argv.slice(2);
 const pictures = process.env.PICTURES;
 const AXE = readFileSync(new URL("node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
 const HOSTILE = "<script>alert(1)</script>";
+const LONG = "Qwen3-235B-A22B-Instruct-2507-FP8-Dynamic_kv-cache-fp8_max-num-seqs-512_eagle3";
 
 function run(...arguments_) {
   return spawnSync(binary, arguments_, { cwd: project, encoding: "utf8" });
 }
 
-// A simulated study whose labels contain markup.
+// A simulated study with a label that contains markup, and one that is as long as labels may be.
 const file = `${project}/experiments/simulated.yaml`;
 const yaml = readFileSync(file, "utf8");
-writeFileSync(`${project}/experiments/hostile.yaml`, yaml.replace("experiment: simulated", "experiment: hostile").replace("    batched: {", `    "${HOSTILE}": {`));
+writeFileSync(`${project}/experiments/hostile.yaml`, yaml.replace("experiment: simulated", "experiment: hostile").replace("    batched: {", `    ${LONG}: {server: {slots: 2, prefill: {fixed: 5 ms}, decode: {fixed: 9 ms}, noise: {step: 0.05, cell: 0.01}}}\n    "${HOSTILE}": {`));
 console.log("measuring…");
 run("run", "experiments/planted-grid.yaml", "--smoke", "--keep-going", "--quiet");
 assert.equal(run("run", "experiments/hostile.yaml", "--smoke", "--quiet").status, 0);
@@ -45,7 +46,7 @@ async function check(name, act) {
   await act();
   assert.deepEqual(p.troubles, [], `${name}: the page is in trouble`);
   assert.deepEqual(p.asked.filter((u) => !origins.has(new URL(u).origin) && !/^(data|blob|file|about):/.test(u)), [], `${name}: it asked somebody else`);
-  for (const [mode, width, height, dark] of [["phone", 375, 740, false], ["dark", 1280, 800, true], ["wide", 2560, 1100, false], ["light", 1280, 800, false]]) {
+  for (const [mode, width, height, dark] of [["phone", 360, 740, false], ["dark", 1280, 800, true], ["wide", 2560, 1100, false], ["light", 1280, 800, false]]) {
     await p.size(width, height, dark);
     await pause(120);
     const over = await p.evaluate("document.documentElement.scrollWidth - innerWidth");
@@ -53,11 +54,16 @@ async function check(name, act) {
     // A table that continues beyond its edge shows it.
     const silent = await p.evaluate("[...document.querySelectorAll('main .scroll')].filter((e) => e.checkVisibility() && e.scrollWidth - e.clientWidth > 2 && !e.classList.contains('onward') && !e.classList.contains('back')).length");
     assert.equal(silent, 0, `${name}, ${mode}: a table that goes on without a sign`);
+    assert.deepEqual(await p.evaluate(CLIPPED), [], `${name}, ${mode}: numbers that are cut off`);
+    // A name that stays while the cells scroll leaves room for them.
+    const room = await p.evaluate("[...document.querySelectorAll('.cellmap')].filter((e) => e.checkVisibility()).map((e) => e.querySelector('.side')).filter(Boolean).map((e) => e.getBoundingClientRect().width / e.closest('.scroll').clientWidth).filter((share) => share > 0.6)");
+    assert.deepEqual(room, [], `${name}, ${mode}: names without room for cells`);
     if (pictures) {
       mkdirSync(pictures, { recursive: true });
       await p.picture(`${pictures}/${String(step).padStart(2, "0")}-${name}-${mode}.png`);
     }
   }
+  await enlarged(name);
   await accessible(name);
   await printed(name);
   await walked(name);
@@ -65,12 +71,55 @@ async function check(name, act) {
   console.log(`ok ${name}`);
 }
 
+// Twice the letters, as a reader sets them in the browser: nothing is cut off, and nothing moves by itself.
+async function enlarged(name) {
+  await p.size(1280, 800);
+  await p.evaluate("document.documentElement.style.fontSize = '200%'");
+  await pause(200);
+  const found = await p.evaluate(`({ over: document.documentElement.scrollWidth - innerWidth, still: document.getAnimations().length === 0,
+    small: [...document.querySelectorAll("main p, main td, main th, main label")].filter((e) => e.checkVisibility() && parseFloat(getComputedStyle(e).fontSize) < 20).map((e) => e.outerHTML.slice(0, 80)) })`);
+  assert.deepEqual(await p.evaluate(CLIPPED), [], `${name}, large letters: numbers that are cut off`);
+  assert.ok(found.over <= 0, `${name}, large letters: ${found.over} pixels beyond the edge`);
+  assert.deepEqual(found.small.slice(0, 3), [], `${name}: letters that do not grow`);
+  assert.ok(found.still, `${name}: something moves by itself`);
+  await p.evaluate("document.documentElement.style.fontSize = ''");
+  await pause(60);
+}
+
+// Words of headings that were broken to fit a narrow column. Coordinates may break: they can be longer than a line.
+const BROKEN = `[...document.querySelectorAll("main thead th")].filter((e) => e.checkVisibility() && e.textContent.split(/\\s/).every((word) => word.length <= 20)).flatMap((e) => {
+  const walk = document.createTreeWalker(e, NodeFilter.SHOW_TEXT);
+  const list = [];
+  for (let node = walk.nextNode(); node; node = walk.nextNode()) for (const word of node.data.matchAll(/[A-Za-z0-9]{2,16}/g)) {
+    const range = document.createRange();
+    range.setStart(node, word.index);
+    range.setEnd(node, word.index + word[0].length);
+    if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1) list.push(word[0]);
+  }
+  return list;
+}).slice(0, 5)`;
+
+// Numbers that do not fit into their box: a part of a number is another number.
+const CLIPPED = `[...document.querySelectorAll(".cellmap td a")].filter((e) => {
+  const range = document.createRange();
+  range.selectNodeContents(e);
+  return range.getBoundingClientRect().width > e.getBoundingClientRect().width + 1;
+}).map((e) => e.textContent).slice(0, 3)`;
+
 // In print there is no navigation, nothing that needs a pointer, and nothing beyond the edge.
 async function printed(name) {
   await p.size(718, 1000, false, "print");
   await pause(60);
-  const wrong = await p.evaluate(`[...document.querySelectorAll("header, #status, .row, button, nav.contents")].filter((e) => e.offsetParent !== null).map((e) => e.outerHTML.slice(0, 80))`);
+  const wrong = await p.evaluate(`[...document.querySelectorAll("header, #status, .row, button:not(th button), nav.contents")].filter((e) => e.offsetParent !== null).map((e) => e.outerHTML.slice(0, 80))`);
   assert.deepEqual(wrong, [], `${name}: shown on paper`);
+  const lost = await p.evaluate(`[...document.querySelectorAll("main th button")].filter((e) => e.closest("thead").checkVisibility() && !e.checkVisibility()).map((e) => e.textContent).slice(0, 3)`);
+  assert.deepEqual(lost, [], `${name}: names of columns that are missing on paper`);
+  const beyond = await p.evaluate(`[...document.querySelectorAll("main, main table, main .plot, main figure, main pre")].filter((e) => e.checkVisibility() && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80)).slice(0, 3)`);
+  assert.deepEqual(beyond, [], `${name}: cut off on paper`);
+  const pointer = await p.evaluate(`(document.getElementById("main").innerText.match(/[^.]*\\b(click|drag over|drag to|swipe)\\b[^.]*/gi) ?? []).slice(0, 3)`);
+  assert.deepEqual(pointer, [], `${name}: an instruction on paper that needs a pointer`);
+  assert.deepEqual(await p.evaluate(BROKEN), [], `${name}: broken words on paper`);
+  assert.deepEqual(await p.evaluate(CLIPPED), [], `${name}: numbers on paper that are cut off`);
   if (["studies", "grid"].includes(name)) {
     const squeezed = await p.evaluate("[document.documentElement.scrollWidth - innerWidth, ...[...document.querySelectorAll('main table:not(.cellmap) th')].map((e) => e.offsetHeight - 60)]");
     assert.ok(squeezed.every((by) => by <= 0), `${name}: cut off or squeezed on paper: ${squeezed}`);
@@ -118,6 +167,21 @@ async function accessible(name) {
     assert.deepEqual(wrong, [], `${name}, ${dark ? "dark" : "light"}: axe-core`);
   }
   await p.size(1280, 800);
+  // Marks and lines differ enough from the page, in both schemes.
+  for (const dark of [false, true]) {
+    await p.size(1280, 800, dark);
+    await pause(60);
+    const faint = await p.evaluate(`(() => {
+      const rgb = (text) => text.match(/[\\d.]+/g)?.slice(0, 3).map(Number);
+      const luminance = (c) => c.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+      const ground = luminance(rgb(getComputedStyle(document.body).backgroundColor));
+      const contrast = (c) => { const [a, b] = [luminance(rgb(c)), ground].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05); };
+      const colours = new Set([...document.querySelectorAll(".plot svg path, .plot svg circle")].flatMap((e) => ["fill", "stroke"].map((k) => getComputedStyle(e)[k])).filter((c) => c.startsWith("rgb(")));
+      return [...colours].filter((c) => contrast(c) < 3);
+    })()`);
+    assert.deepEqual(faint, [], `${name}, ${dark ? "dark" : "light"}: colours with less contrast than 3:1`);
+  }
+  await p.size(1280, 800);
   // Checks beyond axe-core: a canvas has words, and no view is wider than its window.
   const mute = await p.evaluate("[...document.querySelectorAll('canvas')].filter((e) => !e.getAttribute('aria-label')).length");
   assert.equal(mute, 0, `${name}: a canvas without words`);
@@ -135,6 +199,7 @@ async function reportPage(address) {
     const beyond = await p.evaluate(`[document.documentElement, ...(${media === "print"} ? document.querySelectorAll("main table") : [])].filter((e) => e.checkVisibility()).map((e) => (e.tagName === "TABLE" ? e.getBoundingClientRect().right : e.scrollWidth) - innerWidth).filter((by) => by > 1)`);
     assert.deepEqual(beyond, [], `the report, ${width} ${media}: beyond the edge`);
     const beside = await p.evaluate("(() => { const [a, f] = document.querySelectorAll('.first > *'); return a && f ? f.getBoundingClientRect().left >= a.getBoundingClientRect().right : null; })()");
+    if (media) assert.deepEqual(await p.evaluate(BROKEN), [], "the report on paper: broken words");
     if (beside !== null) assert.equal(beside, width >= 1280, `the report, ${width} ${media}: the picture beside the answers`);
     if (pictures) await p.picture(`${pictures}/report-page-${width}${media}.png`);
   }
@@ -201,6 +266,10 @@ try {
     assert.match(await text(), /2 hung/);
     assert.equal(await p.evaluate("document.querySelectorAll('.cellmap td a').length"), 320);
     assert.equal(await p.evaluate("document.querySelectorAll('.cellmap .hatch-hung').length"), 2);
+    // The question and the answers come first, and a cell that a gate excludes looks excluded and says why.
+    assert.match(await text(), /licensed[^]*Stage/);
+    assert.match(await text(), /excluded: gate /);
+    assert.ok(await p.evaluate("document.querySelectorAll('.cellmap .hatch-excluded').length > 0"));
   });
   await check("report", async () => {
     await p.click("nav a[href$='/report']");
@@ -243,6 +312,20 @@ try {
     assert.match(await p.evaluate("location.hash"), /from=\d+&to=\d+/);
     const part = await p.evaluate("[...document.querySelectorAll('main h2')].map((h) => h.textContent).find((t) => t.includes('request') && t.includes('of'))");
     assert.notEqual(part, all);
+  });
+  await check("the slowest requests first", async () => {
+    await p.evaluate("[...document.querySelectorAll('main th button')].find((b) => b.textContent === 'ttft').click()");
+    assert.match(await p.evaluate("location.hash"), /sort=ttft&order=desc/);
+    const [times, focus] = await p.evaluate("(() => { const t = [...document.querySelectorAll('main table')].find((e) => e.querySelector('th button')); const at = [...t.querySelectorAll('thead th')].findIndex((e) => e.textContent.startsWith('ttft')); return [[...t.querySelectorAll('tbody tr')].map((r) => Number(r.children[at].title)), document.activeElement.textContent]; })()");
+    assert.ok(times.length > 1 && times.every((t, i) => i === 0 || t <= times[i - 1]), `${times}`);
+    assert.match(focus, /^ttft/);
+  });
+  await check("a cell that a gate excludes", async () => {
+    const back = await p.evaluate("location.hash");
+    await p.go(`${base}#/study/experiments~planted-grid.smoke`);
+    await p.click(".cellmap .hatch-excluded");
+    assert.match(await text(), /enters no statistic: gate/);
+    await p.go(`${base}${back}`);
   });
   await check("the figures of a span", async () => {
     // The figures are those of the span, and `0` in the tracks returns to the whole cell.
@@ -347,6 +430,7 @@ try {
     await p.go(`${GRID}/compare`);
     await p.until("document.querySelector('main .plot svg')");
     assert.match(await text(), /engine: alpha against beta/);
+    assert.match(await text(), /better side/);
     assert.match(await text(), /planned: the experiment chose it/);
     assert.match(await text(), /no replication of launches/);
   });

@@ -117,7 +117,7 @@ impl Attempts {
     }
 }
 
-/// Tries a pure cell until it is ok or its retries are used up, and keeps the result.
+/// Tries a cell, or the start of a resource, until it is ok or its retries are used up, and keeps the result.
 pub(super) fn execute(context: &Context<'_>, task: &Task<'_>) -> Result<Finished, PipelineError> {
     let mut attempts = Attempts::new();
     loop {

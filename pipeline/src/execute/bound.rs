@@ -104,6 +104,7 @@ impl Executor<'_, '_> {
             cached: true,
         });
         self.session.settle(cell, outcome)?;
+        self.take_in_left(cell)?;
         self.collect();
         Ok(true)
     }

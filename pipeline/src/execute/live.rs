@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use artifacts::Digest;
 
-use super::attempt::{Attempts, Context, Finished, attempt, fail, keep, succeed, take};
+use super::attempt::{Context, execute, keep, take};
 use super::drive::Executor;
-use super::task::Task;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::graph::Graph;
@@ -220,7 +219,7 @@ impl<'a> Executor<'a, '_> {
         self.resource_starts += 1;
         let mut task = self.task(cell, key);
         task.connect(&self.session.graph, |c| self.live.json(c));
-        let finished = started(&self.context, &task)?;
+        let finished = execute(&self.context, &task)?;
         match finished.outcome {
             Outcome::Ok {
                 outputs: ref fresh, ..
@@ -370,7 +369,6 @@ impl<'a> Executor<'a, '_> {
             };
             let live = self.live.0.remove(at);
             let left = left_behind(&self.context, live.lease.release())?;
-            self.exclusives.release(&live.exclusive);
             let name = self.session.graph.name(dependant);
             let digests = left.iter().map(|(name, a)| (name.to_string(), a.digest));
             (self.context.listener)(&Event::ResourceReleased {
@@ -378,24 +376,50 @@ impl<'a> Executor<'a, '_> {
                 left: digests.collect(),
             });
             self.name_left(dependant, live.record, left)?;
+            // Another run that waits for the machine asks the index as soon as it has the machine.
+            self.exclusives.release(&live.exclusive);
         }
         Ok(())
     }
-}
 
-/// Starts a resource, with as many attempts as its stage allows.
-fn started(context: &Context<'_>, task: &Task<'_>) -> Result<Finished, PipelineError> {
-    let mut attempts = Attempts::new();
-    loop {
-        let (result, seconds) = attempt(context, task, &attempts)?;
-        match result {
-            Ok(done) => return succeed(context, task, attempts, done, seconds),
-            Err(mut failure) => {
-                if !attempts.again(context, task, &mut failure, seconds)? {
-                    return fail(context, task, attempts, failure);
+    /// Takes over what another run's resources left, for a cell that the other run executed: this run knows their
+    /// records from before they stopped.
+    pub(super) fn take_in_left(&mut self, cell: CellId) -> Result<(), PipelineError> {
+        for resource in resources_of(&self.session.graph, cell) {
+            let Some(Outcome::Ok {
+                key,
+                record,
+                outputs,
+            }) = self.session.settled(resource).cloned()
+            else {
+                continue;
+            };
+            if self.live.has(resource) {
+                continue;
+            }
+            let store = self.session.store;
+            let known = Record::parse(&store.get(&record)?).ok();
+            let Some(known) = known.filter(|known| known.evidence.is_empty()) else {
+                continue;
+            };
+            for later in store.records_for(&key)? {
+                let Ok(mut ended) = Record::parse(&store.get(&later.record)?) else {
+                    continue;
+                };
+                let left = !std::mem::take(&mut ended.evidence).is_empty();
+                if left && ended == known {
+                    let outcome = Outcome::Ok {
+                        key,
+                        record: later.record,
+                        outputs,
+                    };
+                    self.session.states[resource] = State::Settled(outcome.clone());
+                    self.session.results.insert(resource, (key, outcome));
+                    break;
                 }
             }
         }
+        Ok(())
     }
 }
 

@@ -113,7 +113,7 @@ fn compile(
     let schema = file_schema();
     let plain = Checker::of(&schema);
     let profile = profile(root, options, sink);
-    let values = parameters(root.get("parameters"), profile, &options.set, &plain, sink);
+    let values = parameters(root, profile, &options.set, &plain, sink);
     check_root(root, &schema, &values, registry, sink);
     check_profiles(root, profile.map(|(name, _)| name), &values, sink);
 

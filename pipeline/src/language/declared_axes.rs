@@ -26,7 +26,7 @@ pub(super) fn axes(
     if profile.is_some() || !set.is_empty() {
         // Mistakes in the defaults are already reported and do not matter here.
         let aside = Sink::default();
-        let defaults = parameters(root.get("parameters"), None, &[], checker, &aside);
+        let defaults = parameters(root, None, &[], checker, &aside);
         for parameters in [values, &defaults] {
             let declared = declared(root, None, parameters, checker, &aside);
             axes.iter_mut()

@@ -65,6 +65,7 @@ pub mod settings;
 mod shared;
 mod spec;
 mod stages;
+mod torn;
 mod tree;
 mod unused;
 mod variant;

@@ -84,11 +84,27 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
         let first = character.map(String::from).unwrap_or_default();
         return format!("put the value in quotes: unquoted text cannot begin with `{first}`");
     }
+    if reason.contains("trailing content") {
+        let before = at.col().checked_sub(1).and_then(|i| line.chars().nth(i));
+        return match before {
+            Some('"') => "the `\"` before it ends the text: within the text write `\\\"`, or put the text in `'…'`",
+            _ => "the `'` before it ends the text: within the text write `''`, or put the text in `\"…\"`",
+        }
+        .to_owned();
+    }
     if reason.contains("quoted scalar") {
         return "does the text that begins here lack its closing quote?".to_owned();
     }
     if let Some((number, key)) = key_without_a_space(text, at) {
         return format!("put a space after the colon: `{key}: …` on line {number}");
+    }
+    if let Some((number, key, found)) = key_without_a_colon(text, at) {
+        return match found {
+            Some(sign) => {
+                format!("write `{key}: …` on line {number}: the `{sign}` there is not a colon")
+            }
+            None => format!("put a colon after the key: `{key}: …` on line {number}"),
+        };
     }
     "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
 }
@@ -210,8 +226,20 @@ fn indentation(text: &str, at: Marker) -> Option<String> {
         ));
     }
     let levels: Vec<usize> = lines[..here].iter().map(|(_, l)| width(l)).collect();
-    (own < other && !levels.contains(&own)).then(|| {
-        format!("line {number} is indented by {own}, and no line above it is: indent it like the keys it belongs to")
+    if own < other && !levels.contains(&own) {
+        return Some(format!(
+            "line {number} is indented by {own}, and no line above it is: indent it like the keys it belongs to"
+        ));
+    }
+    let parent = lines[..here].iter().rposition(|(_, l)| width(l) < own)?;
+    let (key, child) = (lines[parent], lines[parent + 1]);
+    (width(child.1) > own && own < other).then(|| {
+        format!(
+            "line {} is indented by {}, and line {number} by {own} is between it and the lines below it: if both belong \
+             to the same part, indent both by {own}",
+            key.0,
+            width(key.1)
+        )
     })
 }
 
@@ -224,6 +252,27 @@ fn key_and_value(line: &str) -> Option<&str> {
     let apart = value.is_empty() || value.starts_with(' ');
     let value = value.split(" #").next().unwrap_or_default().trim();
     (is_key && apart && !key.is_empty()).then_some(value)
+}
+
+/// Finds a line `key = value`, `key：value` or `key value` where parsing stopped or above: its number, its key, and the
+/// sign in place of the colon.
+fn key_without_a_colon(text: &str, at: Marker) -> Option<(usize, &str, Option<char>)> {
+    let lines = text.lines().enumerate().take(at.line());
+    let near: Vec<_> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
+    near.iter().rev().take(2).find_map(|(number, line)| {
+        let line = line.trim().trim_start_matches("- ");
+        let is_key = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        let key = &line[..line.find(|c| !is_key(c))?];
+        let rest = &line[key.len()..];
+        let value = rest.trim_start();
+        let sign = value
+            .chars()
+            .next()
+            .filter(|c| matches!(c, '=' | ';' | '\u{ff1a}' | '\u{fe55}' | '\u{2236}'));
+        let apart = rest.starts_with(char::is_whitespace) && !value.starts_with(['#', ':']);
+        let named = key.starts_with(|c: char| c.is_ascii_alphabetic());
+        (named && !value.is_empty() && (sign.is_some() || apart)).then_some((number + 1, key, sign))
+    })
 }
 
 /// Finds `key:value` on this line or the last nonempty line above it. Without a space it is text, not a key.

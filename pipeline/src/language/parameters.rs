@@ -13,12 +13,13 @@ use crate::suggest::remedy;
 
 /// Reads the declarations and sets the values. A parameter with a mistake becomes `None`.
 pub(crate) fn parameters(
-    section: Option<&Node>,
+    root: &Node,
     profile: Option<(&str, &Node)>,
     set: &[(String, String)],
     checker: &Checker,
     sink: &Sink,
 ) -> Values {
+    let (section, axes) = (root.get("parameters"), root.get("axes"));
     let mut values = Values::new();
     let schema = checker
         .document
@@ -28,7 +29,13 @@ pub(crate) fn parameters(
     let names = || entries.iter().map(|(key, _)| key.text.as_str());
     for (name, given) in set {
         if !names().any(|n| n == name) {
-            let hint = remedy(name, "parameters", names());
+            let hint = match axes.is_some_and(|axes| axes.get(name).is_some()) {
+                true => format!(
+                    "`{name}` is an axis: change its labels in the file, or in a profile: `profiles: {{NAME: {{axes: \
+                     {{{name}: [{given}]}}}}}}`"
+                ),
+                false => remedy(name, "parameters", names()),
+            };
             sink.argument(
                 format!("--set {name}={given}"),
                 format!("unknown parameter `{name}`"),

@@ -9,7 +9,8 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span as Range, Tag};
 
 use super::diagnostics::{Mistake, Span};
 use super::not_yaml;
-use super::tree::{Key, Node, Value};
+use super::torn::TornList;
+use super::tree::{Decimal, Key, Node, Value};
 
 /// The maximum length of a text, in bytes.
 pub(crate) const MAX_BYTES: usize = 4 << 20;
@@ -41,6 +42,7 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
         text,
         source,
         end: text.trim_end().chars().count(),
+        searched: (0, 0),
         open: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
@@ -79,6 +81,8 @@ struct Builder<'t> {
     source: u32,
     /// The end of the text's last word, in characters.
     end: usize,
+    /// A place up to which the text has been searched, in characters and in bytes.
+    searched: (usize, usize),
     /// The open brackets.
     open: Vec<(Bracket, Span)>,
     anchors: HashMap<usize, Node>,
@@ -245,7 +249,7 @@ impl Builder<'_> {
                 self.refuse_tag(tag.as_deref(), span);
                 let flow = span.width > 0;
                 self.open.extend(flow.then_some((CURLY, span)));
-                let entries = self.mapping(depth)?;
+                let entries = self.mapping(depth, flow)?;
                 self.open.truncate(self.open.len() - usize::from(flow));
                 let first = entries.first().map(|(key, _)| key.span);
                 let span = first.filter(|_| !flow).unwrap_or(span);
@@ -271,18 +275,27 @@ impl Builder<'_> {
         Ok(node)
     }
 
-    fn mapping(&mut self, depth: usize) -> Result<Vec<(Key, Node)>, Fatal> {
+    fn mapping(&mut self, depth: usize, flow: bool) -> Result<Vec<(Key, Node)>, Fatal> {
         let mut entries: Vec<(Key, Node)> = Vec::new();
         let mut seen: HashMap<String, Span> = HashMap::new();
+        let mut torn = TornList::default();
         loop {
             let (event, range) = self.next()?;
             let key = match event {
-                Event::MappingEnd => return Ok(entries),
+                Event::MappingEnd => {
+                    self.mistakes.extend(torn.mistakes());
+                    return Ok(entries);
+                }
                 event => self.key(event, range, depth)?,
             };
+            let key_end = range.end.index();
             let (event, range) = self.next()?;
+            let bare = flow && is_empty(&event) && !self.has_colon(key_end, range.start.index());
             let mut node = self.node(event, range, depth + 1)?;
             let Some(key) = key else { continue };
+            if torn.takes(&key, &node, bare) {
+                continue;
+            }
             if matches!(node.value, Value::List(_) | Value::Map(_) | Value::Null) {
                 node.span = key.span;
             }
@@ -301,6 +314,20 @@ impl Builder<'_> {
                 }
             }
         }
+    }
+
+    /// Returns whether a colon lies between two places, given in characters. Later calls must not ask for earlier
+    /// places, so that a whole file is searched once.
+    fn has_colon(&mut self, from: usize, to: usize) -> bool {
+        let (chars, bytes) = self.searched;
+        let skipped: usize = (self.text[bytes..].chars().take(from.saturating_sub(chars)))
+            .map(char::len_utf8)
+            .sum();
+        self.searched = (chars.max(from), bytes + skipped);
+        let mut between = self.text[self.searched.1..]
+            .chars()
+            .take(to.saturating_sub(from));
+        between.any(|c| c == ':')
     }
 
     /// Reads a key; `None` if an experiment cannot have such a key.
@@ -429,6 +456,11 @@ impl Builder<'_> {
     }
 }
 
+/// Returns whether an event is a value that the file leaves out.
+fn is_empty(event: &Event<'_>) -> bool {
+    matches!(event, Event::Scalar(text, ScalarStyle::Plain, 0, None) if text.is_empty())
+}
+
 /// Returns the event as owned data.
 fn own(event: Event<'_>) -> Event<'static> {
     match event {
@@ -518,7 +550,10 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
         return Ok(Value::Text(text.to_owned()));
     }
     match text.parse::<f64>() {
-        Ok(value) if value.is_finite() => Ok(Value::Float(value)),
+        Ok(value) if value.is_finite() => Ok(Value::Float(Decimal {
+            value,
+            written: text.into(),
+        })),
         _ => Err((
             format!("`{text}` is not a finite number"),
             "use a smaller one".to_owned(),

@@ -18,10 +18,24 @@ pub(crate) enum Value {
     Null,
     Bool(bool),
     Int(i64),
-    Float(f64),
+    Float(Decimal),
     Text(String),
     List(Vec<Node>),
     Map(Vec<(Key, Node)>),
+}
+
+/// A number that is not written as an integer. Two are equal if their values are, however they are written.
+#[derive(Clone, Debug)]
+pub(crate) struct Decimal {
+    pub(crate) value: f64,
+    /// The number as the file spells it, for messages: `16.0`, `1e3`.
+    pub(crate) written: Box<str>,
+}
+
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
 }
 
 /// A key of a mapping with its place.
@@ -104,7 +118,7 @@ impl Node {
             Value::Null => Json::Null,
             Value::Bool(value) => (*value).into(),
             Value::Int(value) => (*value).into(),
-            Value::Float(value) => (*value).into(),
+            Value::Float(number) => number.value.into(),
             Value::Text(value) => value.clone().into(),
             Value::List(items) => items.iter().map(Node::json).collect(),
             Value::Map(entries) => Json::Object(
@@ -123,11 +137,12 @@ impl Node {
             Json::Bool(value) => Value::Bool(*value),
             Json::Number(number) => match number.as_i64() {
                 Some(value) => Value::Int(value),
-                None => Value::Float(
-                    number
+                None => Value::Float(Decimal {
+                    value: number
                         .as_f64()
                         .expect("a JSON number is an integer or a double"),
-                ),
+                    written: number.to_string().into(),
+                }),
             },
             Json::String(text) => Value::Text(text.clone()),
             Json::Array(items) => {
@@ -155,7 +170,7 @@ impl Node {
         match &self.value {
             Value::Bool(value) => Some(Scalar::Bool(*value)),
             Value::Int(value) => Some(Scalar::Int(*value)),
-            Value::Float(value) => Some(Scalar::Float(*value)),
+            Value::Float(number) => Some(Scalar::Float(number.value)),
             Value::Text(value) => Some(Scalar::Text(value.clone())),
             Value::Null | Value::List(_) | Value::Map(_) => None,
         }
@@ -167,7 +182,7 @@ impl Node {
             Value::Null => "nothing".to_owned(),
             Value::Bool(value) => format!("`{value}`"),
             Value::Int(value) => format!("the integer {value}"),
-            Value::Float(value) => format!("the number {value}"),
+            Value::Float(number) => format!("the number {}", number.written),
             Value::Text(text) if text.chars().count() > 40 => "text".to_owned(),
             Value::Text(text) => format!("the text `{}`", text.escape_debug()),
             Value::List(_) => "a list".to_owned(),

@@ -624,15 +624,24 @@ impl Bench {
         experiment: &Experiment,
         options: &RunOptions,
     ) -> (RunSummary, Vec<String>) {
-        let registry = registry(&self.world);
-        let listen = |event: &Event| self.events.lock().unwrap().push(event.clone());
-        let summary = pipeline::run(experiment, &registry, &self.store, options, &listen).unwrap();
+        let summary = self.run_beside_another(experiment, options);
         assert_eq!(
             self.world.alive.load(Ordering::Relaxed),
             0,
             "everything alive was released"
         );
         (summary, self.world.take())
+    }
+
+    /// Runs while another run may have servers of its own.
+    pub(crate) fn run_beside_another(
+        &self,
+        experiment: &Experiment,
+        options: &RunOptions,
+    ) -> RunSummary {
+        let registry = registry(&self.world);
+        let listen = |event: &Event| self.events.lock().unwrap().push(event.clone());
+        pipeline::run(experiment, &registry, &self.store, options, &listen).unwrap()
     }
 
     pub(crate) fn run(&self, experiment: &Experiment) -> (RunSummary, Vec<String>) {

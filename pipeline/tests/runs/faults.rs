@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pipeline::record::Record;
 use pipeline::{CellStatus, Event, Order, RunOptions, RunSummary};
 use serde_json::json;
 
@@ -183,8 +184,7 @@ fn retries_keep_the_evidence_of_every_attempt() {
         .iter()
         .find(|c| CELL.contains(&c.coordinates))
         .unwrap();
-    let record =
-        pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+    let record = Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
     let statuses: Vec<CellStatus> = record.attempts.iter().map(|a| a.status).collect();
     assert_eq!(
         statuses,
@@ -241,7 +241,7 @@ fn a_server_that_dies_during_a_cell_fails_it_although_the_cell_itself_ended_well
     let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
     let cells = lock.stages.iter().flat_map(|s| &s.cells);
     let records = cells.filter_map(|c| c.record);
-    let records = records.map(|r| pipeline::record::Record::parse(&bench.store.get(&r).unwrap()));
+    let records = records.map(|r| Record::parse(&bench.store.get(&r).unwrap()));
     let tried: Vec<usize> = records.map(|r| r.unwrap().attempts.len()).collect();
     assert_eq!(tried.iter().max(), Some(&2));
 }
@@ -254,9 +254,7 @@ fn every_record_holds_the_recipe_that_its_key_is_made_of() {
     let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
     let mut seen = 0;
     for cell in lock.stages.iter().flat_map(|s| &s.cells) {
-        let record =
-            pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap())
-                .unwrap();
+        let record = Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
         assert_eq!(Some(record.recipe.key()), cell.key, "{}", cell.coordinates);
         seen += 1;
     }
@@ -275,8 +273,7 @@ fn the_record_of_a_failed_cell_keeps_what_was_observed_and_doubted() {
         .iter()
         .find(|c| CELL.contains(&c.coordinates))
         .unwrap();
-    let record =
-        pipeline::record::Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
+    let record = Record::parse(&bench.store.get(&cell.record.unwrap()).unwrap()).unwrap();
     assert_eq!(record.status, CellStatus::Hung);
     assert_eq!(record.observations["seen"], 3);
     assert_eq!(record.warnings, ["it was slow"]);
@@ -480,6 +477,33 @@ fn two_runs_that_measure_on_one_host_wait_for_each_other() {
         other.unlock().unwrap();
         assert!(run.join().unwrap().is_complete());
     });
+}
+
+#[test]
+fn a_run_that_waited_for_another_knows_the_logs_that_the_others_servers_left() {
+    let bench = Bench::new();
+    bench.world.slow_ms.store(20, Ordering::Relaxed);
+    let measured = |e: &Event| matches!(e, Event::CellEnded { stage, .. } if stage == "ladder");
+    let (first, second) = std::thread::scope(|scope| {
+        let run = || bench.run_beside_another(&bench.study(), &RunOptions::default());
+        let first = scope.spawn(run);
+        while !bench.events.lock().unwrap().iter().any(measured) {
+            std::thread::yield_now();
+        }
+        let second = run();
+        (first.join().unwrap(), second)
+    });
+    for summary in [first, second] {
+        let lock = summary.locked.expect("something is ok");
+        let mut stages = lock.stages.iter().filter(|s| s.name == "server");
+        let lines = stages.next().expect("a stage").cells.iter();
+        let records: Vec<_> = lines.filter_map(|line| line.record).collect();
+        assert_eq!(records.len(), 2);
+        for record in records {
+            let record = Record::parse(&bench.store.get(&record).unwrap()).unwrap();
+            assert!(record.evidence.contains_key("log"), "{record:?}");
+        }
+    }
 }
 
 #[test]

@@ -190,34 +190,40 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
         .get("was_cancelled")
         .is_some_and(|v| v.value == &Value::Bool(true));
     if let Some(error) = record.get("error") {
-        let code = error.get("code").map(|v| v.count()).transpose()?;
-        let kind = error
-            .get("type")
-            .map(|v| v.text())
-            .transpose()?
-            .unwrap_or_default();
-        let message = error
-            .get("message")
-            .map(|v| v.text())
-            .transpose()?
-            .unwrap_or_default();
-        row.http_status = code.filter(|code| (400..600).contains(code));
-        let refused = error
-            .get("cause_chain")
-            .is_some_and(|c| c.value.to_string().contains("ConnectionRefused"));
-        row.status = match row.http_status {
-            Some(_) => RequestStatus::HttpError,
-            None if refused => RequestStatus::Refused,
-            None if kind.contains("Timeout") => RequestStatus::Timeout,
-            None => RequestStatus::Failed,
-        };
-        row.error = Some(format!("{kind}: {message}"));
-        (row.output_tokens, row.tokens_source) = (None, None);
+        fail(&mut row, &error)?;
     }
     if cancelled {
         row.status = RequestStatus::Cancelled;
     }
     Ok(row)
+}
+
+/// Adds to the row of a failed request why it failed.
+fn fail(row: &mut Row, error: &At<'_>) -> Result<(), ImportError> {
+    let code = error.get("code").map(|v| v.count()).transpose()?;
+    let kind = error
+        .get("type")
+        .map(|v| v.text())
+        .transpose()?
+        .unwrap_or_default();
+    let message = error
+        .get("message")
+        .map(|v| v.text())
+        .transpose()?
+        .unwrap_or_default();
+    row.http_status = code.filter(|code| (400..600).contains(code));
+    let refused = error
+        .get("cause_chain")
+        .is_some_and(|c| c.value.to_string().contains("ConnectionRefused"));
+    row.status = match row.http_status {
+        Some(_) => RequestStatus::HttpError,
+        None if refused => RequestStatus::Refused,
+        None if kind.contains("Timeout") => RequestStatus::Timeout,
+        None => RequestStatus::Failed,
+    };
+    row.error = Some(format!("{kind}: {message}"));
+    (row.output_tokens, row.tokens_source) = (None, None);
+    Ok(())
 }
 
 /// Checks that these times are in ms, which AIPerf writes and states.

@@ -126,6 +126,59 @@ fn is_time(name: &str) -> bool {
     MOMENTS.contains(&name) || SPANS.iter().any(|(span, _)| *span == name)
 }
 
+/// Returns the mistakes in one entry of a column map.
+fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
+    let at = |message: String, hint: &str| {
+        Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
+    };
+    let mut all = Vec::new();
+    let known = is_time(name) || COUNTS.contains(&name) || TEXTS.contains(&name);
+    if !known {
+        let names: Vec<&str> = MOMENTS
+            .into_iter()
+            .chain(SPANS.iter().map(|(span, _)| *span))
+            .chain(COUNTS)
+            .chain(TEXTS)
+            .collect();
+        return vec![at(
+            format!("no column `{name}` can be imported"),
+            &format!("there are: {}", names.join(", ")),
+        )];
+    }
+    match (&source.from, &source.value) {
+        (Some(_), Some(_)) => all.push(at(
+            "`from` and `value` cannot be given together".to_owned(),
+            "keep one of them",
+        )),
+        (None, None) => all.push(at(
+            "missing key `from`".to_owned(),
+            "add `from:`, the column of the file",
+        )),
+        (None, Some(_)) if !TEXTS.contains(&name) => all.push(at(
+            format!("`{name}` cannot be one value for every row"),
+            "name a column of the file with `from:`, or remove the entry; values that the \
+             file does not hold stay null",
+        )),
+        _ => {}
+    }
+    if is_time(name) && source.unit.is_none() {
+        all.push(at(
+            "missing key `unit`".to_owned(),
+            "add `unit:`, one of `s`, `ms`, `us`, `ns`",
+        ));
+    }
+    if !is_time(name) && source.unit.is_some() {
+        all.push(at(
+            format!("`{name}` is not a time, so it has no unit"),
+            "remove `unit`",
+        ));
+    }
+    if name != "status" && !source.ok.is_empty() {
+        all.push(at("`ok` belongs to `status`".to_owned(), "remove it"));
+    }
+    all
+}
+
 /// Returns the mistakes in a column map that are visible without the file.
 pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     if !import.tool.is_table() {
@@ -145,57 +198,9 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
             Problem::at(&["import", "columns"], message).hint("remove it, or write `tool: csv`"),
         ];
     }
-    let mut all = Vec::new();
+    let mut all: Vec<Problem> = Vec::new();
     for (name, source) in &import.columns {
-        let at = |message: String, hint: &str| {
-            Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
-        };
-        let known =
-            is_time(name) || COUNTS.contains(&name.as_str()) || TEXTS.contains(&name.as_str());
-        if !known {
-            let names: Vec<&str> = MOMENTS
-                .into_iter()
-                .chain(SPANS.iter().map(|(span, _)| *span))
-                .chain(COUNTS)
-                .chain(TEXTS)
-                .collect();
-            all.push(at(
-                format!("no column `{name}` can be imported"),
-                &format!("there are: {}", names.join(", ")),
-            ));
-            continue;
-        }
-        match (&source.from, &source.value) {
-            (Some(_), Some(_)) => all.push(at(
-                "`from` and `value` cannot be given together".to_owned(),
-                "keep one of them",
-            )),
-            (None, None) => all.push(at(
-                "missing key `from`".to_owned(),
-                "add `from:`, the column of the file",
-            )),
-            (None, Some(_)) if !TEXTS.contains(&name.as_str()) => all.push(at(
-                format!("`{name}` cannot be one value for every row"),
-                "name a column of the file with `from:`, or remove the entry; values that the \
-                 file does not hold stay null",
-            )),
-            _ => {}
-        }
-        if is_time(name) && source.unit.is_none() {
-            all.push(at(
-                "missing key `unit`".to_owned(),
-                "add `unit:`, one of `s`, `ms`, `us`, `ns`",
-            ));
-        }
-        if !is_time(name) && source.unit.is_some() {
-            all.push(at(
-                format!("`{name}` is not a time, so it has no unit"),
-                "remove `unit`",
-            ));
-        }
-        if name != "status" && !source.ok.is_empty() {
-            all.push(at("`ok` belongs to `status`".to_owned(), "remove it"));
-        }
+        all.extend(entry_problems(name, source));
     }
     let has = |name: &str| import.columns.contains_key(name);
     for (span, moment) in SPANS {

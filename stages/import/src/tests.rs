@@ -1,5 +1,7 @@
 //! Every reader, against a file that its tool wrote and against broken files.
 
+mod columns;
+
 use artifacts::Table;
 use contract::{RequestStatus, TokenSource};
 use proptest::prelude::*;
@@ -36,6 +38,32 @@ pub(super) fn of(tool: Tool, text: &str) -> Imported {
 
 pub(super) fn refused(tool: Tool, text: &str) -> ImportError {
     read(&import(tool), text.as_bytes()).expect_err("the file is broken")
+}
+
+fn column(from: &str, unit: Option<Unit>) -> ColumnSource {
+    ColumnSource {
+        from: Some(from.to_owned()),
+        unit,
+        ok: Vec::new(),
+        value: None,
+    }
+}
+
+fn csv_map() -> Import {
+    let mut import = import(Tool::Csv);
+    import
+        .columns
+        .insert("sent".to_owned(), column("start", Some(Unit::S)));
+    import
+        .columns
+        .insert("ttft".to_owned(), column("ttft_ms", Some(Unit::Ms)));
+    import
+        .columns
+        .insert("output_tokens".to_owned(), column("tokens", None));
+    import
+        .columns
+        .insert("error".to_owned(), column("error", None));
+    import
 }
 
 /// Returns the files with rows. Each tool sent eight requests of eight tokens, and one of them
@@ -423,142 +451,6 @@ fn answers_that_were_not_streamed_have_no_first_token() {
     assert!(imported.warnings[0].contains("not streamed"));
 }
 
-fn column(from: &str, unit: Option<Unit>) -> ColumnSource {
-    ColumnSource {
-        from: Some(from.to_owned()),
-        unit,
-        ok: Vec::new(),
-        value: None,
-    }
-}
-
-fn csv_map() -> Import {
-    let mut import = import(Tool::Csv);
-    import
-        .columns
-        .insert("sent".to_owned(), column("start", Some(Unit::S)));
-    import
-        .columns
-        .insert("ttft".to_owned(), column("ttft_ms", Some(Unit::Ms)));
-    import
-        .columns
-        .insert("output_tokens".to_owned(), column("tokens", None));
-    import
-        .columns
-        .insert("error".to_owned(), column("error", None));
-    import
-}
-
-#[test]
-fn a_column_map_reads_times_to_the_nanosecond() {
-    let text = "start,ttft_ms,tokens,error\n1795246354.816272761,50.25,8,\n1795246354.816272760,,,\"lost, again\"\n";
-    let imported = read(&csv_map(), text.as_bytes()).unwrap();
-    assert_eq!(imported.requests[0].sent_ns, Some(1));
-    assert_eq!(imported.requests[0].first_token_ns, Some(50_250_001));
-    assert_eq!(imported.requests[0].status, RequestStatus::Ok);
-    assert_eq!(
-        (
-            imported.requests[1].sent_ns,
-            imported.requests[1].first_token_ns
-        ),
-        (Some(0), None)
-    );
-    assert_eq!(imported.requests[1].error.as_deref(), Some("lost, again"));
-}
-
-#[test]
-fn a_broken_table_is_refused_with_line_and_column() {
-    for (text, place, part) in [
-        (
-            "start,ttft_ms,tokens,error\n1,-5,8,\n",
-            "line 2, column ttft_ms",
-            "negative",
-        ),
-        (
-            "start,ttft_ms,tokens,error\n1,soon,8,\n",
-            "line 2, column ttft_ms",
-            "expected a time, found `soon`",
-        ),
-        (
-            "start,ttft_ms,tokens,error\n1,NaN,8,\n",
-            "line 2, column ttft_ms",
-            "expected a time",
-        ),
-        (
-            "start,ttft_ms,tokens,error\n1,5,8.5,\n",
-            "line 2, column tokens",
-            "expected a count",
-        ),
-        (
-            "start,ttft_ms,tokens,error\n1,5\n",
-            "line 2",
-            "2 fields, but 4 headings",
-        ),
-        (
-            "start,ttft,tokens,error\n1,5,8,\n",
-            "",
-            "no column `ttft_ms`",
-        ),
-    ] {
-        let error = read(&csv_map(), text.as_bytes()).unwrap_err();
-        assert!(
-            error.place == place && error.message.contains(part),
-            "{error}"
-        );
-    }
-    let mut wrong = csv_map();
-    wrong
-        .columns
-        .insert("ttft".to_owned(), column("ttft_ms", Some(Unit::S)));
-    let error = read(&wrong, b"start,ttft_ms,tokens,error\n1,5,8,\n").unwrap_err();
-    assert_eq!(
-        error.message,
-        "its unit is ms, but the map gives s for `ttft`"
-    );
-}
-
-#[test]
-fn parquet_is_read_through_the_same_map_and_its_units_are_believed() {
-    use artifacts::Column;
-    let table = Table::new(vec![
-        Column::float("latency", [Some(0.5), Some(0.25)]).unit("s"),
-        Column::int("tokens", [Some(3), None]),
-        Column::text("outcome", [Some("200"), Some("timeout")]),
-    ]);
-    let bytes = table.unwrap().to_parquet().unwrap();
-    let mut map = import(Tool::Parquet);
-    map.columns
-        .insert("e2e_latency".to_owned(), column("latency", Some(Unit::S)));
-    map.columns
-        .insert("output_tokens".to_owned(), column("tokens", None));
-    let ok = vec!["200".to_owned()];
-    map.columns.insert(
-        "status".to_owned(),
-        ColumnSource {
-            ok,
-            ..column("outcome", None)
-        },
-    );
-    let imported = read(&map, &bytes).unwrap();
-    assert_eq!(imported.requests[0].last_token_ns, Some(500_000_000));
-    let statuses: Vec<&str> = imported
-        .requests
-        .iter()
-        .map(|row| row.status.word())
-        .collect();
-    assert_eq!(statuses, ["ok", "timeout"]);
-    assert_eq!(imported.facts.clock, Clock::Request);
-    map.columns
-        .insert("e2e_latency".to_owned(), column("latency", Some(Unit::Ms)));
-    assert!(
-        read(&map, &bytes)
-            .unwrap_err()
-            .message
-            .contains("its unit is s, but the map gives ms")
-    );
-    assert!(read(&map, b"PAR1 and nothing else").is_err());
-}
-
 proptest! {
     #[test]
     fn a_file_cut_anywhere_is_an_error_and_never_a_panic(at in 0..VLLM.trim_end().len()) {
@@ -578,74 +470,5 @@ proptest! {
         let text = format!("start,ttft_ms,tokens,error\n0,1,1,\n{seconds}.{ns:09},1,1,\n");
         let imported = read(&csv_map(), text.as_bytes()).unwrap();
         prop_assert_eq!(imported.requests[1].sent_ns, Some(seconds * 1_000_000_000 + ns));
-    }
-}
-
-#[test]
-fn rows_of_one_big_file_are_picked_by_coordinate() {
-    let text = "model,clients,sent,ttft\na,1,0,0.5\na,4.0,1,0.25\nb,1,2,0.75\na,04,3,0.125\n";
-    let with = |only: &[(&str, Wanted)]| {
-        let times = |from: &str| ColumnSource {
-            from: Some(from.to_owned()),
-            unit: Some(Unit::S),
-            ok: Vec::new(),
-            value: None,
-        };
-        let ok = ColumnSource {
-            from: None,
-            unit: None,
-            ok: Vec::new(),
-            value: Some("ok".to_owned()),
-        };
-        let columns = [
-            ("sent", times("sent")),
-            ("ttft", times("ttft")),
-            ("status", ok),
-        ];
-        let map = Import {
-            only: only
-                .iter()
-                .map(|(k, v)| ((*k).to_owned(), v.clone()))
-                .collect(),
-            columns: columns
-                .into_iter()
-                .map(|(k, v)| (k.to_owned(), v))
-                .collect(),
-            ..import(Tool::Csv)
-        };
-        read(&map, text.as_bytes())
-    };
-    let a = || ("model", Wanted::Text("a".to_owned()));
-    let rows = |only: &[(&str, Wanted)]| with(only).unwrap().requests.len();
-    assert_eq!(rows(&[]), 4);
-    assert_eq!(rows(&[a()]), 3);
-    assert_eq!(rows(&[a(), ("clients", Wanted::Int(4))]), 2);
-    assert_eq!(rows(&[("clients", Wanted::Float(1.0))]), 2);
-    for (only, part, hint) in [
-        (
-            vec![("modell", Wanted::Int(1))],
-            "does not have",
-            "model, clients",
-        ),
-        (
-            vec![("clients", Wanted::Int(2))],
-            "no row has `2`",
-            "it holds: 1, 4.0, 04",
-        ),
-        (
-            vec![
-                ("model", Wanted::Text("b".to_owned())),
-                ("clients", Wanted::Int(4)),
-            ],
-            "no row has clients=4, model=b together",
-            "leave the cell out",
-        ),
-    ] {
-        let error = with(&only).expect_err("it is refused");
-        assert!(
-            error.to_string().contains(part) && error.hint.contains(hint),
-            "{error} ({})",
-            error.hint
-        );
     }
 }

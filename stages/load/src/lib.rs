@@ -7,6 +7,9 @@
 //! can be drawn from a declared model of one (`simulate`). [`mod@reference`] is a server with known timing and known
 //! faults for tests.
 
+// The words of other tools in a schema are one long `json!`.
+#![recursion_limit = "256"]
+
 mod arrival;
 mod claims;
 mod client_health;
@@ -103,7 +106,7 @@ pub use tables::tables;
 pub use tally::Tally;
 pub use telemetry::{Gpu, Telemetry, answer_questions, surroundings};
 pub use trace::{RecordedLengths, Replay};
-pub use wire::AddressError;
+pub use wire::{AddressError, meant_address};
 pub use workload::{
     ChatTemplate, Corpus, Count, Dataset, Documents, Images, Length, Measure, Output, OutputMode,
     Pack, Part, PromptSource, Range, Sampling, ServerTokenizer, Sessions, SharedPrefix, Structured,

@@ -52,6 +52,8 @@ impl Address {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
             Some(_) => return Err(no_scheme(url)),
+            // A scheme that lacks a character is not a host.
+            None if meant_address(url).is_some() => return Err(no_scheme(url)),
             // If it is not an address even with a scheme, report that problem.
             None => {
                 let with_scheme = Self::parse(&format!("http://{url}"));
@@ -82,6 +84,12 @@ impl Address {
                 (host, rest.strip_prefix(':'))
             }
             None => match authority.rsplit_once(':') {
+                Some((host, _)) if host.contains(':') => {
+                    return Err(AddressError::NoBrackets {
+                        url: url.to_owned(),
+                        meant: in_brackets(scheme, authority, path),
+                    });
+                }
                 Some((host, port)) => (host, Some(port)),
                 None => (authority, None),
             },
@@ -107,6 +115,32 @@ impl Address {
             port,
             prefix: path.trim_end_matches('/').to_owned(),
         })
+    }
+}
+
+/// Returns the URL that a mistyped scheme was meant to begin: `http:/host`, `http//host`, `https:host`, `http:///host`.
+pub fn meant_address(url: &str) -> Option<String> {
+    let (scheme, rest) = ["https", "http"]
+        .iter()
+        .find_map(|scheme| Some((scheme, url.strip_prefix(scheme)?)))?;
+    let host = rest.trim_start_matches([':', '/']);
+    let between = &rest[..rest.len() - host.len()];
+    let port = between == ":" && host.split('/').next()?.parse::<u16>().is_ok();
+    let meant = format!("{scheme}://{host}");
+    (!between.is_empty() && between != "://" && !port && Address::parse(&meant).is_ok())
+        .then_some(meant)
+}
+
+/// Returns the URL of an IPv6 address with its brackets.
+fn in_brackets(scheme: Scheme, authority: &str, path: &str) -> String {
+    let is_ip = |text: &str| text.parse::<std::net::Ipv6Addr>().is_ok();
+    let scheme = scheme.word();
+    match authority.rsplit_once(':') {
+        Some((host, port)) if is_ip(host) && port.parse::<u16>().is_ok() => {
+            format!("{scheme}://[{host}]:{port}{path}")
+        }
+        _ if is_ip(authority) => format!("{scheme}://[{authority}]{path}"),
+        _ => format!("{scheme}://[ADDRESS]:PORT{path}"),
     }
 }
 

@@ -146,6 +146,20 @@ pub(crate) fn engine_chain(
     chain
 }
 
+/// Returns the collection that a name may belong to if it is in the wrong place.
+fn other_collection(collection: &str) -> &'static str {
+    match collection {
+        "engines" => "models",
+        _ => "engines",
+    }
+}
+
+/// Returns the name before a version: `vllm` for `vllm==0.9.1`, `vllm@0.9.1` and `vllm:latest`.
+fn before_version(name: &str) -> Option<&str> {
+    name.find(['=', '@', ':', '~', '>', '<', ' '])
+        .map(|at| &name[..at])
+}
+
 pub(crate) fn find<T>(
     library: &dyn Library,
     collection: &str,
@@ -160,6 +174,18 @@ pub(crate) fn find<T>(
         let known = remedy(name, collection, names());
         let hint = match closest(name, names()) {
             Some(_) => known,
+            None if library.find(other_collection(collection), name).is_some() => {
+                format!(
+                    "`{name}` is one of the {}: are the two exchanged?",
+                    other_collection(collection)
+                )
+            }
+            None if before_version(name).is_some_and(|plain| names().any(|n| n == plain)) => {
+                let plain = before_version(name).unwrap_or_default();
+                format!(
+                    "write `{plain}`: its version is what the machine has, or the one that `environment:` installs"
+                )
+            }
             // An id of a hub, for engines that load models themselves.
             None if collection == "models" && name.contains('/') => format!(
                 "define it under `models:`, for instance `served: {{title: Served, weights: {{named: {{id: {name}}}}}}}`, and write \

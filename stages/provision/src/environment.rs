@@ -268,6 +268,7 @@ pub(crate) fn entries(
     Ok(found)
 }
 
+/// Returns the digest of a file, which may be large: it is mapped, and hashed on all processors.
 pub(crate) fn digest_of(path: &Path) -> io::Result<Digest> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_mmap_rayon(path)?;

@@ -15,6 +15,7 @@ use engines::{Engine, Program};
 use pipeline::{Failure, Json};
 use serde_json::json;
 
+use crate::environment::digest_of;
 use crate::machine::Machine;
 use crate::module::{of_version_manager, site_packages};
 use crate::surroundings::Brought;
@@ -111,13 +112,13 @@ fn is_secret(name: &str) -> bool {
 /// returns the distributions that it finds. For a script, returns those of its interpreter, and the interpreter's digest.
 fn program(path: &Path) -> io::Result<Json> {
     let real = path.canonicalize()?;
-    let mut identity = json!({ "digest": digest(&real)?.to_string() });
+    let mut identity = json!({ "digest": digest_of(&real)?.to_string() });
     // A script's environment is where its interpreter is named, not where a link points. The same holds for the link
     // that a virtual environment has in place of an interpreter.
     let interpreter = match interpreter(&real)? {
         Some(interpreter) => {
             if let Ok(real) = interpreter.canonicalize() {
-                identity["interpreter"] = json!(digest(&real)?.to_string());
+                identity["interpreter"] = json!(digest_of(&real)?.to_string());
             }
             interpreter
         }
@@ -147,12 +148,6 @@ fn is_python(path: &Path) -> bool {
         let version = version.trim_end_matches('t');
         version.chars().all(|c| c.is_ascii_digit() || c == '.')
     })
-}
-
-fn digest(path: &Path) -> io::Result<Digest> {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_mmap_rayon(path)?;
-    Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
 /// Returns the interpreter from a script's first line; `None` for other files.

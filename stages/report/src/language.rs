@@ -17,6 +17,7 @@ use minijinja::{Environment, Error, ErrorKind, State};
 use pipeline::place::Condition;
 use pipeline::stage::Json;
 
+use crate::check::like_words;
 use crate::data::{Data, Miss};
 use crate::format::{clean, format_value};
 use crate::guard::{guarded, unguarded};
@@ -404,6 +405,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     crate::claims::install(environment, world);
     crate::held::install(environment, world);
     let spent = Arc::clone(&world.spent);
+    let (names, trace) = (like_words(&world.data), world.trace.clone());
     environment.set_formatter(move |out, _state, value| {
         if let Some(text) = value.as_str() {
             spent.print(text.len())?;
@@ -412,6 +414,15 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         }
         if value.is_undefined() {
             return Err(Error::new(ErrorKind::UndefinedError, "the value is undefined"));
+        }
+        if let Some((name, what)) = value.as_str().and_then(|text| {
+            let name = unguarded(text);
+            let what = names.get(&name)?;
+            Some((name, *what))
+        }) {
+            let text = Scalar::Text(name.clone());
+            let marked = trace.mark(Entry::new(TraceSource::Literal, what, text, name));
+            return write!(out, "{marked}").map_err(|_| wrong("the output refuses to be written"));
         }
         if value.as_str().is_some() || value.downcast_object_ref::<Shown>().is_some() {
             return write!(out, "{value}").map_err(|_| wrong("the output refuses to be written"));

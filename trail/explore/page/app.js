@@ -44,7 +44,7 @@ async function navigate(study, what) {
   const nav = document.getElementById("nav");
   if (!study) { replace(nav); return; }
   const tab = (name, path, own) => h("a", { href: address(["study", study, ...path]), "aria-current": own ? "page" : null }, name);
-  replace(nav, h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Plots", ["plots"], what === "plots"), tab("Compare", ["compare"], what === "compare"), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
+  replace(nav, isFile() ? null : h("a", { href: address([]) }, "Studies"), h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Plots", ["plots"], what === "plots"), tab("Compare", ["compare"], what === "compare"), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
 }
 
 async function show() {

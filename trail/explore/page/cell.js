@@ -3,12 +3,36 @@
 import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, sentence, whyLink } from "./dom.js";
 import { asTable, get, isFile, table } from "./api.js";
 import { figuresOf, figuresView, requestsOf } from "./figures.js";
-import { bytesText, digits, moment, plural, seconds, short } from "./format.js";
+import { byLabel, bytesText, digits, moment, nanoseconds, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
-import { chart, cloudTrack, inFlight, waterfall } from "./tracks.js";
+import { chart, cloudTrack, inFlight, valueAt, waterfall } from "./tracks.js";
+import { statusColour } from "./colour.js";
 
 const MOST = 5000;
 const SHOWN = 60;
+const SAMPLES = 50000;
+
+// What a track is called, and the metric of a server that it shows.
+const SERVER = [[/(?<!max_|max_num_)(running|requests_processing)/, "server: running", "requests"], [/waiting|deferred|queue_req|queue_size/, "server: waiting", "requests"], [/(kv|cache|token).*(usage|ratio|perc)/, "KV use", "share"]];
+const metricsOf = (found) => {
+  const names = [...new Set(found.column("name").values)];
+  return SERVER.map(([pattern, title, unit]) => [names.find((n) => pattern.test(n) && !/_total$|_bucket$|_sum$|_count$/.test(n)), title, unit]).filter(([name]) => name);
+};
+
+// The tables of the tracks, and how the rest of a long one is read: only what the tracks show.
+const TRACKED = {
+  host_telemetry: (read) => read({ columns: "at_ns,cpu_busy,cpu_steal,runnable,frequency_mhz" }),
+  process_telemetry: (read) => read({ columns: "at_ns,role,cpu" }),
+  gpu_telemetry: (read) => read({ columns: "at_ns,gpu,power_w,sm_clock_mhz,sm_utilisation,temperature_c" }),
+  slots: (read) => read({ columns: "at_ns,processing" }),
+  // Of many metrics, three have a track. Each has rows from the first scrape on.
+  server_metrics: async (read, found) => {
+    const parts = await Promise.all(metricsOf(found).map(([name]) => read({ "eq.name": name })));
+    if (!parts.length) return { ...found, rows_in_all: found.count };
+    const columns = found.columns.map((c) => ({ ...c, values: parts.flatMap((part) => part.column(c.name).values) }));
+    return asTable({ ...found, columns, rows: parts.flatMap((part) => part.rows), rows_in_all: parts.reduce((sum, part) => sum + part.rows_in_all, 0) });
+  },
+};
 
 export async function cellView(main, study, stage) {
   const { parameters } = here();
@@ -20,12 +44,23 @@ export async function cellView(main, study, stage) {
   // A file leaves out tables on purpose, and reports that above.
   const miss = (name) => (error) => { if (!isFile()) unread.push(`${name}: ${sentence(error)}`); return null; };
   const load = (name) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, from: 0, to: MOST }).catch(miss(name)) : null);
-  const [requests, host, processes, gpu, slots, metrics, one] = await Promise.all(["requests", "host_telemetry", "process_telemetry", "gpu_telemetry", "slots", "server_metrics", "cell"].map(load));
+  const [requests, one, ...first] = await Promise.all(["requests", "cell", ...Object.keys(TRACKED)].map(load));
+  const partial = [];
+  const rest = async (found, i) => {
+    if (!found || found.rows_in_all <= found.count) return found;
+    const name = Object.keys(TRACKED)[i];
+    const more = isFile() ? found : await TRACKED[name]((asked) => table(study, `${stage}.${name}`, { cell: at, from: 0, to: SAMPLES, ...asked }), found).catch(() => found);
+    if (more.rows_in_all > more.count) partial.push(`the first ${more.count.toLocaleString("en-US")} of ${more.rows_in_all.toLocaleString("en-US")} rows of ${name}`);
+    return more;
+  };
+  const [host, processes, gpu, slots, metrics] = await Promise.all(first.map(rest));
   const record = cell.record;
+  const excluding = cell.status === "ok" ? (cell.gates ?? []).filter((g) => g.outcome === "fail" && g.severity !== "warn") : [];
   replace(main, h("h1", {}, breakable(cellText(stage, at))),
     cell.status === "ok" ? null : h("p", { class: "error" }, `${cell.status}${cell.reason ? `: ${cell.reason}` : ""}. Its outputs are evidence, and enter no statistic.`),
+    excluding.length ? h("p", { class: "error" }, `This cell enters no statistic: ${excluding.map((g) => `gate ${g.gate}: ${g.observed}`).join("; ")}.`) : null,
     facts([
-      ["state", h("span", { class: cell.status === "ok" ? "ok" : "bad" }, cell.status)],
+      ["state", h("span", { class: cell.status !== "ok" ? "bad" : excluding.length ? "warn" : "ok" }, excluding.length ? "ok, but excluded by a gate" : cell.status)],
       ["executed", record && h("span", { title: record.started }, `${moment(record.started)}, took ${seconds(record.seconds)}, number ${record.order} in its run`)],
       ["record", cell.record_digest && h("span", { class: "digest", title: cell.record_digest }, short(cell.record_digest))],
       ["earlier", cell.earlier?.length ? `${plural(cell.earlier.length, "execution")} whose result is not in use: ${cell.earlier.map((e) => `${e.status} ${short(e.record)}`).join(", ")}` : null],
@@ -35,6 +70,7 @@ export async function cellView(main, study, stage) {
     unread.map((why) => h("p", { class: "note" }, `A part of the cell cannot be read: ${why}.`)),
     (record?.warnings ?? []).map((w) => h("p", { class: "note" }, w)),
     gatesOf(cell.gates ?? []),
+    partial.length ? h("p", { class: "note" }, `The tracks show only ${partial.join(", ")}.`) : null,
     requests ? timeline(study, stage, at, requests, { host, processes, gpu, slots, metrics }) : null,
     one ? [h("h2", {}, "Facts of the cell"), factList(study, stage, at, one)] : null,
     files(study, stage, at, outputs, cell),
@@ -51,7 +87,7 @@ function gatesOf(list) {
   const passed = list.filter((g) => g.outcome === "pass");
   const rest = list.filter((g) => g.outcome !== "pass");
   return [h("h2", {}, "Gates"), h("p", {}, h("span", { class: "ok" }, `${passed.length} pass`), passed.length ? `: ${passed.map((g) => g.gate).join(", ")}` : ""),
-    rest.map((g) => h("p", {}, h("span", { class: g.outcome === "fail" ? "bad" : "warn" }, `${g.gate} (${g.severity}): ${g.outcome}. `), g.observed, g.expected ? `; expected ${g.expected}` : ""))];
+    rest.map((g) => h("p", {}, h("span", { class: g.outcome === "fail" && g.severity !== "warn" ? "bad" : "warn" }, `${g.gate}: ${g.outcome === "fail" ? (g.severity === "warn" ? "warning" : "fail, which excludes the cell") : g.outcome}. `), g.observed, g.expected ? `; expected ${g.expected}` : ""))];
 }
 
 function factList(study, stage, at, one) {
@@ -87,7 +123,9 @@ function timeline(study, stage, at, requests, others) {
 // The controls of a span, the picture, and the figures of the span below them.
 function spanned(whole, tracks, { label, onclick = null, show }) {
   const [from, to] = ["from", "to"].map((name) => h("input", { type: "number", step: "any", size: "10", "aria-label": `${name} (ms)`, onchange: typed }));
-  const picture = chart(tracks, whole, { onspan: choose, label: `${label}; drag, or use the arrow keys, + and −, to choose a span, 0 for all` });
+  const readout = h("figcaption", { class: "readout screen" }, POINT);
+  const onpoint = (place) => { readout.textContent = place ? reading(tracks, ...place) : POINT; };
+  const picture = chart(tracks, whole, { onspan: choose, onpoint, label: `${label}; drag, or use the arrow keys, + and −, to choose a span, 0 for all` });
   function typed() {
     const span = [Number(from.value) * 1e6, Number(to.value) * 1e6];
     if (span[1] > span[0]) choose(span);
@@ -104,7 +142,34 @@ function spanned(whole, tracks, { label, onclick = null, show }) {
   if (onclick) picture.element.addEventListener("click", (event) => onclick(event.clientY - picture.element.getBoundingClientRect().top, picture.time(event)));
   const { parameters } = here();
   draw(parameters.from && parameters.to ? [Number(parameters.from), Number(parameters.to)] : null);
-  return [h("div", { class: "row" }, h("label", {}, "from (ms)", from), h("label", {}, "to (ms)", to), h("button", { type: "button", onclick: () => choose(null) }, "All")), h("figure", {}, picture.element)];
+  return [h("div", { class: "row" }, h("label", {}, "from (ms)", from), h("label", {}, "to (ms)", to), h("button", { type: "button", onclick: () => choose(null) }, "All")), h("figure", {}, picture.element, readout)];
+}
+
+const POINT = "Point at the picture to read the values of a moment.";
+
+// The values of all tracks at a moment, and the request that the pointer is at.
+function reading(tracks, t, y) {
+  let top = 0;
+  const parts = [];
+  for (const track of tracks) {
+    if (track.rows && y >= top && y < top + track.height) {
+      const r = track.rows[Math.floor(((y - top) / track.height) * track.rows.length)];
+      if (r) parts.push(`request ${r.id} ${r.status}${r.sent !== null && r.first !== null ? `, first token after ${nanoseconds(r.first - r.sent)}` : ""}${r.sent !== null && r.done !== null ? `, done after ${nanoseconds(r.done - r.sent)}` : ""} (click opens it)`);
+    }
+    top += (track.height ?? 56) + 8;
+    for (const line of (track.lines ?? []).filter((l) => !l.dots)) {
+      const value = valueAt(line, t);
+      if (value !== null) parts.push(`${line.name ?? track.name} ${digits(value, 3)}${track.unit && track.unit !== "1" ? ` ${track.unit}` : ""}`);
+    }
+  }
+  return `${nanoseconds(t)}: ${parts.join("; ")}`;
+}
+
+// The colours of the statuses that the requests have.
+function statusLegend(rows) {
+  const counts = new Map();
+  for (const r of rows) counts.set(r.status, (counts.get(r.status) ?? 0) + 1);
+  return h("div", { class: "legend" }, [...counts].map(([status, n]) => h("span", {}, h("span", { class: "chip", style: { background: `var(--${statusColour(status)})` } }), `${n.toLocaleString("en-US")} ${status}`)));
 }
 
 function smallTimeline(study, stage, at, requests, others) {
@@ -132,7 +197,7 @@ function smallTimeline(study, stage, at, requests, others) {
     const r = y < tracks[0].height ? rows[Math.floor((y / tracks[0].height) * rows.length)] : null;
     if (r && (r.scheduled ?? r.sent) <= t && t <= r.done) location.hash = requestLink(study, stage, at, r);
   };
-  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. Drag to choose a span; everything below then also shows that span."),
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. ", h("span", { class: "screen" }, "Drag to choose a span; everything below then also shows that span.")), statusLegend(rows),
     spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), figures, under];
 }
 
@@ -166,7 +231,7 @@ function largeTimeline(study, stage, at, requests, others) {
     const tracks = [{ name: "waiting for a token", unit: "requests", lines: line(all.waiting) }, { name: "tokens arriving", unit: "requests", lines: line(all.running) }, cloudTrack(all), all.failed.some((n) => n) ? { name: "failed", unit: "requests", height: 36, lines: line(all.failed) } : null, ...machine(others)].filter(Boolean);
     replace(box, spanned(all.whole, tracks, { label: `${all.requests_in_all} requests over time`, show: (span) => detail(span).catch((e) => replace(under, h("p", { class: "note" }, sentence(e)))) }));
   }).catch((error) => replace(box, h("p", { class: "note" }, `The cell has ${requests.rows_in_all.toLocaleString("en-US")} requests: ${sentence(error)}.`)));
-  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough. Drag to choose a span; everything below then also shows that span.`), box, figures, under];
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough. `, h("span", { class: "screen" }, "Drag to choose a span; everything below then also shows that span.")), box, figures, under];
 }
 
 export function requestLink(study, stage, at, r) {
@@ -176,12 +241,32 @@ export function requestLink(study, stage, at, r) {
 function list(study, stage, at, requests, inside, all) {
   const counts = new Map();
   for (const r of inside) counts.set(r.status, (counts.get(r.status) ?? 0) + 1);
-  const shown = inside.slice(0, SHOWN);
-  const columns = ["request_id", "phase", "status", "sent_ns", "first_token_ns", "done_ns", "output_tokens", "in_flight_at_send"].map((name) => requests.column(name)).filter(Boolean);
-  const part = { ...requests, rows: shown.map((r) => r.row), columns: columns.map((c) => ({ ...c, values: shown.map((r) => c.values[r.i]) })) };
+  const own = ["request_id", "phase", "status", "output_tokens", "in_flight_at_send"].map((name) => requests.column(name)).filter(Boolean).map((c) => ({ ...c, of: (r) => c.values[r.i] }));
+  // Times of a request count from when it was sent, so that slow requests can be found.
+  const since = (name, description, of) => ({ name, unit: "ms", description, of: (r) => { const ns = of(r); return ns === null ? null : ns / 1e6; }, derived: true });
+  const span = (from, to) => (from !== null && to !== null ? to - from : null);
+  const columns = [...own.slice(0, 3), since("sent", "when it was sent, on the clock of the tracks", (r) => r.sent), since("send_lag", "due to sent: the client's own delay", (r) => r.lag), since("ttft", "sent to first token", (r) => span(r.sent, r.first)), since("e2e_latency", "sent to done", (r) => span(r.sent, r.done)), ...own.slice(3)];
+  const box = h("div");
+  const view = () => {
+    const { sort: name, order } = here().parameters;
+    const sort = columns.some((c) => c.name === name) ? { column: name, descending: order === "desc" } : null;
+    const column = sort && columns.find((c) => c.name === sort.column);
+    const ordered = column ? [...inside].sort((a, b) => { const [p, q] = [column.of(a), column.of(b)]; return p === null || q === null ? (p === null) - (q === null) : byLabel(p, q) * (sort.descending ? -1 : 1); }) : inside;
+    const shown = ordered.slice(0, SHOWN);
+    // A latency starts with the slowest; a third click returns to the order of time.
+    const first = (c) => (columns.find((k) => k.name === c).derived ? "desc" : "asc");
+    const onsort = (c) => {
+      amend(sort?.column !== c ? { sort: c, order: first(c) } : (order ?? "asc") === first(c) ? { order: first(c) === "desc" ? "asc" : "desc" } : { sort: null, order: null });
+      view();
+      box.querySelectorAll("th button")[columns.findIndex((k) => k.name === c)]?.focus({ preventScroll: true });
+    };
+    const part = { table: `${stage}.requests`, rows: shown.map((r) => r.row), columns: columns.map((c) => ({ ...c, values: shown.map((r) => c.of(r)) })) };
+    replace(box, tableView(asTable(part), { sort, onsort, rowLink: (_, i) => requestLink(study, stage, at, shown[i]), link: (column, i, row) => (column.derived ? null : whyLink({ table: `${stage}.requests`, cell: at, row, column: column.name })) }));
+  };
+  view();
   return [h("h2", {}, `${inside.length === all ? "All" : inside.length.toLocaleString("en-US")} of ${plural(all, "request")}`),
-    h("p", { class: "soft" }, [...counts].map(([status, n]) => `${n.toLocaleString("en-US")} ${status}`).join(", ")),
-    tableView(asTable(part), { rowLink: (_, i) => requestLink(study, stage, at, shown[i]), link: (column, i, row) => whyLink({ table: `${stage}.requests`, cell: at, row, column: column.name }) }),
+    h("p", { class: "soft" }, [...counts].map(([status, n]) => `${n.toLocaleString("en-US")} ${status}`).join(", "), h("span", { class: "screen" }, ". Click a heading to sort, for instance ttft for the slowest first.")),
+    box,
     inside.length > SHOWN ? h("p", { class: "soft" }, `and ${plural(inside.length - SHOWN, "more", "more")}; `, h("a", { href: address(["study", study, "data"], { table: `${stage}.requests`, cell: at }) }, "the whole table")) : null];
 }
 
@@ -204,21 +289,21 @@ function machine({ host, processes, gpu, slots, metrics }) {
     add("slots busy", "slots", [{ points: [...busy], step: true }]);
   }
   if (metrics) {
-    const names = [...new Set(metrics.column("name").values)];
-    const wanted = [[/(?<!max_|max_num_)(running|requests_processing)/, "server: running", "requests"], [/waiting|deferred|queue_req|queue_size/, "server: waiting", "requests"], [/(kv|cache|token).*(usage|ratio|perc)/, "KV use", "share"]];
-    for (const [pattern, name, unit] of wanted) {
-      const metric = names.find((n) => pattern.test(n) && !/_total$|_bucket$|_sum$|_count$/.test(n));
-      if (metric) add(name, unit, [{ points: summed(metrics, metric), step: true }]);
-    }
+    for (const [metric, name, unit] of metricsOf(metrics)) add(name, unit, [{ points: summed(metrics, metric), step: true }]);
   }
   if (host) {
-    add("CPU busy, steal", "share", [{ points: points(host, "cpu_busy") }, { points: points(host, "cpu_steal"), colour: "track-2" }]);
+    add("CPU busy, steal", "share", [{ name: "CPU busy", points: points(host, "cpu_busy") }, { name: "steal", points: points(host, "cpu_steal"), colour: "track-2" }]);
     add("running threads", "threads", [{ points: points(host, "runnable") }]);
     add("CPU clock", "MHz", [{ points: points(host, "frequency_mhz") }]);
   }
   if (processes) {
-    const ofRole = (role) => points(processes, "cpu", (i) => processes.at("role", i) === role);
-    add("server, client CPU", "cores", [{ points: ofRole("server") }, { points: ofRole("client"), colour: "track-2" }]);
+    // A server of several processes uses what they use together.
+    const ofRole = (role) => {
+      const at = new Map();
+      for (const [t, v] of points(processes, "cpu", (i) => processes.at("role", i) === role)) at.set(t, (at.get(t) ?? 0) + v);
+      return [...at];
+    };
+    add("CPU of server, client", "cores", [{ name: "server CPU", points: ofRole("server") }, { name: "client", points: ofRole("client"), colour: "track-2" }]);
   }
   if (gpu) {
     const each = [...new Set(gpu.column("gpu").values)].sort((a, b) => a - b).slice(0, 8);

@@ -1,8 +1,9 @@
 // Colours of values. Sequential: a ramp whose lightness alone shows the order (after Cividis, which readers with colour
-// blindness see alike). Categorical: Okabe and Ito's eight.
+// blindness see alike). Categorical: the
+// report's colours and two more. Each has a contrast of 3:1 with the page, light and dark.
 
 const RAMP = [[0, 32, 77], [60, 77, 110], [124, 123, 120], [187, 173, 108], [255, 234, 70]];
-const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
+const KINDS = ["#0072b2", "#d55e00", "#009e73", "#b0529b", "#8a6d00", "#3b8fc4", "#a0522d", "#767676"];
 
 // Black or white, whichever is more readable on a colour (the threshold is WCAG's relative luminance at which both have
 // the same contrast).

@@ -3,10 +3,10 @@
 
 import { address, alertOf, amend, breakable, cellLink, facts, h, here, replace, say, select, sentence } from "./dom.js";
 import { get } from "./api.js";
-import { byLabel, columnWords, digits, plural, short } from "./format.js";
+import { betterOf, byLabel, columnWords, digits, plural, short } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
 
-const STATES = { confound: "a confound: the experiment did not choose it", unknown: "unknown: one side does not report it", follows: "follows from planned settings", planned: "planned: the experiment chose it" };
+const STATES = { confound: "confound: the experiment did not choose it", unknown: "unknown: one side does not report it", follows: "follows: computed from planned settings", planned: "planned: the experiment chose it" };
 const CLASS = { confound: "bad", unknown: "warn" };
 
 export async function contrastView(main, study) {
@@ -54,18 +54,25 @@ function resultsOf(found, again, parameters) {
   if (!results.table) return [h("h2", {}, "Results"), h("p", { class: "note" }, results.reason)];
   const units = results.could_be_units ?? [];
   const chooser = units.length ? select("Unit of replication", [["", units.includes("block") ? "block" : "none"], ...units.filter((u) => u !== "block").map((u) => [u, `${u} (you declare that each label is a separate launch)`])], parameters.unit ?? "", (unit) => again({ unit: unit || null })) : null;
-  const named = ["change", `${digits(results.level * 100)} % interval of the change`, "n", `smallest change found in ${digits(results.power * 100)} % of studies`];
-  const heading = (extra, sides) => h("thead", {}, h("tr", {}, [...extra, ...(sides ? [String(found.a), `${found.b}, the base`] : []), ...named].map((t, i) => h("th", { scope: "col", class: i >= extra.length ? "number" : null }, t))));
+  // A side is better if the whole interval is on its side of no change.
+  const winner = (r, column) => {
+    const better = betterOf(column);
+    if (!better || r.low === undefined || r.low === null) return "–";
+    if (r.low <= 1 && r.high >= 1) return "not shown";
+    return String(r.low > 1 === (better === "more") ? found.a : found.b);
+  };
+  const named = ["better side", "change", `${digits(results.level * 100)} % interval of the change`, "n", `smallest change found in ${digits(results.power * 100)} % of studies`];
+  const heading = (extra, sides) => h("thead", {}, h("tr", {}, [...extra, ...(sides ? [String(found.a), `${found.b}, the base`] : []), ...named].map((t, i) => h("th", { scope: "col", class: i >= extra.length && t !== "better side" ? "number" : null }, t))));
   const value = (v, unit) => h("td", { class: "number" }, v === undefined || v === null ? "–" : `${digits(v)} ${unit}`);
-  const line = (r, unit, head, sides) => h("tr", {}, head, sides ? [value(r.a, unit), value(r.b, unit)] : null,
+  const line = (r, unit, column, head, sides) => h("tr", {}, head, sides ? [value(r.a, unit), value(r.b, unit)] : null, h("td", {}, winner(r, column)),
     h("td", { class: "number" }, r.ratio === null || r.ratio === undefined ? "–" : percent(r.ratio - 1)), h("td", { class: "number" }, r.low === undefined ? r.reason ?? "–" : bracket(r.low, r.high)), h("td", { class: "number" }, r.n ? String(r.n) : "–"), h("td", { class: "number" }, r.smallest_detectable === undefined || r.smallest_detectable === null ? "–" : percent(r.smallest_detectable)));
   const unitOf = (c) => (c.unit === "1" ? "" : c.unit ?? "");
-  const all = results.columns.map((c) => line(c.overall, unitOf(c), h("td", { title: c.description }, `${columnWords(c.column)}, ${plural(c.overall.coordinates ?? 0, "coordinate")}`), false));
+  const all = results.columns.map((c) => line(c.overall, unitOf(c), c.column, h("td", { title: c.description }, columnWords(c.column), betterOf(c.column) ? h("small", { class: "soft" }, ` ${betterOf(c.column)} is better`) : null), false));
   const each = results.columns.map((c) => h("details", {}, h("summary", {}, `${columnWords(c.column)} at each of ${plural(c.at.length, "coordinate")}`),
-    h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `${c.column} at each coordinate` }, h("table", {}, heading(results.places, true), h("tbody", {}, c.at.map((r) => line(r, unitOf(c), r.at.map((label) => h("td", {}, String(label))), true)))))));
+    h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `${c.column} at each coordinate` }, h("table", {}, heading(results.places, true), h("tbody", {}, c.at.map((r) => line(r, unitOf(c), c.column, r.at.map((label) => h("td", {}, String(label))), true)))))));
   return [h("h2", {}, "Results"), chooser ? h("div", { class: "row" }, chooser) : null,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results over all coordinates" }, h("table", {}, heading(["over all coordinates"], false), h("tbody", {}, all))),
-    h("p", { class: "soft" }, `From the table ${results.table}. ${results.units.length ? `Each unit of replication (${results.interval_of}) has one ratio of both sides, and the ratios are averaged as logarithms; the interval is over the units.` : "The change is the ratio of both sides. It has no interval: no axis of the table stands for launches, and a repetition within one launch does not tell how the next launch comes out."} It is not adjusted for a family of comparisons. For a verdict, add a table of the operator paired-comparison to the experiment.`), each];
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results over all coordinates" }, h("table", {}, heading([`over ${plural(Math.max(0, ...results.columns.map((c) => c.overall.coordinates ?? 0)), "coordinate")}`], false), h("tbody", {}, all))),
+    h("p", { class: "soft" }, `From the table ${results.table}. ${results.units.length ? `Each unit of replication (${results.interval_of}) has one ratio of both sides, and the ratios are averaged as logarithms; the interval is over the units.` : "The change is the ratio of both sides. It has no interval: no axis of the table stands for launches, and a repetition within one launch does not tell how the next launch comes out."} It is not adjusted for a family of comparisons. “Not shown”: the interval contains zero. For a verdict, add a table of the operator paired-comparison to the experiment.`), each];
 }
 
 // The distributions of both sides in one picture.
@@ -78,11 +85,23 @@ function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) 
     const groups = labels.map((label) => found.groups.find((g) => String(g.labels[0]) === String(label))).filter(Boolean);
     const unit = found.unit && found.unit !== "1" ? ` (${found.unit})` : "";
     const picture = (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: g.points.map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${axis} ${g.labels[0]}, ${plural(g.n, "request")}` })), width, height: 300, label: `Distribution of ${metric} of both sides` });
-    replace(box, picture(Math.max(300, Math.min(1400, box.clientWidth || 800))), h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), `Distribution of ${metric}`), `${metric}-compared.svg`, "image/svg+xml") }, "Save as SVG"),
+    replace(box, redrawn(box, picture), h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), `Distribution of ${metric}`), `${metric}-compared.svg`, "image/svg+xml") }, "Save as SVG"),
       h("button", { type: "button", onclick: () => download(csvText([axis, "n", `${metric}${unit}`, "share at most"], groups.flatMap((g) => g.points.map(([v, rank]) => [g.labels[0], g.n, v, rank / g.n]))), `${metric}-compared.csv`, "text/csv") }, "Save as CSV")));
   }).catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));
   const metrics = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]);
   return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", metrics, metric, (value) => again({ metric: value })), kept.map((k) => select(k.axis, k.labels.map((l) => [String(l), `only ${l}`]), String(k.label), (label) => again({ [`only.${k.axis}`]: label })))), box];
+}
+
+// A picture as wide as its box, also after the window changes.
+function redrawn(box, picture) {
+  const holder = h("div");
+  let drawn = 0;
+  new ResizeObserver(() => {
+    const width = Math.max(300, Math.min(1400, box.clientWidth || 800));
+    if (Math.abs(width - drawn) > 8) { drawn = width; replace(holder, picture(width)); }
+  }).observe(box);
+  replace(holder, picture(drawn = Math.max(300, Math.min(1400, box.clientWidth || 800))));
+  return holder;
 }
 
 function facetsOf(list, [a, b]) {
@@ -91,7 +110,7 @@ function facetsOf(list, [a, b]) {
   const text = (value) => (value === null || value === undefined ? "not reported" : typeof value === "string" ? value : JSON.stringify(value));
   const table = (rows) => h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["state", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))),
     h("tbody", {}, rows.map((f) => h("tr", {}, h("td", { class: CLASS[f.status] ?? null }, f.status), h("td", {}, f.at), h("td", {}, f.key), h("td", { class: "long" }, text(f.a)), h("td", { class: "long" }, text(f.b)))))));
-  return [h("h2", {}, "Settings, servers and machines"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${plural(counts.get(s), "difference")}: ${STATES[s]}`))), table(list.slice(0, 400)), list.length > 400 ? h("p", { class: "soft" }, `and ${plural(list.length - 400, "more", "more")}`) : null]
+  return [h("h2", {}, "Settings, servers and machines"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${counts.get(s).toLocaleString("en-US")} ${STATES[s]}`))), table(list.slice(0, 400)), list.length > 400 ? h("p", { class: "soft" }, `and ${plural(list.length - 400, "more", "more")}`) : null]
     : h("p", {}, "No recorded setting, server or machine differs.")];
 }
 
@@ -133,7 +152,7 @@ function overlaidStudies(found, again, parameters) {
     if (!stage) { replace(box, h("p", { class: "soft" }, "They have no measured stage of the same name.")); return; }
     const groups = (await Promise.all([found.a, found.b].map((s) => get(["studies", s.id, "distribution"], { stage, metric })))).map((d) => ({ ...d.groups[0], unit: d.unit }));
     const unit = groups[0].unit && groups[0].unit !== "1" ? ` (${groups[0].unit})` : "";
-    replace(box, plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width: Math.max(300, Math.min(1400, box.clientWidth || 800)), height: 300, label: `Distribution of ${metric} in both studies` }),
+    replace(box, redrawn(box, (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width, height: 300, label: `Distribution of ${metric} in both studies` })),
       h("p", { class: "soft" }, `All requests of the stage ${stage}, at all coordinates. If the studies have different cells, the mixture also differs.`));
   };
   read().catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));

@@ -73,7 +73,7 @@ async function rows(shown, study, name, overview, parameters, again) {
 }
 
 function saver(path, parameters, name, formats) {
-  const button = (format) => h("button", { type: "button", onclick: () => save(path, { ...parameters, format }, `${name}.${format}`).catch((e) => say(e.message)) }, `Save as ${format}`);
+  const button = (format) => h("button", { type: "button", onclick: () => save(path, { ...parameters, format }, `${name}.${format}`).catch((e) => say(e.message)) }, `Save as ${format === "csv" ? "CSV" : "Parquet"}`);
   return h("div", { class: "row" }, formats.map(button));
 }
 

@@ -1,13 +1,17 @@
 // Values for people. The full value is always in a title.
 
+// A grid has thousands of numbers, and a new format for each would take longer than the rest of the page.
+const formats = [];
+const decimal = (value, places) => (formats[places] ??= new Intl.NumberFormat("en-US", { maximumFractionDigits: places })).format(value);
+
 export function digits(value, significant = 4) {
   if (value === null || value === undefined) return "–";
   if (typeof value !== "number") return String(value);
-  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  if (Number.isInteger(value)) return decimal(value, 0);
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(significant - 1);
   const places = Math.max(0, significant - 1 - Math.floor(Math.log10(size)));
-  return value.toLocaleString("en-US", { maximumFractionDigits: places });
+  return decimal(value, places);
 }
 
 export function withUnit(value, unit) {
@@ -75,6 +79,12 @@ export function moment(iso) {
 // The name of a column in words, without what its unit already shows.
 export function columnWords(name) {
   return name.replace(/_(ms|s|w|j)(?=_|$)/g, "").replaceAll("_", " ").replace(/^(ttft|tpot|itl|kv|cpu|gpu)\b/, (word) => word.toUpperCase());
+}
+
+// Whether more or less of a column is better, or null.
+export function betterOf(name) {
+  if (/throughput|_rate(_|$)|goodput/.test(name)) return "more";
+  return /(^|_)(ttft|tpot|itl|e2e|latency)(_|$)/.test(name) ? "less" : null;
 }
 
 // The time since a moment.

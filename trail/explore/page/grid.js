@@ -24,11 +24,12 @@ export async function gridView(main, study) {
   const set = (change) => { amend(change); gridView(main, study); };
   const colour = await colourOf(study, stage, source, parameters.column);
   const states = new Map();
-  for (const cell of stage.cells) states.set(cell.status, (states.get(cell.status) ?? 0) + 1);
+  for (const cell of stage.cells) states.set(stateOf(cell), (states.get(stateOf(cell)) ?? 0) + 1);
   const single = stage.axes.flatMap((axis, i) => (labels[i].length === 1 ? [`${axis} ${labels[i][0]}`] : []));
   const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => set({ [`axis.${axis}`]: value })));
   replace(main,
     h("h1", {}, overview.profile ? `${overview.experiment} (${overview.profile})` : overview.experiment),
+    answersOf(study, overview.about ?? {}),
     h("p", { class: "soft" }, [...states].map(([state, n]) => `${n.toLocaleString("en-US")} ${state}`).join(", "), ` in stage ${stage.name}${single.length ? ` (all with ${single.join(", ")})` : ""}; trail `, h("span", { class: "digest" }, overview.trail.slice(0, 15)),
       overview.measured_again ? `; ${plural(overview.measured_again, "cell")} measured more than once` : ""),
     h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => set({ stage: value, colour: null, column: null })), chooser),
@@ -44,6 +45,18 @@ export async function gridView(main, study) {
   watch?.disconnect();
   watch = new ResizeObserver(() => { if (main.querySelector(".cellmap") && Math.abs(main.clientWidth - drawn) > 60) gridView(main, study); });
   watch.observe(main);
+}
+
+// A cell that a gate excludes from the statistics is ok, but looks different.
+const stateOf = (cell) => (cell.status === "ok" && cell.excluded ? "excluded" : cell.status);
+
+// The question of the study, and what its claims permit to say: the answer comes before the cells.
+function answersOf(study, { question, answers = [] }) {
+  const outcome = (verdict) => h("span", { class: { licensed: "ok", refused: "bad", undecided: "warn" }[verdict] ?? null }, verdict);
+  const report = h("a", { href: address(["study", study, "report"]) }, "report");
+  return [question ? h("p", {}, question) : null,
+    answers.length ? h("ul", { class: "answers" }, answers.slice(0, 12).map((a) => h("li", { title: a.reason }, a.may_say ?? `${a.verdict === "refused" ? "The data do not support" : "The data do not decide"}: “${a.says ?? a.claim}”`, " ", h("span", { class: "soft" }, "(claim ", a.claim, ": ", outcome(a.verdict), ")")))) : null,
+    answers.length ? h("p", { class: "soft" }, "The ", report, " has the numbers and the reasons of these verdicts.") : null];
 }
 
 // Cells whose records are damaged: the lock still has their labels and states.
@@ -117,9 +130,12 @@ function legend(colour, stage, states) {
   }
   for (const [state, n] of states) {
     if (state === "ok") continue;
-    const reasons = [...new Set(stage.cells.filter((c) => c.status === state).map((c) => c.reason).filter(Boolean))];
-    chips.push(h("span", { title: reasons.join("\n") }, h("span", { class: `chip hatch hatch-${state}` }), `${n} ${state}${reasons.length ? `: ${reasons[0]}` : ""}`));
+    const reasons = [...new Set(stage.cells.filter((c) => stateOf(c) === state).map((c) => c.reason ?? c.excluded).filter(Boolean))];
+    const others = reasons.length > 1 ? ` (and ${plural(reasons.length - 1, "other reason")})` : "";
+    chips.push(h("span", { title: reasons.join("\n") }, h("span", { class: `chip hatch hatch-${state}` }), `${n.toLocaleString("en-US")} ${state}${reasons.length ? `: ${reasons[0]}${others}` : ""}`));
   }
+  const valueless = colour.scale ? stage.cells.filter((c) => stateOf(c) === "ok" && colour.value(c) === null).length : 0;
+  if (valueless) chips.push(h("span", {}, `·  ${plural(valueless, "cell")} without a value in this column`));
   return h("div", { class: "legend" }, chips, colour.note ? h("span", {}, colour.note) : null);
 }
 
@@ -135,20 +151,23 @@ function gridOf(study, stage, labels, roles, colour) {
     const used = (axes) => { const keys = new Set(list.map((c) => keyOf(c, axes))); return product(axes).filter((p) => keys.has(JSON.stringify(p))); };
     const [rows, columns] = [used(rowAxes), used(columnAxes)];
     // Boxes take the available width, up to the point where a number in them is readable.
-    const room = (document.getElementById("main").clientWidth - 60 - 100 * rowAxes.length) / columns.length - 3;
-    const width = Math.round(Math.min(Math.max(room, columns.length <= 12 ? 56 : 30), 64));
+    // The text of a reader who asked for larger letters needs larger boxes.
+    const room = (document.getElementById("main").clientWidth - 60 - 100 * rowAxes.length * enlarged()) / columns.length - 3;
+    const width = Math.round(Math.min(Math.max(room, (columns.length <= 12 ? 56 : 30) * enlarged()), 64 * enlarged()));
+    // Either every box has its number or none has.
+    const legible = list.reduce((most, c) => Math.max(most, lettersOf(colour.value(c))), 0) * enlarged() <= width - 2;
     const corner = (depth) => rowAxes.map((r, i) => {
       const own = depth === columnAxes.length - 1 ? stage.axes[r] : "";
       const across = i === rowAxes.length - 1 && columns.length > 12 ? h("span", { class: "across" }, `${stage.axes[columnAxes[depth]]} →`) : null;
       return own ? h("th", { class: i ? null : "side" }, across ? h("span", { class: "corner" }, h("span", {}, own), across) : own) : h("td", { class: i ? null : "side" }, across);
     });
     const head = columnAxes.map((axis, depth) => h("tr", {}, corner(depth),
-      runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, depth === columnAxes.length - 1 && width < 40 ? String(label) : `${columns.length > 12 ? "" : `${stage.axes[axis]} `}${label}`))));
+      runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, h("span", { class: "name", style: { "max-width": `max(9ch, ${span} * ${rem(width)} - 16px)` } }, depth === columnAxes.length - 1 && width < 40 ? String(label) : `${columns.length > 12 ? "" : `${stage.axes[axis]} `}${label}`)))));
     const starts = rowAxes.map((_, depth) => new Map(runsAt(rows, depth)));
-    const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, String(label)) : null)),
-      columns.map((column) => cellBox(study, stage, found.get(JSON.stringify(row) + JSON.stringify(column)), colour, width))));
+    const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, h("span", { class: "name" }, String(label))) : null)),
+      columns.map((column) => cellBox(study, stage, found.get(JSON.stringify(row) + JSON.stringify(column)), colour, legible))));
     const name = facet.map((label, i) => `${stage.axes[facetAxes[i]]} ${label}`).join(", ");
-    return h("section", {}, name ? h("h2", {}, name) : null, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cells ${name}` }, h("table", { class: "cellmap", style: { "--w": `${width}px`, "--columns": String(columns.length) } }, h("thead", {}, head), h("tbody", {}, body))));
+    return h("section", {}, name ? h("h2", {}, name) : null, h("div", { class: rows.length > 30 ? "scroll tall" : "scroll", tabindex: "0", role: "region", "aria-label": `Cells ${name}` }, h("table", { class: columns.length > 14 ? "cellmap dense" : "cellmap", style: { "--w": rem(width), "--columns": String(columns.length) } }, h("thead", {}, head), h("tbody", {}, body))));
   });
 }
 
@@ -158,10 +177,16 @@ function fit(main) {
     const map = box.firstElementChild;
     const beyond = box.scrollWidth - box.clientWidth;
     const columns = Number(map.style.getPropertyValue("--columns"));
-    const width = parseFloat(map.style.getPropertyValue("--w")) - Math.ceil(beyond / columns);
-    if (beyond > 0 && width >= 44) map.style.setProperty("--w", `${width}px`);
+    const width = parseFloat(map.style.getPropertyValue("--w")) * 16 * enlarged() - Math.ceil(beyond / columns);
+    if (beyond > 0 && width >= 44 * enlarged()) map.style.setProperty("--w", rem(width));
   }
 }
+
+// How much larger than usual a reader's letters are.
+const enlarged = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+
+// A width that grows with the letters.
+const rem = (width) => `${width / 16 / enlarged()}rem`;
 
 // Runs of equal heads: [label, length].
 function runs(list, depth) {
@@ -181,14 +206,19 @@ function runsAt(list, depth) {
   return runs(list, depth).map(([, span]) => { const start = at; at += span; return [start, span]; });
 }
 
-function cellBox(study, stage, cell, colour, width) {
+// The width of a number in a box: digits are wider than what separates them.
+const lettersOf = (value) => (typeof value === "number" ? [...digits(value, 3)].reduce((sum, c) => sum + (/[,.]/.test(c) ? 3.7 : 7.3), 0) : 0);
+
+function cellBox(study, stage, cell, colour, legible) {
   if (!cell) return h("td", {});
   const value = colour.value(cell);
   const name = cellText(stage.name, cell.at);
-  const words = [name, cell.status + (cell.reason ? `: ${cell.reason}` : ""), colour.column ? `${colour.column} ${digits(value)} ${colour.unit ?? ""}` : null].filter(Boolean).join("\n");
+  const state = stateOf(cell);
+  const words = [name, state + (cell.reason ?? cell.excluded ? `: ${cell.reason ?? cell.excluded}` : ""), colour.column ? `${colour.column} ${digits(value)} ${colour.unit ?? ""}` : null].filter(Boolean).join("\n");
   const paint = colour.scale && value !== null ? colour.scale.of(value) : null;
-  const hatch = cell.status === "ok" ? null : `hatch hatch-${cell.status}`;
-  const text = paint && typeof value === "number" && width >= 44 && !hatch ? digits(value, 3) : hatch ? "" : paint ? " " : "·";
+  const hatch = state === "ok" ? null : `hatch hatch-${state}`;
+  const shown = typeof value === "number" ? digits(value, 3) : "";
+  const text = paint && shown && legible && !hatch ? shown : hatch ? "" : paint ? " " : "·";
   return h("td", {}, h("a", { href: cellLink(study, stage.name, cell.at), class: hatch, title: words, "aria-label": /\d/.test(text) ? `${text}; ${words}` : words,
     style: hatch ? {} : { background: paint?.fill ?? "var(--raised)", color: paint?.text ?? "var(--text)" } }, text));
 }
@@ -208,8 +238,10 @@ async function strip(study, stage, labels, repeats, parameters, set) {
   if (facts) for (let i = 0; i < facts.count; i += 1) byCell.set(JSON.stringify(stage.axes.map((a) => String(facts.at(a, i)))), facts.at(load, i));
   const loadOf = (c) => (facts ? byCell.get(JSON.stringify(c.labels.map(String))) ?? null : c.load ?? null);
   const canvas = h("canvas", { role: "img", "aria-label": `${executed.length} cells in the order of execution, coloured by ${axis}` });
-  const where = h("figcaption", {}, "Point at a bar to see its cell; click it to open it.");
+  const where = h("figcaption", { class: "screen" }, "Point at a bar to see its cell; click it to open it.");
   const chips = labels[at]?.map((label, i) => h("span", {}, h("span", { class: "chip", style: { background: kind(i).fill } }), `${axis} ${label}`)) ?? [];
+  const failed = executed.filter((e) => e.cell.status !== "ok").length;
+  if (failed) chips.push(h("span", {}, h("span", { class: "chip hatch hatch-skipped", style: { "background-image": "repeating-linear-gradient(0deg, var(--bad) 0 3px, var(--ground) 3px 5px)" } }), `${plural(failed, "cell")} not ok`));
   const loads = executed.map((e) => loadOf(e.cell));
   const named = BESIDE.find(([key]) => key === load)?.[1] ?? load;
   const told = loads.filter((v) => v !== null);
@@ -241,7 +273,11 @@ function drawStrip(canvas, executed, loads, known, colour) {
   const step = width / executed.length;
   executed.forEach((e, i) => {
     context.fillStyle = e.cell.status === "ok" ? colour(e) : ink("bad");
-    context.fillRect(i * step, e.cell.status === "ok" ? 4 : 0, Math.max(step - (step > 4 ? 1 : 0), 0.5), 48);
+    const wide = Math.max(step - (step > 4 ? 1 : 0), 0.5);
+    context.fillRect(i * step, e.cell.status === "ok" ? 4 : 0, wide, e.cell.status === "ok" ? 48 : 56);
+    // A cell that is not ok is striped: a colour alone could be mistaken for a label's.
+    context.fillStyle = ink("ground");
+    if (e.cell.status !== "ok") for (let y = 4; y < 56; y += 7) context.fillRect(i * step, y, wide, 2);
   });
   const [low, high] = [Math.min(...known), Math.max(...known)];
   context.strokeStyle = ink("text");

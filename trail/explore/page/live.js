@@ -84,7 +84,7 @@ function hear(state, event) {
   } else if (kind === "run-ended") {
     state.ended = event;
     at(`The run ended: ${Object.entries(event.counts).map(([s, n]) => `${n} ${s}`).join(", ")}.`);
-  } else if (kind === "warning") at(event.cell ? `${event.cell}: ${event.message}` : event.message, true);
+  } else if (kind === "warning") at(event.cell && !event.message.startsWith(`${event.cell}:`) ? `${event.cell}: ${event.message}` : event.message, true);
   else if (kind === "waiting") at(`Waiting for ${event.exclusive}, which another process holds.`);
   else if (kind === "resting") at(`Resting ${seconds(event.seconds)} (${event.rest}).`);
   else if (kind === "replanned") at(`${event.cell} started with a different descriptor; the cells that depend on it were planned again.`);
@@ -116,7 +116,7 @@ function rolling({ rates, ended }) {
   const r = rates.rates;
   const value = (v, unit) => (v === undefined || v === null ? null : `${digits(v, 3)} ${unit}`);
   return [h("h2", {}, `Now: ${rates.cell}`), facts([["requests", `${digits(rates.done)} of ${digits(rates.total)}`], ["output", value(r.output_throughput, "tok/s")], ["TTFT p50", value(r.ttft_ms_p50, "ms")], ["TTFT p95", value(r.ttft_ms_p95, "ms")], ["errors so far", String(r.errors)], ["in flight", String(r.in_flight)]]),
-    h("p", { class: "soft" }, `Over the last ${seconds(r.window_s)}: ${plural(r.ended, "request")} ended; tokens and times are those of the ${digits(r.looked_into)} whose answers were looked into at once. The results are computed from all rows when the cell is over.`)];
+    h("p", { class: "soft" }, `Over the last ${seconds(r.window_s)}: ${plural(r.ended, "request")} ended; tokens and times come from the ${digits(r.looked_into)} answers that were read while the load runs. The results come from all rows, when the cell is over.`)];
 }
 
 // The only action: it has the effect of Ctrl-C in the run's terminal.

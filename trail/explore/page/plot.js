@@ -129,9 +129,12 @@ function legendOf(names, width) {
   const marks = [];
   let [x, y] = [PAD.left, 12];
   for (const { series, text, hollow } of names) {
-    const wide = 24 + 6.6 * text.length;
+    // A name that is wider than the picture keeps its ends; its title has all of it.
+    const most = Math.max(12, Math.floor((width - PAD.left - 30) / 6.6));
+    const shown = text.length > most ? `${text.slice(0, Math.ceil(most * 0.6) - 1)}…${text.slice(-Math.floor(most * 0.4))}` : text;
+    const wide = 24 + 6.6 * shown.length;
     if (x + wide > width && x > PAD.left) [x, y] = [PAD.left, y + 17];
-    marks.push(shape(series, x + 5, y, 3.6, { hollow }), svg("text", { x: x + 14, y: y + 4, fill: "currentColor" }, text));
+    marks.push(shape(series, x + 5, y, 3.6, { hollow }), svg("text", { x: x + 14, y: y + 4, fill: "currentColor" }, shown, shown === text ? null : svg("title", {}, text)));
     x += wide;
   }
   return { marks, height: y + 10 };

@@ -18,8 +18,8 @@ export async function reportView(main, study) {
   const article = h("article", { class: "report" }, blocks(lines, report.outputs));
   pairFirst(article);
   replace(main, (report.doubts ?? []).map((doubt) => h("p", { class: "note" }, doubt)),
-    h("p", { class: "soft" }, `${plural(report.numbers.length, "traced number")}; click one to see where it comes from.`),
-    claims.length ? h("details", {}, h("summary", {}, plural(claims.length, "claim")), h("ul", {}, claims.map((c) => h("li", {}, outcome(c), ` ${c.claim}: ${c.reason}`)))) : null,
+    h("p", { class: "soft screen" }, `${plural(report.numbers.length, "traced number")}; click one to see where it comes from.`),
+    claims.length ? h("details", { class: "screen" }, h("summary", {}, plural(claims.length, "claim")), h("ul", {}, claims.map((c) => h("li", {}, outcome(c), ` ${c.claim}: ${c.reason}`)))) : null,
     withContents(article));
   const wanted = parameters.line && document.getElementById(`L${parameters.line}`);
   if (wanted) { wanted.classList.add("here"); wanted.scrollIntoView({ block: "center" }); }
@@ -132,7 +132,7 @@ function tableOf(lines) {
 function cellsOf(parts) {
   const cells = [[]];
   for (const part of parts) {
-    if (typeof part !== "string") { cells.at(-1).push(part); continue; }
+    if (typeof part !== "string") { cells.at(-1).push({ ...part, text: part.text.replaceAll("\\|", "|") }); continue; }
     part.split(/(?<!\\)\|/).forEach((piece, i) => { if (i) cells.push([]); cells.at(-1).push(piece.replaceAll("\\|", "|")); });
   }
   return cells.slice(1, -1);

@@ -44,6 +44,8 @@ function phases(value) {
   return facts([["due to sent (the client's own delay)", span("scheduled_ns", "sent_ns")], ["sent to the answer's head", span("sent_ns", "headers_ns")], ["sent to first token (TTFT)", span("sent_ns", "first_token_ns")],
     ["first to last token", span("first_token_ns", "last_token_ns")], ["time per output token", gap === null ? null : nanoseconds(gap)], ["sent to done", span("sent_ns", "done_ns")],
     ["server's own timings", value("server_prompt_ms") === null ? null : `prompt ${digits(value("server_prompt_ms"))} ms, generation ${digits(value("server_predicted_ms"))} ms`],
+    ["phase", value("phase")],
+    ["in flight when it was sent", value("in_flight_at_send") === null || value("in_flight_at_send") === undefined ? null : plural(value("in_flight_at_send"), "other request")],
     ["tokens", `${digits(value("prompt_tokens"))} in, ${digits(value("output_tokens"))} out (counted by ${value("tokens_source") ?? "an unknown source"})`]]);
 }
 

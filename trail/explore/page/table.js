@@ -16,15 +16,16 @@ export function tableView(reply, { link = () => null, sort = null, onsort = null
       name, column.unit && column.unit !== "1" ? h("small", {}, ` ${column.unit}`) : null);
   });
   const rows = reply.rows.map((row, i) => h("tr", {},
-    h("td", { class: "number soft" }, rowLink ? h("a", { href: rowLink(row, i) }, String(row)) : String(row)),
+    h("td", { class: "number soft", "data-name": "row" }, rowLink ? h("a", { href: rowLink(row, i) }, String(row)) : String(row)),
     reply.columns.map((column, c) => {
       const value = column.values[i];
       const text = value === null ? "–" : typeof value === "number" ? digits(value) : String(value);
       const address = typeof value === "number" ? link(column, i, row) : null;
-      const kind = numeric[c] ? "number" : text.length > 60 ? "long" : null;
-      return h("td", { class: kind, title: typeof value === "number" ? String(value) : null },
+      const kind = [numeric[c] ? "number" : text.length > 60 ? "long" : null, value === null ? "none" : null].filter(Boolean).join(" ") || null;
+      return h("td", { class: kind, "data-name": column.unit && column.unit !== "1" ? `${column.name} (${column.unit})` : column.name, title: typeof value === "number" ? String(value) : null },
         address ? h("a", { class: "number", href: address }, text) : text);
     })));
   return h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Table ${reply.table ?? ""}` },
-    h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "row"), heading)), h("tbody", {}, rows)));
+    // On paper, a row of many columns becomes a paragraph.
+    h("table", { class: reply.columns.length > 9 ? "broad" : null }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "row"), heading)), h("tbody", {}, rows)));
 }

@@ -9,13 +9,15 @@ const LEFT = 132;
 const RIGHT = 12;
 const BOTTOM = 20;
 
-// Draws tracks into a canvas; returns { element, draw }. A track is { name, unit, height, lines: [{ points, colour, dots }], paint }.
-export function chart(tracks, whole, { onspan, label }) {
+// Draws tracks into a canvas; returns { element, draw }. A track is { name, unit, height, lines: [{ points, colour, dots, name }], paint }.
+// `onpoint` gets the moment and the height that the pointer is at, and null when it leaves.
+export function chart(tracks, whole, { onspan, label, onpoint = null }) {
   const heights = tracks.map((t) => t.height ?? 56);
   const height = heights.reduce((a, b) => a + b + 8, 0) + BOTTOM;
   const canvas = h("canvas", { height: String(height), role: "img", tabindex: "0", "aria-label": label });
   let span = whole;
   let drag = null;
+  let pointed = null;
   const scaleX = () => {
     const width = canvas.clientWidth - LEFT - RIGHT;
     return { x: (t) => LEFT + ((t - span[0]) / (span[1] - span[0])) * width, t: (x) => span[0] + ((x - LEFT) / width) * (span[1] - span[0]) };
@@ -37,7 +39,11 @@ export function chart(tracks, whole, { onspan, label }) {
       top += heights[i] + 8;
     });
     context.fillStyle = ink("soft");
-    for (const t of ticks(span[0], span[1], Math.max(2, Math.floor(width / 120)))) context.fillText(nanoseconds(t), x(t), height - 6);
+    for (const t of ticks(span[0], span[1], Math.max(2, Math.floor(width / 120)))) {
+      const text = nanoseconds(t);
+      context.fillText(text, Math.min(x(t), width - context.measureText(text).width), height - 6);
+    }
+    if (pointed !== null && !drag) context.fillRect(pointed, 0, 1, height - BOTTOM);
     if (drag) {
       context.fillStyle = ink("band");
       context.fillRect(Math.min(drag.from, drag.to), 0, Math.abs(drag.to - drag.from), height - BOTTOM);
@@ -47,7 +53,13 @@ export function chart(tracks, whole, { onspan, label }) {
   const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; paint(); }); } };
   const at = (event) => event.clientX - canvas.getBoundingClientRect().left;
   canvas.addEventListener("pointerdown", (event) => { drag = { from: at(event), to: at(event) }; canvas.setPointerCapture(event.pointerId); });
-  canvas.addEventListener("pointermove", (event) => { if (drag) { drag.to = at(event); soon(); } });
+  canvas.addEventListener("pointermove", (event) => {
+    if (drag) drag.to = at(event);
+    pointed = at(event) >= LEFT ? at(event) : null;
+    if (onpoint) onpoint(pointed === null ? null : [scaleX().t(pointed), event.clientY - canvas.getBoundingClientRect().top]);
+    soon();
+  });
+  canvas.addEventListener("pointerleave", () => { pointed = null; onpoint?.(null); soon(); });
   canvas.addEventListener("pointerup", () => {
     if (!drag) return;
     const [from, to] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)].map((p) => scaleX().t(Math.max(p, LEFT)));
@@ -76,7 +88,17 @@ function drawTrack(context, track, box) {
   context.fillStyle = ink("raised");
   context.fillRect(LEFT, top, width - LEFT - RIGHT, height);
   context.fillStyle = ink("text");
-  context.fillText(track.name, 0, top + 12, LEFT - 8);
+  const named = (track.lines ?? []).filter((line) => line.name);
+  if (named.length > 1) {
+    let left = 0;
+    for (const line of named) {
+      context.fillStyle = ink(line.colour ?? "track");
+      context.fillRect(left, top + 5, 8, 8);
+      context.fillStyle = ink("text");
+      context.fillText(line.name, left + 11, top + 12);
+      left += 17 + context.measureText(line.name).width;
+    }
+  } else context.fillText(track.name, 0, top + 12, LEFT - 8);
   if (track.note) {
     context.fillStyle = ink("soft");
     context.fillText(track.note, 0, top + 27, LEFT - 8);
@@ -94,6 +116,9 @@ function drawTrack(context, track, box) {
       high = Math.max(high, v);
       if (t >= span[0] && t <= span[1]) { least = Math.min(least, v); most = Math.max(most, v); }
     }
+    // A step that starts before the span is still in force at its beginning.
+    const before = line.dots ? null : valueAt(line, span[0]);
+    if (before !== null) { least = Math.min(least, before); most = Math.max(most, before); }
   }
   const y = (v) => top + height - 3 - ((v - low) / (high - low || 1)) * (height - 8);
   for (const line of track.lines ?? []) {
@@ -119,9 +144,20 @@ function drawTrack(context, track, box) {
     // The range within the span shown.
     context.fillStyle = ink("soft");
     const unit = track.unit && track.unit !== "1" ? ` ${track.unit}` : "";
-    const range = least === most ? digits(least, 3) : `${digits(least, 3)} … ${digits(most, 3)}`;
+    const [from, to] = [digits(least, 3), digits(most, 3)];
+    const range = from === to ? from : `${from} … ${to}`;
     context.fillText(`${range}${unit}`, 0, top + 27, LEFT - 8);
   }
+}
+
+// The value of a line at a moment: the last one known then, or null before the first.
+export function valueAt({ points }, t) {
+  let [low, high] = [0, points.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (points[middle][0] <= t) low = middle + 1; else high = middle;
+  }
+  return low ? points[low - 1][1] : null;
 }
 
 // The waterfall: a line for each request, from scheduled to done.
@@ -145,6 +181,8 @@ export function waterfall(requests) {
         };
         const colour = statusColour(r.status);
         bar(start, r.sent, "soft", 0.8, 0.35);
+        // A request that failed at once has no length, but must be seen.
+        if (r.status !== "ok" && r.sent !== null) { context.fillStyle = ink(colour); context.globalAlpha = 1; context.fillRect(x(r.done ?? r.sent) - 2, y, 5, thick); }
         bar(r.sent, r.first ?? r.done, colour, 0.4);
         bar(r.first, r.last ?? r.done, colour, 1);
         bar(r.headers, r.headers, "text", 1);

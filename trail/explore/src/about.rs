@@ -6,7 +6,7 @@ use std::path::Path;
 
 use artifacts::{Store, Table};
 use pipeline::lock::{Lock, LockCell, LockClass};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
@@ -41,10 +41,12 @@ pub(crate) fn about(lock: &Lock, file: &Path, store: &Store) -> Value {
         }
     }
     let (question, title) = words(lock, file);
+    let answers = answers(lock, store);
     json!({
         "question": question,
         "title": title,
-        "claims": claims(lock, store),
+        "claims": counted(&answers),
+        "answers": answers,
         "measured_from": first,
         "measured_to": last,
         "engines": engines,
@@ -95,9 +97,21 @@ fn described(
     }
 }
 
-/// Returns the number of claims with each verdict, from the reports.
-fn claims(lock: &Lock, store: &Store) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
+/// A claim of a report, as a reader needs it first.
+#[derive(Serialize)]
+struct Answer {
+    claim: String,
+    verdict: String,
+    /// The sentence that the verdict permits; `None` if it permits none.
+    may_say: Option<String>,
+    /// The sentence that was declared.
+    says: Option<String>,
+    reason: Option<String>,
+}
+
+/// Returns the claims of the reports with their verdicts.
+fn answers(lock: &Lock, store: &Store) -> Vec<Answer> {
+    let mut found = Vec::new();
     for stage in lock.stages.iter().filter(|s| s.class == LockClass::Study) {
         let Some(cell) = stage.cells.iter().find(|cell| cell.outputs.is_some()) else {
             continue;
@@ -110,14 +124,30 @@ fn claims(lock: &Lock, store: &Store) -> BTreeMap<String, usize> {
         let Some(table) = bytes.and_then(|bytes| Table::from_parquet(bytes).ok()) else {
             continue;
         };
-        for verdict in table
-            .text("verdict")
-            .unwrap_or_default()
-            .into_iter()
-            .flatten()
-        {
-            *counts.entry(verdict.to_owned()).or_default() += 1;
+        let column = |name: &str| table.text(name).unwrap_or_default();
+        let [claims, verdicts] = [column("claim"), column("verdict")];
+        let [may_say, says, reasons] = [column("may_say"), column("says"), column("reason")];
+        for (row, verdict) in verdicts.iter().enumerate() {
+            let text =
+                |values: &[Option<&str>]| values.get(row).copied().flatten().map(str::to_owned);
+            let Some(verdict) = verdict else { continue };
+            found.push(Answer {
+                claim: text(&claims).unwrap_or_default(),
+                verdict: (*verdict).to_owned(),
+                may_say: text(&may_say),
+                says: text(&says),
+                reason: text(&reasons),
+            });
         }
+    }
+    found
+}
+
+/// Returns the number of claims with each verdict.
+fn counted(answers: &[Answer]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for answer in answers {
+        *counts.entry(answer.verdict.as_str()).or_default() += 1;
     }
     counts
 }

@@ -86,3 +86,54 @@ impl Gates {
         Ok(Value::Array(lines))
     }
 }
+
+/// Cells that a gate excludes from statistics, each with its reason.
+#[derive(Debug, Default)]
+pub(crate) struct Exclusions {
+    /// By stage and cell; `None` is the stage as a whole.
+    reasons: HashMap<(String, Option<String>), String>,
+}
+
+impl Exclusions {
+    /// Reads the tables of exclusions of all verify stages.
+    pub(crate) fn read(lock: &Lock, store: &Store) -> Result<Self, Failure> {
+        let mut found = Self::default();
+        for verify in &lock.stages {
+            for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
+                let Some(record) = record_of(store, &verify.name, cell)? else {
+                    continue;
+                };
+                let Some(artifact) = record.outputs.get("exclusions") else {
+                    // All cells of a stage have the same outputs.
+                    break;
+                };
+                found.add(&Table::from_parquet(store.get(&artifact.digest)?)?)?;
+            }
+        }
+        Ok(found)
+    }
+
+    fn add(&mut self, table: &Table) -> Result<(), Failure> {
+        let [stages, cells] = [table.text("stage")?, table.text("cell")?];
+        let [gates, reasons] = [table.text("gate")?, table.text("reason")?];
+        for (row, stage) in stages.iter().enumerate() {
+            let (Some(stage), Some(gate)) = (stage, gates[row]) else {
+                continue;
+            };
+            let reason = format!("gate {gate}: {}", reasons[row].unwrap_or_default());
+            self.reasons
+                .entry(((*stage).to_owned(), cells[row].map(str::to_owned)))
+                .and_modify(|known| *known = format!("{known}; {reason}"))
+                .or_insert(reason);
+        }
+        Ok(())
+    }
+
+    /// Returns the reason why a cell is excluded from statistics.
+    pub(crate) fn of(&self, stage: &str, cell: &str) -> Option<&str> {
+        let own = (stage.to_owned(), Some(cell.to_owned()));
+        let reason = self.reasons.get(&own);
+        let reason = reason.or_else(|| self.reasons.get(&(stage.to_owned(), None)));
+        reason.map(String::as_str)
+    }
+}

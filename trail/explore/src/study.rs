@@ -17,7 +17,7 @@ use crate::about;
 use crate::catalogue::{Catalogue, Entry, Known, record_of, union, whole};
 use crate::contrast;
 use crate::error::{Failure, Fault};
-use crate::gates::Gates;
+use crate::gates::{Exclusions, Gates};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::table::{MAX_ROWS, View, scalar};
@@ -88,6 +88,9 @@ struct CellLine<'a> {
     earlier: usize,
     #[serde(skip_serializing_if = "is_zero")]
     retries: usize,
+    /// The reason why a gate excludes an ok cell from statistics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    excluded: Option<&'a str>,
     /// The reason why its record cannot be read; the lock has the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     unread: Option<String>,
@@ -220,16 +223,20 @@ impl Study {
         let bytes = match self.cells.get() {
             Some(bytes) => bytes.clone(),
             None => {
+                // Damaged exclusions must not hide the cells.
+                let exclusions = Exclusions::read(&self.lock, store);
+                let known = exclusions.is_ok();
+                let exclusions = exclusions.unwrap_or_default();
                 let mut stages = Vec::new();
                 for stage in &self.lock.stages {
-                    stages.push(stage_lines(stage, store)?);
+                    stages.push(stage_lines(stage, &exclusions, store)?);
                 }
                 let bytes = Bytes::from(json!({"id": self.id, "stages": stages}).to_string());
                 let mut lines = stages
                     .iter()
                     .filter_map(|s| s["cells"].as_array())
                     .flatten();
-                match lines.any(|line| line.get("unread").is_some()) {
+                match !known || lines.any(|line| line.get("unread").is_some()) {
                     // The store may be repaired while the lock stays the same.
                     true => bytes,
                     false => self.cells.get_or_init(|| bytes).clone(),
@@ -434,7 +441,11 @@ fn few_enough(of: &str, name: &str, rows: usize, columns: usize) -> Result<(), F
 }
 
 /// Returns a stage with its cells.
-fn stage_lines(stage: &LockStage, store: &Store) -> Result<Value, Failure> {
+fn stage_lines(
+    stage: &LockStage,
+    exclusions: &Exclusions,
+    store: &Store,
+) -> Result<Value, Failure> {
     let mut axes: Vec<String> = Vec::new();
     for cell in &stage.cells {
         for axis in axes_of(cell) {
@@ -445,7 +456,7 @@ fn stage_lines(stage: &LockStage, store: &Store) -> Result<Value, Failure> {
     }
     let mut lines = Vec::with_capacity(stage.cells.len());
     for cell in &stage.cells {
-        lines.push(cell_line(stage, cell, &axes, store)?);
+        lines.push(cell_line(stage, cell, &axes, (exclusions, store))?);
     }
     Ok(json!({
         "name": stage.name,
@@ -459,7 +470,7 @@ fn cell_line(
     stage: &LockStage,
     cell: &LockCell,
     axes: &[String],
-    store: &Store,
+    (exclusions, store): (&Exclusions, &Store),
 ) -> Result<Value, Failure> {
     // One damaged record must not hide the other cells.
     let (executed, unread) = match executed(stage, cell, store) {
@@ -490,6 +501,10 @@ fn cell_line(
         retries: executed
             .as_ref()
             .map_or(0, |e| e.attempts.len().saturating_sub(1)),
+        excluded: match cell.status {
+            CellStatus::Ok => exclusions.of(&stage.name, &cell.coordinates),
+            _ => None,
+        },
         unread,
     };
     serde_json::to_value(line).map_err(Failure::store)

@@ -141,29 +141,8 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
                 signed = sign != '±';
             }
         }
-        let left = text[..start].chars().next_back();
-        let hyphenated = sign.is_some() && !signed && before.is_some_and(char::is_alphabetic);
-        let word_left =
-            left.is_some_and(|c| c.is_alphabetic() || c == '_' || c == '.' || c == '/' || c == '#');
-        let rest = &text[end..];
-        let mut after = rest.chars();
-        let (next, second) = (after.next(), after.next());
-        let version = next == Some('.') && second.is_some_and(|c| c.is_alphanumeric());
-        if hyphenated
-            || (word_left
-                && !(left == Some('/')
-                    && text[..start]
-                        .trim_end_matches('/')
-                        .ends_with(|c: char| c.is_ascii_digit() || c == ' ')))
-            || version
-            || next == Some('_')
-            || next == Some(':') && second.is_some_and(|c| c.is_ascii_digit())
-            || left == Some(':')
-                && sign.is_none()
-                && text[..start]
-                    .trim_end_matches(':')
-                    .ends_with(|c: char| c.is_ascii_digit())
-        {
+        let named_before = sign.is_some() && !signed && before.is_some_and(char::is_alphabetic);
+        if named_before || is_part_of_name(text, (start, end), sign.is_some()) {
             // Skips the rest of the name, so that its digits are not read either.
             from = name_end(text, end, true);
             continue;
@@ -174,20 +153,10 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
         let decimals = body.split_once('.').map_or(0, |(_, part)| part.len());
         let mut half = 0.5 * 10f64.powi(-i32::try_from(decimals.min(30)).unwrap_or(30));
         let mut finish = end;
-        if let Some(power) = POWER.captures(rest) {
-            let digits: String = power
-                .get(1)
-                .or(power.get(2))
-                .map_or("", |m| m.as_str())
-                .chars()
-                .filter_map(plain_digit)
-                .collect();
-            if let Ok(exponent) = digits.parse::<i32>() {
-                let factor = 10f64.powi(exponent.clamp(-300, 300));
-                value *= factor;
-                half *= factor;
-                finish = end + power.get(0).map_or(0, |m| m.end());
-            }
+        if let Some((factor, length)) = power_of_ten(&text[end..]) {
+            value *= factor;
+            half *= factor;
+            finish = end + length;
         }
         let mut unit = String::new();
         if let Some(suffix) = unit_of(&text[finish..]) {
@@ -224,6 +193,37 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
         from = finish;
     }
     found
+}
+
+/// Whether digits belong to a name, a version, a date or a time, by the characters around them.
+fn is_part_of_name(text: &str, (start, end): (usize, usize), has_sign: bool) -> bool {
+    let left = text[..start].chars().next_back();
+    let ends_in_digit = |c: char| c.is_ascii_digit();
+    let word_left =
+        left.is_some_and(|c| c.is_alphabetic() || c == '_' || c == '.' || c == '/' || c == '#');
+    let before_slash = text[..start].trim_end_matches('/');
+    let fraction =
+        left == Some('/') && before_slash.ends_with(|c: char| c.is_ascii_digit() || c == ' ');
+    let mut after = text[end..].chars();
+    let (next, second) = (after.next(), after.next());
+    let version = next == Some('.') && second.is_some_and(|c| c.is_alphanumeric());
+    word_left && !fraction
+        || version
+        || next == Some('_')
+        || next == Some(':') && second.is_some_and(|c| c.is_ascii_digit())
+        || left == Some(':')
+            && !has_sign
+            && text[..start].trim_end_matches(':').ends_with(ends_in_digit)
+}
+
+/// The factor and the length of a power of ten at the start of the text after a number.
+fn power_of_ten(rest: &str) -> Option<(f64, usize)> {
+    let power = POWER.captures(rest)?;
+    let digits = power.get(1).or(power.get(2)).map_or("", |m| m.as_str());
+    let digits: String = digits.chars().filter_map(plain_digit).collect();
+    let exponent = digits.parse::<i32>().ok()?;
+    let length = power.get(0).map_or(0, |m| m.end());
+    Some((10f64.powi(exponent.clamp(-300, 300)), length))
 }
 
 /// The unit or the power at the start of the text after a number.

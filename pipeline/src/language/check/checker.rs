@@ -112,7 +112,7 @@ impl<'a> Checker<'a> {
             Value::List(items) => self.list(&view, items, node, route, out),
             Value::Text(text) => check_text(&view, text, node, route, out),
             Value::Int(value) => view.bounds(*value as f64, node, route, out),
-            Value::Float(value) => view.bounds(*value, node, route, out),
+            Value::Float(number) => view.bounds(number.value, node, route, out),
             Value::Null | Value::Bool(_) => {}
         }
     }

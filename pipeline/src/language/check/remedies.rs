@@ -102,14 +102,18 @@ fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
 fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
     let wants = |t: &str| view.types().contains(&t);
     match value {
-        Value::Float(number) if wants("integer") && number.fract() == 0.0 => {
-            Some(format!("write {number}"))
+        Value::Float(number) if wants("integer") && number.value.fract() == 0.0 => {
+            Some(format!("write {}", number.value))
         }
-        Value::Float(number) if wants("integer") && number.abs() < 1e15 => {
-            Some(format!("write {} or {}", number.floor(), number.ceil()))
-        }
+        Value::Float(number) if wants("integer") && number.value.abs() < 1e15 => Some(format!(
+            "write {} or {}",
+            number.value.floor(),
+            number.value.ceil()
+        )),
         Value::Int(number) if view.is_duration() => Some(format!("add the unit: `{number} s`")),
-        Value::Float(number) if view.is_duration() => Some(format!("add the unit: `{number} s`")),
+        Value::Float(number) if view.is_duration() => {
+            Some(format!("add the unit: `{} s`", number.written))
+        }
         Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
             Some("write the share in percent, with the sign: `3 %`".to_owned())
         }
@@ -126,7 +130,7 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
 fn value_text(value: &Value) -> String {
     match value {
         Value::Int(number) => number.to_string(),
-        Value::Float(number) => number.to_string(),
+        Value::Float(number) => number.written.to_string(),
         Value::Bool(truth) => truth.to_string(),
         _ => "…".to_owned(),
     }
@@ -141,6 +145,9 @@ fn number(text: &str, fractions: bool) -> Option<String> {
         } else {
             "use a finite number, or omit the key if there is no limit".to_owned()
         });
+    }
+    if let Some(number) = number_word(text) {
+        return Some(format!("write {number}"));
     }
     if let Some(plain) = without_groups(text) {
         return Some(format!("write {plain}"));
@@ -199,6 +206,35 @@ fn counts_over_other_than_seconds(word: &str) -> bool {
     ];
     let parts = word.rsplit_once('/').or_else(|| word.rsplit_once("per "));
     parts.is_some_and(|(_, time)| TIMES.contains(&time.trim().to_lowercase().as_str()))
+}
+
+/// Returns the number that a word names, up to twenty.
+fn number_word(text: &str) -> Option<usize> {
+    const WORDS: [&str; 21] = [
+        "zero",
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+        "twenty",
+    ];
+    let word = text.to_lowercase();
+    WORDS.iter().position(|known| *known == word)
 }
 
 /// Returns a number without digit grouping, and with a point instead of a decimal comma.
@@ -348,7 +384,9 @@ mod tests {
         }
         assert_eq!(told("16"), "write 16 without quotes");
         assert!(told("1..8").contains("{from: 1, to: 8}"));
-        assert_eq!(told("sixteen"), "");
+        assert_eq!(told("sixteen"), "write 16");
+        assert_eq!(told("Three"), "write 3");
+        assert_eq!(told("many"), "");
         assert_eq!(told("1,2,3"), "");
     }
 

@@ -5,7 +5,7 @@ use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use artifacts::TableError;
+use artifacts::{Table, TableError};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Row, Spec, spans};
@@ -117,6 +117,66 @@ pub(super) fn window(cell: &CellRows) -> Option<(i64, i64)> {
     (from < to).then_some((from, to))
 }
 
+/// The samples of all GPUs of a cell.
+struct Samples {
+    at: Vec<Option<i64>>,
+    gpu: Vec<Option<i64>>,
+    power: Vec<Option<f64>>,
+    /// The readings of the energy counters; empty in tables of older versions.
+    joules: Vec<Option<f64>>,
+}
+
+/// The energy of one GPU over the window.
+struct GpuEnergy {
+    /// The energy in J, or why it is undefined.
+    energy: Result<f64, String>,
+    /// What it was taken from: `counter` or `power`.
+    source: &'static str,
+    /// Samples of the power within the window.
+    samples: usize,
+}
+
+impl Samples {
+    fn of(table: &Table) -> Result<Self, TableError> {
+        Ok(Self {
+            at: table.int("at_ns")?,
+            gpu: table.int("gpu")?,
+            power: table.float("power_w")?,
+            joules: table.float("energy_j").unwrap_or_default(),
+        })
+    }
+
+    /// Returns the energy of one GPU over a window in ns, and adds the rows behind it to `used`.
+    fn energy_of(
+        &self,
+        which: i64,
+        (from, to): (i64, i64),
+        interval: Option<f64>,
+        used: &mut Vec<usize>,
+    ) -> GpuEnergy {
+        let (mut points, mut counts) = (Vec::new(), Vec::new());
+        for i in (0..self.gpu.len()).filter(|i| self.gpu[*i] == Some(which)) {
+            let joules = self.joules.get(i).copied().flatten();
+            points.extend(self.at[i].zip(self.power[i]));
+            counts.extend(self.at[i].zip(joules));
+            if self.at[i].is_some() && (self.power[i].is_some() || joules.is_some()) {
+                used.push(i);
+            }
+        }
+        let inside = points.iter().filter(|(at, _)| (from..=to).contains(at));
+        let samples = inside.count();
+        let (source, energy) = match rise(&counts, from, to) {
+            Some(joules) => ("counter", Ok(joules)),
+            None => ("power", integral(&points, from, to, interval)),
+        };
+        GpuEnergy {
+            energy,
+            source,
+            samples,
+        }
+    }
+}
+
 fn of_cell(
     (key, columns): (&[artifacts::Scalar], &Columns<'_, Taken>),
     cell: &CellRows,
@@ -159,61 +219,35 @@ fn of_cell(
     let interval = table
         .metadata("interval_ms")
         .and_then(|ms| ms.parse::<f64>().ok());
-    let (at, gpu, power) = (
-        table.int("at_ns")?,
-        table.int("gpu")?,
-        table.float("power_w")?,
-    );
-    // Tables of older versions have no counter.
-    let joules = table.float("energy_j").unwrap_or_default();
-    let counted = |i: usize| gpu[i].filter(|g| wanted.is_empty() || wanted.contains(g));
-    let mut gpus: Vec<i64> = if wanted.is_empty() {
-        gpu.iter().copied().flatten().collect()
-    } else {
-        wanted.to_vec()
+    let samples = Samples::of(table)?;
+    let mut gpus: Vec<i64> = match wanted {
+        [] => samples.gpu.iter().copied().flatten().collect(),
+        wanted => wanted.to_vec(),
     };
     gpus.sort_unstable();
     gpus.dedup();
-    let Some((from, to)) = window else {
-        return Ok(row(
-            Err("nothing was measured".to_owned()),
-            None,
-            gpus.len(),
-            0,
-            interval,
-        ));
+    let Some(window) = window else {
+        let why = Err("nothing was measured".to_owned());
+        return Ok(row(why, None, gpus.len(), 0, interval));
     };
-    let (mut energy, mut samples, mut used) = (Ok(0.0), 0, Vec::new());
+    let (mut energy, mut inside, mut used) = (Ok(0.0), 0, Vec::new());
     for which in &gpus {
-        let (mut points, mut counts) = (Vec::new(), Vec::new());
-        for i in (0..table.rows()).filter(|i| counted(*i) == Some(*which)) {
-            let joules = joules.get(i).copied().flatten();
-            points.extend(at[i].zip(power[i]));
-            counts.extend(at[i].zip(joules));
-            if at[i].is_some() && (power[i].is_some() || joules.is_some()) {
-                used.push(i);
-            }
-        }
-        samples += points
-            .iter()
-            .filter(|(at, _)| (from..=to).contains(at))
-            .count();
-        let (from_what, part) = match rise(&counts, from, to) {
-            Some(joules) => ("counter", Ok(joules)),
-            None => ("power", integral(&points, from, to, interval)),
-        };
-        let part = part.map_err(|why| format!("GPU {which}: {why}"));
+        let part = samples.energy_of(*which, window, interval, &mut used);
+        inside += part.samples;
         source = match source {
-            None => Some(from_what),
-            Some(known) if known == from_what => Some(known),
+            None => Some(part.source),
+            Some(known) if known == part.source => Some(known),
             Some(_) => Some("both"),
         };
-        energy = energy.and_then(|sum| Ok(sum + part?));
+        energy = energy.and_then(|sum| {
+            let joules = part.energy.map_err(|why| format!("GPU {which}: {why}"))?;
+            Ok(sum + joules)
+        });
     }
     if gpus.is_empty() {
         energy = Err("no GPU was sampled".to_owned());
     }
-    let mut row = row(energy, source, gpus.len(), samples, interval);
+    let mut row = row(energy, source, gpus.len(), inside, interval);
     row.lineage
         .extend(spans(cell.source("gpu_telemetry", *digest), used));
     Ok(row)

@@ -18,8 +18,15 @@ use super::{Generators, MOST_GENERATORS, There};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum GeneratorsChoice {
-    /// This number of processes on this machine.
-    Count(#[schemars(range(min = 1, max = 64))] u32),
+    /// The number of processes on this machine; for other hosts, write `{hosts: [NAME]}`.
+    Count(
+        #[schemars(range(min = 1, max = 64), extend("x-other-words" = {
+            "auto": "a number: begin with 1, and raise it while `client_verdict` is `client_bound`",
+            "max": "a number: begin with 1, and raise it while `client_verdict` is `client_bound`",
+            "all": "a number: begin with 1, and raise it while `client_verdict` is `client_bound`",
+        }))]
+        u32,
+    ),
     /// Processes on other hosts.
     On(OnHosts),
 }

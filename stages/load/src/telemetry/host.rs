@@ -109,63 +109,9 @@ impl Reader {
             row.load_1 = words.next().and_then(|w| w.parse().ok());
             row.runnable = words.nth(2).and_then(|w| w.split('/').next()?.parse().ok());
         }
-        if let Some(text) = self.files.text("proc/meminfo") {
-            let bytes = |name: &str| {
-                let line = text
-                    .lines()
-                    .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-                Some(line.split_whitespace().next()?.parse::<i64>().ok()? * 1024)
-            };
-            row.memory_available_bytes = bytes("MemAvailable");
-            row.memory_used_bytes = bytes("MemTotal")
-                .zip(row.memory_available_bytes)
-                .map(|(all, free)| all - free);
-            row.page_cache_bytes = bytes("Cached");
-            row.swap_used_bytes = bytes("SwapTotal")
-                .zip(bytes("SwapFree"))
-                .map(|(all, free)| all - free);
-        }
-        if let Some(text) = self.files.text("proc/net/dev") {
-            let (mut received, mut sent, mut errors) = (0, 0, 0);
-            for line in text.lines() {
-                let Some((name, numbers)) = line.split_once(':') else {
-                    continue;
-                };
-                let numbers: Vec<i64> = numbers
-                    .split_whitespace()
-                    .map_while(|word| word.parse().ok())
-                    .collect();
-                let (Some(from), Some(to)) = (numbers.first(), numbers.get(8)) else {
-                    continue;
-                };
-                if name.trim() == "lo" {
-                    row.loopback_bytes = Some(*to);
-                } else {
-                    (received, sent) = (received + from, sent + to);
-                    // Errors and drops are the third and fourth number of each direction.
-                    let lost = [2, 3, 10, 11].into_iter().filter_map(|i| numbers.get(i));
-                    errors += lost.sum::<i64>();
-                }
-            }
-            (row.network_received_bytes, row.network_sent_bytes) = (Some(received), Some(sent));
-            row.network_errors = Some(errors);
-        }
-        if let Some(text) = self.files.text("proc/diskstats") {
-            let (mut read, mut written) = (0, 0);
-            for line in text.lines() {
-                let words: Vec<&str> = line.split_whitespace().collect();
-                let at = |i: usize| words.get(i).and_then(|w| w.parse::<i64>().ok());
-                if words
-                    .get(2)
-                    .is_some_and(|name| self.disks.iter().any(|disk| disk == name))
-                {
-                    // Sectors have 512 bytes here, whatever the disk uses.
-                    read += at(5).unwrap_or_default() * 512;
-                    written += at(9).unwrap_or_default() * 512;
-                }
-            }
-            (row.disk_read_bytes, row.disk_written_bytes) = (Some(read), Some(written));
-        }
+        self.read_memory(&mut row);
+        self.read_network(&mut row);
+        self.read_disks(&mut row);
         let frequencies: Vec<i64> = self
             .frequencies
             .iter()
@@ -191,6 +137,76 @@ impl Reader {
         let zones = self.zones.iter().filter_map(|path| self.files.number(path));
         row.temperature_c = zones.max().map(|thousandths| thousandths as f64 / 1000.0);
         Ok(row)
+    }
+
+    fn read_memory(&self, row: &mut HostSample) {
+        let Some(text) = self.files.text("proc/meminfo") else {
+            return;
+        };
+        let bytes = |name: &str| {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            Some(line.split_whitespace().next()?.parse::<i64>().ok()? * 1024)
+        };
+        row.memory_available_bytes = bytes("MemAvailable");
+        row.memory_used_bytes = bytes("MemTotal")
+            .zip(row.memory_available_bytes)
+            .map(|(all, free)| all - free);
+        row.page_cache_bytes = bytes("Cached");
+        row.swap_used_bytes = bytes("SwapTotal")
+            .zip(bytes("SwapFree"))
+            .map(|(all, free)| all - free);
+    }
+
+    /// Reads the bytes and losses of all interfaces, and the bytes of the loopback on their own.
+    fn read_network(&self, row: &mut HostSample) {
+        let Some(text) = self.files.text("proc/net/dev") else {
+            return;
+        };
+        let (mut received, mut sent, mut errors) = (0, 0, 0);
+        for line in text.lines() {
+            let Some((name, numbers)) = line.split_once(':') else {
+                continue;
+            };
+            let numbers: Vec<i64> = numbers
+                .split_whitespace()
+                .map_while(|word| word.parse().ok())
+                .collect();
+            let (Some(from), Some(to)) = (numbers.first(), numbers.get(8)) else {
+                continue;
+            };
+            if name.trim() == "lo" {
+                row.loopback_bytes = Some(*to);
+            } else {
+                (received, sent) = (received + from, sent + to);
+                // Errors and drops are the third and fourth number of each direction.
+                let lost = [2, 3, 10, 11].into_iter().filter_map(|i| numbers.get(i));
+                errors += lost.sum::<i64>();
+            }
+        }
+        (row.network_received_bytes, row.network_sent_bytes) = (Some(received), Some(sent));
+        row.network_errors = Some(errors);
+    }
+
+    fn read_disks(&self, row: &mut HostSample) {
+        let Some(text) = self.files.text("proc/diskstats") else {
+            return;
+        };
+        let (mut read, mut written) = (0, 0);
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let at = |i: usize| words.get(i).and_then(|w| w.parse::<i64>().ok());
+            if words
+                .get(2)
+                .is_some_and(|name| self.disks.iter().any(|disk| disk == name))
+            {
+                // Sectors have 512 bytes here, whatever the disk uses.
+                read += at(5).unwrap_or_default() * 512;
+                written += at(9).unwrap_or_default() * 512;
+            }
+        }
+        (row.disk_read_bytes, row.disk_written_bytes) = (Some(read), Some(written));
     }
 }
 

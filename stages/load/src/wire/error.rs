@@ -30,6 +30,13 @@ pub enum AddressError {
         /// The URL.
         url: String,
     },
+    /// Its host is an IPv6 address without brackets.
+    NoBrackets {
+        /// The URL.
+        url: String,
+        /// The URL with brackets.
+        meant: String,
+    },
     /// The port is not a number from 1 to 65535.
     Port {
         /// The URL.
@@ -63,6 +70,9 @@ impl fmt::Display for AddressError {
                 write!(f, "{shown}: a server's URL has no `{sign}`")
             }
             Self::NoHost { url } => write!(f, "{url}: cannot read a host and port"),
+            Self::NoBrackets { url, .. } => {
+                write!(f, "{url}: an IPv6 address in a URL is in brackets")
+            }
             Self::Port { url, port } => write!(
                 f,
                 "{url}: the port `{port}` is not a number from 1 to 65535"

@@ -13,7 +13,7 @@ use crate::trace::{Entry, TraceSource, TracedSpan};
 use artifacts::Scalar;
 pub(crate) use lexemes::letter_runs;
 use lexemes::{Lexeme, Sort, lexemes};
-pub(crate) use names::with_names;
+pub(crate) use names::{like_words, with_names};
 
 pub(crate) use words::check_words;
 
@@ -82,7 +82,9 @@ pub fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) -> Outc
         }
     }
     for (i, span) in spans.iter().enumerate() {
-        if !span.entry.text.chars().any(char::is_numeric) {
+        // A name is not a number, so nothing beside it changes its value.
+        let is_name = span.entry.source == TraceSource::Literal;
+        if is_name || !span.entry.text.chars().any(char::is_numeric) {
             continue;
         }
         if let Some(range) = lexemes::altered(markdown, &span.bytes) {

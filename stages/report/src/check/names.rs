@@ -1,11 +1,13 @@
-//! Names that contain digits but are not numbers: `p95`, and the names within the study.
+//! Names that contain numerals but are not numbers: `p95`, and the names within the study.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
 
+use super::has_numeral;
 use crate::data::Data;
 use crate::settings::Literal;
+use crate::statement::checked;
 
 /// Returns the declared literals, and every name in the text that needs no declaration: quantiles, and the stages,
 /// axes, axis labels and outputs of the study. Each is a literal with a reason, so the trace lists it like any other.
@@ -16,48 +18,58 @@ pub(crate) fn with_names(declared: &[Literal], data: &Data, markdown: &str) -> V
         reason: reason.to_owned(),
     };
     literals.extend(quantiles(markdown).map(|name| literal(name, "the name of a quantile")));
-    for input in data.stages() {
-        literals.extend(named(&input.stage).map(|n| literal(n, "the name of a stage")));
-    }
-    let cells = || data.stages().iter().flat_map(|s| &s.cells);
-    let axes: BTreeSet<&str> = cells()
-        .flat_map(|c| c.coordinates.0.iter().map(|(axis, _)| axis.as_str()))
-        .collect();
-    let labels: BTreeSet<&str> = cells()
-        .flat_map(|c| c.coordinates.0.iter())
-        .filter_map(|(_, label)| match label {
-            Scalar::Text(label) => Some(label.as_str()),
-            _ => None,
-        })
-        .collect();
-    let outputs: BTreeSet<&str> = cells()
-        .flat_map(|c| c.outputs.keys())
-        .map(String::as_str)
-        .collect();
+    let names = of_study(data);
     literals.extend(
-        axes.into_iter()
-            .filter_map(|n| named(n))
-            .map(|n| literal(n, "the name of an axis")),
-    );
-    literals.extend(
-        labels
-            .into_iter()
-            .filter_map(|n| named(n))
-            .map(|n| literal(n, "a label of an axis")),
-    );
-    literals.extend(
-        outputs
-            .into_iter()
-            .filter_map(|n| named(n))
-            .map(|n| literal(n, "the name of an output")),
+        names
+            .iter()
+            .filter(|(name, _)| is_marked(name))
+            .map(|(name, reason)| literal(name, reason)),
     );
     literals
 }
 
-/// A name that the check would take for a number: it begins with a letter and contains a digit.
-fn named(name: &str) -> Option<&str> {
+/// Returns the names of the study that the checks would refuse in a text written by hand, with what each names: `two`,
+/// `half-load`, `7b`, `best`. In a text they are numbers or claims like any other, so they are names only where the
+/// template prints them from the study.
+pub(crate) fn like_words(data: &Data) -> BTreeMap<String, &'static str> {
+    let mut names = of_study(data);
+    names.retain(|name, _| {
+        let number = name.parse::<f64>().is_ok();
+        !number && !is_marked(name) && (has_numeral(name) || !checked(name).is_empty())
+    });
+    names
+}
+
+/// Returns the names of the study's stages, axes, labels and outputs, with what each names.
+fn of_study(data: &Data) -> BTreeMap<String, &'static str> {
+    let mut names = BTreeMap::new();
+    let mut add = |name: &str, what: &'static str| {
+        names.entry(name.to_owned()).or_insert(what);
+    };
+    let stages = data.stages().iter();
+    stages.for_each(|s| add(&s.stage, "the name of a stage"));
+    if let Ok(study) = data.study() {
+        let lines = study.ledger.iter();
+        lines.for_each(|line| add(&line.stage, "the name of a stage"));
+    }
+    let cells = || data.stages().iter().flat_map(|s| &s.cells);
+    for (axis, label) in cells().flat_map(|c| &c.coordinates.0) {
+        add(axis, "the name of an axis");
+        if let Scalar::Text(label) = label {
+            add(label, "a label of an axis");
+        }
+    }
+    let outputs: BTreeSet<&String> = cells().flat_map(|c| c.outputs.keys()).collect();
+    outputs
+        .into_iter()
+        .for_each(|output| add(output, "the name of an output"));
+    names
+}
+
+/// Whether a name is recognizable as one in any text: it begins with a letter and contains a digit.
+fn is_marked(name: &str) -> bool {
     let begins = name.chars().next().is_some_and(char::is_alphabetic);
-    (begins && name.chars().any(char::is_numeric)).then_some(name)
+    begins && name.chars().any(char::is_numeric)
 }
 
 /// The names of quantiles in a text, without duplicates: `p` and at most two digits, with or without decimals.

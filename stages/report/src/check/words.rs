@@ -6,7 +6,7 @@ use crate::settings::Literal;
 use crate::statement::{
     FREE, Outcome as Became, Recorded, allows, checked, is_checked_before_number,
 };
-use crate::trace::{Enclosed, Extracted, TraceSource};
+use crate::trace::{Enclosed, Extracted};
 
 const UNLICENSED: &str =
     "a word that makes a claim about the rows, without a statement that checks it";
@@ -43,8 +43,7 @@ pub(crate) fn check_words(
             .spans
             .get(after)
             .filter(|s| holds(&s.bytes, &range));
-        let traced = span.is_some_and(|s| s.entry.source != TraceSource::Literal);
-        if traced || covers(&exempt.everything, &range) || covers(&exempt.words, &range) {
+        if span.is_some() || covers(&exempt.everything, &range) || covers(&exempt.words, &range) {
             continue;
         }
         if is_checked_before_number(word) && !precedes_number(extracted, range.end) {

@@ -157,11 +157,22 @@ table{font-size:8pt}
 th,td{padding:.2em .35em;overflow-wrap:anywhere}
 td,th{min-width:4.5em}
 td.right,th.right{min-width:0}
+td.right{white-space:normal}
+thead th{min-width:9em}
+thead th.right{min-width:6em}
+thead:has(th:nth-child(7)) th{min-width:6.5em}
+thead:has(th:nth-child(7)) th:nth-child(-n+3){min-width:10.5em}
+thead:has(th:nth-child(7)) th.right{min-width:0}
+thead:has(th:nth-child(7)) th.right,thead:has(th:nth-child(7))+tbody td.right{overflow-wrap:break-word}
+thead:has(th:nth-child(9)),thead:has(th:nth-child(9))+tbody{font-size:7pt}
 a[href^='http']::after{content:' (' attr(href) ')';overflow-wrap:anywhere}
 h1,h2,h3,h4,caption{break-after:avoid}
 figure,tr{break-inside:avoid}
 figure.plot svg{min-width:0}
-thead{display:table-header-group}
+thead{display:table-header-group;break-after:avoid}
+caption{break-inside:avoid}
+tbody tr:first-child,tbody tr:nth-child(2),tbody tr:last-child{break-before:avoid}
+p:has(+.scroll){break-after:avoid}
 }";
 
 #[cfg(test)]

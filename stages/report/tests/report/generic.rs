@@ -744,3 +744,50 @@ fn a_study_of_its_own_needs_prose_and_no_layout() {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
 }
+
+/// Replaces a word in a value's JSON form.
+fn renamed<T: serde::Serialize + serde::de::DeserializeOwned>(
+    value: &T,
+    from: &str,
+    to: &str,
+) -> T {
+    let json = serde_json::to_string(value).expect("JSON");
+    let word = |text: &str| format!("\"{text}\"");
+    serde_json::from_str(&json.replace(&word(from), &word(to))).expect("the same type")
+}
+
+#[test]
+fn a_stage_or_a_label_may_have_a_name_that_is_a_number_word_or_a_claim() {
+    for name in ["two", "half", "half-load", "three-clients", "best", "all"] {
+        let mut lab = lab();
+        lab.study.spec = renamed(&lab.study.spec, "ladder", name);
+        lab.study.ledger = renamed(&lab.study.ledger, "ladder", name);
+        lab.study.ledger = renamed(&lab.study.ledger, "batched", "7b");
+        for input in &mut lab.inputs {
+            if input.stage == "ladder" {
+                input.stage = name.to_owned();
+            }
+            for cell in &mut input.cells {
+                cell.coordinates = renamed(&cell.coordinates, "batched", "7b");
+            }
+        }
+        let done = lab.render(&json!({}), &shipped());
+        let text = markdown(&done.map_err(|f| f.reason).expect(name));
+        assert!(text.contains(&format!("| {name} |")), "{name}:\n{text}");
+    }
+}
+
+#[test]
+fn a_number_word_written_by_hand_is_refused_although_a_stage_has_that_name() {
+    let mut lab = lab();
+    for line in &mut lab.study.ledger {
+        line.stage = "two".to_owned();
+    }
+    let printed = "{% for line in rows('ledger.stages') %}{{ line.stage }}{% endfor %}";
+    assert_eq!(lab.render_text(printed), Ok("two\n".to_owned()));
+    let refused = lab.render_text("It is two times as fast.").unwrap_err();
+    assert!(
+        refused.contains("`two`: a number written by hand"),
+        "{refused}"
+    );
+}

@@ -171,7 +171,8 @@ pub struct Cluster<'a> {
     short: Option<String>,
 }
 
-fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
+/// Runs a transfer that reports no progress and cannot be stopped.
+pub(crate) fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
     transfer(Watch {
         cancelled: &AtomicBool::new(false),
         listener: &|_: Progress| (),

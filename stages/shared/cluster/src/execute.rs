@@ -16,9 +16,10 @@ use pipeline::{
     CellStatus, Committed, Event, Experiment, Json, Listener, PlanOptions, Registry, RunOptions,
     placed_facets,
 };
-use remote::{Progress, Remote, Watch, push_records};
+use remote::{Remote, push_records};
 use serde_json::json;
 
+use crate::coordinate::unwatched;
 use crate::document::{DoneCell, End, Order, StudyDocument, Taken, Without, name, put, read};
 use crate::error::ClusterError;
 use crate::reach::{keep_log, sha256_of};
@@ -67,14 +68,6 @@ pub enum Executed {
     NotOurs,
     /// The shard was stopped before its end.
     Stopped,
-}
-
-/// Runs a transfer that reports no progress and cannot be stopped.
-fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
-    transfer(Watch {
-        cancelled: &AtomicBool::new(false),
-        listener: &|_: Progress| (),
-    })
 }
 
 /// Executes a shard of a run.

@@ -8,10 +8,10 @@ use pipeline::{Json, Problem};
 use regex_lite::Regex;
 
 use crate::command::{PLACEHOLDERS, placeholders};
-use crate::engine::{Engine, Program};
+use crate::engine::{Engine, Limit, Program};
 use crate::model::{Model, Weights};
 use crate::package::Package;
-use crate::settings::SettingType;
+use crate::settings::{Setting, SettingType};
 
 impl Engine {
     /// Reads a definition and checks it for contradictions.
@@ -32,86 +32,10 @@ impl Engine {
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, setting) in &self.settings {
-            let at = |key: &str, message: String| Problem::at(&["settings", name, key], message);
-            if let Err(phrase) = setting.check(&setting.default) {
-                problems.push(at("default", format!("the default of `{name}` {phrase}")));
-            }
-            if self.is_worker() {
-                // A worker reads its settings itself.
-                continue;
-            }
-            let boolean = setting.kind == SettingType::Boolean;
-            if boolean && !setting.flags.is_empty() {
-                problems.push(
-                    at("flags", format!("`{name}` is boolean but has `flags`"))
-                        .hint("a boolean takes `when-true` and `when-false`"),
-                );
-            }
-            if let Some(name) = setting
-                .environment
-                .keys()
-                .find(|name| !ApiKey::is_variable(name))
-            {
-                problems.push(at(
-                    "environment",
-                    format!("`{name}` cannot be the name of an environment variable"),
-                ));
-            }
-            if setting.kind == SettingType::List {
-                if !setting.flags.is_empty() || !setting.environment.is_empty() {
-                    problems.push(
-                        at("flags", format!("`{name}` is a list but has `flags`"))
-                            .hint("a list is added to the arguments as it is"),
-                    );
-                }
-                continue;
-            }
-            let sets = setting.environment.values().any(|form| form.contains("{}"));
-            if sets && setting.flags.is_empty() {
-                continue;
-            }
-            if boolean && setting.when_true.is_empty() && setting.when_false.is_empty() {
-                problems.push(at(
-                    "when-true",
-                    format!("the boolean `{name}` adds no argument, whether true or false"),
-                ));
-            }
-            if !boolean && !setting.flags.iter().any(|f| f.contains("{}")) {
-                problems.push(
-                    at(
-                        "flags",
-                        format!("the flags of `{name}` never contain its value"),
-                    )
-                    .hint("write `{}` where the value goes, for instance [\"--threads\", \"{}\"]"),
-                );
-            }
+            problems.extend(self.setting_problems(name, setting));
         }
         for (name, limit) in &self.limits {
-            for (key, setting) in [
-                ("setting", &limit.setting),
-                ("divided-by", &limit.divided_by),
-            ] {
-                if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s))
-                {
-                    let problem = Problem::at(
-                        &["limits", name, key],
-                        format!("unknown setting `{setting}`"),
-                    );
-                    let hint = remedy(
-                        setting,
-                        "settings",
-                        self.settings.keys().map(String::as_str),
-                    );
-                    problems.push(problem.hint(hint));
-                }
-            }
-            if !limit.pointer.starts_with('/') {
-                let message = format!("`{}` is not a JSON pointer", limit.pointer);
-                problems.push(
-                    Problem::at(&["limits", name, "pointer"], message)
-                        .hint("a JSON pointer begins with `/`"),
-                );
-            }
+            problems.extend(self.limit_problems(name, limit));
         }
         if let Some(name) = &self.usage.absent_cached_is_zero_with
             && self
@@ -129,6 +53,93 @@ impl Engine {
         problems.extend(self.telling_problems());
         problems.extend(self.launch_problems());
         problems.extend(self.packages.iter().flat_map(package_problems));
+        problems
+    }
+
+    fn setting_problems(&self, name: &str, setting: &Setting) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let at = |key: &str, message: String| Problem::at(&["settings", name, key], message);
+        if let Err(phrase) = setting.check(&setting.default) {
+            problems.push(at("default", format!("the default of `{name}` {phrase}")));
+        }
+        if self.is_worker() {
+            // A worker reads its settings itself.
+            return problems;
+        }
+        let boolean = setting.kind == SettingType::Boolean;
+        if boolean && !setting.flags.is_empty() {
+            problems.push(
+                at("flags", format!("`{name}` is boolean but has `flags`"))
+                    .hint("a boolean takes `when-true` and `when-false`"),
+            );
+        }
+        if let Some(name) = setting
+            .environment
+            .keys()
+            .find(|name| !ApiKey::is_variable(name))
+        {
+            problems.push(at(
+                "environment",
+                format!("`{name}` cannot be the name of an environment variable"),
+            ));
+        }
+        if setting.kind == SettingType::List {
+            if !setting.flags.is_empty() || !setting.environment.is_empty() {
+                problems.push(
+                    at("flags", format!("`{name}` is a list but has `flags`"))
+                        .hint("a list is added to the arguments as it is"),
+                );
+            }
+            return problems;
+        }
+        let sets = setting.environment.values().any(|form| form.contains("{}"));
+        if sets && setting.flags.is_empty() {
+            return problems;
+        }
+        if boolean && setting.when_true.is_empty() && setting.when_false.is_empty() {
+            problems.push(at(
+                "when-true",
+                format!("the boolean `{name}` adds no argument, whether true or false"),
+            ));
+        }
+        if !boolean && !setting.flags.iter().any(|f| f.contains("{}")) {
+            problems.push(
+                at(
+                    "flags",
+                    format!("the flags of `{name}` never contain its value"),
+                )
+                .hint("write `{}` where the value goes, for instance [\"--threads\", \"{}\"]"),
+            );
+        }
+        problems
+    }
+
+    fn limit_problems(&self, name: &str, limit: &Limit) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (key, setting) in [
+            ("setting", &limit.setting),
+            ("divided-by", &limit.divided_by),
+        ] {
+            if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s)) {
+                let problem = Problem::at(
+                    &["limits", name, key],
+                    format!("unknown setting `{setting}`"),
+                );
+                let hint = remedy(
+                    setting,
+                    "settings",
+                    self.settings.keys().map(String::as_str),
+                );
+                problems.push(problem.hint(hint));
+            }
+        }
+        if !limit.pointer.starts_with('/') {
+            let message = format!("`{}` is not a JSON pointer", limit.pointer);
+            problems.push(
+                Problem::at(&["limits", name, "pointer"], message)
+                    .hint("a JSON pointer begins with `/`"),
+            );
+        }
         problems
     }
 

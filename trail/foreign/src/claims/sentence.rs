@@ -216,7 +216,12 @@ impl Reader<'_> {
         if sense(&word).is_none() && !named && self.hint(at) {
             return Some(1);
         }
-        match sense(&word) {
+        self.take_sense(&word, start, named)
+    }
+
+    /// Takes a word by its sense, or as a subject; `None` if the sentence cannot be read with it.
+    fn take_sense(&mut self, word: &str, start: usize, named: bool) -> Option<usize> {
+        match sense(word) {
             Some(Sense::Range) => self.claim.range = true,
             Some(Sense::Aggregate(mean)) => self.claim.aggregate = Some(mean),
             Some(Sense::Trend(up)) if self.claim.trend.is_none() => self.claim.trend = Some(up),
