@@ -164,7 +164,7 @@ thead:has(th:nth-child(7)) th{min-width:6.5em}
 thead:has(th:nth-child(7)) th:nth-child(-n+3){min-width:10.5em}
 thead:has(th:nth-child(7)) th.right{min-width:0}
 thead:has(th:nth-child(7)) th.right,thead:has(th:nth-child(7))+tbody td.right{overflow-wrap:break-word}
-thead:has(th:nth-child(9)),thead:has(th:nth-child(9))+tbody{font-size:7pt}
+thead:has(th:nth-child(9)),thead:has(th:nth-child(9))+tbody{font-size:6.5pt}
 a[href^='http']::after{content:' (' attr(href) ')';overflow-wrap:anywhere}
 h1,h2,h3,h4,caption{break-after:avoid}
 figure,tr{break-inside:avoid}
