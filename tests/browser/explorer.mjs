@@ -176,8 +176,10 @@ async function accessible(name) {
       const luminance = (c) => c.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
       const ground = luminance(rgb(getComputedStyle(document.body).backgroundColor));
       const contrast = (c) => { const [a, b] = [luminance(rgb(c)), ground].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05); };
-      const colours = new Set([...document.querySelectorAll(".plot svg path, .plot svg circle")].flatMap((e) => ["fill", "stroke"].map((k) => getComputedStyle(e)[k])).filter((c) => c.startsWith("rgb(")));
-      return [...colours].filter((c) => contrast(c) < 3);
+      const painted = (e) => ["fill", "stroke"].map((k) => getComputedStyle(e)[k]).filter((c) => c.startsWith("rgb("));
+      // A hollow mark has the colour of the page inside and an outline that differs from it.
+      const marks = [...document.querySelectorAll(".plot svg path, .plot svg circle")].map(painted).filter((c) => c.length);
+      return [...new Set(marks.filter((c) => c.every((colour) => contrast(colour) < 3)).map(String))];
     })()`);
     assert.deepEqual(faint, [], `${name}, ${dark ? "dark" : "light"}: colours with less contrast than 3:1`);
   }
