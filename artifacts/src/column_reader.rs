@@ -50,22 +50,26 @@ impl ColumnReader {
     }
 
     fn over_untrusted(kept: Kept, columns: &[&str]) -> Result<Self, ParquetError> {
-        let found = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
-        untrusted::check(found.metadata(), kept.length)?;
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(coded(found.schema())));
-        let found = ArrowReaderMetadata::try_new(found.metadata().clone(), options)?;
-        let rows = usize::try_from(found.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let names: Vec<String> = found
+        let metadata = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
+        untrusted::check(metadata.metadata(), kept.length)?;
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(coded(metadata.schema())));
+        let metadata = ArrowReaderMetadata::try_new(metadata.metadata().clone(), options)?;
+        let rows = usize::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
+        let names: Vec<String> = metadata
             .schema()
             .fields()
             .iter()
             .map(|f| f.name().clone())
             .collect();
         let places = (0..names.len()).filter(|i| columns.contains(&names[*i].as_str()));
-        let mask = ProjectionMask::roots(found.parquet_schema(), places);
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), places);
         let part = |from: u64, length: usize| kept.get_bytes(from, length);
-        untrusted::check_pages(found.metadata(), |_, leaf| mask.leaf_included(leaf), part)?;
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, found);
+        untrusted::check_pages(
+            metadata.metadata(),
+            |_, leaf| mask.leaf_included(leaf),
+            part,
+        )?;
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, metadata);
         let batches = builder
             .with_projection(mask)
             .with_batch_size(BATCH)
@@ -141,16 +145,16 @@ impl ColumnBatch {
     pub fn of_each_text<T: Copy>(
         &self,
         column: &str,
-        of: impl Fn(Option<&str>) -> T,
+        convert: impl Fn(Option<&str>) -> T,
     ) -> Result<Vec<T>, TableError> {
         let coded = |a| AsArray::as_dictionary_opt::<Int32Type>(a);
         let Some(codes): Option<&DictionaryArray<Int32Type>> =
             self.0.in_place(column, "text", coded)?.array()
         else {
-            return Ok(vec![of(None); self.rows()]);
+            return Ok(vec![convert(None); self.rows()]);
         };
         let words = codes.values().as_string::<i32>();
-        let answers: Vec<T> = words.iter().map(&of).collect();
+        let answers: Vec<T> = words.iter().map(&convert).collect();
         let keys = codes.keys();
         Ok(match (answers.as_slice(), keys.null_count()) {
             ([answer], 0) => vec![*answer; self.rows()],
@@ -160,7 +164,7 @@ impl ColumnBatch {
                 .map(|key| answers[*key as usize])
                 .collect(),
             (answers, _) => {
-                let null = of(None);
+                let null = convert(None);
                 keys.iter()
                     .map(|key| key.map_or(null, |key| answers[key as usize]))
                     .collect()
@@ -278,8 +282,8 @@ impl Kept {
             let skip = usize::try_from(start.checked_sub(*at)?).ok()?;
             (skip < part.len()).then(|| part.slice(skip..))
         };
-        let found = self.parts.iter().find_map(within);
-        found.ok_or_else(|| {
+        let chunk = self.parts.iter().find_map(within);
+        chunk.ok_or_else(|| {
             ParquetError::EOF(format!(
                 "byte {start} does not belong to any \
             column"
@@ -411,8 +415,8 @@ mod tests {
                 ArrowWriter::try_new(&mut bytes, table.batch().schema(), Some(foreign)).unwrap();
             writer.write(table.batch()).unwrap();
             writer.close().unwrap();
-            let found = read(&store, &store.put(&bytes).unwrap());
-            assert!(found == expected(&table), "dictionaries: {dictionaries}");
+            let values = read(&store, &store.put(&bytes).unwrap());
+            assert!(values == expected(&table), "dictionaries: {dictionaries}");
         }
     }
 

@@ -115,9 +115,9 @@ impl KnownFiles {
     /// # Errors
     /// Same as [`FileDigest::of`].
     pub fn digest(&self, path: &Path, most_bytes: u64) -> io::Result<FileDigest> {
-        let known = self.0.get(&std::path::absolute(path)?);
+        let remembered = self.0.get(&std::path::absolute(path)?);
         let now = stamp(path, most_bytes)?;
-        match known {
+        match remembered {
             Some((stamp, digest)) if *stamp == now => Ok(FileDigest {
                 digest: *digest,
                 stamp: Some(now),
@@ -135,17 +135,17 @@ impl KnownFiles {
         files: impl IntoIterator<Item = (&'a Path, FileStamp, Digest)>,
     ) -> io::Result<()> {
         let before = Self::of_store(root).0;
-        let mut known = before.clone();
+        let mut merged = before.clone();
         // A path that is not UTF-8 cannot be a JSON key.
         for (path, stamp, digest) in files.into_iter().filter(|f| f.0.to_str().is_some()) {
-            known.insert(std::path::absolute(path)?, (stamp, digest));
+            merged.insert(std::path::absolute(path)?, (stamp, digest));
         }
-        if known == before {
+        if merged == before {
             return Ok(());
         }
-        known.retain(|path, _| path.exists());
+        merged.retain(|path, _| path.exists());
         let mut file = tempfile::NamedTempFile::new_in(root)?;
-        serde_json::to_writer(&mut file, &known)?;
+        serde_json::to_writer(&mut file, &merged)?;
         file.persist(root.join(FILE))?;
         Ok(())
     }
@@ -172,15 +172,15 @@ mod tests {
         let path = large(folder.path());
         let stamp = FileStamp::of(&fs::metadata(&path).unwrap());
         // This digest matches no real content, so returning it shows that the file was not read.
-        let told = Digest::of(b"remembered");
-        KnownFiles::remember(folder.path(), [(path.as_path(), stamp, told)]).unwrap();
-        let known = KnownFiles::of_store(folder.path());
-        assert_eq!(known.digest(&path, MOST).unwrap().digest, told);
+        let digest = Digest::of(b"remembered");
+        KnownFiles::remember(folder.path(), [(path.as_path(), stamp, digest)]).unwrap();
+        let files = KnownFiles::of_store(folder.path());
+        assert_eq!(files.digest(&path, MOST).unwrap().digest, digest);
         // Different bytes of the same length, and the old modification time.
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, vec![8; 2 << 20]).unwrap();
         File::open(&path).unwrap().set_modified(modified).unwrap();
-        let now = known.digest(&path, MOST).unwrap();
+        let now = files.digest(&path, MOST).unwrap();
         assert_eq!(now.digest, Digest::of(&vec![8; 2 << 20]));
         assert_eq!(now.stamp, None, "it was changed just now");
     }

@@ -1,7 +1,8 @@
 //! Opens files that another party may have placed. A FIFO could block for ever, a device has no end, and a size may
-//! exceed the memory. Only regular files are read, including through links.
+//! exceed the memory. Only regular files are read, including through links. Nothing is written through a link, because it
+//! may lead to any file of the user.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -40,8 +41,8 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let length = usize::try_from(size).unwrap_or(usize::MAX);
     bytes.try_reserve_exact(length).map_err(|_| {
-        let told = format!("it has {size} bytes, more than there is memory for");
-        io::Error::new(io::ErrorKind::OutOfMemory, told)
+        let reason = format!("it has {size} bytes, more than there is memory for");
+        io::Error::new(io::ErrorKind::OutOfMemory, reason)
     })?;
     file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -56,9 +57,39 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(not_text)
 }
 
+/// Returns options to open a file for writing that is not a link, without waiting for a reader of a FIFO.
+pub fn unlinked() -> OpenOptions {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut options = OpenOptions::new();
+    options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
+    options
+}
+
+/// Creates a regular file, or empties it.
+///
+/// # Errors
+/// If the path is a link or not a regular file, or the file cannot be written.
+pub fn create(path: &Path) -> io::Result<File> {
+    let file = unlinked()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path);
+    let file = match (file, path.symlink_metadata()) {
+        (Err(_), Ok(metadata)) if !metadata.is_file() => return Err(other(&metadata)),
+        (file, _) => file?,
+    };
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true => Ok(file),
+        false => Err(other(&metadata)),
+    }
+}
+
 fn other(metadata: &Metadata) -> io::Error {
     let kind = metadata.file_type();
     let what = match () {
+        () if kind.is_symlink() => "a symbolic link",
         () if kind.is_fifo() => "a FIFO",
         () if kind.is_dir() => "a directory",
         () if kind.is_socket() => "a socket",
@@ -104,6 +135,23 @@ mod tests {
             read(&at("none")).unwrap_err().kind(),
             io::ErrorKind::NotFound
         );
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        symlink(at("new"), at("dangling")).unwrap();
+        for name in ["link", "dangling"] {
+            let error = create(&at(name)).unwrap_err().to_string();
+            assert_eq!(error, "it is a symbolic link, not a regular file");
+        }
+        assert!(!at("new").exists());
+        assert_eq!(read_text(&at("file")).unwrap(), "text");
+        create(&at("file")).unwrap();
+        assert_eq!(read_text(&at("file")).unwrap(), "");
     }
 
     #[test]

@@ -36,20 +36,24 @@ impl Table {
 }
 
 fn read(kept: Kept, rows: &Range<usize>) -> Result<(Table, usize), ParquetError> {
-    let found = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
-    untrusted::check(found.metadata(), kept.len())?;
-    untrusted::check_values(found.metadata(), kept.len())?;
-    let groups = groups_of(found.metadata(), rows);
+    let metadata = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
+    untrusted::check(metadata.metadata(), kept.len())?;
+    untrusted::check_values(metadata.metadata(), kept.len())?;
+    let groups = groups_of(metadata.metadata(), rows);
     let part = |from: u64, length: usize| kept.get_bytes(from, length);
-    untrusted::check_pages(found.metadata(), |group, _| groups.contains(&group), part)?;
-    let all = usize::try_from(found.metadata().file_metadata().num_rows()).unwrap_or(0);
+    untrusted::check_pages(
+        metadata.metadata(),
+        |group, _| groups.contains(&group),
+        part,
+    )?;
+    let all = usize::try_from(metadata.metadata().file_metadata().num_rows()).unwrap_or(0);
     let before: usize = (0..groups.start)
-        .map(|group| size(found.metadata(), group))
+        .map(|group| size(metadata.metadata(), group))
         .sum();
     let from = rows.start.min(all);
     let wanted = rows.end.min(all).saturating_sub(from);
-    let schema = schemas::shared(found.schema().clone());
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, found)
+    let schema = schemas::shared(metadata.schema().clone());
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, metadata)
         .with_row_groups(groups.collect())
         .with_offset(from.saturating_sub(before))
         .with_limit(wanted)

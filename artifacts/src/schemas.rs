@@ -20,19 +20,19 @@ pub(crate) fn shared(schema: SchemaRef) -> SchemaRef {
     for field in schema.fields() {
         field.name().hash(&mut hasher);
     }
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
+    let mut guard = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let schemas = guard.get_or_insert_default();
     let entry = hasher.finish();
-    match known.get(&entry).and_then(Weak::upgrade) {
+    match schemas.get(&entry).and_then(Weak::upgrade) {
         Some(same) if same == schema => return same,
         Some(_) => return schema,
         None => {}
     }
-    if known.len() >= MOST {
-        known.retain(|_, schema| schema.strong_count() > 0);
+    if schemas.len() >= MOST {
+        schemas.retain(|_, schema| schema.strong_count() > 0);
     }
-    if known.len() < MOST {
-        known.insert(entry, Arc::downgrade(&schema));
+    if schemas.len() < MOST {
+        schemas.insert(entry, Arc::downgrade(&schema));
     }
     schema
 }
@@ -43,12 +43,12 @@ mod tests {
 
     #[test]
     fn tables_that_are_read_share_a_schema_if_it_is_the_same_to_the_unit() {
-        let of = |unit: &str, value: f64| {
+        let table = |unit: &str, value: f64| {
             let column = Column::float("schemas_test", [Some(value)]).unit(unit);
             let bytes = Table::new(vec![column]).unwrap().to_parquet().unwrap();
             Table::from_parquet(bytes).unwrap()
         };
-        let (one, two, other) = (of("ms", 1.0), of("ms", 2.0), of("s", 1.0));
+        let (one, two, other) = (table("ms", 1.0), table("ms", 2.0), table("s", 1.0));
         let schema = |table: &Table| table.batch().schema();
         assert!(std::sync::Arc::ptr_eq(&schema(&one), &schema(&two)));
         assert_eq!(other.unit("schemas_test").as_deref(), Some("s"));

@@ -1,7 +1,9 @@
 //! Guards against Parquet files from other parties. The Parquet reader assumes that a writer kept its promises, and
 //! panics if not. Here, a broken promise is an error.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 use bytes::Bytes;
 use parquet::errors::ParquetError;
@@ -99,6 +101,24 @@ fn broken(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
+thread_local! {
+    /// Whether this thread reads somebody else's file, so that a panic is about the file and not about us.
+    static READING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps a panic of the reader off the terminal. The error of the file is all that the user needs.
+fn hush() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            if !READING.get() {
+                before(panic);
+            }
+        }));
+    });
+}
+
 /// Runs the reader and turns a panic over its input into an error of the file.
 ///
 /// # Errors
@@ -106,6 +126,9 @@ fn broken(what: &str) -> ParquetError {
 pub(crate) fn guarded<T>(
     read: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, ParquetError> {
-    catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(broken("its contents contradict each other")))
+    hush();
+    let outer = READING.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(read));
+    READING.set(outer);
+    done.unwrap_or_else(|_| Err(broken("its contents contradict each other")))
 }

@@ -21,6 +21,10 @@ pub enum StoreError {
     NotARecord(Digest),
     /// No store exists at this path.
     NoStore(PathBuf),
+    /// A store contains only files of its own, and this is a link.
+    Link(PathBuf),
+    /// The folder is not a store, and this file or folder in it belongs to something else.
+    NotOurs(PathBuf),
     /// The index returned an error. It is derived data, so deleting and rebuilding it is always safe.
     Index(PathBuf, rusqlite::Error),
     /// The index was written by another version of this program.
@@ -100,6 +104,24 @@ impl fmt::Display for StoreError {
                     f,
                     "{} is not a store: it has no `objects` folder",
                     path.display()
+                )
+            }
+            Self::Link(path) => {
+                write!(
+                    f,
+                    "{} is a symbolic link: a store contains only files of its own, because it overwrites and removes \
+                     them",
+                    path.display()
+                )
+            }
+            Self::NotOurs(path) => {
+                let folder = path.parent().unwrap_or(path);
+                let name = path.file_name().unwrap_or_default();
+                write!(
+                    f,
+                    "{} is not a store: it has no `objects` folder, and its `{}` belongs to something else",
+                    folder.display(),
+                    name.display()
                 )
             }
             Self::Index(path, error) => {

@@ -29,13 +29,13 @@ pub enum FsckMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subset {
     part: u64,
-    of: u64,
+    parts: u64,
 }
 
 impl Subset {
     /// Makes the subset `part`/`of`, counted from 1; `None` unless `1 ≤ part ≤ of`.
-    pub fn new(part: u64, of: u64) -> Option<Self> {
-        (1..=of).contains(&part).then_some(Self { part, of })
+    pub fn new(part: u64, parts: u64) -> Option<Self> {
+        (1..=parts).contains(&part).then_some(Self { part, parts })
     }
 
     fn holds(self, digest: &Digest) -> bool {
@@ -43,7 +43,7 @@ impl Subset {
             .as_bytes()
             .first_chunk::<8>()
             .expect("a digest has 32 bytes");
-        u64::from_be_bytes(*first) % self.of == self.part - 1
+        u64::from_be_bytes(*first) % self.parts == self.part - 1
     }
 }
 
@@ -204,28 +204,28 @@ impl Store {
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let hashed: Vec<Option<(Digest, u64)>> = objects
             .par_iter()
-            .map(|found| match hash_file(&found.path) {
+            .map(|object| match hash_file(&object.path) {
                 Ok(hashed) => Ok(Some(hashed)),
                 // Removed by `gc` since the walk.
-                Err(_) if matches!(metadata_of(&found.path), Ok(None)) => Ok(None),
+                Err(_) if matches!(metadata_of(&object.path), Ok(None)) => Ok(None),
                 Err(error) => Err(error),
             })
             .collect::<Result<_, StoreError>>()?;
         let mut damaged = BTreeSet::new();
-        for (found, (digest, bytes)) in objects
+        for (object, (digest, bytes)) in objects
             .iter()
             .zip(hashed)
             .filter_map(|(f, h)| Some((f, h?)))
         {
             report.hashed += 1;
             report.bytes += bytes;
-            if digest != found.digest {
-                damaged.insert(found.digest);
+            if digest != object.digest {
+                damaged.insert(object.digest);
                 let detail = format!("its {bytes} bytes have another digest: {}", digest.short());
                 report.find(
                     FsckFindingKind::Damaged,
-                    Some(found.digest),
-                    found.path.clone(),
+                    Some(object.digest),
+                    object.path.clone(),
                     detail,
                 );
             }
@@ -286,7 +286,7 @@ impl Store {
         read: &impl ReadRecord,
         report: &mut FsckReport,
     ) -> Result<(), StoreError> {
-        let mut known: BTreeMap<Digest, bool> = damaged.iter().map(|d| (*d, false)).collect();
+        let mut intact: BTreeMap<Digest, bool> = damaged.iter().map(|d| (*d, false)).collect();
         for record in records {
             let bytes = match self.get(record) {
                 Ok(bytes) => bytes,
@@ -317,7 +317,7 @@ impl Store {
             }
             let references: BTreeSet<&Digest> = view.references().collect();
             for digest in references {
-                if !*known
+                if !*intact
                     .entry(*digest)
                     .or_insert_with(|| self.contains(digest))
                 {

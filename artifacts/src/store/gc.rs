@@ -124,13 +124,13 @@ impl Store {
             ..GcReport::default()
         };
         let mut victims = Vec::new();
-        for found in &objects {
-            if marks.reached.contains(&found.digest) {
-                report.reached.add(found.bytes);
-            } else if found.modified >= cutoff {
-                report.young.add(found.bytes);
+        for object in &objects {
+            if marks.reached.contains(&object.digest) {
+                report.reached.add(object.bytes);
+            } else if object.modified >= cutoff {
+                report.young.add(object.bytes);
             } else {
-                victims.push(found);
+                victims.push(object);
             }
         }
         let digests: Vec<Digest> = victims.iter().map(|f| f.digest).collect();
@@ -150,11 +150,11 @@ impl Store {
         for path in leftovers {
             remove(&path)?;
         }
-        for found in victims {
-            if self.sweep(found)? {
-                report.removed.add(found.bytes);
+        for object in victims {
+            if self.sweep(object)? {
+                report.removed.add(object.bytes);
             } else {
-                report.young.add(found.bytes);
+                report.young.add(object.bytes);
             }
         }
         self.forget_imports()?;
@@ -196,22 +196,23 @@ impl Store {
 
     /// Removes an object unless it was put again since the walk. Moves it aside first: a `put` either touches the file
     /// before the move, which brings it back, or writes it again.
-    fn sweep(&self, found: &Found) -> Result<bool, StoreError> {
-        let aside =
-            self.root
-                .join("tmp")
-                .join(format!("gc-{}-{}", std::process::id(), found.digest.hex()));
-        match fs::rename(&found.path, &aside) {
+    fn sweep(&self, object: &Found) -> Result<bool, StoreError> {
+        let aside = self.root.join("tmp").join(format!(
+            "gc-{}-{}",
+            std::process::id(),
+            object.digest.hex()
+        ));
+        match fs::rename(&object.path, &aside) {
             Ok(()) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(true),
-            Err(e) => return Err(StoreError::Io(found.path.clone(), e)),
+            Err(e) => return Err(StoreError::Io(object.path.clone(), e)),
         }
         let modified = match metadata_of(&aside)? {
             Some(metadata) => metadata.modified().map_err(StoreError::io(&aside))?,
             None => return Ok(true),
         };
-        if modified != found.modified {
-            fs::rename(&aside, &found.path).map_err(StoreError::io(&found.path))?;
+        if modified != object.modified {
+            fs::rename(&aside, &object.path).map_err(StoreError::io(&object.path))?;
             return Ok(false);
         }
         remove(&aside)?;

@@ -64,7 +64,7 @@ impl Store {
     /// # Errors
     /// If a note cannot be read from disk.
     pub fn imports(&self) -> Result<BTreeMap<Digest, Maker>, StoreError> {
-        let mut found = BTreeMap::new();
+        let mut imports = BTreeMap::new();
         for path in list(&self.root.join("imports"))? {
             let name = path
                 .file_name()
@@ -76,10 +76,10 @@ impl Store {
             };
             if self.contains(&record) {
                 let text = fs::read(&path).map_err(StoreError::io(&path))?;
-                found.insert(record, serde_json::from_slice(&text).unwrap_or_default());
+                imports.insert(record, serde_json::from_slice(&text).unwrap_or_default());
             }
         }
-        Ok(found)
+        Ok(imports)
     }
 
     /// Deletes the import notes whose records the store no longer contains.

@@ -21,6 +21,8 @@
 //! - Each object that a row of the index names exists and has the size in the row.
 //! - A record that the index names refers only to existing objects.
 //!
+//! [`Store::open`] refuses a root with links in it, or with such names but without `objects`.
+//!
 //! Other names under the root (prepared engines, weights) belong to other code and are left alone.
 //!
 //! # Writing
@@ -49,6 +51,7 @@ mod import;
 mod index;
 mod lookup;
 mod objects;
+mod own;
 mod rebuild;
 mod record;
 mod roots;

@@ -52,18 +52,26 @@ impl Store {
     /// every call that needs the index fails.
     ///
     /// # Errors
-    /// If the folders cannot be created or the index cannot be opened.
+    /// If the folder contains links or files of another program, the folders cannot be created, or the index cannot be
+    /// opened.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
+        super::own::check(root)?;
         let objects = root.join("objects");
         fs::create_dir_all(&objects).map_err(StoreError::io(&objects))?;
-        Self::open_existing(root)
+        Self::open_checked(root)
     }
 
     /// Opens the store under `root`.
     ///
     /// # Errors
-    /// If no store exists, or the index cannot be opened.
+    /// If no store exists, it contains links, or the index cannot be opened.
     pub fn open_existing(root: &Path) -> Result<Self, StoreError> {
+        super::own::check(root)?;
+        Self::open_checked(root)
+    }
+
+    /// Opens the store under `root`, which was checked.
+    pub(super) fn open_checked(root: &Path) -> Result<Self, StoreError> {
         if !root.join("objects").is_dir() {
             return Err(StoreError::NoStore(root.to_owned()));
         }

@@ -38,8 +38,8 @@ impl Store {
     /// If the file system or the index returns an error.
     pub fn rebuild(&self, read: impl ReadRecord) -> Result<RebuildReport, StoreError> {
         let _turn = lock(&self.turn);
-        let (found, _) = self.walk()?;
-        let looked: Vec<(Digest, Option<u64>, Option<RecordView>)> = found
+        let (walked, _) = self.walk()?;
+        let looked: Vec<(Digest, Option<u64>, Option<RecordView>)> = walked
             .par_iter()
             .map(|f| {
                 if f.bytes > MAX_RECORD_BYTES {

@@ -96,6 +96,7 @@ impl Store {
     pub fn roots(&self) -> Result<Vec<Root>, StoreError> {
         let mut roots = Vec::new();
         for folder in list(&self.root.join("roots"))? {
+            own(&folder)?;
             let place = folder.join("place");
             let Some(text) = read_if_there(&place)? else {
                 // A run died before it executed anything, or is about to write `place`.
@@ -122,6 +123,7 @@ impl Store {
     pub fn root_of(&self, file: &Path) -> Result<Option<Root>, StoreError> {
         let text = self.place_text(file)?;
         let folder = self.root.join("roots").join(Digest::of(&text).hex());
+        own(&folder)?;
         if !folder.join("place").exists() {
             return Ok(None);
         }
@@ -140,6 +142,7 @@ impl Store {
     pub fn forget_root(&self, file: &Path) -> Result<bool, StoreError> {
         let text = self.place_text(file)?;
         let folder = self.root.join("roots").join(Digest::of(&text).hex());
+        own(&folder)?;
         if !folder.join("place").exists() {
             return Ok(false);
         }
@@ -206,7 +209,7 @@ impl Journal {
     pub fn close(self) -> Result<(), StoreError> {
         let _turn = alone(&self.folder)?;
         let written = self.folder.join("written");
-        File::create(&written).map_err(StoreError::io(&written))?;
+        crate::regular::create(&written).map_err(StoreError::io(&written))?;
         super::gc::remove(&self.path)?;
         for path in journal_files(&self.folder)? {
             let Ok((file, _)) = crate::regular::open(&path) else {
@@ -220,8 +223,17 @@ impl Journal {
     }
 }
 
+/// Checks that a folder is not a link to files of somebody else.
+fn own(folder: &Path) -> Result<(), StoreError> {
+    match folder.is_symlink() {
+        true => Err(StoreError::Link(folder.to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// Waits for other processes that begin or end a journal in this folder.
 fn alone(folder: &Path) -> Result<File, StoreError> {
+    own(folder)?;
     let file = File::open(folder).map_err(StoreError::io(folder))?;
     file.lock().map_err(StoreError::io(folder))?;
     Ok(file)
@@ -237,7 +249,7 @@ fn journal_files(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 fn journals(folder: &Path) -> Result<Vec<Noted>, StoreError> {
-    let mut found = Vec::new();
+    let mut journals = Vec::new();
     for path in journal_files(folder)? {
         // Removed since the listing: its run has ended, and its file names the records it executed.
         let Some(text) = read_if_there(&path)? else {
@@ -252,12 +264,12 @@ fn journals(folder: &Path) -> Result<Vec<Noted>, StoreError> {
             let line = std::str::from_utf8(line).ok()?;
             line.parse().ok()
         });
-        found.push(Noted {
+        journals.push(Noted {
             records: lines.collect(),
             live,
         });
     }
-    Ok(found)
+    Ok(journals)
 }
 
 fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {

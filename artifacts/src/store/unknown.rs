@@ -29,11 +29,11 @@ impl Index {
             let mut unknown = BTreeSet::new();
             for (record, key) in named {
                 let mut rows = statement.query([record.as_bytes()])?;
-                let known = match rows.next()? {
+                let indexed = match rows.next()? {
                     Some(row) => key.is_none_or(|key| digest(row, 0).ok() == Some(key.0)),
                     None => false,
                 };
-                if !known {
+                if !indexed {
                     unknown.insert(*record);
                 }
             }

@@ -21,6 +21,8 @@ impl Store {
     /// Returns the objects, sorted by digest, and any other paths under `objects`.
     pub(super) fn walk(&self) -> Result<(Vec<Found>, Vec<PathBuf>), StoreError> {
         let root = self.root.join("objects");
+        // A store over the objects of another one has a link here.
+        let root = fs::read_link(&root).unwrap_or(root);
         let (mut objects, mut strangers) = (Vec::new(), Vec::new());
         for folder in list(&root)? {
             let metadata = fs::symlink_metadata(&folder).map_err(StoreError::io(&folder))?;
@@ -49,7 +51,7 @@ impl Store {
                 }
             }
         }
-        objects.sort_by_key(|found| found.digest);
+        objects.sort_by_key(|object| object.digest);
         strangers.sort();
         Ok((objects, strangers))
     }
@@ -78,7 +80,13 @@ impl Store {
 pub(super) const LEFTOVER_AGE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// Returns the paths in a folder, sorted; empty if the folder does not exist.
+///
+/// # Errors
+/// If the folder is a link, because the files behind it are not those of the store, or cannot be read.
 pub(super) fn list(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    if folder.is_symlink() {
+        return Err(StoreError::Link(folder.to_owned()));
+    }
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

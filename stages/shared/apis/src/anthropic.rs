@@ -59,11 +59,11 @@ pub(super) fn read(event: &Value) -> Reading {
 
 fn whole(message: &Value) -> Reading {
     let blocks = || message["content"].as_array().into_iter().flatten();
-    let of = |key: &str| blocks().filter_map(|b| b[key].as_str()).collect::<String>();
+    let text_of = |key: &str| blocks().filter_map(|b| b[key].as_str()).collect::<String>();
     let finish_reason = reason(&message["stop_reason"]).map(common_reason);
     let reading = Reading {
-        text: new_text(Some(&of("text"))),
-        reasoning: new_reasoning(Some(&of("thinking"))),
+        text: new_text(Some(&text_of("text"))),
+        reasoning: new_reasoning(Some(&text_of("thinking"))),
         last: finish_reason.is_some(),
         finish_reason,
         ..Reading::default()

@@ -5,6 +5,7 @@
 //! file here and one line in `contract::Api`.
 
 mod anthropic;
+mod direct;
 mod division;
 mod llama_cpp;
 mod ollama;
@@ -250,6 +251,10 @@ pub trait Adapter {
 
     /// Returns the content of one event of an answer.
     fn read(self, event: &Value) -> Reading;
+
+    /// Returns what [`read`](Self::read) returns for the JSON object in these bytes, without building its tree. `None`
+    /// if only the tree can tell: for an API without such a reader, for what is not a JSON object, and for an error.
+    fn read_directly(self, data: &[u8]) -> Option<Reading>;
 }
 
 impl Adapter for Api {
@@ -295,6 +300,13 @@ impl Adapter for Api {
         };
         reading.error = reading.error.or_else(|| error_in(event));
         reading
+    }
+
+    fn read_directly(self, data: &[u8]) -> Option<Reading> {
+        match self {
+            Self::OpenaiCompletions | Self::OpenaiChat => direct::read(data),
+            _ => None,
+        }
     }
 }
 

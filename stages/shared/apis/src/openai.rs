@@ -53,7 +53,7 @@ pub(super) fn read(event: &Value) -> Reading {
     let choice = &event["choices"][0];
     let usage = &event["usage"];
     let parts = [&choice["delta"], &choice["message"]];
-    let of = |keys: &[&str]| {
+    let text_of = |keys: &[&str]| {
         let text = |part: &Value| {
             keys.iter()
                 .find_map(|key| part[*key].as_str())
@@ -61,12 +61,12 @@ pub(super) fn read(event: &Value) -> Reading {
         };
         parts.into_iter().filter_map(text).collect::<String>()
     };
-    let text = choice["text"].as_str().unwrap_or_default().to_owned() + &of(&["content"]);
+    let text = choice["text"].as_str().unwrap_or_default().to_owned() + &text_of(&["content"]);
     let details = &usage["completion_tokens_details"];
     let finish_reason = reason(&choice["finish_reason"]).map(str::to_owned);
     Reading {
         text: new_text(Some(&text)),
-        reasoning: new_reasoning(Some(&of(&["reasoning_content", "reasoning"]))),
+        reasoning: new_reasoning(Some(&text_of(&["reasoning_content", "reasoning"]))),
         reasoning_tokens: count(&details["reasoning_tokens"]),
         output_tokens: count(&usage["completion_tokens"]),
         prompt_tokens: count(&usage["prompt_tokens"]),

@@ -217,40 +217,47 @@ fn reasoning_is_told_apart_from_the_answer() {
             Some("yes"),
         ),
     ] {
-        let told = Api::OpenaiChat.read(&event);
-        assert_eq!(told.reasoning.as_deref(), reasoning, "{event}");
-        assert_eq!(told.text, text.map(|t| Text::New(t.to_owned())), "{event}");
+        let reading = Api::OpenaiChat.read(&event);
+        assert_eq!(reading.reasoning.as_deref(), reasoning, "{event}");
+        assert_eq!(
+            reading.text,
+            text.map(|t| Text::New(t.to_owned())),
+            "{event}"
+        );
     }
-    let told =
+    let reading =
         Api::OllamaChat.read(&json!({"message": {"thinking": "hm", "content": ""}, "done": false}));
-    assert_eq!((told.reasoning.as_deref(), told.text), (Some("hm"), None));
+    assert_eq!(
+        (reading.reasoning.as_deref(), reading.text),
+        (Some("hm"), None)
+    );
 }
 
 /// Returns the total content of a stream or an answer.
 fn said(api: Api, events: &[Value]) -> (String, [Option<i64>; 3], Option<String>, bool) {
-    let (mut text, mut reasoning, mut told) = (String::new(), String::new(), Reading::default());
+    let (mut text, mut reasoning, mut reading) = (String::new(), String::new(), Reading::default());
     for event in events {
         let read = api.read(event);
         if let Some(Text::New(new)) = &read.text {
             text.push_str(new);
         }
         reasoning.extend(read.reasoning);
-        told.prompt_tokens = read.prompt_tokens.or(told.prompt_tokens);
-        told.cached_prompt_tokens = read.cached_prompt_tokens.or(told.cached_prompt_tokens);
-        told.output_tokens = read.output_tokens.or(told.output_tokens);
-        told.finish_reason = read.finish_reason.or(told.finish_reason);
-        told.last |= read.last;
+        reading.prompt_tokens = read.prompt_tokens.or(reading.prompt_tokens);
+        reading.cached_prompt_tokens = read.cached_prompt_tokens.or(reading.cached_prompt_tokens);
+        reading.output_tokens = read.output_tokens.or(reading.output_tokens);
+        reading.finish_reason = read.finish_reason.or(reading.finish_reason);
+        reading.last |= read.last;
     }
     let counts = [
-        told.prompt_tokens,
-        told.cached_prompt_tokens,
-        told.output_tokens,
+        reading.prompt_tokens,
+        reading.cached_prompt_tokens,
+        reading.output_tokens,
     ];
     (
         format!("{reasoning}|{text}"),
         counts,
-        told.finish_reason,
-        told.last,
+        reading.finish_reason,
+        reading.last,
     )
 }
 
@@ -340,14 +347,18 @@ fn an_empty_finish_reason_is_none() {
     };
     for reason in [json!(""), json!(null)] {
         for (api, event) in open(reason) {
-            let told = api.read(&event);
-            assert_eq!((told.finish_reason, told.last), (None, false), "{event}");
+            let reading = api.read(&event);
+            assert_eq!(
+                (reading.finish_reason, reading.last),
+                (None, false),
+                "{event}"
+            );
         }
     }
     for (api, event) in open(json!("length")) {
-        let told = api.read(&event);
+        let reading = api.read(&event);
         let ended = (Some("length".to_owned()), true);
-        assert_eq!((told.finish_reason, told.last), ended, "{event}");
+        assert_eq!((reading.finish_reason, reading.last), ended, "{event}");
     }
 }
 
@@ -357,9 +368,9 @@ fn tgi_counts_the_prompt_at_the_end_of_a_stream() {
     let last = json!({"index": 2, "token": {"id": 40, "text": "a", "logprob": -1.0, "special": false},
         "generated_text": "ba",
         "details": {"finish_reason": "length", "generated_tokens": 2, "seed": 1, "input_length": 17}});
-    let told = Api::TgiGenerate.read(&last);
+    let reading = Api::TgiGenerate.read(&last);
     assert_eq!(
-        (told.prompt_tokens, told.output_tokens, told.last),
+        (reading.prompt_tokens, reading.output_tokens, reading.last),
         (Some(17), Some(2), true)
     );
     // It refuses a cut of 1.

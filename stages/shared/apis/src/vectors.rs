@@ -37,8 +37,8 @@ pub(super) fn read_embeddings(answer: &Value) -> Reading {
         vector.as_array().is_some_and(|v| !v.is_empty())
             || vector.as_str().is_some_and(|v| !v.is_empty())
     };
-    let found = !items.is_empty() && items.iter().all(is_vector);
-    result(answer, found, "the answer has no embedding")
+    let complete = !items.is_empty() && items.iter().all(is_vector);
+    result(answer, complete, "the answer has no embedding")
 }
 
 pub(super) fn read_rerank(answer: &Value) -> Reading {
@@ -47,20 +47,20 @@ pub(super) fn read_rerank(answer: &Value) -> Reading {
         .map(Vec::as_slice)
         .unwrap_or_default();
     let is_scored = |item: &Value| item["relevance_score"].is_number() || item["score"].is_number();
-    let found = !items.is_empty() && items.iter().all(is_scored);
-    result(answer, found, "the answer has no scores")
+    let complete = !items.is_empty() && items.iter().all(is_scored);
+    result(answer, complete, "the answer has no scores")
 }
 
-fn result(answer: &Value, found: bool, missing: &str) -> Reading {
+fn result(answer: &Value, complete: bool, missing: &str) -> Reading {
     let usage = &answer["usage"];
     let prompt = count(&usage["prompt_tokens"]).or(count(&usage["total_tokens"]));
     Reading {
-        result: found,
+        result: complete,
         prompt_tokens: prompt,
         // Nothing is generated, and the server need not report that.
-        output_tokens: found.then_some(0),
-        error: (!found && answer["error"].is_null()).then(|| missing.to_owned()),
-        last: found,
+        output_tokens: complete.then_some(0),
+        error: (!complete && answer["error"].is_null()).then(|| missing.to_owned()),
+        last: complete,
         ..Reading::default()
     }
 }

@@ -1,7 +1,7 @@
 //! The cost of a study's launches on other machines, so far and expected.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -93,14 +93,14 @@ impl Spent {
         if self
             .entries
             .get(&key)
-            .is_some_and(|known| known.seconds >= seconds)
+            .is_some_and(|entry| entry.seconds >= seconds)
         {
             return Ok(());
         }
         let at = |e| ClusterError::Io(self.path.clone(), e);
         let mut line = serde_json::to_vec(&entry).expect("an entry always serializes");
         line.push(b'\n');
-        let mut file = File::options()
+        let mut file = artifacts::regular::unlinked()
             .create(true)
             .append(true)
             .open(&self.path)
@@ -152,7 +152,7 @@ impl Durations {
     ) -> Expected {
         let mut expected = Expected::default();
         for cell in &shard.cells {
-            let known = self
+            let estimate = self
                 .stages
                 .entry(cell.name.stage.clone())
                 .or_insert_with(|| {
@@ -161,7 +161,7 @@ impl Durations {
                     let lines = lines.iter().filter(|line| line.cacheable);
                     moments(&lines.map(|line| line.seconds).collect::<Vec<_>>())
                 });
-            match known {
+            match estimate {
                 Some((mean, variance)) => {
                     expected.seconds += *mean;
                     expected.variance += *variance;
@@ -351,7 +351,10 @@ mod tests {
         spent.note("r1", "0001", 12.0, &terms()).expect("noted");
         assert!((read().expect("read").in_currency("EUR") - 17.0).abs() < 1e-9);
         let path = read().expect("read").path;
-        let mut file = File::options().append(true).open(&path).expect("a file");
+        let mut file = fs::File::options()
+            .append(true)
+            .open(&path)
+            .expect("a file");
         file.write_all(b"{\"run\": \"r1\", \"sha").expect("cut");
         let mut spent = read().expect("a cut line is left out");
         spent.note("r2", "0001", 1.0, &terms()).expect("noted");

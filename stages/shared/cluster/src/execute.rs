@@ -133,8 +133,8 @@ fn other_program(order: &Order, machine: &Machine<'_>) -> Result<Option<End>, Cl
         return Ok(None);
     };
     let at = |e| ClusterError::Io(machine.binary.clone(), e);
-    let found = sha256_of(&machine.binary).map_err(at)?;
-    if found == *expected {
+    let digest = sha256_of(&machine.binary).map_err(at)?;
+    if digest == *expected {
         return Ok(None);
     }
     let why = "the `benchtrail` in the image is not the program that submitted this job";
@@ -144,7 +144,7 @@ fn other_program(order: &Order, machine: &Machine<'_>) -> Result<Option<End>, Cl
         node: machine.node.clone(),
         refused: Some(why.to_owned()),
         hint: Some(format!(
-            "build the image with the file that you run (SHA-256 {expected}); the image has {found}"
+            "build the image with the file that you run (SHA-256 {expected}); the image has {digest}"
         )),
         ..End::default()
     }))
@@ -325,7 +325,7 @@ impl Shard<'_> {
     /// Downloads existing records, and prepares to push the rest.
     fn pushing(&self) -> Result<Arc<Pushing>, ClusterError> {
         let own = format!("{}.", self.name);
-        let mut known: BTreeSet<Digest> = BTreeSet::new();
+        let mut records: BTreeSet<Digest> = BTreeSet::new();
         let me = Maker {
             host: Some(self.machine.node.clone()),
             by: self.order.told_by.clone(),
@@ -340,13 +340,13 @@ impl Shard<'_> {
             if let Some(done) =
                 read::<DoneCell>(self.remote, &name(self.run, &format!("done/{document}")))?
             {
-                known.insert(done.record);
+                records.insert(done.record);
             }
         }
-        known.extend(self.order.cells.iter().filter_map(|cell| cell.known));
-        let known: Vec<Digest> = known.into_iter().collect();
+        records.extend(self.order.cells.iter().filter_map(|cell| cell.known));
+        let records: Vec<Digest> = records.into_iter().collect();
         // The records name their makers, but they belong to this study. Incomplete ones are executed again.
-        unwatched(|watch| self.remote.pull_own(&self.store, &known, view, watch))?;
+        unwatched(|watch| self.remote.pull_own(&self.store, &records, view, watch))?;
         Ok(Arc::new(Pushing {
             remote: Arc::clone(self.remote),
             store: Store::open(self.store.root())?,
@@ -355,7 +355,7 @@ impl Shard<'_> {
             me,
             cancelled: Arc::clone(&self.machine.cancelled),
             next: AtomicUsize::new(count),
-            pushed: Mutex::new(known),
+            pushed: Mutex::new(records),
         }))
     }
 }

@@ -279,7 +279,7 @@ fn parse(bytes: &[u8]) -> Result<Jobs, Wrong> {
     if head.format != JOBS_FORMAT {
         return Err(Wrong::Format(head.format));
     }
-    let mut known: BTreeMap<usize, Job> = BTreeMap::new();
+    let mut by_number: BTreeMap<usize, Job> = BTreeMap::new();
     // A power failure may have cut the last line; it has no line end then.
     for line in lines.filter(|line| line.ends_with(b"\n")) {
         let mut job: Job = serde_json::from_slice(line).map_err(Wrong::Json)?;
@@ -289,16 +289,16 @@ fn parse(bytes: &[u8]) -> Result<Jobs, Wrong> {
                 job.name
             )))
         })?;
-        if let Some(earlier) = known.remove(&number)
+        if let Some(earlier) = by_number.remove(&number)
             && job.cells.is_empty()
         {
             job.cells = earlier.cells;
             job.manifest = earlier.manifest;
         }
-        known.insert(number, job);
+        by_number.insert(number, job);
     }
     let mut jobs = Jobs::new(head.run, head.remote, head.experiment);
-    for (number, job) in known {
+    for (number, job) in by_number {
         if jobs.push(job) + 1 != number {
             return Err(Wrong::Json(serde::de::Error::custom(format!(
                 "the job before {number} is missing"
@@ -316,7 +316,7 @@ impl JobsFile {
         fs::create_dir_all(&folder).map_err(|e| ClusterError::Io(folder.clone(), e))?;
         let held_path = path.with_extension("lock");
         let at = |e| ClusterError::Io(held_path.clone(), e);
-        let held = File::options()
+        let held = artifacts::regular::unlinked()
             .create(true)
             .truncate(false)
             .write(true)

@@ -31,7 +31,7 @@ impl Placements {
         }
         let text = shard.placement.to_string();
         let placement = match self.read.get(&text) {
-            Some(known) => Arc::clone(known),
+            Some(placement) => Arc::clone(placement),
             None => {
                 let read = Placement::deserialize(&*shard.placement).map_err(|e| {
                     ClusterError::Broken(format!(

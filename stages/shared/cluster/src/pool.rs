@@ -5,7 +5,7 @@
 //! nothing running.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -191,8 +191,8 @@ impl Pool {
 
     /// Returns the states of the shards that this process executes, including ended ones that are not acknowledged yet.
     pub(crate) fn jobs(&self) -> Vec<JobState> {
-        let of = |(job, running): (&String, &Running)| running.state(job);
-        self.running.iter().map(of).collect()
+        let state = |(job, running): (&String, &Running)| running.state(job);
+        self.running.iter().map(state).collect()
     }
 
     /// Returns how long a shard has run, s; 0 if it does not run in this process.
@@ -299,7 +299,7 @@ fn serve(
     now: &Arc<Mutex<Now>>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<i32>, String> {
-    let log = File::options()
+    let log = artifacts::regular::unlinked()
         .create(true)
         .append(true)
         .open(&errand.log)

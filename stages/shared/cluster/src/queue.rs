@@ -66,8 +66,8 @@ pub enum Trouble {
 impl JobState {
     /// Returns how long the job has run, s.
     pub(crate) fn has_run(&self) -> f64 {
-        let told = || crate::budget::seconds_of(&self.elapsed);
-        self.seconds.or_else(told).unwrap_or_default()
+        let elapsed = || crate::budget::seconds_of(&self.elapsed);
+        self.seconds.or_else(elapsed).unwrap_or_default()
     }
 }
 

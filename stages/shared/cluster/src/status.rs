@@ -77,10 +77,10 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
     // A host's work lasts only as long as the run.
     let is_held = is_held(store, experiment_lock);
     let line = |job: Job| {
-        let found = now
+        let reported = now
             .iter()
             .find(|state| Some(&state.job) == job.job.as_ref());
-        let known = JobState {
+        let recorded = JobState {
             state: match &job.host {
                 Some(_) if !is_held => LEFT.to_owned(),
                 _ => job.state.clone(),
@@ -94,7 +94,7 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
             waited: job.waited.clone(),
             ..JobState::default()
         };
-        let state = found.cloned().unwrap_or(known);
+        let state = reported.cloned().unwrap_or(recorded);
         let reason = job.ended.as_ref().map(|ended| ended.reason.clone());
         let ended = job.ended.as_ref().map(|ended| ended.state.clone());
         JobLine {

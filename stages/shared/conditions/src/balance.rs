@@ -100,25 +100,25 @@ pub fn compared(cells: &[Measured], alpha: f64, may_differ: &[String]) -> Vec<Co
                 if may_differ.iter().any(|name| name == condition.name) {
                     continue;
                 }
-                let found = if sides[a].keys().any(|unit| sides[b].contains_key(unit)) {
+                let difference = if sides[a].keys().any(|unit| sides[b].contains_key(unit)) {
                     let pairs = sides[a].iter().filter_map(|(unit, cells)| {
                         Some((mean(cells, at)?, mean(sides[b].get(unit)?, at)?))
                     });
                     paired(&pairs.collect::<Vec<_>>())
                 } else {
-                    let of = |side: &str| -> Vec<f64> {
+                    let means = |side: &str| -> Vec<f64> {
                         let units = sides[side].values();
                         units.filter_map(|cells| mean(cells, at)).collect()
                     };
-                    independent(&of(a), &of(b))
+                    independent(&means(a), &means(b))
                 };
-                all.extend(found.map(|found| Compared {
+                all.extend(difference.map(|difference| Compared {
                     a: (*a).to_owned(),
                     b: (*b).to_owned(),
                     condition,
-                    mean_a: found.means.0,
-                    mean_b: found.means.1,
-                    p: found.p,
+                    mean_a: difference.means.0,
+                    mean_b: difference.means.1,
+                    p: difference.p,
                     differs: false,
                 }));
             }
@@ -154,7 +154,7 @@ struct Found {
 
 /// Compares the sides within units; `None` without any unit.
 fn paired(pairs: &[(f64, f64)]) -> Option<Found> {
-    let mean = |of: fn(&(f64, f64)) -> f64| Some(sample(pairs.iter().map(of))?.mean());
+    let mean = |side: fn(&(f64, f64)) -> f64| Some(sample(pairs.iter().map(side))?.mean());
     let differences = sample(pairs.iter().map(|(x, y)| x - y))?;
     let n = pairs.len() as f64;
     let p = (pairs.len() >= UNITS).then(|| {
@@ -235,15 +235,15 @@ mod tests {
             ("b", "2", 60.5),
         ];
         let more = [("a", "3", 50.0), ("b", "3", 61.0)];
-        let found = compared(&cells(&[apart.as_slice(), &more].concat()), ALPHA, &[]);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].differs && found[0].p.unwrap() < 0.01);
-        let text = found[0].text();
+        let comparison = compared(&cells(&[apart.as_slice(), &more].concat()), ALPHA, &[]);
+        assert_eq!(comparison.len(), 1);
+        assert!(comparison[0].differs && comparison[0].p.unwrap() < 0.01);
+        let text = comparison[0].text();
         let start = "temperature: 50.3 with a, 60.5 with b (°C of the hottest thermal zone before the load); p 0.00";
         assert!(text.starts_with(start), "{text}");
         let varies = [("a", "3", 50.0), ("b", "3", 40.0)];
-        let found = compared(&cells(&[apart.as_slice(), &varies].concat()), ALPHA, &[]);
-        assert!(!found[0].differs);
+        let comparison = compared(&cells(&[apart.as_slice(), &varies].concat()), ALPHA, &[]);
+        assert!(!comparison[0].differs);
     }
 
     #[test]

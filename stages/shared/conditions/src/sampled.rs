@@ -46,11 +46,12 @@ pub(crate) const CONDITIONS: [Condition; 18] = [
         bound: Bound::Absolute(0.05),
         of: foreign_load,
     },
+    // During the load, the server's own threads also wait for processors, and more of them if it has more threads.
     Condition {
         name: "foreign-threads",
-        what: "threads that ran or waited for a processor, beyond those the server and the client kept busy",
+        what: "threads that ran or waited for a processor before the load",
         bound: Bound::Absolute(2.0),
-        of: |s| Some(s.mean(s.host?, "runnable")? - s.own()?),
+        of: |s| s.first(s.host?, "runnable"),
     },
     Condition {
         name: "steal",
@@ -102,9 +103,9 @@ pub(crate) const CONDITIONS: [Condition; 18] = [
     },
     Condition {
         name: "gpu-processes",
-        what: "processes that computed on the GPUs",
+        what: "processes that computed on the GPUs, without the server's",
         bound: Bound::Absolute(0.5),
-        of: |s| s.mean(s.gpu?, "compute_processes"),
+        of: |s| s.mean(s.gpu?, "foreign_processes"),
     },
     // Conditions of the server's machine, if it is a different one. There, the server's own use cannot be separated
     // from that of other programs, so the load is what ran before the first request.
@@ -242,18 +243,21 @@ impl Samples<'_> {
             return Some(all.last()?.1 - all.first()?.1);
         };
         // Every source counts separately; null values are skipped.
-        let known = table
+        let floats = table
             .float(column)
             .ok()
             .map(|v| v.iter().map(Option::is_some).collect());
-        let known = known.or_else(|| {
+        let present = floats.or_else(|| {
             let whole = table.int(column).ok()?;
             Some(whole.iter().map(Option::is_some).collect::<Vec<bool>>())
         })?;
-        let sources = sources.into_iter().zip(known).filter(|(_, known)| *known);
+        let sources = sources
+            .into_iter()
+            .zip(present)
+            .filter(|(_, present)| *present);
         let mut risen: Vec<(Option<&str>, f64, f64)> = Vec::new();
         for ((source, _), (_, value)) in sources.zip(all) {
-            match risen.iter_mut().find(|(of, ..)| *of == source) {
+            match risen.iter_mut().find(|(other, ..)| *other == source) {
                 Some((_, _, last)) => *last = value,
                 None => risen.push((source, value, value)),
             }
@@ -294,15 +298,15 @@ fn gpu_throttling(samples: &Samples<'_>) -> Option<f64> {
     let at = gpu.int("at_ns").ok()?;
     let (from, to) = samples.phase();
     let within = |at: &Option<i64>| at.is_some_and(|at| (from..=to).contains(&at));
-    let told: Vec<&str> = at
+    let texts: Vec<&str> = at
         .iter()
         .zip(gpu.text("throttle_reasons").ok()?)
         .filter(|(at, _)| within(at))
         .filter_map(|(_, reasons)| reasons)
         .collect();
     let faulty = |reasons: &&&str| reasons.split('+').any(|reason| FAULTS.contains(&reason));
-    let limited = told.iter().filter(faulty).count();
-    (!told.is_empty()).then(|| limited as f64 / told.len() as f64)
+    let limited = texts.iter().filter(faulty).count();
+    (!texts.is_empty()).then(|| limited as f64 / texts.len() as f64)
 }
 
 #[cfg(test)]
@@ -334,6 +338,44 @@ mod tests {
     }
 
     #[test]
+    fn what_the_server_does_itself_is_no_condition() {
+        let at = || Column::int("at_ns", [0, 5, 10].map(Some));
+        let host = Table::new(vec![
+            at(),
+            // Its threads wait for processors as soon as it has work.
+            Column::int("runnable", [Some(2), Some(40), Some(40)]),
+            Column::int("processors", [Some(16); 3]),
+            Column::float("cpu_busy", [None, Some(0.75), Some(0.75)]),
+        ])
+        .unwrap();
+        let processes = Table::new(vec![
+            at(),
+            Column::float("cpu", [None, Some(12.0), Some(12.0)]),
+        ]);
+        let gpu = |column: &str| Table::new(vec![at(), Column::int(column, [Some(1); 3])]).unwrap();
+        let (own, with_others) = (gpu("compute_processes"), gpu("foreign_processes"));
+        let samples = |gpu| Samples {
+            host: Some(&host),
+            server_host: None,
+            gpu: Some(gpu),
+            processes: processes.as_ref().ok(),
+            window: Some((1, 10)),
+        };
+        let of = |name: &str, gpu| {
+            let at = names().iter().position(|n| *n == name).unwrap();
+            samples(gpu).conditions().get(at)
+        };
+        assert_eq!(of("foreign-threads", &own), Some(2.0));
+        assert_eq!(of("foreign-load", &own), Some(0.0));
+        assert_eq!(
+            of("gpu-processes", &own),
+            None,
+            "nothing is known of others"
+        );
+        assert_eq!(of("gpu-processes", &with_others), Some(1.0));
+    }
+
+    #[test]
     fn the_machine_of_a_server_has_conditions_of_its_own_over_all_its_sources() {
         let hosts = Table::new(vec![
             Column::int("at_ns", [0, 0, 5, 5].map(Some)),
@@ -352,15 +394,15 @@ mod tests {
             window: None,
         };
         let conditions = samples.conditions();
-        let of = |name: &str| {
+        let condition = |name: &str| {
             let at = names().iter().position(|n| *n == name).unwrap();
             conditions.get(at)
         };
-        assert_eq!(of("server-threads"), Some(4.0));
-        assert_eq!(of("server-network-errors"), Some(2.0));
-        assert_eq!(of("server-throttling"), Some(3.0));
-        assert_eq!(of("server-temperature"), Some(60.0));
-        assert_eq!(of("server-steal"), None);
-        assert_eq!(of("temperature"), None);
+        assert_eq!(condition("server-threads"), Some(4.0));
+        assert_eq!(condition("server-network-errors"), Some(2.0));
+        assert_eq!(condition("server-throttling"), Some(3.0));
+        assert_eq!(condition("server-temperature"), Some(60.0));
+        assert_eq!(condition("server-steal"), None);
+        assert_eq!(condition("temperature"), None);
     }
 }

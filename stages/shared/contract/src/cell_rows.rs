@@ -90,7 +90,8 @@ impl CellRows {
             (rows.chunks_digest, rows.chunks) = (Some(digest), chunks);
         }
         for name in BESIDE {
-            rows.beside.extend(table(name)?.map(|found| (name, found)));
+            rows.beside
+                .extend(table(name)?.map(|beside| (name, beside)));
         }
         rows.server_metrics = table("server_metrics")?.map(|(_, table)| table);
         Ok(rows)
@@ -108,8 +109,8 @@ impl CellRows {
         let requests = Request::read(&requests).map_err(|e| wrong(&e))?;
         if let Some(row) = requests.iter().find(|row| !is_countable(row)) {
             let (id, attempt) = (row.request_id, row.attempt);
-            let told = format!("request {id}, attempt {attempt}: its token counts cannot be");
-            return Err(wrong(&told));
+            let message = format!("request {id}, attempt {attempt}: its token counts cannot be");
+            return Err(wrong(&message));
         }
         Ok(Self {
             place: CellName {

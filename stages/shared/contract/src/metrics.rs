@@ -39,9 +39,10 @@ pub struct Timing<'a> {
 
 /// Returns the measured requests of a cell with their chunks, in the order of the rows.
 pub fn timings(cell: &CellRows) -> Vec<Timing<'_>> {
-    let mut of: HashMap<(i64, i64), Vec<usize>> = HashMap::new();
+    let mut chunks_of: HashMap<(i64, i64), Vec<usize>> = HashMap::new();
     for (row, chunk) in cell.chunks.iter().enumerate() {
-        of.entry((chunk.request_id, chunk.attempt))
+        chunks_of
+            .entry((chunk.request_id, chunk.attempt))
             .or_default()
             .push(row);
     }
@@ -52,7 +53,7 @@ pub fn timings(cell: &CellRows) -> Vec<Timing<'_>> {
         .filter(|(_, r)| r.is_measured());
     measured
         .map(|(row, request)| {
-            let mut rows = of
+            let mut rows = chunks_of
                 .remove(&(request.request_id, request.attempt))
                 .unwrap_or_default();
             rows.sort_by_key(|i| cell.chunks[*i].at_ns);
@@ -130,7 +131,7 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
 /// Returns a message that says why some values of a column have no ratio and what to do. A ratio needs values above 0.
 /// `otherwise` is the remedy where the column's name does not explain a 0.
 pub fn without_ratio(column: &str, values: &[f64], otherwise: &str) -> String {
-    let count = |of: fn(&&f64) -> bool| values.iter().filter(of).count();
+    let count = |condition: fn(&&f64) -> bool| values.iter().filter(condition).count();
     let (zero, below) = (count(|v| **v == 0.0), count(|v| **v < 0.0));
     let are = |n: usize| if n == 1 { "is" } else { "are" };
     let is_of = |names: &[&str]| names.iter().any(|name| column.starts_with(name));
@@ -140,29 +141,29 @@ pub fn without_ratio(column: &str, values: &[f64], otherwise: &str) -> String {
         (0, _) => "below 0",
         _ => "0 or below",
     };
-    let told = format!(
+    let clause = format!(
         "{n} of {} values of {column} {} {what} and has no ratio",
         values.len(),
         are(n)
     );
-    let told = if n == 1 {
-        told
+    let sentence = if n == 1 {
+        clause
     } else {
-        told.replace("has no", "have no")
+        clause.replace("has no", "have no")
     };
     if below == 0 && is_of(&["tpot_ms", "icl_ms", "itl_ms"]) {
         return format!(
-            "{told}: answers arrived in one piece there, with no time between their tokens (the gate `one-piece` counts \
+            "{sentence}: answers arrived in one piece there, with no time between their tokens (the gate `one-piece` counts \
              them). Compare `e2e_latency_ms`, or let that gate exclude such cells"
         );
     }
     if below == 0 && is_of(&["ttft_ms", "e2e_latency_ms"]) {
         return format!(
-            "{told}: no answer arrives when its request is sent, so these times were not measured (the gate \
+            "{sentence}: no answer arrives when its request is sent, so these times were not measured (the gate \
              `plausible-ttft` names the requests)"
         );
     }
-    format!("{told}: {otherwise}")
+    format!("{sentence}: {otherwise}")
 }
 
 /// Every metric of a request.

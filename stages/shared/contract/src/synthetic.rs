@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{Digest, Scalar, Store, StoreError, Table, TableError};
+use artifacts::{Column, Digest, Scalar, Store, StoreError, Table, TableError};
+use pipeline::place::CellName;
 use pipeline::{Artifact, CellStatus, Coordinates, Input, InputCell, Json, Media};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 use crate::cell::Cell;
+use crate::cell_rows::CellRows;
 use crate::declare::Row;
 use crate::requests::{Chunk, Request};
 use crate::words::{Phase, RequestStatus, TokenSource};
@@ -132,6 +134,44 @@ pub fn cell(
         record: Some(Digest::of(b"record")),
         live: None,
     })
+}
+
+/// Returns an `ok` cell without outputs.
+pub fn bare(coordinates: &[(&str, Scalar)], parameters: Json) -> InputCell {
+    InputCell {
+        coordinates: coordinates_of(coordinates),
+        status: CellStatus::Ok,
+        reason: None,
+        parameters,
+        outputs: BTreeMap::new(),
+        record: None,
+        live: None,
+    }
+}
+
+/// Returns the rows of a cell that has only requests.
+pub fn rows_of(requests: Vec<Request>) -> CellRows {
+    CellRows {
+        place: CellName::default(),
+        requests_digest: Digest::of(b"rows"),
+        requests,
+        chunks_digest: None,
+        chunks: Vec::new(),
+        cell: None,
+        server_metrics: None,
+        beside: BTreeMap::new(),
+    }
+}
+
+/// Returns samples of a server's metrics without labels: time (ns since the cell's start), name, value.
+pub fn server_samples(samples: &[(i64, &str, f64)]) -> Table {
+    Table::new(vec![
+        Column::int("at_ns", samples.iter().map(|(at, _, _)| Some(*at))),
+        Column::text("name", samples.iter().map(|(_, name, _)| Some(*name))),
+        Column::text("labels", samples.iter().map(|_| Some(""))),
+        Column::float("value", samples.iter().map(|(_, _, value)| Some(*value))),
+    ])
+    .expect("columns of one length")
 }
 
 /// Returns a cell that is not `ok`.

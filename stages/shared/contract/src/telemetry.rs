@@ -329,6 +329,8 @@ crate::table! {
         throttle_reasons: Option<String>,
         /// processes that compute on it, ours too; null if unknown
         compute_processes: Option<i64> ["processes"],
+        /// those of them that do not belong to the server; null if unknown, as in a container that hides other processes
+        foreign_processes: Option<i64> ["processes"],
     }
 }
 

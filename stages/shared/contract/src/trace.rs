@@ -151,12 +151,12 @@ impl TraceRow {
 
     /// Returns whether two texts render the same value.
     pub fn same_value(&self, other: &Self) -> bool {
-        let of = |n: &Self| {
+        let identity = |n: &Self| {
             let cell = (n.stage.clone(), n.coordinates.clone(), n.output.clone());
             let row = (n.artifact, n.row, n.row_key.clone());
             (n.source, cell, row, n.column.clone(), n.value.clone())
         };
-        of(self) == of(other)
+        identity(self) == identity(other)
     }
 }
 

@@ -71,7 +71,7 @@ impl Better {
             Some("ms" | "s" | "ms/tok" | "J") => Some(Self::Lower),
             _ if ["pass_rate", "efficiency", "speedup"]
                 .iter()
-                .any(|known| column.contains(known))
+                .any(|word| column.contains(word))
                 || column.starts_with("ok_rate") =>
             {
                 Some(Self::Higher)

@@ -101,43 +101,43 @@ fn a_counter_over_several_servers_is_unknown_if_one_was_not_scraped_at_both_ends
         row(9, b, 8.0),
     ];
     let both = ["a", "b"].map(str::to_owned);
-    let of = |rows: &[ServerMetric]| {
+    let names = |rows: &[ServerMetric]| {
         let table = ServerMetric::table(rows).unwrap();
         server_counter(&table, "n", (1, 8), &both)
     };
     use ServerCounter::{BeganAnew, Rose, Unknown};
-    assert_eq!(of(&all), Rose(11.0));
+    assert_eq!(names(&all), Rose(11.0));
     for missed in 0..all.len() {
         let mut rows = all.to_vec();
         rows.remove(missed);
         // The scrape in the middle does not matter.
-        let known = if matches!(missed, 2 | 3) {
+        let present = if matches!(missed, 2 | 3) {
             Rose(11.0)
         } else {
             Unknown
         };
-        assert_eq!(of(&rows), known, "without row {missed}");
+        assert_eq!(names(&rows), present, "without row {missed}");
     }
-    assert_eq!(of(&all[..4]), Unknown);
+    assert_eq!(names(&all[..4]), Unknown);
     let of_a: Vec<_> = all.iter().filter(|r| r.labels == a).cloned().collect();
-    assert_eq!(of(&of_a), Unknown, "nothing was ever scraped from `b`");
+    assert_eq!(names(&of_a), Unknown, "nothing was ever scraped from `b`");
     let other = |at_ns| ServerMetric {
         name: "other".to_owned(),
         ..row(at_ns, a, 7.0)
     };
     // A series that appears during the load was at 0. A series that ends leaves the rise unknown.
     let late = [other(0), row(9, a, 6.0), row(0, b, 2.0), row(9, b, 8.0)];
-    assert_eq!(of(&late), Rose(12.0));
+    assert_eq!(names(&late), Rose(12.0));
     let mut ended = all.to_vec();
     ended[4] = other(9);
-    assert_eq!(of(&ended), Unknown);
+    assert_eq!(names(&ended), Unknown);
     let mut fallen = all.to_vec();
     fallen[4].value = 0.0;
-    assert_eq!(of(&fallen), BeganAnew);
+    assert_eq!(names(&fallen), BeganAnew);
     // A fall in the middle also counts as a restart, however high the counter rises again.
     let mut again = all.to_vec();
     again[2].value = 0.0;
-    assert_eq!(of(&again), BeganAnew);
+    assert_eq!(names(&again), BeganAnew);
 }
 
 /// Returns the rows of a one-request table after removing a column or replacing it.
@@ -234,10 +234,14 @@ fn a_table_is_declared_once_with_a_meaning_for_every_column() {
 
 #[test]
 fn what_differs_from_the_declaration_is_named() {
-    let of = |columns: Vec<Column>| Request::TABLE.differences(&Table::new(columns).unwrap());
+    let differences_of =
+        |columns: Vec<Column>| Request::TABLE.differences(&Table::new(columns).unwrap());
     let columns = || Request::columns(&[request()]);
-    assert_eq!(of(columns()), [""; 0]);
-    assert_eq!(of(columns().into_iter().take(40).collect()).len(), 1);
+    assert_eq!(differences_of(columns()), [""; 0]);
+    assert_eq!(
+        differences_of(columns().into_iter().take(40).collect()).len(),
+        1
+    );
     let spoilt = columns().into_iter().map(|mut column| {
         match column.name.as_str() {
             "sent_ns" => column.unit = Some("ms".to_owned()),
@@ -246,7 +250,7 @@ fn what_differs_from_the_declaration_is_named() {
         }
         column
     });
-    let differences = of(spoilt.collect());
+    let differences = differences_of(spoilt.collect());
     assert_eq!(differences.len(), 3, "{differences:?}");
     assert!(
         differences[2].contains("`sent_ns` has the unit Some(\"ms\"), declared is Some(\"ns\")")

@@ -148,9 +148,9 @@ impl Engine {
         let name = cache.setting.as_ref()?;
         let Some(setting) = self.settings.get(name) else {
             let message = format!("unknown setting `{name}`");
-            let known = self.settings.keys().map(String::as_str);
+            let names = self.settings.keys().map(String::as_str);
             let problem = Problem::at(&["prompt-cache", "setting"], message);
-            return Some(problem.hint(remedy(name, "settings", known)));
+            return Some(problem.hint(remedy(name, "settings", names)));
         };
         let at_off = |message: String| Problem::at(&["prompt-cache", "off"], message);
         if cache.off.is_null() {

@@ -54,7 +54,7 @@ impl Engine {
         if matches!(self.launch.program, Program::Running(_)) && self.launch.api_key_env.is_none() {
             return None;
         }
-        let of = |wanted: fn(&Setting) -> bool| -> Settings {
+        let selected = |wanted: fn(&Setting) -> bool| -> Settings {
             let given = settings.iter().filter(|(name, value)| {
                 let setting = self.settings.get(*name);
                 setting.is_some_and(|s| wanted(s) && s.default != **value) && !value.is_null()
@@ -63,8 +63,8 @@ impl Engine {
         };
         Some(Consent {
             definition: self.executed(),
-            texts: of(is_text),
-            arguments: of(|s| s.kind == SettingType::List),
+            texts: selected(is_text),
+            arguments: selected(|s| s.kind == SettingType::List),
         })
     }
 
@@ -156,10 +156,10 @@ impl Package {
 /// Returns the parts that decide what is executed, for each readable engine of a library.
 pub fn executed_by(library: &dyn Library) -> Vec<Json> {
     let names = library.names("engines");
-    let found = names
+    let definitions = names
         .iter()
         .filter_map(|name| library.find("engines", name));
-    found
+    definitions
         .filter_map(|json| Engine::from_json(&json).ok())
         .map(|engine| engine.executed())
         .collect()
@@ -196,12 +196,12 @@ mod tests {
         let consent = |e: &Engine| e.consent(&Settings::new()).unwrap().digest();
         let one = consent(&engine(|_| {}));
         type Change = fn(&mut Json);
-        let told: [Change; 3] = [
+        let changes: [Change; 3] = [
             |d| d["title"] = json!("Another title"),
             |d| d["version"] = json!("2"),
             |d| d["settings"]["threads"]["max"] = json!(64),
         ];
-        for change in told {
+        for change in changes {
             assert_eq!(consent(&engine(change)), one);
         }
         let executed: [Change; 7] = [

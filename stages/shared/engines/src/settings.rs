@@ -170,8 +170,77 @@ fn setting_of_option<'a>(settings: &'a BTreeMap<String, Setting>, option: &str) 
             .filter(|a| a.starts_with('-'));
         options.any(|argument| fold(argument) == option)
     };
-    let found = settings.iter().find(|(_, setting)| becomes(setting));
-    found.map(|(name, _)| name.as_str())
+    let setting = settings.iter().find(|(_, setting)| becomes(setting));
+    setting.map(|(name, _)| name.as_str())
+}
+
+/// Names of settings and options that have one purpose in different engines. What they count may differ: the context of
+/// llama.cpp is that of all slots together.
+const ONE_PURPOSE: &[&[&str]] = &[
+    &[
+        "context",
+        "context-length",
+        "max-model-len",
+        "session-len",
+        "context-size",
+        "ctx-size",
+        "n-ctx",
+        "num-ctx",
+        "max-seq-len",
+        "max-length",
+    ],
+    &[
+        "parallel",
+        "max-num-seqs",
+        "max-running-requests",
+        "max-batch-size",
+        "max-concurrent-requests",
+        "n-parallel",
+        "num-parallel",
+    ],
+    &[
+        "gpu-memory-utilization",
+        "mem-fraction-static",
+        "cuda-memory-fraction",
+        "cache-max-entry-count",
+    ],
+    &[
+        "prefix-caching",
+        "radix-cache",
+        "prompt-cache",
+        "enable-prefix-caching",
+        "disable-radix-cache",
+        "cache-prompt",
+    ],
+    &[
+        "tensor-parallel-size",
+        "tp",
+        "tp-size",
+        "tensor-parallel",
+        "num-shard",
+    ],
+    &["pipeline-parallel-size", "pp", "pp-size"],
+    &["data-parallel-size", "dp", "dp-size"],
+    &["threads", "n-threads", "num-threads", "cpu-threads"],
+    &["dtype", "torch-dtype", "data-type"],
+    &["quantization", "quantize"],
+    &["flash-attention", "flash-attn"],
+    &["kv-cache-dtype", "cache-type-k"],
+    &["seed", "random-seed"],
+];
+
+/// Finds the setting with the purpose that a name has in another engine, and what it is for.
+fn setting_like<'a>(
+    settings: &'a BTreeMap<String, Setting>,
+    name: &str,
+) -> Option<(&'a str, Option<&'a str>)> {
+    let folded = name.trim_start_matches('-').replace('_', "-");
+    let folded = folded.to_lowercase();
+    let group = ONE_PURPOSE
+        .iter()
+        .find(|group| group.contains(&folded.as_str()))?;
+    let ours = group.iter().find_map(|name| settings.get_key_value(*name));
+    ours.map(|(name, setting)| (name.as_str(), setting.help.as_deref()))
 }
 
 /// Checks all settings and returns each with its given value or its default.
@@ -194,7 +263,11 @@ pub fn resolve(
                 Some(ours) => {
                     format!("write `{ours}`: that is the setting for the engine's option `{name}`")
                 }
-                None => remedy(name, "settings", settings.keys().map(String::as_str)),
+                None => match setting_like(settings, name) {
+                    Some((ours, Some(help))) => format!("write `{ours}`: {help}"),
+                    Some((ours, None)) => format!("write `{ours}`, which has the same purpose"),
+                    None => remedy(name, "settings", settings.keys().map(String::as_str)),
+                },
             };
             problems.push(problem.hint(hint));
             continue;

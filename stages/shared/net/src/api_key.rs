@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn a_key_in_the_place_of_its_variable_is_not_repeated() {
         for key in ["sk-proj-1", "", "1KEY", "a b", "k=v"] {
-            let told = ApiKey::from_environment(key).unwrap_err();
-            assert!(key.is_empty() || !told.contains(key), "{told}");
+            let error = ApiKey::from_environment(key).unwrap_err();
+            assert!(key.is_empty() || !error.contains(key), "{error}");
             assert!(ApiKey::remedy(key, "export it").contains("MY_KEY"));
         }
         assert!(

@@ -125,19 +125,19 @@ fn from_file(file: &Path) -> Result<RootCertStore, TlsError> {
 
 /// Reads the valid certificates of the system. Broken ones are ignored.
 fn of_the_system() -> Result<RootCertStore, TlsError> {
-    let found = rustls_native_certs::load_native_certs();
+    let native = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    let (added, _broken) = roots.add_parsable_certificates(found.certs);
+    let (added, _broken) = roots.add_parsable_certificates(native.certs);
     if added > 0 {
         return Ok(roots);
     }
-    let told = found
+    let first_error = native
         .errors
         .first()
         .map(|e| format!(": {e}"))
         .unwrap_or_default();
     Err(TlsError::new(
-        format!("this machine trusts no certificate authority{told}"),
+        format!("this machine trusts no certificate authority{first_error}"),
         format!(
             "install its package of certificates (Debian: ca-certificates), or {}",
             crate::error::GIVE

@@ -292,16 +292,21 @@ impl Answer {
         }
     }
 
-    /// Returns the start of the body, for messages.
+    /// Returns the start of the body on one line, for messages.
     pub fn start(&self) -> String {
         // Mask before cutting, or the start of a key could remain.
         let text = self.text();
-        text.chars().take(200).collect::<String>().trim().to_owned()
+        let start: String = text.chars().take(200).collect();
+        start.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// Describes the answer for messages.
     pub fn told(&self) -> String {
-        format!("{} answered {}: `{}`", self.path, self.status, self.start())
+        let (path, status, start) = (&self.path, self.status, self.start());
+        match start.is_empty() {
+            true => format!("{path} answered {status} without a body"),
+            false => format!("{path} answered {status}: `{start}`"),
+        }
     }
 }
 

@@ -206,12 +206,12 @@ fn run(
         }
     };
     let said = read.join().unwrap_or_default();
-    let told = drain.join().unwrap_or_default();
+    let error = drain.join().unwrap_or_default();
     if status.success() {
         return Ok(String::from_utf8_lossy(&said).into_owned());
     }
-    let told = String::from_utf8_lossy(&told);
-    let last = told.lines().rfind(|line| !line.trim().is_empty());
+    let error = String::from_utf8_lossy(&error);
+    let last = error.lines().rfind(|line| !line.trim().is_empty());
     Err(ContainerError::Failed {
         status,
         last: last.map(|line| line.trim().to_owned()),

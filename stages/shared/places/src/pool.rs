@@ -145,14 +145,14 @@ impl Pool {
             );
             return Err(vec![problem]);
         }
-        let mut found = BTreeMap::new();
+        let mut by_name = BTreeMap::new();
         let asked = if self.hosts.is_empty() {
             &defined
         } else {
             &self.hosts
         };
         for (i, name) in asked.iter().enumerate() {
-            let mut told = |problem: Problem| {
+            let mut report = |problem: Problem| {
                 let mut problem = problem;
                 if !self.hosts.is_empty() {
                     problem.route.push(Step::Index(i));
@@ -164,14 +164,14 @@ impl Pool {
                 let hint = remedy(name, HOSTS, &defined);
                 // If every host is selected, an invalid one was already reported where it is defined.
                 if !self.hosts.is_empty() {
-                    told(at(format!("unknown host `{name}`")).hint(hint));
+                    report(at(format!("unknown host `{name}`")).hint(hint));
                 }
                 continue;
             };
             let host: PoolHost = match serde_json::from_value(json) {
                 Ok(host) => host,
                 Err(e) => {
-                    told(at(format!("the host `{name}`: {e}")));
+                    report(at(format!("the host `{name}`: {e}")));
                     continue;
                 }
             };
@@ -181,15 +181,15 @@ impl Pool {
                 .chain(folder_problem("pool", host.folder.as_deref()));
             for problem in wrong {
                 let message = format!("the host `{name}`: {}", problem.message);
-                told(Problem {
+                report(Problem {
                     hint: problem.hint,
                     ..at(message)
                 });
             }
-            found.insert(name.clone(), (ssh, host));
+            by_name.insert(name.clone(), (ssh, host));
         }
         let has_all = |host: &PoolHost| self.labels.iter().all(|label| host.labels.contains(label));
-        let hosts: Vec<NamedHost> = found
+        let hosts: Vec<NamedHost> = by_name
             .iter()
             .filter(|(_, (_, host))| has_all(host))
             .map(|(name, (ssh, host))| NamedHost {
@@ -200,12 +200,12 @@ impl Pool {
             .collect();
         problems.extend(same_machine(&hosts));
         if hosts.is_empty() && problems.is_empty() {
-            let known = found.values().flat_map(|(_, host)| &host.labels);
-            let known: std::collections::BTreeSet<&str> = known.map(String::as_str).collect();
+            let labels = by_name.values().flat_map(|(_, host)| &host.labels);
+            let labels: std::collections::BTreeSet<&str> = labels.map(String::as_str).collect();
             let asked = list(self.labels.iter().map(String::as_str));
-            let hint = match known.is_empty() {
+            let hint = match labels.is_empty() {
                 true => "describe hosts with `labels: […]`".to_owned(),
-                false => format!("their labels are {}", list(known)),
+                false => format!("their labels are {}", list(labels)),
             };
             let message = format!("no host has the labels {asked}");
             problems.push(Problem::at(&["pool", "labels"], message).hint(hint));
@@ -287,8 +287,8 @@ mod tests {
     }
 
     fn names(pool: &Pool, defined: &Defined) -> Vec<String> {
-        let found = pool.find(defined).expect("hosts");
-        found.hosts.into_iter().map(|host| host.name).collect()
+        let hosts = pool.find(defined).expect("hosts");
+        hosts.hosts.into_iter().map(|host| host.name).collect()
     }
 
     fn told(pool: &Pool, defined: &Defined) -> String {
@@ -302,9 +302,9 @@ mod tests {
         assert_eq!(names(&pool(&[], &["gpu"]), &three()), ["a", "b"]);
         assert_eq!(names(&pool(&[], &["gpu", "fast"]), &three()), ["b"]);
         assert_eq!(names(&pool(&["c", "a"], &[]), &three()), ["a", "c"]);
-        let found = pool(&["a", "c"], &[]).find(&three()).expect("hosts");
-        assert_eq!(found.hosts[0].ssh, "ada@10.0.0.5");
-        assert_eq!(found.hosts[1].ssh, "c", "the name stands for the host");
+        let hosts = pool(&["a", "c"], &[]).find(&three()).expect("hosts");
+        assert_eq!(hosts.hosts[0].ssh, "ada@10.0.0.5");
+        assert_eq!(hosts.hosts[1].ssh, "c", "the name stands for the host");
     }
 
     #[test]

@@ -70,12 +70,12 @@ mod tests {
 
     #[test]
     fn a_price_and_a_budget_go_together() {
-        let told = |cost, budget, currency| {
+        let terms_of = |cost, budget, currency| {
             let read = read("pool", cost, budget, currency);
             read.map_err(|problems| problems.into_iter().map(|p| p.message).collect::<String>())
         };
-        assert_eq!(told(None, None, None), Ok(None));
-        let terms = told(Some(8.0), Some(4.0), Some("GPU-hours"))
+        assert_eq!(terms_of(None, None, None), Ok(None));
+        let terms = terms_of(Some(8.0), Some(4.0), Some("GPU-hours"))
             .expect("terms")
             .expect("some");
         assert!(
@@ -83,19 +83,19 @@ mod tests {
             "a quarter of an hour of 8 GPUs"
         );
         assert!(
-            told(None, Some(1.0), None)
+            terms_of(None, Some(1.0), None)
                 .expect_err("a lack")
                 .contains("cost-per-hour")
         );
         assert!(
-            told(Some(1.0), None, None)
+            terms_of(Some(1.0), None, None)
                 .expect_err("a lack")
                 .contains("budget")
         );
-        assert!(told(None, None, Some("EUR")).is_err());
+        assert!(terms_of(None, None, Some("EUR")).is_err());
         for amount in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert!(told(Some(amount), Some(1.0), None).is_err(), "{amount}");
-            assert!(told(Some(1.0), Some(amount), None).is_err(), "{amount}");
+            assert!(terms_of(Some(amount), Some(1.0), None).is_err(), "{amount}");
+            assert!(terms_of(Some(1.0), Some(amount), None).is_err(), "{amount}");
         }
     }
 }

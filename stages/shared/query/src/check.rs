@@ -65,14 +65,14 @@ pub struct Checked {
 pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
     const MOST: usize = 100;
     let mut shapes = shapes.to_vec();
-    let known: Vec<usize> = shapes.iter().map(|s| s.columns.len()).collect();
+    let declared: Vec<usize> = shapes.iter().map(|s| s.columns.len()).collect();
     let mut assumed = Vec::new();
     let headings = loop {
         let error = match database(&shapes)?.headings(sql) {
             Ok(headings) => break headings,
             Err(error) => error,
         };
-        let (column, everywhere) = match &error {
+        let (column, joins) = match &error {
             QueryError::NoColumn(name) => {
                 (name.rsplit('.').next().unwrap_or(name).to_owned(), false)
             }
@@ -82,38 +82,14 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
         let lacking: Vec<usize> = (0..shapes.len())
             .filter(|i| shapes[*i].open && !shapes[*i].columns.iter().any(|c| c.name == column))
             .collect();
-        let mut helped = everywhere && !lacking.is_empty();
-        for i in lacking.iter().copied() {
-            shapes[i]
-                .columns
-                .push(Column::new(column.as_str(), ColumnData::Int(Vec::new())));
-            if everywhere {
-                continue;
-            }
-            if database(&shapes)?.headings(sql).err().as_ref() != Some(&error) {
-                helped = true;
-                break;
-            }
-            shapes[i].columns.pop();
-        }
-        // Each part of a union may read the column from its own table.
-        if !helped && lacking.len() > 1 {
-            let mut all = shapes.clone();
-            for i in &lacking {
-                let column = Column::new(column.as_str(), ColumnData::Int(Vec::new()));
-                all[*i].columns.push(column);
-            }
-            let left = database(&all)?.headings(sql).err();
-            let of_column =
-                |e: &QueryError| matches!(e, QueryError::NoColumn(_) | QueryError::NoJoinColumn(_));
-            if left.as_ref() != Some(&error) && left.as_ref().is_none_or(of_column) {
-                shapes = all;
-                helped = true;
-            }
-        }
-        if !helped || assumed.len() >= MOST {
+        let extended = match joins {
+            true => with_join_column(sql, &shapes, &lacking, &column, &error)?,
+            false => with_column(sql, &shapes, &lacking, &column, &error)?,
+        };
+        let Some(extended) = extended.filter(|_| assumed.len() < MOST) else {
             return Err(error);
-        }
+        };
+        shapes = extended;
         if !assumed.contains(&column) {
             assumed.push(column);
         }
@@ -128,8 +104,8 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
     let sample = database(&shapes)?.select(sql, &limits).ok();
     let guessed: BTreeSet<&str> = shapes
         .iter()
-        .zip(&known)
-        .flat_map(|(s, known)| s.columns[*known..].iter().map(|c| c.name.as_str()))
+        .zip(&declared)
+        .flat_map(|(s, declared)| s.columns[*declared..].iter().map(|c| c.name.as_str()))
         .collect();
     let expected = |heading: Heading| {
         let column = sample
@@ -159,6 +135,83 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
     Ok(Checked {
         columns: headings.into_iter().map(expected).collect(),
         assumed,
+    })
+}
+
+/// Returns the shapes with a column that some of them lack.
+fn with(shapes: &[Shape], lacking: impl IntoIterator<Item = usize>, column: &str) -> Vec<Shape> {
+    let mut shapes = shapes.to_vec();
+    for i in lacking {
+        let column = Column::new(column, ColumnData::Int(Vec::new()));
+        shapes[i].columns.push(column);
+    }
+    shapes
+}
+
+/// Returns the shapes with a column that a query reads, in the first table that then resolves it. Each part of a union
+/// may read the column from its own table. `None` if no table resolves it.
+fn with_column(
+    sql: &str,
+    shapes: &[Shape],
+    lacking: &[usize],
+    column: &str,
+    error: &QueryError,
+) -> Result<Option<Vec<Shape>>, QueryError> {
+    for i in lacking.iter().copied() {
+        let extended = with(shapes, [i], column);
+        if database(&extended)?.headings(sql).err().as_ref() != Some(error) {
+            return Ok(Some(extended));
+        }
+    }
+    if lacking.len() < 2 {
+        return Ok(None);
+    }
+    let all = with(shapes, lacking.iter().copied(), column);
+    let left = database(&all)?.headings(sql).err();
+    let of_column =
+        |e: &QueryError| matches!(e, QueryError::NoColumn(_) | QueryError::NoJoinColumn(_));
+    let resolved = left.as_ref() != Some(error) && left.as_ref().is_none_or(of_column);
+    Ok(resolved.then_some(all))
+}
+
+/// Returns the shapes with a column of `using`, in the fewest tables that resolve it without making another column
+/// ambiguous. `None` if all tables have it already.
+fn with_join_column(
+    sql: &str,
+    shapes: &[Shape],
+    lacking: &[usize],
+    column: &str,
+    error: &QueryError,
+) -> Result<Option<Vec<Shape>>, QueryError> {
+    /// More tables than a query joins in practice. Each one doubles the number of tries.
+    const MOST: usize = 6;
+    if lacking.is_empty() {
+        return Ok(None);
+    }
+    let mut sets: Vec<u32> = match lacking.len() {
+        n if n <= MOST => (1..1 << n).collect(),
+        _ => Vec::new(),
+    };
+    sets.sort_by_key(|set| set.count_ones());
+    for set in sets {
+        let members = lacking.iter().enumerate();
+        let members = members.filter(|(bit, _)| set & (1 << bit) != 0);
+        let extended = with(shapes, members.map(|(_, i)| *i), column);
+        let left = database(&extended)?.headings(sql).err();
+        let ambiguous =
+            matches!(&left, Some(QueryError::Sql(text, _)) if text.contains("ambiguous"));
+        if !ambiguous && left.as_ref() != Some(error) {
+            return Ok(Some(extended));
+        }
+    }
+    Ok(Some(with(shapes, lacking.iter().copied(), column)))
+}
+
+/// Returns the names of all known columns, each behind that of its table.
+pub fn columns(shapes: &[Shape]) -> impl Iterator<Item = (&str, &str)> {
+    shapes.iter().flat_map(|shape| {
+        let names = shape.columns.iter().map(|c| c.name.as_str());
+        names.map(|name| (shape.name.as_str(), name))
     })
 }
 

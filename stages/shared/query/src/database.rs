@@ -114,11 +114,12 @@ impl Database {
         self.tables.values().map(|t| t.name.as_str()).collect()
     }
 
-    /// Returns the columns of a table, without values.
-    pub fn columns(&self, table: &str) -> Option<&[Column]> {
-        self.tables
-            .get(&table.to_lowercase())
-            .map(|t| t.columns.as_slice())
+    /// Returns the names of all columns, each behind that of its table.
+    pub fn columns_by_table(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.tables.values().flat_map(|table| {
+            let names = table.columns.iter().map(|c| c.name.as_str());
+            names.map(|name| (table.name.as_str(), name))
+        })
     }
 
     /// Answers one SELECT. A result column that repeats a column of a table keeps its unit,
@@ -197,8 +198,14 @@ impl Database {
         match first_word(sql).as_deref() {
             Some("select" | "with" | "values") => {}
             Some(word) => {
+                let meant = strsim::damerau_levenshtein(word, "select") <= 2;
+                let remedy = if meant {
+                    "; did you mean `select`?"
+                } else {
+                    ""
+                };
                 return Err(QueryError::Refused(format!(
-                    "a query must begin with `select`, not `{word}`"
+                    "a query must begin with `select`, not `{word}`{remedy}"
                 )));
             }
             None => return Err(QueryError::Refused("the query is empty".to_owned())),

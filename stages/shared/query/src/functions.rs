@@ -36,8 +36,8 @@ pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
         ("stddev_pop", |s| variance_pop(s).map(f64::sqrt)),
         ("variance_pop", variance_pop),
     ];
-    for (name, of) in statistics {
-        connection.create_aggregate_function(name, 1, flags, Statistic { name, of })?;
+    for (name, statistic) in statistics {
+        connection.create_aggregate_function(name, 1, flags, Statistic { name, statistic })?;
     }
     connection.create_aggregate_function("quantile", 2, flags, Quantile)?;
     let scalars: [(&'static str, OfNumber); 8] = [
@@ -50,9 +50,9 @@ pub(crate) fn register(connection: &Connection) -> rusqlite::Result<()> {
         ("ceil", f64::ceil),
         ("trunc", f64::trunc),
     ];
-    for (name, of) in scalars {
+    for (name, scalar) in scalars {
         connection.create_scalar_function(name, 1, flags, move |c| {
-            Ok(number(c, 0, name)?.map(of).and_then(defined))
+            Ok(number(c, 0, name)?.map(scalar).and_then(defined))
         })?;
     }
     for name in ["pow", "power"] {
@@ -93,7 +93,7 @@ fn wrong(message: String) -> Error {
 /// A statistic of all values of a group.
 struct Statistic {
     name: &'static str,
-    of: OfSample,
+    statistic: OfSample,
 }
 
 impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
@@ -114,7 +114,7 @@ impl Aggregate<Vec<f64>, Option<f64>> for Statistic {
         // Values are finite, so only an empty group gives no sample.
         Ok(Sample::new(values.unwrap_or_default())
             .ok()
-            .and_then(|s| (self.of)(&s))
+            .and_then(|s| (self.statistic)(&s))
             .and_then(defined))
     }
 }

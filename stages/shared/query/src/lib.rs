@@ -17,7 +17,7 @@ mod sandbox;
 mod text;
 mod texts;
 
-pub use check::{Checked, Expected, Kind, Shape, check};
+pub use check::{Checked, Expected, Kind, Shape, check, columns};
 pub use database::{Answer, Database};
 pub use error::QueryError;
 pub use functions::{AGGREGATES, SCALARS};

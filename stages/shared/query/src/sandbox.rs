@@ -121,10 +121,10 @@ fn judge(
         }
         AuthAction::Function { function_name } => {
             let name = function_name.to_lowercase();
-            let known = [ALLOWED, AGGREGATES, SCALARS]
+            let allowed = [ALLOWED, AGGREGATES, SCALARS]
                 .iter()
                 .any(|list| list.contains(&name.as_str()));
-            if known {
+            if allowed {
                 Ok(())
             } else {
                 Err(format!("a query may not call `{function_name}`"))

@@ -171,9 +171,9 @@ mod tests {
         let names = mentioned(
             "select a.\"b\"\"c\", 'text' from \"results.cells\" a -- other\n join [X y] on `z`",
         );
-        let found: Vec<&str> = names.iter().map(String::as_str).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         assert_eq!(
-            found,
+            names,
             [
                 "a",
                 "b\"c",

@@ -96,16 +96,16 @@ fn replace(context: &Context<'_>) -> rusqlite::Result<ToSqlOutput<'static>> {
 }
 
 fn trimmed(context: &Context<'_>, left: bool, right: bool) -> rusqlite::Result<Option<String>> {
-    let (Some(text), Some(of)) = (text(context, 0)?, text(context, 1)?) else {
+    let (Some(text), Some(characters)) = (text(context, 0)?, text(context, 1)?) else {
         return Ok(None);
     };
-    let of: HashSet<char> = of.chars().collect();
+    let trimmed: HashSet<char> = characters.chars().collect();
     let mut rest = &*text;
     if left {
-        rest = rest.trim_start_matches(|c| of.contains(&c));
+        rest = rest.trim_start_matches(|c| trimmed.contains(&c));
     }
     if right {
-        rest = rest.trim_end_matches(|c| of.contains(&c));
+        rest = rest.trim_end_matches(|c| trimmed.contains(&c));
     }
     Ok(Some(rest.to_owned()))
 }

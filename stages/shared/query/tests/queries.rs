@@ -160,7 +160,7 @@ fn what_is_undefined_is_null() {
 
 #[test]
 fn a_query_can_only_select_from_the_given_tables() {
-    for (sql, told) in [
+    for (sql, message) in [
         (
             "attach 'x.db' as x",
             "a query must begin with `select`, not `attach`",
@@ -249,7 +249,7 @@ fn a_query_can_only_select_from_the_given_tables() {
     ] {
         let mut database = database();
         let error = database.select(sql, &Limits::default()).expect_err(sql);
-        assert_eq!(error, QueryError::Refused(told.to_owned()), "{sql}");
+        assert_eq!(error, QueryError::Refused(message.to_owned()), "{sql}");
         // The refused query left nothing behind.
         let count = database
             .select("select count(*) as n from requests", &Limits::default())
@@ -282,7 +282,7 @@ fn what_is_no_sql_is_told_with_its_place() {
 
 #[test]
 fn what_no_column_can_hold_is_refused() {
-    for (sql, told) in [
+    for (sql, message) in [
         (
             "select 1 as a, 2 as a",
             "two columns are named `a`: give each result column its own name with `as`",
@@ -311,7 +311,7 @@ fn what_no_column_can_hold_is_refused() {
     ] {
         assert_eq!(
             ask(sql).expect_err(sql),
-            QueryError::Failed(told.to_owned()),
+            QueryError::Failed(message.to_owned()),
             "{sql}"
         );
     }
@@ -374,13 +374,13 @@ fn a_check_knows_the_result_columns_and_assumes_those_of_open_tables() {
     )
     .unwrap();
     assert_eq!(checked.assumed, ["rep", "concurrency"]);
-    let found: Vec<_> = checked
+    let columns: Vec<_> = checked
         .columns
         .iter()
         .map(|c| (c.name.as_str(), c.kind, c.unit.as_deref()))
         .collect();
     assert_eq!(
-        found,
+        columns,
         [
             ("concurrency", None, None),
             ("superseded", Some(Kind::Bool), None),
@@ -463,17 +463,42 @@ proptest! {
         );
         let table = database.select(&sql, &Limits::default()).unwrap().table;
         let sample = Sample::new(values.into_iter().flatten()).ok();
-        let of = |f: &dyn Fn(&Sample) -> Option<f64>| sample.as_ref().and_then(f).map_or(Scalar::Null, Scalar::Float);
-        prop_assert_eq!(table.value("q", 0).unwrap(), of(&|s| Some(s.quantile(p))));
-        prop_assert_eq!(table.value("m", 0).unwrap(), of(&|s| Some(s.median())));
-        prop_assert_eq!(table.value("s", 0).unwrap(), of(&Sample::std));
-        prop_assert_eq!(table.value("v", 0).unwrap(), of(&Sample::variance));
+        let scalar = |f: &dyn Fn(&Sample) -> Option<f64>| sample.as_ref().and_then(f).map_or(Scalar::Null, Scalar::Float);
+        prop_assert_eq!(table.value("q", 0).unwrap(), scalar(&|s| Some(s.quantile(p))));
+        prop_assert_eq!(table.value("m", 0).unwrap(), scalar(&|s| Some(s.median())));
+        prop_assert_eq!(table.value("s", 0).unwrap(), scalar(&Sample::std));
+        prop_assert_eq!(table.value("v", 0).unwrap(), scalar(&Sample::variance));
     }
 
     #[test]
     fn any_text_is_answered_or_refused_and_never_panics(sql in "(select |with )?[ a-z0-9'\"`;,.()*=-]{0,60}") {
         let _refused = database().select(&sql, &Limits { instructions: 1_000_000, ..Limits::default() });
     }
+}
+
+#[test]
+fn a_table_joined_by_another_column_does_not_make_the_first_one_ambiguous() {
+    let shape = |name: &str, column: &str| Shape {
+        name: name.into(),
+        columns: vec![Column::float(column, [])],
+        open: true,
+    };
+    let shapes = [
+        shape("cells", "rate"),
+        shape("devices", "peak"),
+        shape("params", "size"),
+    ];
+    let query = "select model, gpu, rate * size as x, peak \
+                 from cells join params using (model) join devices using (gpu)";
+    let checked = check(query, &shapes).unwrap();
+    let names: Vec<&str> = checked.columns.iter().map(|c| c.name.as_str()).collect();
+    assert_eq!(names, ["model", "gpu", "x", "peak"]);
+    assert_eq!(checked.assumed, ["model", "gpu"]);
+    // All three tables must have the column.
+    let query = "select model from cells join params using (model) join devices using (model)";
+    assert_eq!(check(query, &shapes).unwrap().assumed, ["model"]);
+    let wrong = "select nosuch.model from cells join params using (model)";
+    assert!(check(wrong, &shapes).is_err());
 }
 
 #[test]

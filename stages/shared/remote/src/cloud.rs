@@ -220,11 +220,11 @@ impl Backend for Cloud {
     }
 
     fn read(&self, name: &str, sink: Sink<'_>) -> Result<bool, RemoteError> {
-        let found = match self.runtime.block_on(self.store.get(&self.key(name))) {
-            Ok(found) => found,
+        let object = match self.runtime.block_on(self.store.get(&self.key(name))) {
+            Ok(object) => object,
             Err(error) => return self.server.absent_or_refused(&error).map(|()| false),
         };
-        let mut stream = found.into_stream();
+        let mut stream = object.into_stream();
         while let Some(bytes) = self
             .runtime
             .block_on(stream.try_next())

@@ -183,7 +183,7 @@ impl<R: ReadRecord> Collector<'_, R> {
     /// Writes the list of unreferenced names.
     fn condemn(&self, number: u32, survey: &Survey) -> Result<CollectReport, RemoteError> {
         let doomed: Vec<&Found> = survey.doomed(self.options.measurements).collect();
-        let names: BTreeSet<String> = doomed.iter().map(|found| found.name()).collect();
+        let names: BTreeSet<String> = doomed.iter().map(|result| result.name()).collect();
         let objects = survey.unreached(&names);
         let mut report = report_of(survey, &doomed, objects.values().copied());
         if names.is_empty() && objects.is_empty() {
@@ -220,9 +220,9 @@ impl<R: ReadRecord> Collector<'_, R> {
         let list = &open.condemned;
         let doomed: Vec<&Found> = survey
             .doomed(list.measurements && self.options.measurements)
-            .filter(|found| list.results.contains(&found.name()))
+            .filter(|result| list.results.contains(&result.name()))
             .collect();
-        let names: BTreeSet<String> = doomed.iter().map(|found| found.name()).collect();
+        let names: BTreeSet<String> = doomed.iter().map(|result| result.name()).collect();
         let unreached = survey.unreached(&names);
         let objects = unreached
             .iter()
@@ -284,10 +284,12 @@ impl<R: ReadRecord> Collector<'_, R> {
         let mut gone = Vec::new();
         for batch in doomed.chunks(BATCH) {
             self.renew(number)?;
-            let retired = each(self.remote.jobs, batch, |found| self.retire(number, found))?;
+            let retired = each(self.remote.jobs, batch, |result| {
+                self.retire(number, result)
+            })?;
             gone.extend(batch.iter().zip(retired).filter(|(_, retired)| *retired));
         }
-        report.results = gone.iter().map(|(found, _)| found.doomed()).collect();
+        report.results = gone.iter().map(|(result, _)| result.doomed()).collect();
         backend.settle()?;
         self.renew(number)?;
         // The survey shows what was completed meanwhile. Writers save the names of later completions.
@@ -384,16 +386,16 @@ impl<R: ReadRecord> Collector<'_, R> {
     }
 
     /// Removes a result, unless a writer keeps it.
-    fn retire(&self, number: u32, found: &Found) -> Result<bool, RemoteError> {
+    fn retire(&self, number: u32, result: &Found) -> Result<bool, RemoteError> {
         self.watch.go_on()?;
-        let name = found.name();
+        let name = result.name();
         if self.remote.decide(number, &name, Fate::Removed)? != Some(Fate::Removed) {
             return Ok(false);
         }
         let backend = &self.remote.backend;
         backend.put_over(&name, &bytes_of(&Retired::new(number)))?;
-        let study = studies(&found.completion.experiment);
-        backend.remove(&format!("{study}/{}.{}", found.key.0.hex(), found.number))?;
+        let study = studies(&result.completion.experiment);
+        backend.remove(&format!("{study}/{}.{}", result.key.0.hex(), result.number))?;
         Ok(true)
     }
 }
@@ -413,7 +415,7 @@ fn report_of(
             objects: survey.stored.len() as u64 - tally.objects,
             bytes: survey.bytes() - tally.bytes,
         },
-        results: doomed.iter().map(|found| found.doomed()).collect(),
+        results: doomed.iter().map(|result| result.doomed()).collect(),
         objects: tally,
         spared: 0,
     }

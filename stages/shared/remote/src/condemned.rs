@@ -134,8 +134,8 @@ impl Remote {
     /// Updates the known collections; returns the number of the last one that began, or 0.
     pub(crate) fn look_at_collections(&self) -> Result<u32, RemoteError> {
         let (last, open) = {
-            let known = self.known();
-            (known.last, known.open.clone())
+            let lists = self.known();
+            (lists.last, lists.open.clone())
         };
         for (number, entry) in open {
             match self.end_of(number)? {
@@ -163,8 +163,8 @@ impl Remote {
                 };
                 self.known().open.insert(number, open);
             }
-            let mut known = self.known();
-            known.last = known.last.max(number);
+            let mut lists = self.known();
+            lists.last = lists.last.max(number);
         }
         Ok(self.known().last)
     }
@@ -290,14 +290,14 @@ impl Remote {
     /// Returns whether a later collection may have removed an object, under any of its names. A collection that is done
     /// no longer shows what it removed.
     pub(crate) fn is_doubtful_since(&self, number: u32, digest: &Digest) -> bool {
-        let known = self.known();
-        let is_gone = |n: u32| !known.open.contains_key(&n);
-        if (number + 1..=known.last).any(is_gone) {
+        let lists = self.known();
+        let is_gone = |n: u32| !lists.open.contains_key(&n);
+        if (number + 1..=lists.last).any(is_gone) {
             return true;
         }
         let name = object(digest);
         let longer = format!("{name}.");
-        known.open.range(number + 1..).any(|(_, open)| {
+        lists.open.range(number + 1..).any(|(_, open)| {
             let after = open.condemned.objects.range(longer.clone()..).next();
             open.condemned.names(&name) || after.is_some_and(|n| n.starts_with(&longer))
         })

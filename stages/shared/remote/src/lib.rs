@@ -42,6 +42,7 @@ mod refusal;
 mod roots;
 mod side_by_side;
 mod study;
+mod tally;
 mod transfer;
 mod wire;
 
@@ -221,11 +222,11 @@ impl Remote {
         keys: &[ActionKey],
         watch: Watch<'_>,
     ) -> Result<Vec<(ActionKey, Vec<Completion>)>, RemoteError> {
-        let found = each(self.jobs, keys, |key| {
+        let listed = each(self.jobs, keys, |key| {
             watch.go_on()?;
             Ok((*key, self.completions_of(key)?))
         })?;
-        Ok(found
+        Ok(listed
             .into_iter()
             .filter(|(_, completions)| !completions.is_empty())
             .collect())

@@ -48,7 +48,7 @@ pub(crate) fn endpoint() -> Option<String> {
 
 /// Adds values of the profile `AWS_PROFILE` in `~/.aws/credentials` and `~/.aws/config`, if no variable sets them.
 pub(crate) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
-    let found = chosen_profile();
+    let profile = chosen_profile();
     let chosen = CHOSEN.iter().any(|name| variable(name).is_some());
     let settings: [(&str, Setting, &[&str]); 5] = [
         ("aws_access_key_id", Setting::AccessKeyId, &CHOSEN),
@@ -70,7 +70,7 @@ pub(crate) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
             true => chosen,
             false => variables.iter().any(|name| variable(name).is_some()),
         };
-        if let Some(value) = found.get(name).filter(|_| !said) {
+        if let Some(value) = profile.get(name).filter(|_| !said) {
             builder = builder.with_config(setting, value);
         }
     }
@@ -80,7 +80,7 @@ pub(crate) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
 /// Returns the values of a profile in a file of Amazon's tools.
 fn section(text: &str, profile: &str) -> BTreeMap<String, String> {
     let mut inside = false;
-    let mut found = BTreeMap::new();
+    let mut values = BTreeMap::new();
     for line in text.lines() {
         // Indented lines belong to a value that we do not need.
         if line.starts_with([' ', '\t', '#', ';']) {
@@ -90,10 +90,10 @@ fn section(text: &str, profile: &str) -> BTreeMap<String, String> {
             let title = title.trim();
             inside = title.strip_prefix("profile ").unwrap_or(title).trim() == profile;
         } else if let Some((name, value)) = line.split_once('=').filter(|_| inside) {
-            found.insert(name.trim().to_lowercase(), value.trim().to_owned());
+            values.insert(name.trim().to_lowercase(), value.trim().to_owned());
         }
     }
-    found
+    values
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! From the shared store to the local one: records, then their objects, then the index.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 
 use artifacts::{Digest, Maker, ObjectSource, ReadRecord, RecordView, Store, StoreError};
 
 use crate::error::RemoteError;
 use crate::side_by_side::each;
-use crate::{Progress, Remote, Watch};
+use crate::tally::Tally;
+use crate::{Remote, Watch};
 
 /// What a pull did.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ struct Pull<'a> {
     remote: &'a Remote,
     local: &'a Store,
     watch: Watch<'a>,
-    state: Mutex<(PullReport, Progress)>,
+    tally: Tally<'a, PullReport>,
 }
 
 impl Remote {
@@ -71,30 +71,23 @@ impl Remote {
         read: impl ReadRecord,
         watch: Watch<'_>,
     ) -> Result<PullReport, RemoteError> {
-        let progress = Progress {
-            total: records.len() as u64,
-            ..Progress::default()
-        };
         let pull = Pull {
             remote: self,
             local,
             watch,
-            state: Mutex::new((PullReport::default(), progress)),
+            tally: Tally::new(watch, records.len()),
         };
         // Must be read before anything is added.
-        let known: Option<BTreeSet<Digest>> = match me {
+        let present: Option<BTreeSet<Digest>> = match me {
             Some(_) => Some(local.records()?.into_iter().collect()),
             None => None,
         };
         let views = pull.all(records, &read)?;
-        if let (Some(known), Some(me)) = (known, me) {
-            pull.note(&views, &known, me)?;
+        if let (Some(present), Some(me)) = (present, me) {
+            pull.note(&views, &present, me)?;
         }
         let named: Vec<_> = views.into_keys().map(|record| (record, None)).collect();
-        let (mut report, _) = pull
-            .state
-            .into_inner()
-            .expect("nobody panics with the lock");
+        let mut report = pull.tally.into_report();
         report.entered = local.adopt(&named, &read)?;
         Ok(report)
     }
@@ -120,7 +113,8 @@ impl Pull<'_> {
             .copied()
             .collect();
         let objects: BTreeSet<Digest> = objects.difference(&wanted).copied().collect();
-        self.tell(|_, progress| progress.total += objects.len() as u64);
+        self.tally
+            .add(|_, progress| progress.total += objects.len() as u64);
         let missing = self.download(&objects)?;
         let mut broken: Vec<(Digest, RemoteError)> = Vec::new();
         views.retain(|record, view| {
@@ -133,7 +127,7 @@ impl Pull<'_> {
             }
         });
         broken.extend(lost);
-        self.tell(|report, _| report.broken = broken);
+        self.tally.add(|report, _| report.broken = broken);
         Ok(views)
     }
 
@@ -141,12 +135,12 @@ impl Pull<'_> {
     fn note(
         &self,
         views: &BTreeMap<Digest, RecordView>,
-        known: &BTreeSet<Digest>,
+        present: &BTreeSet<Digest>,
         me: &Maker,
     ) -> Result<(), RemoteError> {
         let strangers: Vec<&RecordView> = views
             .values()
-            .filter(|view| !known.contains(&view.commit.record))
+            .filter(|view| !present.contains(&view.commit.record))
             .collect();
         each(self.remote.jobs, &strangers, |view| {
             self.watch.go_on()?;
@@ -182,7 +176,7 @@ impl Pull<'_> {
                     Err(error) => return Err(error),
                 }
             }
-            self.tell(|report, progress| {
+            self.tally.add(|report, progress| {
                 progress.done += 1;
                 if let Some(bytes) = received {
                     report.objects += 1;
@@ -193,15 +187,6 @@ impl Pull<'_> {
             Ok(lost)
         })?;
         Ok(lost.into_iter().flatten().collect())
-    }
-
-    fn tell(&self, change: impl FnOnce(&mut PullReport, &mut Progress)) {
-        let mut state = self.state.lock().expect("nobody panics with the lock");
-        let (report, progress) = &mut *state;
-        change(report, progress);
-        let progress = *progress;
-        drop(state);
-        (self.watch.listener)(progress);
     }
 }
 

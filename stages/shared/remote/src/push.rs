@@ -1,7 +1,6 @@
 //! From the local store to the shared one: objects, then records, then completions.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use artifacts::{Digest, Maker, RecordView, Store};
@@ -10,8 +9,9 @@ use crate::completion::{Completion, Entry};
 use crate::condemned::number_of;
 use crate::error::RemoteError;
 use crate::side_by_side::each;
+use crate::tally::Tally;
 use crate::transfer::Sent;
-use crate::{Progress, Remote, Watch, cell, studies};
+use crate::{Remote, Watch, cell, studies};
 
 /// The number of records completed together. An interrupted push leaves at most one such group incomplete.
 const GROUP: usize = 64;
@@ -63,7 +63,7 @@ struct Push<'a> {
     local: &'a Store,
     watch: Watch<'a>,
     verify: bool,
-    state: Mutex<(PushReport, Progress)>,
+    tally: Tally<'a, PushReport>,
 }
 
 impl Remote {
@@ -79,22 +79,15 @@ impl Remote {
         verify: bool,
         watch: Watch<'_>,
     ) -> Result<PushReport, RemoteError> {
-        let progress = Progress {
-            total: records.len() as u64,
-            ..Progress::default()
-        };
         let push = Push {
             remote: self,
             local,
             watch,
             verify,
-            state: Mutex::new((PushReport::default(), progress)),
+            tally: Tally::new(watch, records.len()),
         };
         push.all(records)?;
-        let (mut report, _) = push
-            .state
-            .into_inner()
-            .expect("nobody panics with the lock");
+        let mut report = push.tally.into_report();
         report.replaced.sort_unstable();
         report.twins.sort_by_key(|twin| twin.ours.record);
         Ok(report)
@@ -184,7 +177,7 @@ impl Push<'_> {
         if self.verify || !stands {
             return Ok(true);
         }
-        self.tell(|report, progress| {
+        self.tally.add(|report, progress| {
             report.known += 1;
             progress.done += 1;
         });
@@ -196,7 +189,7 @@ impl Push<'_> {
         let sent = self
             .remote
             .send(self.local, digest, self.verify, self.watch)?;
-        self.tell(|report, progress| {
+        self.tally.add(|report, progress| {
             if let Sent::Bytes(bytes) | Sent::Replaced(bytes) = sent {
                 report.objects += 1;
                 report.bytes += bytes;
@@ -216,7 +209,7 @@ impl Push<'_> {
         for round in 0..MOST_ROUNDS {
             self.watch.go_on()?;
             if self.remote.stands(&ours.key, &ours.record)? {
-                self.tell(|report, progress| {
+                self.tally.add(|report, progress| {
                     report.known += u64::from(counted);
                     progress.done += u64::from(counted);
                 });
@@ -243,7 +236,7 @@ impl Push<'_> {
                 ours.key.0.hex()
             );
             self.remote.backend.put_new(&hint, b"")?;
-            self.tell(|report, progress| {
+            self.tally.add(|report, progress| {
                 report.completed += u64::from(counted);
                 progress.done += u64::from(counted);
                 if let Some(theirs) = theirs {
@@ -261,14 +254,5 @@ impl Push<'_> {
             "the server answers reads from an old state; use one that shows new objects at once"
                 .to_owned(),
         ))
-    }
-
-    fn tell(&self, change: impl FnOnce(&mut PushReport, &mut Progress)) {
-        let mut state = self.state.lock().expect("nobody panics with the lock");
-        let (report, progress) = &mut *state;
-        change(report, progress);
-        let progress = *progress;
-        drop(state);
-        (self.watch.listener)(progress);
     }
 }

@@ -191,10 +191,10 @@ pub fn pull_records(
     me: &Maker,
     watch: Watch<'_>,
 ) -> Result<PullReport, RemoteError> {
-    let known: BTreeSet<Digest> = store.records()?.into_iter().collect();
+    let local: BTreeSet<Digest> = store.records()?.into_iter().collect();
     let missing: Vec<Digest> = records
         .into_iter()
-        .filter(|record| !known.contains(record))
+        .filter(|record| !local.contains(record))
         .collect();
     match missing.is_empty() {
         true => Ok(PullReport::default()),

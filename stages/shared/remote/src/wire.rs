@@ -489,13 +489,13 @@ mod tests {
         let asks = ours.try_clone().expect("a clone");
         let kept = Remote::open_or_create(&url).expect("a store");
         let thread = std::thread::spawn(move || {
-            let told = Mutex::new(Vec::new());
+            let messages = Mutex::new(Vec::new());
             let to = Socket(Mutex::new(ours));
             to.send(&mut |pipe| pipe.write_all(b".."))?;
             kept.keep(asks, &to, &|what| {
-                told.lock().expect("alone").push(what.to_owned());
+                messages.lock().expect("alone").push(what.to_owned());
             })?;
-            Ok(told.into_inner().expect("alone"))
+            Ok(messages.into_inner().expect("alone"))
         });
         let from = theirs.try_clone().expect("a clone");
         let connection = theirs.try_clone().expect("a clone");

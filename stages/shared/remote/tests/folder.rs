@@ -187,8 +187,8 @@ fn results(url: &Path, key: &str) -> Vec<Digest> {
         cancelled: &GO_ON,
         listener: &|_| {},
     };
-    let found = remote.completions(&[key_of(key)], watch).unwrap();
-    found
+    let completions = remote.completions(&[key_of(key)], watch).unwrap();
+    completions
         .into_iter()
         .flat_map(|(_, all)| all)
         .map(|c| c.record)
@@ -205,7 +205,7 @@ fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
         .map(|(n, local)| record(&local.store, "a", &[&format!("output {n}")]))
         .collect();
     let url = shared.path();
-    let told: usize = std::thread::scope(|scope| {
+    let written: usize = std::thread::scope(|scope| {
         let pushes: Vec<_> = locals
             .iter()
             .zip(&records)
@@ -215,7 +215,7 @@ fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
             .collect();
         pushes.into_iter().map(|push| push.join().unwrap()).sum()
     });
-    assert_eq!(told, 5);
+    assert_eq!(written, 5);
     let kept: BTreeSet<Digest> = results(shared.path(), "a").into_iter().collect();
     assert_eq!(kept, records.into_iter().collect());
 }
@@ -302,11 +302,12 @@ fn a_push_that_was_cut_short_goes_on_where_it_was() {
     let remote = Remote::open_or_create(shared.path().to_str().unwrap())
         .unwrap()
         .with_jobs(2);
-    let (cancelled, bytes, told) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (cancelled, bytes, watched) =
+        (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let listener = |progress: Progress| {
         bytes.fetch_max(progress.bytes, Ordering::Relaxed);
         // A group has 128 objects and 64 completions, so this is among the objects of the second group.
-        if told.fetch_add(1, Ordering::Relaxed) == 250 {
+        if watched.fetch_add(1, Ordering::Relaxed) == 250 {
             cancelled.store(true, Ordering::Relaxed);
         }
     };

@@ -128,7 +128,7 @@ fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
         .enumerate()
         .map(|(n, (_, store))| record(store, "a", &[format!("output {n}")]))
         .collect();
-    let told: usize = std::thread::scope(|scope| {
+    let written: usize = std::thread::scope(|scope| {
         let pushes: Vec<_> = locals
             .iter()
             .zip(&records)
@@ -136,13 +136,13 @@ fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
             .collect();
         pushes.into_iter().map(|push| push.join().unwrap()).sum()
     });
-    assert_eq!(told, 5);
+    assert_eq!(written, 5);
     let key = ActionKey(Digest::of(b"a"));
-    let found = Remote::open(&url)
+    let completions = Remote::open(&url)
         .unwrap()
         .completions(&[key], watch())
         .unwrap();
-    let kept: BTreeSet<Digest> = found
+    let kept: BTreeSet<Digest> = completions
         .into_iter()
         .flat_map(|(_, all)| all)
         .map(|c| c.record)

@@ -59,13 +59,13 @@ pub fn segments(values: &[f64], rounding: f64, level: f64) -> Option<Vec<Segment
 
 /// Adds the starts of new levels in a part that begins at `offset`.
 fn split(part: &[f64], offset: usize, rounding: f64, level: f64, starts: &mut Vec<usize>) {
-    let Some(found) = changes(part, rounding) else {
+    let Some(changed) = changes(part, rounding) else {
         return;
     };
-    let inner = match found.shown(part.len(), level) {
+    let inner = match changed.shown(part.len(), level) {
         Shown::None => return,
-        Shown::One => vec![found.one.1],
-        Shown::Two => found.two.1.to_vec(),
+        Shown::One => vec![changed.one.1],
+        Shown::Two => changed.two.1.to_vec(),
     };
     starts.extend(inner.iter().map(|at| offset + at));
     let edges: Vec<usize> = [0].into_iter().chain(inner).chain([part.len()]).collect();

@@ -64,14 +64,14 @@ fn product_moment(pairs: &[(f64, f64)]) -> Option<f64> {
         sum(pairs.iter().map(|p| p.1)) / n,
     );
     // Take norms before the product, because squares of tiny or huge values would leave the range.
-    let of = |v: &dyn Fn(&(f64, f64)) -> f64| {
+    let scaled = |v: &dyn Fn(&(f64, f64)) -> f64| {
         let top = pairs.iter().map(|p| v(p).abs()).fold(0.0, f64::max);
         (
             top,
             top * sum(pairs.iter().map(|p| (v(p) / top).powi(2))).sqrt(),
         )
     };
-    let ((_, norm_x), (_, norm_y)) = (of(&|p| p.0 - mx), of(&|p| p.1 - my));
+    let ((_, norm_x), (_, norm_y)) = (scaled(&|p| p.0 - mx), scaled(&|p| p.1 - my));
     let r = sum(pairs
         .iter()
         .map(|p| ((p.0 - mx) / norm_x) * ((p.1 - my) / norm_y)));
@@ -101,8 +101,9 @@ fn pearson(pairs: &[(f64, f64)]) -> Option<Correlation> {
 
 fn spearman(pairs: &[(f64, f64)]) -> Option<Correlation> {
     let n = pairs.len();
-    let ranks =
-        |of: fn(&(f64, f64)) -> f64| mid_ranks(&pairs.iter().map(of).collect::<Vec<_>>()).ranks;
+    let ranks = |coordinate: fn(&(f64, f64)) -> f64| {
+        mid_ranks(&pairs.iter().map(coordinate).collect::<Vec<_>>()).ranks
+    };
     let ranked: Vec<(f64, f64)> = ranks(|p| p.0).into_iter().zip(ranks(|p| p.1)).collect();
     let r = product_moment(&ranked)?;
     let (p, method) = if n <= EXACT_ORDERS {
@@ -352,12 +353,12 @@ mod tests {
 
     #[test]
     fn four_pairs_in_order_have_tau_one_and_p_one_twelfth() {
-        let found = correlation(
+        let tau = correlation(
             CorrelationKind::Kendall,
             &[(1.0, 1.0), (2.0, 3.0), (3.0, 5.0), (4.0, 9.0)],
         );
         assert_eq!(
-            found,
+            tau,
             Some(Correlation {
                 coefficient: 1.0,
                 p: Some(2.0 / 24.0),
@@ -384,9 +385,9 @@ mod tests {
     #[test]
     fn a_perfect_order_of_many_never_has_p_zero() {
         let pairs: Vec<(f64, f64)> = (0..15).map(|i| (f64::from(i), f64::from(i * i))).collect();
-        let found = correlation(CorrelationKind::Spearman, &pairs).unwrap();
+        let rho = correlation(CorrelationKind::Spearman, &pairs).unwrap();
         let perfect = 2.0 / (2..=15).map(f64::from).product::<f64>();
-        assert!((found.p.unwrap() / perfect - 1.0).abs() < 1e-12);
+        assert!((rho.p.unwrap() / perfect - 1.0).abs() < 1e-12);
     }
 
     proptest! {

@@ -249,13 +249,21 @@ mod tests {
     #[test]
     fn dips_and_p_values_are_those_of_the_published_package() {
         for (n, seed, shift, dip, p) in ORACLE {
-            let found = dip_test(&Sample::new(numbers(n, seed, shift)).unwrap());
-            assert!((found.dip - dip).abs() < 1e-12, "{n}: {} {dip}", found.dip);
+            let result = dip_test(&Sample::new(numbers(n, seed, shift)).unwrap());
+            assert!(
+                (result.dip - dip).abs() < 1e-12,
+                "{n}: {} {dip}",
+                result.dip
+            );
             if p < 0.1 {
                 // The package returns 0 beyond the end of the table.
-                assert!((found.p - p.max(1e-5)).abs() < 1e-5, "{n}: {} {p}", found.p);
+                assert!(
+                    (result.p - p.max(1e-5)).abs() < 1e-5,
+                    "{n}: {} {p}",
+                    result.p
+                );
             } else {
-                assert!(found.p > 0.1);
+                assert!(result.p > 0.1);
             }
         }
     }
@@ -263,11 +271,11 @@ mod tests {
     #[test]
     fn ties_and_constant_samples_have_a_dip() {
         let tied = [1.0, 1.0, 2.0, 2.0, 2.0, 3.0, 7.0, 7.0, 8.0, 8.0, 8.0, 9.0];
-        let found = dip_test(&Sample::new(tied).unwrap());
+        let result = dip_test(&Sample::new(tied).unwrap());
         assert!(
-            (found.dip - 0.16666666666666666).abs() < 1e-12,
+            (result.dip - 0.16666666666666666).abs() < 1e-12,
             "{}",
-            found.dip
+            result.dip
         );
         let same = dip_test(&Sample::new([3.0; 20]).unwrap());
         assert_eq!((same.dip, same.p), (0.025, 1.0));

@@ -337,8 +337,8 @@ fn solve(mut a: Vec<Vec<f64>>, mut b: Vec<f64>) -> Option<Vec<f64>> {
         }
     }
     for row in (0..n).rev() {
-        let known: f64 = (row + 1..n).map(|j| a[row][j] * b[j]).sum();
-        b[row] = (b[row] - known) / a[row][row];
+        let solved: f64 = (row + 1..n).map(|j| a[row][j] * b[j]).sum();
+        b[row] = (b[row] - solved) / a[row][row];
     }
     Some(b.iter().zip(&scale).map(|(v, s)| v / s).collect())
 }
@@ -418,10 +418,10 @@ mod tests {
                 .map(|x| (*x, model.value(&planted, *x).0))
                 .collect();
             let fit = fit(model, &points).unwrap();
-            for (found, truth) in fit.values.iter().zip(&planted) {
+            for (fitted, truth) in fit.values.iter().zip(&planted) {
                 assert!(
-                    (found - truth).abs() < 1e-6 * truth,
-                    "{model:?}: {found} {truth}"
+                    (fitted - truth).abs() < 1e-6 * truth,
+                    "{model:?}: {fitted} {truth}"
                 );
             }
         }

@@ -67,13 +67,13 @@ mod tests {
     #[test]
     fn a_share_has_the_interval_of_clopper_and_pearson() {
         // scipy.stats.binomtest(k, n).proportion_ci(0.95), 1.17.1
-        let known = [
+        let references = [
             (0, 10, 0.0, 0.308_497_107_818_762_94),
             (10, 10, 0.691_502_892_181_237_1, 1.0),
             (39, 40, 0.868_414_141_517_234_3, 0.999_367_255_067_909_8),
             (120, 120, 0.969_727_027_422_579_9, 1.0),
         ];
-        for (part, whole, low, high) in known {
+        for (part, whole, low, high) in references {
             let ours = share_interval(part, whole, 0.95);
             assert!((ours.low - low).abs() < 1e-9, "{part} of {whole}: {ours:?}");
             assert!(

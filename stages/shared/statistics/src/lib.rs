@@ -34,6 +34,7 @@ mod random;
 mod ranks;
 mod refusal;
 mod resampling;
+mod resemblance;
 mod rounding;
 mod sample;
 mod selection;
@@ -72,9 +73,12 @@ pub use max_t::{MaxT, max_t};
 pub use multiplicity::{HolmDecision, benjamini_hochberg, holm, holm_decisions};
 pub use outlier::{LEAST_FOR_AN_OUTLIER, Outlier, outlier, outlier_ratio};
 pub use permutation::{
-    MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_test_means, sign_flip_test,
+    MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_test_means, permutation_test_welch,
+    sign_flip_test,
 };
-pub use power::{power, sd_upper_bound, smallest_detectable, smallest_detectable_shift};
+pub use power::{
+    power, sd_upper_bound, smallest_detectable, smallest_detectable_shift, smallest_shift_beyond,
+};
 pub use quantile_interval::{
     QuantileInterval, QuantileRanks, least_for_quantile, quantile_interval, quantile_interval_of,
     quantile_ranks,
@@ -82,6 +86,7 @@ pub use quantile_interval::{
 pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
+pub use resemblance::{Group, group_resemblance, lag_correlation, successive_resemblance};
 pub use rounding::{
     resolution, rounding_of_differences_over, rounding_of_logs, rounding_of_logs_over,
     rounding_of_ratios, rounding_of_ratios_over, rounding_of_values_over,

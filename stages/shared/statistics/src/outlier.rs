@@ -11,7 +11,7 @@ pub struct Outlier {
     /// Its position, from 0.
     pub at: usize,
     /// Its distance to the nearest other value, divided by the range of the others (Dixon 1950, Ann. Math. Stat. 21,
-    /// 488). Infinite if all others are equal and there is no smallest range.
+    /// 488). Infinite if all others are equal and the caller sets no smallest range.
     pub ratio: f64,
     /// The probability that some value of a sample without an outlier lies at least this far beyond the others.
     pub p: f64,
@@ -79,8 +79,8 @@ pub fn outlier_ratio(n: usize, level: f64) -> f64 {
 }
 
 fn p_of(ratio: f64, n: usize) -> f64 {
-    let product = |of: &dyn Fn(f64) -> f64, from: usize, to: usize| -> f64 {
-        (from..=to).map(|k| of(k as f64)).product()
+    let product = |factor: &dyn Fn(f64) -> f64, from: usize, to: usize| -> f64 {
+        (from..=to).map(|k| factor(k as f64)).product()
     };
     let tail = product(&|k| k / (k + ratio), 2, n - 1);
     let other = product(&|k| k / (k + (n as f64 - 1.0) * ratio), 1, n - 2);
@@ -102,11 +102,11 @@ mod tests {
     #[test]
     fn p_is_the_sum_of_both_sides_of_an_exponential_sample() {
         // Three values: 2 ÷ (2 + r) for the tail, 1 ÷ (1 + 2 r) for the other side.
-        let found = outlier(&[0.0, 1.0, 11.0], 0.0).unwrap();
-        assert!((found.p - (2.0 / 12.0 + 1.0 / 21.0)).abs() < 1e-15);
+        let result = outlier(&[0.0, 1.0, 11.0], 0.0).unwrap();
+        assert!((result.p - (2.0 / 12.0 + 1.0 / 21.0)).abs() < 1e-15);
         // Four values: 2·3 ÷ ((2 + r)(3 + r)) and 1·2 ÷ ((1 + 3 r)(2 + 3 r)).
-        let found = outlier(&[0.0, 0.5, 1.0, 3.0], 0.0).unwrap();
-        assert!((found.p - (6.0 / 20.0 + 2.0 / 56.0)).abs() < 1e-15);
+        let result = outlier(&[0.0, 0.5, 1.0, 3.0], 0.0).unwrap();
+        assert!((result.p - (6.0 / 20.0 + 2.0 / 56.0)).abs() < 1e-15);
     }
 
     #[test]

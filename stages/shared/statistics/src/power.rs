@@ -44,13 +44,25 @@ pub fn smallest_detectable(n: usize, alpha: f64, power: f64) -> Option<f64> {
 /// # Panics
 /// As [`smallest_detectable`].
 pub fn smallest_detectable_shift(df: f64, alpha: f64, power: f64) -> Option<f64> {
+    smallest_shift_beyond(df, alpha, power, 0.0)
+}
+
+/// Returns the same for a test that also needs an estimate of at least `margin` standard errors.
+///
+/// # Panics
+/// As [`smallest_detectable`], or if `margin` is negative.
+pub fn smallest_shift_beyond(df: f64, alpha: f64, power: f64, margin: f64) -> Option<f64> {
+    assert!(margin >= 0.0, "a margin is not negative, got {margin}");
     probability(alpha);
     probability(power);
     assert!(power > alpha, "a power lies above alpha, got {power}");
-    if !(df >= 1.0 && df.is_finite()) {
+    if !(df >= 1.0 && df.is_finite() && margin.is_finite()) {
         return None;
     }
-    let test = StudentPower::new(df, alpha);
+    let test = StudentPower {
+        margin,
+        ..StudentPower::new(df, alpha)
+    };
     let mut top = 1.0;
     while test.at(top) < power {
         top *= 2.0;
@@ -86,6 +98,8 @@ fn probability(p: f64) {
 /// A two-sided t test with its power function.
 struct StudentPower {
     critical: f64,
+    /// The least estimate that counts, in standard errors.
+    margin: f64,
     /// Ratios u of the observed to the true standard deviation, with their probabilities.
     spreads: Vec<(f64, f64)>,
 }
@@ -105,7 +119,11 @@ impl StudentPower {
             .map(|(u, weight)| (u, weight * density(u)))
             .filter(|(_, mass)| *mass > 1e-18)
             .collect();
-        Self { critical, spreads }
+        Self {
+            critical,
+            margin: 0.0,
+            spreads,
+        }
     }
 
     /// Returns the chance to reject at a true mean of `centre` standard errors. The noncentral t is (Z + centre)/u; its
@@ -113,7 +131,7 @@ impl StudentPower {
     /// 1995, section 31.1).
     fn at(&self, centre: f64) -> f64 {
         let rejects = |(u, mass): &(f64, f64)| {
-            let bound = self.critical * u;
+            let bound = (self.critical * u).max(self.margin);
             mass * (normal_upper(bound - centre) + normal_upper(bound + centre))
         };
         self.spreads.iter().map(rejects).sum::<f64>().min(1.0)
@@ -141,6 +159,16 @@ mod tests {
         let delta = shift * (2.0_f64 / 5.0).sqrt();
         assert!((delta - 2.0244).abs() < 1e-3, "{delta}");
         assert_eq!(smallest_detectable_shift(0.5, 0.05, 0.8), None);
+    }
+
+    #[test]
+    fn an_estimate_that_must_exceed_a_margin_needs_a_larger_effect() {
+        let plain = smallest_detectable_shift(4.0, 0.05, 0.8).unwrap();
+        let beyond = |margin: f64| smallest_shift_beyond(4.0, 0.05, 0.8, margin).unwrap();
+        assert_eq!(beyond(0.0), plain);
+        assert!(beyond(plain) > plain);
+        // Far beyond what the test needs, the estimate alone decides: R's qnorm(0.8) is 0.8416.
+        assert!((beyond(40.0) - 40.8416).abs() < 1e-3, "{}", beyond(40.0));
     }
 
     #[test]

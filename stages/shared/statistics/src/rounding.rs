@@ -219,8 +219,8 @@ mod tests {
 
     #[test]
     fn shares_of_twelve_requests_have_steps_of_a_twelfth() {
-        let near = |found: Option<f64>, step: f64| {
-            assert!((found.unwrap() - step).abs() < 1e-12, "{found:?}");
+        let near = |estimate: Option<f64>, step: f64| {
+            assert!((estimate.unwrap() - step).abs() < 1e-12, "{estimate:?}");
         };
         near(resolution([11.0 / 12.0, 1.0, 10.0 / 12.0]), 1.0 / 12.0);
         near(resolution([7.0 / 300.0, 11.0 / 300.0, 1.0]), 1.0 / 300.0);

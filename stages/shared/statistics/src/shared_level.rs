@@ -169,11 +169,11 @@ impl<'a> Tree<'a> {
 
     /// Divides the share of a group. Rejected tests pass theirs on, partly to the others, partly downward.
     fn within(&self, group: &Group, share: f64, step: &mut Shares<'_>) {
-        let of = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {
+        let indices = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {
             group.iter().copied().filter(|t| keep(*t)).collect()
         };
-        let left = of(&|t| !step.rejected[t]);
-        let open = of(&|t| step.rejected[t] && !step.settled[t]);
+        let left = indices(&|t| !step.rejected[t]);
+        let open = indices(&|t| step.rejected[t] && !step.settled[t]);
         // If the group makes up a false test, its parts cannot all be true.
         let last = left.len() == group.len() && left.len() > 1;
         let makes_up = |t: &usize| self.tests[*t].makes_up && self.parts[*t].is_empty();
@@ -320,13 +320,13 @@ mod tests {
         decisions.iter().map(|d| (d.rejected, d.alpha)).collect()
     }
 
-    fn close(found: &[(bool, f64)], expected: &[(bool, f64)]) {
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(expected) {
-            assert_eq!(found.0, expected.0, "{found:?}");
+    fn close(decided: &[(bool, f64)], expected: &[(bool, f64)]) {
+        assert_eq!(decided.len(), expected.len());
+        for (decided, expected) in decided.iter().zip(expected) {
+            assert_eq!(decided.0, expected.0, "{decided:?}");
             assert!(
-                (found.1 - expected.1).abs() < 1e-12,
-                "{found:?}, not {expected:?}"
+                (decided.1 - expected.1).abs() < 1e-12,
+                "{decided:?}, not {expected:?}"
             );
         }
     }
@@ -427,11 +427,11 @@ mod tests {
         fn one_table_without_parts_is_holms_procedure(p in prop::collection::vec(0.0..0.2_f64, 1..30)) {
             let tests: Vec<SharedTest> = p.iter().map(|p| test(*p, 0, None)).collect();
             let expected = holm_decisions(&p.iter().copied().map(Some).collect::<Vec<_>>(), 0.05);
-            for (found, expected) in shared_decisions(&tests, 0).0.iter().zip(expected) {
+            for (decided, expected) in shared_decisions(&tests, 0).0.iter().zip(expected) {
                 let expected = expected.unwrap();
-                prop_assert_eq!(found.rejected, expected.rejected);
-                prop_assert!((found.adjusted_p - expected.adjusted_p).abs() < 1e-12);
-                prop_assert!((found.alpha - expected.alpha).abs() < 1e-12);
+                prop_assert_eq!(decided.rejected, expected.rejected);
+                prop_assert!((decided.adjusted_p - expected.adjusted_p).abs() < 1e-12);
+                prop_assert!((decided.alpha - expected.alpha).abs() < 1e-12);
             }
         }
 
@@ -441,8 +441,8 @@ mod tests {
         ) {
             let tests = if made_up { making_up(&tests) } else { tests };
             let tree = Tree::new(&tests, others);
-            let of = |bits: u64| (0..tests.len()).map(|i| bits >> i & 1 == 1).collect::<Vec<_>>();
-            let (few, many) = (of(first & more), of(first | more));
+            let decisions = |bits: u64| (0..tests.len()).map(|i| bits >> i & 1 == 1).collect::<Vec<_>>();
+            let (few, many) = (decisions(first & more), decisions(first | more));
             let (before, after) = (tree.shares(&few), tree.shares(&many));
             for (shares, rejected) in [(&before, &few), (&after, &many)] {
                 let left = shares.iter().zip(rejected).filter(|(_, r)| !**r);

@@ -180,6 +180,31 @@ impl UnitEffect {
         }
     }
 
+    /// Returns the effect of units each of which resembles the one before it, with a correlation ρ from 0 to below one.
+    /// As in a first-order autoregression, n such units count as n(1 − ρ)/(1 + ρ) independent ones (Bayley & Hammersley,
+    /// J. R. Statist. Soc. Suppl. 8, 1946). At least one degree of freedom remains.
+    #[must_use]
+    pub fn dependent(&self, rho: f64) -> Self {
+        let share = (1.0 - rho) / (1.0 + rho);
+        let df = (self.n as f64 * share - 1.0).clamp(1.0, self.df);
+        let error = self.error / share.sqrt();
+        let fewer = Self::new((self.n, df), self.mean, self.sd, error);
+        Self {
+            spread: self.spread,
+            ..fewer
+        }
+    }
+
+    /// Returns the effect with a standard error that is larger by a factor.
+    #[must_use]
+    pub fn widened(&self, factor: f64) -> Self {
+        let wider = Self::new((self.n, self.df), self.mean, self.sd, self.error * factor);
+        Self {
+            spread: self.spread,
+            ..wider
+        }
+    }
+
     /// Returns mean ± t·error. It excludes 0 exactly if p < 1 − level.
     ///
     /// # Panics

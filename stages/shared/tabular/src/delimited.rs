@@ -1,7 +1,7 @@
 //! CSV and TSV with a header line.
 
 use crate::field::{Field, Unreadable};
-use crate::sheet::{Places, Sheet};
+use crate::sheet::{Places, Sheet, check_fields};
 
 const HINT: &str = "the first line names the columns; quote text that contains the separator";
 
@@ -16,7 +16,7 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
         .from_reader(bytes);
     let names: Vec<String> = reader
         .headers()
-        .map_err(|e| wrong(&e))?
+        .map_err(|e| wrong(&e, bytes))?
         .iter()
         .map(str::to_owned)
         .collect();
@@ -26,14 +26,17 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     let mut columns = vec![Vec::new(); names.len()];
     let mut lines = Vec::new();
     let mut record = csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|e| wrong(&e))? {
-        // The reader's position before a record may be that of a remark, so use the record's own position.
-        let first = record.position().map_or(0, csv::Position::line);
-        let first = usize::try_from(first)
-            .unwrap_or(usize::MAX)
-            .saturating_sub(1);
-        let breaks: usize = record.iter().map(|field| field.matches('\n').count()).sum();
-        lines.push(first..first + breaks + 1);
+    let (mut first, mut counted) = (0, 0);
+    while reader
+        .read_record(&mut record)
+        .map_err(|e| wrong(&e, bytes))?
+    {
+        let start = record.position().map_or(0, |p| start_of_record(bytes, p));
+        first += breaks(&bytes[counted..start]);
+        counted = start;
+        let within: usize = record.iter().map(|field| breaks(field.as_bytes())).sum();
+        lines.push(first..first + within + 1);
+        check_fields(lines.len(), names.len()).map_err(|e| e.at(first + 1))?;
         for (column, field) in columns.iter_mut().zip(&record) {
             column.push(match field {
                 "" => Field::Null,
@@ -62,6 +65,29 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
     })
 }
 
+/// Returns the byte at which a record starts. The reader's position is right behind the previous record: its end of line,
+/// empty lines and remarks may still follow.
+fn start_of_record(bytes: &[u8], position: &csv::Position) -> usize {
+    let mut at = usize::try_from(position.byte())
+        .unwrap_or(usize::MAX)
+        .min(bytes.len());
+    while let Some(byte) = bytes.get(at) {
+        at += match byte {
+            b'\n' | b'\r' => 1,
+            b'#' => {
+                let end = bytes[at..].iter().position(|byte| *byte == b'\n');
+                end.unwrap_or(bytes.len() - at)
+            }
+            _ => break,
+        };
+    }
+    at
+}
+
+fn breaks(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte == b'\n').count()
+}
+
 /// Returns the remarks before the header line, without the `#`.
 fn remarks(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
@@ -71,7 +97,7 @@ fn remarks(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-fn wrong(error: &csv::Error) -> Unreadable {
+fn wrong(error: &csv::Error, bytes: &[u8]) -> Unreadable {
     let message = match error.kind() {
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..
@@ -79,8 +105,9 @@ fn wrong(error: &csv::Error) -> Unreadable {
         csv::ErrorKind::Utf8 { .. } => "it is not UTF-8 text".to_owned(),
         _ => error.to_string(),
     };
-    let line = error.position().map(|p| p.line());
-    let line = line.and_then(|line| usize::try_from(line).ok());
+    let line = error
+        .position()
+        .map(|p| breaks(&bytes[..start_of_record(bytes, p)]) + 1);
     Unreadable {
         line,
         ..Unreadable::new(message, HINT)

@@ -61,9 +61,9 @@ impl Field {
 /// Returns the digits without the commas between groups of three; `None` if the text is not a plain number.
 fn ungrouped(digits: &str) -> Option<String> {
     let starts = |c: char| c.is_ascii_digit() || c == '.';
-    let known = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-' | ',');
+    let allowed = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-' | ',');
     if !digits.starts_with(starts)
-        || !digits.chars().all(known)
+        || !digits.chars().all(allowed)
         || !digits.contains(|c: char| c.is_ascii_digit())
     {
         return None;

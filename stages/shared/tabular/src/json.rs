@@ -1,11 +1,12 @@
 //! JSON: one object per line, a list of objects, or a list nested under keys of an object.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::{Deserializer, Value};
 
 use crate::field::{Field, Unreadable};
-use crate::sheet::{Places, Sheet};
+use crate::sheet::{Places, Sheet, check_fields};
 
 /// A value of a list, with its lines in the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +23,7 @@ pub struct Record {
 /// # Errors
 /// If the text is neither, or is truncated; with line and column.
 pub fn records(text: &str, below: Option<&str>) -> Result<Vec<Record>, Unreadable> {
+    bounded(text.as_bytes())?;
     let mut cursor = Cursor::new(text);
     let mut keys = below.into_iter().flat_map(|path| path.split('.'));
     loop {
@@ -49,6 +51,50 @@ pub fn records(text: &str, below: Option<&str>) -> Result<Vec<Record>, Unreadabl
     }
 }
 
+/// The most memory in bytes that the values of a document may take.
+const MOST_MEMORY: u64 = 4 << 30;
+
+/// The memory in bytes of an object with one entry, and of any other value. Both were measured, with the room that a
+/// growing list keeps.
+const OBJECT: u64 = 480;
+const VALUE: u64 = 72;
+
+/// Refuses JSON whose values would take too much memory: two bytes of a file can be a value of a hundred.
+///
+/// # Errors
+/// If the estimate is larger than 4 GiB.
+pub fn bounded(bytes: &[u8]) -> Result<(), Unreadable> {
+    let needed = memory(bytes);
+    if needed <= MOST_MEMORY {
+        return Ok(());
+    }
+    let message = format!(
+        "its values would take about {} MiB of memory; the limit is {} MiB",
+        needed >> 20,
+        MOST_MEMORY >> 20
+    );
+    let hint =
+        "leave out what is not needed, such as generated texts and the times of single tokens";
+    Err(Unreadable::new(message, hint))
+}
+
+/// Estimates the memory in bytes that the values of a document take, without parsing them.
+pub(crate) fn memory(bytes: &[u8]) -> u64 {
+    let (mut needed, mut in_text, mut escaped) = (0, false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            _ if in_text => {}
+            b'{' => needed += OBJECT,
+            b',' | b':' | b'[' => needed += VALUE,
+            _ => {}
+        }
+    }
+    needed
+}
+
 /// Reads records that are objects as a sheet. Every key becomes a column, in order of first use.
 pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
     let text = std::str::from_utf8(bytes).map_err(|e| {
@@ -65,6 +111,7 @@ pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadabl
     })?;
     let records = records(text.strip_prefix('\u{feff}').unwrap_or(text), below)?;
     let mut names: Vec<String> = Vec::new();
+    let mut positions: HashMap<String, usize> = HashMap::new();
     let mut columns: Vec<Vec<Field>> = Vec::new();
     let mut places = Vec::new();
     for (row, record) in records.into_iter().enumerate() {
@@ -74,11 +121,13 @@ pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadabl
             return Err(Unreadable::new(message, hint).at(record.lines.start + 1));
         };
         for (name, value) in object {
-            let at = names.iter().position(|n| *n == name).unwrap_or_else(|| {
-                names.push(name);
-                columns.push(vec![Field::Null; row]);
+            let at = *positions.entry(name).or_insert_with_key(|name| {
+                names.push(name.clone());
                 names.len() - 1
             });
+            // Each row may bring columns that no other row has, so the fields are counted before they exist.
+            check_fields(row + 1, names.len()).map_err(|e| e.at(record.lines.start + 1))?;
+            columns.resize_with(names.len(), || vec![Field::Null; row]);
             columns[at].push(field(value));
         }
         for column in &mut columns {
@@ -234,7 +283,7 @@ impl<'a> Cursor<'a> {
 
     /// Moves to the value of a key. The cursor is at the brace of its object.
     fn enter(&mut self, key: &str) -> Result<(), Unreadable> {
-        let mut known = Vec::new();
+        let mut parsed = Vec::new();
         self.at += 1;
         while self.next() == Some(b'"') {
             let name = self.value()?;
@@ -248,12 +297,12 @@ impl<'a> Cursor<'a> {
                 return Ok(());
             }
             self.value()?;
-            known.push(format!("`{name}`"));
+            parsed.push(format!("`{name}`"));
             if self.next() == Some(b',') {
                 self.at += 1;
             }
         }
-        let hint = format!("there are: {}", known.join(", "));
+        let hint = format!("there are: {}", parsed.join(", "));
         Err(self.wrong(format!("there is no key `{key}`"), &hint))
     }
 }

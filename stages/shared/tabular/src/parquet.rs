@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use artifacts::Table;
 
 use crate::field::{Field, Unreadable};
-use crate::sheet::{Places, Sheet};
+use crate::sheet::{Places, Sheet, check_fields};
 
 /// Reads a whole Parquet file. Values other than numbers, text and truth values are
 /// [`Field::Other`].
@@ -21,6 +21,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, Unreadable> {
     })?;
     let schema = table.batch().schema();
     let fields = schema.fields();
+    check_fields(table.rows(), fields.len())?;
     let unit = |f: &arrow_schema::FieldRef| f.metadata().get("unit").cloned();
     Ok(Sheet {
         names: fields.iter().map(|f| f.name().clone()).collect(),

@@ -111,6 +111,21 @@ impl Sheet {
     }
 }
 
+/// The most fields, rows times columns, of a sheet. A field takes 24 bytes, even if it is empty.
+const MOST_FIELDS: usize = if cfg!(test) { 1 << 20 } else { 1 << 27 };
+
+/// Refuses a sheet of this size, if it is too large.
+pub(crate) fn check_fields(rows: usize, columns: usize) -> Result<(), Unreadable> {
+    if rows.saturating_mul(columns) <= MOST_FIELDS {
+        return Ok(());
+    }
+    let message = format!(
+        "the table has at least {rows} rows of {columns} columns, more than {MOST_FIELDS} fields"
+    );
+    let hint = "leave out rows and columns that are not needed, or divide the file";
+    Err(Unreadable::new(message, hint))
+}
+
 /// Reads a file. `below` names the path to the rows of a JSON document: keys joined by dots.
 ///
 /// # Errors
@@ -143,6 +158,31 @@ mod tests {
     }
 
     #[test]
+    fn a_small_file_cannot_make_a_table_larger_than_the_memory() {
+        // Each row has a column of its own: 15 KB are a million fields.
+        let bytes: String = (0..1_100).map(|n| format!("{{\"k{n}\":1}}\n")).collect();
+        let error = read(Format::Json, bytes.as_bytes(), None).unwrap_err();
+        assert!(error.message.contains("fields"), "{error:?}");
+        assert_eq!(error.line, Some(1_025), "{error:?}");
+        // Wide lines of nothing.
+        let heading: Vec<String> = (0..1_024).map(|n| format!("c{n}")).collect();
+        let line = ",".repeat(1_023) + "\n";
+        let file = |lines: usize| format!("{}\n{}", heading.join(","), line.repeat(lines));
+        assert!(read(Format::Csv, file(1_024).as_bytes(), None).is_ok());
+        let error = read(Format::Csv, file(1_025).as_bytes(), None).unwrap_err();
+        assert!(error.message.contains("fields"), "{error:?}");
+    }
+
+    #[test]
+    fn the_memory_of_json_is_estimated_without_the_signs_within_its_texts() {
+        let memory = |text: &str| json::memory(text.as_bytes());
+        assert_eq!(memory(r#"{"a{,:[\"{": 1}"#), memory(r#"{"a": 1}"#));
+        assert!(memory("[1, 2, 3]") > memory("[1]"));
+        assert!(memory("[{}, {}]") > memory("[1, 2]"));
+        assert_eq!(memory(r#""a text without an end, {{{{"#), 0);
+    }
+
+    #[test]
     fn remarks_empty_fields_and_lines_of_csv_are_known() {
         let bytes = b"# source: paper | section: 3\n# note: by hand\nname,n\n\"a,b\",1\n\"two\nlines\",\nlast,3\n";
         let sheet = read(Format::Csv, bytes, None).unwrap();
@@ -161,15 +201,31 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_csv_count_ends_of_lines_of_windows_empty_lines_and_remarks() {
+        let lines = "# remark\nname,n\n\n\na,1\n# remark\n\n\"b\nc\",2\nd,3\n";
+        for bytes in [lines.to_owned(), lines.replace('\n', "\r\n")] {
+            let sheet = read(Format::Csv, bytes.as_bytes(), None).unwrap();
+            assert_eq!(
+                sheet.places,
+                Places::Lines(vec![4..5, 7..9, 9..10]),
+                "{bytes:?}"
+            );
+            let short = bytes.replace("d,3", "d");
+            let wrong = read(Format::Csv, short.as_bytes(), None).unwrap_err();
+            assert_eq!(wrong.line, Some(10), "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn a_list_lines_and_a_list_below_keys_give_the_same_rows() {
         let list = "[\n {\"a\": 1, \"b\": null},\n {\"a\": 2.5,\n  \"c\": \"x\"}\n]\n";
         let lines = "{\"a\": 1, \"b\": null}\n\n{\"a\": 2.5, \"c\": \"x\"}\n";
         let below = "{\"meta\": {\"rows\": [0]},\n \"results\": {\"rows\": [{\"a\": 1, \"b\": null}, {\"a\": 2.5, \"c\": \"x\"}]}}";
-        let of = |text: &str, below| read(Format::Json, text.as_bytes(), below).unwrap();
+        let sheet = |text: &str, below| read(Format::Json, text.as_bytes(), below).unwrap();
         let (list, lines, below) = (
-            of(list, None),
-            of(lines, None),
-            of(below, Some("results.rows")),
+            sheet(list, None),
+            sheet(lines, None),
+            sheet(below, Some("results.rows")),
         );
         assert_eq!(list.names, ["a", "b", "c"]);
         assert_eq!(list.columns[0], [Field::Int(1), Field::Float(2.5)]);

@@ -163,14 +163,14 @@ pub(crate) fn measure_beforehand(folder: &Path, size: Size) {
     drop(shared(folder));
     let objects = folder.join("shared/objects");
     std::os::unix::fs::symlink(folder.join("machines/store/objects"), objects).expect("a link");
-    let mut known: BTreeMap<String, Digest> = BTreeMap::new();
+    let mut digests: BTreeMap<String, Digest> = BTreeMap::new();
     for stage in &lock.expect("a lock").stages {
         for cell in &stage.cells {
             let record = cell.record.expect("it is ok");
-            known.insert(stand_in::cell_name(&stage.name, &cell.coordinates), record);
+            digests.insert(stand_in::cell_name(&stage.name, &cell.coordinates), record);
         }
     }
-    stand_in::keep_records(folder, &known);
+    stand_in::keep_records(folder, &digests);
 }
 
 /// Plans the study first as `plan` does, then as the coordinator does; calls `mark` after each.

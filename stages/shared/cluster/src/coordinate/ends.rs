@@ -22,7 +22,7 @@ const TAIL: usize = 16 << 10;
 impl Cluster<'_> {
     /// Finds shards with a document of their end, whatever state the scheduler reports.
     pub(super) fn look_for_ends(&mut self) -> Result<bool, ClusterError> {
-        let mut found: Vec<(usize, End)> = Vec::new();
+        let mut ends: Vec<(usize, End)> = Vec::new();
         let active = self.jobs.active_indices();
         let remote = self.asked.remote;
         let end_of = |index: &usize| {
@@ -34,19 +34,19 @@ impl Cluster<'_> {
         let documents = remote.read_documents(&names)?;
         for ((index, name), bytes) in active.into_iter().zip(&names).zip(documents) {
             if let Some(bytes) = bytes {
-                found.push((index, parse(remote, name, &bytes)?));
+                ends.push((index, parse(remote, name, &bytes)?));
             }
         }
-        if found.is_empty() {
+        if ends.is_empty() {
             return Ok(false);
         }
         // The records are complete before the end is written.
         self.take_in(Search::Next)?;
-        if found.iter().any(|(index, end)| self.lacks(*index, end)) {
+        if ends.iter().any(|(index, end)| self.lacks(*index, end)) {
             self.take_in(Search::Listed)?;
         }
-        let closed: Vec<usize> = found.iter().map(|(index, _)| *index).collect();
-        for (index, end) in found {
+        let closed: Vec<usize> = ends.iter().map(|(index, _)| *index).collect();
+        for (index, end) in ends {
             self.close(index, end)?;
         }
         self.note(closed)?;

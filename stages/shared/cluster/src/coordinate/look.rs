@@ -68,8 +68,8 @@ impl Cluster<'_> {
             }
             match &entry.job {
                 Some(job) => {
-                    let found = by_job.get(job.as_str()).copied();
-                    let state = self.look_at(index, scheduler, found.cloned())?;
+                    let reported = by_job.get(job.as_str()).copied();
+                    let state = self.look_at(index, scheduler, reported.cloned())?;
                     over.extend(state.map(|state| (index, state)));
                 }
                 None => {
@@ -93,12 +93,12 @@ impl Cluster<'_> {
         &mut self,
         index: usize,
         scheduler: &Scheduler,
-        found: Option<JobState>,
+        reported: Option<JobState>,
     ) -> Result<Option<JobState>, ClusterError> {
         let entry = &self.jobs.jobs[index];
         let job = entry.job.clone().unwrap_or_default();
         let node = entry.node.clone();
-        let state = match found.or_else(|| scheduler.account(&job)) {
+        let state = match reported.or_else(|| scheduler.account(&job)) {
             Some(state) if self.is_stuck(index, &state) => JobState {
                 state: "LAUNCH_FAILED".to_owned(),
                 ..state
@@ -127,13 +127,17 @@ impl Cluster<'_> {
 
     /// Finds a job without a recorded number: the run was killed, or the controller failed, before the number was
     /// known.
-    fn find_or_ask(&mut self, index: usize, found: Option<&JobState>) -> Result<(), ClusterError> {
+    fn find_or_ask(
+        &mut self,
+        index: usize,
+        reported: Option<&JobState>,
+    ) -> Result<(), ClusterError> {
         let taken = name(
             &self.jobs.run,
             &format!("{}.taken", self.jobs.jobs[index].name),
         );
         let job = &self.jobs.jobs[index];
-        let number = match (found, &job.kubernetes) {
+        let number = match (reported, &job.kubernetes) {
             (Some(state), _) => Some(state.job.clone()),
             (None, None) => read::<Taken>(self.asked.remote, &taken)?.map(|taken| taken.job),
             // The Job's pod took the shard, and the Job has been deleted since.

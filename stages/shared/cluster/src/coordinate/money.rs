@@ -110,15 +110,15 @@ impl Cluster<'_> {
         if job.terms.is_none() {
             return;
         }
-        let known = self.has_run(job);
+        let known_s = self.has_run(job);
         // The scheduler's accounting knows the duration better than the last look.
         let scheduler = job.scheduler().zip(job.job.as_ref());
-        let told = scheduler.and_then(|(scheduler, number)| scheduler.account(number));
-        let told = told.map(|state| state.has_run());
+        let account = scheduler.and_then(|(scheduler, number)| scheduler.account(number));
+        let accounted_s = account.map(|state| state.has_run());
         // The start of a pod is known, and it has just ended.
         let since = job.kubernetes.as_ref().and(job.began).map(elapsed);
-        let told = told.or(since);
-        self.jobs.jobs[index].seconds = known.max(told.unwrap_or_default());
+        let ran_s = accounted_s.or(since);
+        self.jobs.jobs[index].seconds = known_s.max(ran_s.unwrap_or_default());
     }
 
     /// Adds the cost of an ended launch to what was spent.

@@ -187,7 +187,7 @@ impl Cluster<'_> {
 
     /// Puts records into the shared store that a machine may find still valid.
     fn upload_known(&self, cells: &[ShardCell]) -> Result<(), ClusterError> {
-        let known: Vec<Digest> = cells.iter().filter_map(|cell| cell.known).collect();
+        let records: Vec<Digest> = cells.iter().filter_map(|cell| cell.known).collect();
         let whole = |record: &Digest| {
             let bytes = self.asked.store.get(record).ok()?;
             let view = view(record, &bytes)?;
@@ -195,12 +195,12 @@ impl Cluster<'_> {
                 .all(|object| self.asked.store.contains(object))
                 .then_some(*record)
         };
-        let known: Vec<Digest> = known.iter().filter_map(whole).collect();
-        if known.is_empty() {
+        let complete: Vec<Digest> = records.iter().filter_map(whole).collect();
+        if complete.is_empty() {
             return Ok(());
         }
         let (remote, store, me) = (self.asked.remote, self.asked.store, &self.asked.me);
-        unwatched(|watch| remote::push_records(remote, store, &known, me, watch))?;
+        unwatched(|watch| remote::push_records(remote, store, &complete, me, watch))?;
         Ok(())
     }
 

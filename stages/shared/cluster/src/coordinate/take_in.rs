@@ -33,15 +33,15 @@ impl Cluster<'_> {
             Search::Next => {
                 let mut jobs = self.jobs.active_indices();
                 while !jobs.is_empty() {
-                    let mut found = BTreeSet::new();
+                    let mut taken = BTreeSet::new();
                     for group in jobs.chunks(TOGETHER) {
                         let names: Vec<String> =
                             group.iter().map(|job| self.next_document(*job)).collect();
                         self.work.names += names.len() as u64;
-                        found.extend(self.take_in_documents(&names)?);
+                        taken.extend(self.take_in_documents(&names)?);
                     }
-                    changed |= !found.is_empty();
-                    jobs.retain(|job| found.contains(job));
+                    changed |= !taken.is_empty();
+                    jobs.retain(|job| taken.contains(job));
                 }
             }
         }

@@ -87,7 +87,7 @@ pub(super) fn run(
     thread::spawn(move || sender.send((true, out.map(|out| all_of(out, limits.output)))));
     thread::spawn(move || messages.send((false, err.map(beginning_of))));
     let deadline = Instant::now() + limits.time;
-    let (mut said, mut told) = (Vec::new(), Vec::new());
+    let (mut output, mut complaint) = (Vec::new(), Vec::new());
     for _ in 0..2 {
         let rest = deadline.saturating_duration_since(Instant::now());
         match received.recv_timeout(rest) {
@@ -96,8 +96,8 @@ pub(super) fn run(
                 let most = limits.output >> 20;
                 return Ok(Ran::Endless(format!("it printed more than {most} MiB")));
             }
-            Ok((true, text)) => said = text.unwrap_or_default(),
-            Ok((false, text)) => told = text.unwrap_or_default(),
+            Ok((true, text)) => output = text.unwrap_or_default(),
+            Ok((false, text)) => complaint = text.unwrap_or_default(),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 return Ok(silent(&mut child, program, limits));
             }
@@ -111,7 +111,11 @@ pub(super) fn run(
         }
     };
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    Ok(Ran::Ended(status, text(said), text(told).trim().to_owned()))
+    Ok(Ran::Ended(
+        status,
+        text(output),
+        text(complaint).trim().to_owned(),
+    ))
 }
 
 fn silent(child: &mut Child, program: &str, limits: Limits) -> Ran {

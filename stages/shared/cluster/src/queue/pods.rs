@@ -154,8 +154,8 @@ impl Item {
 
     fn container(&self) -> Option<&ContainerState> {
         let mut containers = self.status.container_statuses.iter();
-        let found = containers.find(|container| container.name == CONTAINER);
-        found.map(|container| &container.state)
+        let ours = containers.find(|container| container.name == CONTAINER);
+        ours.map(|container| &container.state)
     }
 
     fn label(&self, key: &str) -> &str {
@@ -246,13 +246,13 @@ fn state(name: &str, job: &Item, pod: Option<&Item>, meaning: Meaning, now: Time
 /// Returns Kubernetes' report about a job, as evidence.
 fn details(job: &Item, pod: Option<&Item>) -> BTreeMap<String, String> {
     let ended = job.holds("Failed").or_else(|| job.holds("Complete"));
-    let mut told = vec![
+    let mut facts = vec![
         ("job_reason", ended.map(|c| c.reason.clone())),
         ("job_message", ended.map(|c| c.message.clone())),
     ];
     if let Some(pod) = pod {
         let disruption = pod.holds("DisruptionTarget");
-        told.extend([
+        facts.extend([
             ("pod", Some(pod.metadata.name.clone())),
             ("phase", Some(pod.status.phase.clone())),
             ("pod_reason", Some(pod.status.reason.clone())),
@@ -263,12 +263,12 @@ fn details(job: &Item, pod: Option<&Item>) -> BTreeMap<String, String> {
     }
     if let Some(container) = pod.and_then(Item::container) {
         if let Some(waiting) = &container.waiting {
-            told.push(("container_reason", Some(waiting.reason.clone())));
-            told.push(("container_message", Some(waiting.message.clone())));
+            facts.push(("container_reason", Some(waiting.reason.clone())));
+            facts.push(("container_message", Some(waiting.message.clone())));
         }
         if let Some(terminated) = &container.terminated {
             let time = |at: Option<Timestamp>| at.map(|at| at.to_string());
-            told.extend([
+            facts.extend([
                 ("container_reason", Some(terminated.reason.clone())),
                 ("container_message", Some(terminated.message.clone())),
                 ("exit_code", Some(terminated.exit_code.to_string())),
@@ -277,10 +277,10 @@ fn details(job: &Item, pod: Option<&Item>) -> BTreeMap<String, String> {
             ]);
         }
     }
-    let told = told
+    let present = facts
         .into_iter()
         .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    told.filter(|(_, value)| !value.is_empty()).collect()
+    present.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 fn of_job_and_pod(job: &Item, pod: Option<&Item>, is_alive: bool, now: Timestamp) -> Meaning {
@@ -432,14 +432,15 @@ pub(crate) fn forbidden(listing: &str) -> BTreeMap<String, String> {
         message: String,
     }
     let events = serde_json::from_str::<Events>(listing).map_or_else(|_| Vec::new(), |e| e.items);
-    let told = events.into_iter();
-    told.map(|event| {
-        (
-            event.involved_object.name,
-            words(&event.reason, &event.message),
-        )
-    })
-    .collect()
+    let events = events.into_iter();
+    events
+        .map(|event| {
+            (
+                event.involved_object.name,
+                words(&event.reason, &event.message),
+            )
+        })
+        .collect()
 }
 
 /// Returns a reason and its message as one line.

@@ -42,7 +42,7 @@ fn parse(line: &str, fields: usize) -> Option<JobState> {
     }
     // sacct writes `CANCELLED by 1000`.
     let state = state.split_whitespace().next()?;
-    let told = |text: &str| match text {
+    let written = |text: &str| match text {
         "None" | "(null)" | "None assigned" => String::new(),
         text => text.to_owned(),
     };
@@ -50,8 +50,8 @@ fn parse(line: &str, fields: usize) -> Option<JobState> {
         job: (*job).to_owned(),
         name: (*name).to_owned(),
         state: state.trim_end_matches('+').to_owned(),
-        reason: told(reason),
-        node: told(node),
+        reason: written(reason),
+        node: written(node),
         elapsed: (*elapsed).to_owned(),
         waited: match parts.as_slice() {
             [.., submitted, started] if fields == 8 => waited(submitted, started, state),

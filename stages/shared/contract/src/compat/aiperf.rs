@@ -115,7 +115,8 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
 
 /// The distribution of each metric over the ok requests.
 fn distributions(list: &mut List, records: &[Record<'_>]) {
-    let of = |f: &dyn Fn(&Record<'_>) -> Option<f64>| Described::of(records.iter().filter_map(f));
+    let described =
+        |f: &dyn Fn(&Record<'_>) -> Option<f64>| Described::of(records.iter().filter_map(f));
     let gaps = records
         .iter()
         .flat_map(|r| r.timing.gaps.gaps.iter().map(|(gap, _)| *gap));
@@ -125,26 +126,26 @@ fn distributions(list: &mut List, records: &[Record<'_>]) {
             "time_to_first_token",
             "ms",
             "first_token_ns − sent_ns",
-            of(&|r| r.ttft),
+            described(&|r| r.ttft),
         ),
         (
             "time_to_second_token",
             "ms",
             "the first gap between chunks",
-            of(&|r| r.timing.gaps.gaps.first().map(|(gap, _)| *gap)),
+            described(&|r| r.timing.gaps.gaps.first().map(|(gap, _)| *gap)),
         ),
         (
             "request_latency",
             "ms",
             "last_token_ns − sent_ns",
-            of(&|r| r.latency),
+            described(&|r| r.latency),
         ),
         (
             "inter_token_latency",
             "ms",
             "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where unknown), \
              one value a request; null below two tokens",
-            of(&|r| r.itl()),
+            described(&|r| r.itl()),
         ),
         (
             "inter_chunk_latency",
@@ -156,13 +157,13 @@ fn distributions(list: &mut List, records: &[Record<'_>]) {
             "output_token_throughput_per_user",
             "tok/s",
             "1 ÷ inter_token_latency",
-            of(&|r| r.itl().filter(positive).map(|itl| 1e3 / itl)),
+            described(&|r| r.itl().filter(positive).map(|itl| 1e3 / itl)),
         ),
         (
             "output_sequence_length",
             "tok",
             "output_tokens",
-            of(&|r| r.timing.request.output_tokens.map(|n| n as f64)),
+            described(&|r| r.timing.request.output_tokens.map(|n| n as f64)),
         ),
     ] {
         list.put(format!("{name}_avg"), unit, formula, values.mean());

@@ -20,10 +20,10 @@ struct Stats<'a> {
 impl<'a> Stats<'a> {
     fn of(timing: &'a Timing<'a>) -> Self {
         let r = timing.request;
-        let told = r
+        let reported = r
             .output_tokens
             .filter(|_| r.tokens_source == Some(TokenSource::Usage));
-        let tokens = told.or(r.chunks.filter(|n| *n > 0));
+        let tokens = reported.or(r.chunks.filter(|n| *n > 0));
         let span = ms(r.first_token_ns, r.last_token_ns);
         let itl = tokens
             .filter(|n| *n > 1)

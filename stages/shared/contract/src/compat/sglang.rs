@@ -17,7 +17,7 @@ impl Output {
     fn of(timing: &Timing<'_>) -> Option<Self> {
         let r = timing.request;
         let latency = ms(r.sent_ns, r.done_ns)?;
-        let told = r
+        let reported = r
             .output_tokens
             .filter(|_| r.tokens_source == Some(TokenSource::Usage));
         // The TTFT of an unstreamed answer is its latency. A stream without text has a TTFT of 0.
@@ -25,7 +25,7 @@ impl Output {
         Some(Self {
             ttft: ms(r.sent_ns, r.first_token_ns).unwrap_or(untold),
             latency,
-            tokens: told.or(r.requested_output_tokens).unwrap_or(0),
+            tokens: reported.or(r.requested_output_tokens).unwrap_or(0),
         })
     }
 

@@ -6,12 +6,12 @@ use super::*;
 fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)> {
     let fields = |text: &str| {
         let regex = regex_lite::Regex::new(text).unwrap();
-        let found = regex.captures(line)?;
+        let captures = regex.captures(line)?;
         let names = regex.capture_names().flatten();
-        let all = names.filter_map(|n| Some((n.to_owned(), found.name(n)?.as_str().to_owned())));
+        let all = names.filter_map(|n| Some((n.to_owned(), captures.name(n)?.as_str().to_owned())));
         Some(all.collect::<Vec<_>>())
     };
-    let known = engine.log.events.iter().filter_map(|(name, event)| {
+    let matching = engine.log.events.iter().filter_map(|(name, event)| {
         let mut all = fields(&event.line)?;
         all.extend(
             event
@@ -22,13 +22,13 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
         );
         Some((name.clone(), all))
     });
-    known.collect()
+    matching.collect()
 }
 
 #[test]
 fn lines_that_engines_write_are_taken_apart() {
     type Fields = &'static [(&'static str, &'static str)];
-    let cases: [(&str, &str, &str, Fields); 21] = [
+    let cases: [(&str, &str, &str, Fields); 22] = [
         (
             "llama-cpp-python",
             "llama_perf_context_print:        eval time =      40.06 ms /     3 runs   (   13.35 ms per token,    74.89 tokens per second)",
@@ -149,6 +149,18 @@ fn lines_that_engines_write_are_taken_apart() {
             ],
         ),
         (
+            "mistral-rs",
+            "2026-11-24T08:44:22.437616Z  INFO mistralrs_core::engine::logger: Throughput (T/s) 11.80, Prefix cache hitrate 0.00%, 1 running, 0 waiting",
+            "throughput",
+            &[
+                ("time", "2026-11-24T08:44:22"),
+                ("tokens_per_second", "11.80"),
+                ("prefix_hits_percent", "0.00"),
+                ("running", "1"),
+                ("waiting", "0"),
+            ],
+        ),
+        (
             "mlx-lm",
             "2026-11-22 17:15:56,149 - INFO - Prompt processing progress: 10/11",
             "prompt-progress",
@@ -260,12 +272,12 @@ fn lines_that_engines_write_are_taken_apart() {
         ),
     ];
     for (name, line, event, fields) in cases {
-        let found = events_of(&engine(name), line);
+        let events = events_of(&engine(name), line);
         let fields = fields
             .iter()
             .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
             .collect();
-        assert_eq!(found, [(event.to_owned(), fields)], "{line}");
+        assert_eq!(events, [(event.to_owned(), fields)], "{line}");
     }
     assert!(
         events_of(
@@ -285,12 +297,15 @@ fn a_log_event_that_could_not_work_is_refused() {
         "nameless": {"line": "x", "fields": ["\\d+"]},
     });
     let problems = Engine::from_json(&definition).unwrap_err();
-    let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].starts_with("`(` is not a regular expression"));
-    assert_eq!(told[1], "`\\d+` has no named group, so it has no result");
+    let messages: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(messages.len(), 3, "{messages:?}");
+    assert!(messages[0].starts_with("`(` is not a regular expression"));
     assert_eq!(
-        told[2],
+        messages[1],
+        "`\\d+` has no named group, so it has no result"
+    );
+    assert_eq!(
+        messages[2],
         "`timeless` has a group `time` but does not give its format"
     );
 }

@@ -38,7 +38,7 @@ fn arguments(engine: &Engine, settings: &Json) -> Vec<String> {
 
 #[test]
 fn every_shipped_definition_is_valid_and_has_a_schema() {
-    let known: Vec<&str> = collections().iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = collections().iter().map(|(name, _)| *name).collect();
     for one in shipped() {
         let json = yaml::read(one.text);
         match one.collection {
@@ -50,7 +50,7 @@ fn every_shipped_definition_is_valid_and_has_a_schema() {
             }
             other => panic!("collection {other}"),
         }
-        assert!(known.contains(&one.collection));
+        assert!(names.contains(&one.collection));
     }
 }
 
@@ -196,7 +196,7 @@ fn a_draft_model_reaches_the_engine_and_none_leaves_no_trace() {
 
 #[test]
 fn a_placeholder_that_nothing_fills_is_refused_wherever_it_stands() {
-    let told = |launch: Json| {
+    let mistakes = |launch: Json| {
         let json = json!({"title": "x", "version": "1", "launch": launch});
         let problems = Engine::from_json(&json).err().unwrap_or_default();
         let said = problems.into_iter().map(|p| p.message);
@@ -204,14 +204,14 @@ fn a_placeholder_that_nothing_fills_is_refused_wherever_it_stands() {
     };
     let program = json!({"installed": "x"});
     let arguments = json!({"program": program, "arguments": ["{port}", "--at", "{revision}"]});
-    assert_eq!(told(arguments), "unknown placeholder `{revision}`");
+    assert_eq!(mistakes(arguments), "unknown placeholder `{revision}`");
     let environment =
         json!({"program": program, "arguments": ["{port}"], "environment": {"A": "{prot}"}});
-    assert_eq!(told(environment), "unknown placeholder `{prot}`");
+    assert_eq!(mistakes(environment), "unknown placeholder `{prot}`");
     // JSON among the arguments is not a placeholder.
     let plain =
         json!({"program": program, "arguments": ["{port}", "{\"method\": \"ngram\"}", "{}"]});
-    assert_eq!(told(plain), "");
+    assert_eq!(mistakes(plain), "");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_running_server_takes_no_settings() {
 
 #[test]
 fn certificates_are_for_running_servers_of_tls_alone() {
-    let told = |program: Json| {
+    let mistakes = |program: Json| {
         let launch = json!({"program": program, "arguments": [], "ca-file": "ca.pem"});
         let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
         read.err()
@@ -292,14 +292,14 @@ fn certificates_are_for_running_servers_of_tls_alone() {
             .collect::<Vec<_>>()
             .join("; ")
     };
-    assert_eq!(told(json!({"running": "https://somewhere"})), "");
-    assert!(told(json!({"running": "http://somewhere"})).contains("without an `https://` URL"));
-    assert!(told(json!({"installed": "x"})).contains("plain HTTP"));
+    assert_eq!(mistakes(json!({"running": "https://somewhere"})), "");
+    assert!(mistakes(json!({"running": "http://somewhere"})).contains("without an `https://` URL"));
+    assert!(mistakes(json!({"installed": "x"})).contains("plain HTTP"));
 }
 
 #[test]
 fn a_key_is_for_running_servers_and_named_by_its_variable() {
-    let told = |program: Json, variable: &str| {
+    let mistakes = |program: Json, variable: &str| {
         let launch = json!({"program": program, "arguments": [], "api-key-env": variable});
         let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
         read.err()
@@ -310,11 +310,11 @@ fn a_key_is_for_running_servers_and_named_by_its_variable() {
             .join("; ")
     };
     let running = json!({"running": "http://somewhere"});
-    assert_eq!(told(running.clone(), "MY_KEY_2"), "");
-    assert!(told(json!({"installed": "x"}), "MY_KEY").contains("gets no key"));
+    assert_eq!(mistakes(running.clone(), "MY_KEY_2"), "");
+    assert!(mistakes(json!({"installed": "x"}), "MY_KEY").contains("gets no key"));
     for pasted in ["sk-0123456789", "2KEY", ""] {
         assert_eq!(
-            told(running.clone(), pasted),
+            mistakes(running.clone(), pasted),
             "`api-key-env` must be the name of an environment variable"
         );
     }
@@ -368,9 +368,9 @@ fn facts_and_exporters_are_refused_for_an_engine_that_benchtrail_starts() {
     );
     let exporter = json!({"a": {"url": "10.0.0.5:9100", "tells": "node"}});
     let exporters = started("exporters", exporter);
-    let told: Vec<&str> = exporters.iter().map(|p| p.message.as_str()).collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!(told[0], "`10.0.0.5:9100` is not an address");
+    let messages: Vec<&str> = exporters.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert_eq!(messages[0], "`10.0.0.5:9100` is not an address");
     let probe = started("probe", json!({"v": {"path": "/v", "pointer": "v"}}));
     assert_eq!(probe[0].message, "`v` is not a JSON pointer");
 }

@@ -69,14 +69,14 @@ pub fn keep(
     pipe: impl Read + Send + 'static,
     mut say: impl FnMut(&Json),
 ) -> Result<u8, String> {
-    let told = |e: io::Error| format!("{}: {e}", folder.display());
-    let bytes = fs::read(folder.join(ORDER)).map_err(told)?;
+    let error = |e: io::Error| format!("{}: {e}", folder.display());
+    let bytes = fs::read(folder.join(ORDER)).map_err(error)?;
     let Order { mut meter, limit_s } =
-        serde_json::from_slice(&bytes).map_err(|e| told(e.into()))?;
-    meter.keeper = Some(ProcessId::own().map_err(told)?);
+        serde_json::from_slice(&bytes).map_err(|e| error(e.into()))?;
+    meter.keeper = Some(ProcessId::own().map_err(error)?);
     meter.since = now();
     meter.until = meter.since;
-    meter.write(folder).map_err(told)?;
+    meter.write(folder).map_err(error)?;
     let spent_at = Duration::try_from_secs_f64(limit_s)
         .ok()
         .and_then(|limit| Instant::now().checked_add(limit));

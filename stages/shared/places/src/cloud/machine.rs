@@ -93,8 +93,8 @@ fn program(terms: &Terms) -> Result<PathBuf, Failure> {
         if name.contains('/') && Path::new(name).is_file() {
             return std::path::absolute(name).map_err(|e| Failure::failed(e.to_string()));
         }
-        if let Some(found) = folders.iter().map(|f| f.join(name)).find(|p| p.is_file()) {
-            return Ok(found);
+        if let Some(program) = folders.iter().map(|f| f.join(name)).find(|p| p.is_file()) {
+            return Ok(program);
         }
     }
     let reason = format!(
@@ -370,11 +370,11 @@ fn configuration(outputs: &BTreeMap<String, Json>, folder: &Path) -> Result<Stri
         Ok(Some(text))
     };
     let host = word("host")?.ok_or("it has no output `host`")?;
-    let known = folder.join("known_hosts");
+    let known_hosts = folder.join("known_hosts");
     let mut lines = vec![
         format!("Host {ALIAS}"),
         format!("  HostName \"{host}\""),
-        format!("  UserKnownHostsFile \"{}\"", known.display()),
+        format!("  UserKnownHostsFile \"{}\"", known_hosts.display()),
     ];
     for (output, option) in [("user", "User"), ("port", "Port")] {
         lines.extend(word(output)?.map(|value| format!("  {option} \"{value}\"")));
@@ -389,7 +389,8 @@ fn configuration(outputs: &BTreeMap<String, Json>, folder: &Path) -> Result<Stri
         Some(key) => {
             let port = word("port")?.filter(|port| port != "22");
             let named = port.map_or_else(|| host.clone(), |port| format!("[{host}]:{port}"));
-            fs::write(&known, format!("{named} {}\n", key.trim())).map_err(|e| e.to_string())?;
+            fs::write(&known_hosts, format!("{named} {}\n", key.trim()))
+                .map_err(|e| e.to_string())?;
             lines.push("  StrictHostKeyChecking yes".to_owned());
         }
         // The key of a new machine is not known to anyone yet.
@@ -484,7 +485,7 @@ impl Rented {
     pub fn check(&self) -> Result<(), Failure> {
         let mut keeper = self.keeper();
         let ending = keeper.said.try_iter().last();
-        if let Some(why) = ending.and_then(|told| told["ending"].as_str().map(str::to_owned)) {
+        if let Some(why) = ending.and_then(|status| status["ending"].as_str().map(str::to_owned)) {
             keeper.ending = Some(why);
         }
         if let Some(why) = &keeper.ending {

@@ -120,18 +120,18 @@ pub(super) fn all(store: &Path) -> io::Result<Vec<(PathBuf, Meter)>> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(e),
     };
-    let mut found = Vec::new();
+    let mut meters = Vec::new();
     for entry in entries {
         let folder = std::path::absolute(entry?.path())?;
         match Meter::read(&folder) {
-            Ok(meter) => found.push((folder, meter)),
+            Ok(meter) => meters.push((folder, meter)),
             // Nothing was made there, because the meter is written first.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(io::Error::other(format!("{}: {e}", folder.display()))),
         }
     }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
+    meters.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(meters)
 }
 
 /// Returns the path of a machine's note outside its store. Without the note, someone else's store could name a program

@@ -154,8 +154,8 @@ fn files_of(
 ) -> Result<BTreeMap<String, NamedFile>, (String, String)> {
     let root = library.path(module);
     let unread = |e: std::io::Error| {
-        let told = sources::unread(module, &root, &e);
-        (told.message, told.hint)
+        let problem = sources::unread(module, &root, &e);
+        (problem.message, problem.hint)
     };
     let mut names = Vec::new();
     let mut folders = vec![PathBuf::new()];

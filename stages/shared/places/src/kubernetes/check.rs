@@ -89,30 +89,30 @@ impl Kubernetes {
     pub(crate) fn check(&self) -> Vec<Problem> {
         let currency = self.currency.as_deref();
         let terms = crate::terms::read("kubernetes", self.cost_per_hour, self.budget, currency);
-        let mut found = Found(terms.err().unwrap_or_default());
+        let mut problems = Found(terms.err().unwrap_or_default());
         if let Some((message, hint)) = image_problem(&self.image) {
-            found.tell(&["image"], None, message, &hint);
+            problems.tell(&["image"], None, message, &hint);
         }
-        self.check_names(&mut found);
-        self.check_resources(&mut found);
+        self.check_names(&mut problems);
+        self.check_resources(&mut problems);
         for (key, value) in &self.node_selector {
-            check_selector(&mut found, key, value);
+            check_selector(&mut problems, key, value);
         }
         for (i, toleration) in self.tolerations.iter().enumerate() {
-            check_toleration(&mut found, i, toleration);
+            check_toleration(&mut problems, i, toleration);
         }
-        self.check_volumes(&mut found);
-        self.check_times(&mut found);
-        found.0
+        self.check_volumes(&mut problems);
+        self.check_times(&mut problems);
+        problems.0
     }
 
-    fn check_names(&self, found: &mut Found) {
+    fn check_names(&self, problems: &mut Found) {
         if let Some(context) = &self.context
             && (context.is_empty() || context.chars().any(char::is_control))
         {
             let message = format!("`{context}` cannot be the name of a context");
             let hint = "`kubectl config get-contexts --output=name` lists yours";
-            found.tell(&["context"], None, message, hint);
+            problems.tell(&["context"], None, message, hint);
         }
         if let Some(namespace) = self
             .namespace
@@ -122,7 +122,7 @@ impl Kubernetes {
             let message = format!("`{namespace}` cannot be the name of a namespace");
             let hint = "names of namespaces have at most 63 lower-case letters, digits and `-`, and begin and end with a \
                         letter or a digit";
-            found.tell(&["namespace"], None, message, hint);
+            problems.tell(&["namespace"], None, message, hint);
         }
         let named = [
             (
@@ -134,7 +134,7 @@ impl Kubernetes {
         ];
         for (key, what, name) in named {
             if let Some(name) = name {
-                found.name(&[key], None, what, name);
+                problems.name(&[key], None, what, name);
             }
         }
         let lists = [
@@ -144,14 +144,14 @@ impl Kubernetes {
         ];
         for (key, what, names) in lists {
             for (i, name) in names.iter().enumerate() {
-                found.name(&[key], Some(i), what, name);
+                problems.name(&[key], Some(i), what, name);
             }
         }
         if !self.nodes.is_empty() && self.node_selector.contains_key("kubernetes.io/hostname") {
             let message =
                 "the label `kubernetes.io/hostname` is what `nodes` selects by".to_owned();
             let hint = "remove it here, or remove `nodes`";
-            found.tell(
+            problems.tell(
                 &["node-selector", "kubernetes.io/hostname"],
                 None,
                 message,
@@ -160,22 +160,22 @@ impl Kubernetes {
         }
     }
 
-    fn check_resources(&self, found: &mut Found) {
+    fn check_resources(&self, problems: &mut Found) {
         if let Some(cpu) = self
             .cpu
             .filter(|cpu| !cpu.is_finite() || *cpu < 0.001 || *cpu > 1e6)
         {
             let message = format!("`cpu` must be a number of processors, got {cpu}");
-            found.tell(
+            problems.tell(
                 &["cpu"],
                 None,
                 message,
                 "for instance `cpu: 8`, or `cpu: 0.5`",
             );
         }
-        found.quantity("memory", self.memory.as_deref());
-        found.quantity("ephemeral-storage", self.ephemeral_storage.as_deref());
-        found.quantity("shared-memory", self.shared_memory.as_deref());
+        problems.quantity("memory", self.memory.as_deref());
+        problems.quantity("ephemeral-storage", self.ephemeral_storage.as_deref());
+        problems.quantity("shared-memory", self.shared_memory.as_deref());
         for (name, count) in &self.resources {
             let own = match name.as_str() {
                 "cpu" => Some("cpu"),
@@ -201,28 +201,28 @@ impl Kubernetes {
                 None => None,
             };
             if let Some((message, hint)) = wrong {
-                found.tell(&["resources", name], None, message, &hint);
+                problems.tell(&["resources", name], None, message, &hint);
             }
         }
     }
 
-    fn check_volumes(&self, found: &mut Found) {
+    fn check_volumes(&self, problems: &mut Found) {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for (i, volume) in self.volumes.iter().enumerate() {
-            found.name(
+            problems.name(
                 &["volumes", "claim"],
                 Some(i),
                 "a persistent volume claim",
                 &volume.claim,
             );
             if let Some((message, hint)) = mount_problem(&volume.path) {
-                found.tell(&["volumes", "path"], Some(i), message, hint);
+                problems.tell(&["volumes", "path"], Some(i), message, hint);
             } else if seen.insert(&volume.path, i).is_some() {
                 let message = format!("two volumes have the path `{}`", volume.path);
-                found.tell(&["volumes", "path"], Some(i), message, "give each its own");
+                problems.tell(&["volumes", "path"], Some(i), message, "give each its own");
             } else if self.shared_memory.is_some() && volume.path == "/dev/shm" {
                 let message = "`shared-memory` is mounted at /dev/shm".to_owned();
-                found.tell(&["volumes", "path"], Some(i), message, "remove one of them");
+                problems.tell(&["volumes", "path"], Some(i), message, "remove one of them");
             }
             if let Some(path) = &volume.sub_path {
                 let steps = path.split('/');
@@ -230,7 +230,7 @@ impl Kubernetes {
                 {
                     let message = format!("`{path}` is not a relative path in the volume");
                     let hint = "for instance `sub-path: studies/shared`";
-                    found.tell(&["volumes", "sub-path"], Some(i), message, hint);
+                    problems.tell(&["volumes", "sub-path"], Some(i), message, hint);
                 }
             }
         }
@@ -238,7 +238,7 @@ impl Kubernetes {
             return;
         };
         if let Some(problem) = crate::settings::folder_problem("kubernetes", Some(folder)) {
-            found.0.push(problem);
+            problems.0.push(problem);
             return;
         }
         match volume_of(&self.volumes, Path::new(folder)) {
@@ -248,42 +248,42 @@ impl Kubernetes {
                     volume.claim
                 );
                 let hint = "keep engines on a volume that the pod can write";
-                found.tell(&["folder"], None, message, hint);
+                problems.tell(&["folder"], None, message, hint);
             }
             Some(_) => {}
             None => {
                 let message =
                     format!("`{folder}` is on no volume, so what it holds goes with the pod");
                 let hint = "mount a claim there: `volumes: [{claim: NAME, path: …}]`";
-                found.tell(&["folder"], None, message, hint);
+                problems.tell(&["folder"], None, message, hint);
             }
         }
     }
 
-    fn check_times(&self, found: &mut Found) {
+    fn check_times(&self, problems: &mut Found) {
         if self.time.is_some_and(|time| time.0.is_zero()) {
             let message = "`time` must be longer than 0".to_owned();
-            found.tell(&["time"], None, message, "for instance `time: 30 min`");
+            problems.tell(&["time"], None, message, "for instance `time: 30 min`");
         }
     }
 }
 
-fn check_selector(found: &mut Found, key: &str, value: &str) {
+fn check_selector(problems: &mut Found, key: &str, value: &str) {
     if !is_qualified(key) {
         let message = format!("`{key}` cannot be the key of a label");
         let hint = "for instance `nvidia.com/gpu.product`; `kubectl get nodes --show-labels` lists the labels of nodes";
-        found.tell(&["node-selector", key], None, message, hint);
+        problems.tell(&["node-selector", key], None, message, hint);
     }
     if !value.is_empty() && !is_label(value) {
         let message = format!("`{value}` cannot be the value of a label");
         let hint = "values have at most 63 letters, digits, `-`, `_` and `.`, and begin and end with a letter or a digit";
-        found.tell(&["node-selector", key], None, message, hint);
+        problems.tell(&["node-selector", key], None, message, hint);
     }
 }
 
-fn check_toleration(found: &mut Found, i: usize, toleration: &Toleration) {
+fn check_toleration(problems: &mut Found, i: usize, toleration: &Toleration) {
     let mut tell = |key: &str, message: String, hint: &str| {
-        found.tell(&["tolerations", key], Some(i), message, hint);
+        problems.tell(&["tolerations", key], Some(i), message, hint);
     };
     if let Some(key) = toleration.key.as_deref().filter(|key| !is_qualified(key)) {
         let message = format!("`{key}` cannot be the key of a taint");

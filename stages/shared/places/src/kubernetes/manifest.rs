@@ -191,13 +191,13 @@ impl Kubernetes {
             mounts.push(json!({"name": "shared-memory", "mountPath": "/dev/shm"}));
         }
         for volume in &self.volumes {
-            let known = claims.iter().position(|claim| *claim == volume.claim);
-            let at = known.unwrap_or_else(|| {
+            let position = claims.iter().position(|claim| *claim == volume.claim);
+            let at = position.unwrap_or_else(|| {
                 claims.push(&volume.claim);
                 claims.len() - 1
             });
             let name = format!("claim-{}", at + 1);
-            if known.is_none() {
+            if position.is_none() {
                 let claim = json!({"claimName": volume.claim});
                 volumes.push(json!({"name": name, "persistentVolumeClaim": claim}));
             }

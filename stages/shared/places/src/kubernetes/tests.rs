@@ -42,15 +42,15 @@ fn golden(text: &str) -> Json {
 }
 
 #[track_caller]
-fn same(found: &Json, text: &str) {
-    let pretty = serde_json::to_string_pretty(found).expect("it serializes");
-    assert_eq!(found, &golden(text), "{pretty}");
+fn same(json: &Json, text: &str) {
+    let pretty = serde_json::to_string_pretty(json).expect("it serializes");
+    assert_eq!(json, &golden(text), "{pretty}");
 }
 
 #[test]
 fn the_least_that_a_study_can_ask_for_is_a_job_that_starts_one_pod_once() {
-    let found = manifest(&settings(&json!({})), None, None);
-    same(&found, include_str!("golden/least.json"));
+    let manifest = manifest(&settings(&json!({})), None, None);
+    same(&manifest, include_str!("golden/least.json"));
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn everything_that_a_study_can_ask_for_is_in_the_manifest() {
         all.kubectl(),
         ["kubectl", "--context=lab", "--namespace=bench"]
     );
-    let found = manifest(&all, all.node(3), Some(Duration::from_secs(60)));
-    same(&found, include_str!("golden/everything.json"));
+    let manifest = manifest(&all, all.node(3), Some(Duration::from_secs(60)));
+    same(&manifest, include_str!("golden/everything.json"));
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn told(more: &Json) -> Vec<(String, Problem)> {
 
 #[track_caller]
 fn one(more: &Json, at: &str, says: &str) -> String {
-    let told = told(more);
-    let [(route, problem)] = told.as_slice() else {
-        panic!("expected one mistake of {more}, got {told:?}");
+    let messages = told(more);
+    let [(route, problem)] = messages.as_slice() else {
+        panic!("expected one mistake of {more}, got {messages:?}");
     };
     assert_eq!(route, at, "{problem:?}");
     assert!(problem.message.contains(says), "{}", problem.message);
@@ -352,15 +352,15 @@ fn mounts_are_folders_of_their_own_and_what_is_kept_is_on_one() {
         json!({"volumes": [{"claim": "a", "path": "/a", "read-only": true}], "folder": "/a/b"});
     one(&read_only, "kubernetes folder", "is read-only");
     let nested = settings(&json!({"volumes": [volume("/a"), {"claim": "inner", "path": "/a/b"}]}));
-    let found =
+    let claim =
         |folder: &str| volume_of(&nested.volumes, Path::new(folder)).map(|v| v.claim.as_str());
     assert_eq!(
-        found("/a/b/c"),
+        claim("/a/b/c"),
         Some("inner"),
         "the innermost mount holds it"
     );
-    assert_eq!(found("/a/bc"), Some("shared"));
-    assert_eq!(found("/ab"), None);
+    assert_eq!(claim("/a/bc"), Some("shared"));
+    assert_eq!(claim("/ab"), None);
 }
 
 #[test]

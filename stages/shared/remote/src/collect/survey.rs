@@ -58,10 +58,10 @@ impl Survey {
     /// Returns the results that no root or order names.
     pub(super) fn doomed(&self, measurements: bool) -> impl Iterator<Item = &Found> {
         let rooted: BTreeSet<&Digest> = self.roots.iter().flat_map(|r| &r.records).collect();
-        self.found.iter().filter(move |found| {
-            !rooted.contains(&found.completion.record)
-                && !self.ordered.contains(&found.completion.record)
-                && (measurements || !found.is_measurement)
+        self.found.iter().filter(move |result| {
+            !rooted.contains(&result.completion.record)
+                && !self.ordered.contains(&result.completion.record)
+                && (measurements || !result.is_measurement)
         })
     }
 
@@ -92,13 +92,14 @@ impl<R: ReadRecord> Collector<'_, R> {
         let listed = remote.backend.walk("cells")?;
         let keys: BTreeSet<ActionKey> =
             listed.iter().filter_map(|(name, _)| key_of(name)).collect();
-        let mut found = self.results(&keys)?;
-        let known: BTreeSet<Digest> = found.iter().map(|f| f.completion.record).collect();
+        let mut results = self.results(&keys)?;
+        let listed_records: BTreeSet<Digest> =
+            results.iter().map(|f| f.completion.record).collect();
         // Records whose completion the list does not show yet.
         let orphans: Vec<(Digest, u64)> = stored
             .iter()
             .filter_map(|(name, bytes)| Some((digest_of(name)?, *bytes)))
-            .filter(|(digest, bytes)| *bytes <= MOST_RECORD && !known.contains(digest))
+            .filter(|(digest, bytes)| *bytes <= MOST_RECORD && !listed_records.contains(digest))
             .collect();
         let unlisted = each(remote.jobs, &orphans, |(digest, _)| {
             let bytes = self.object(digest)?;
@@ -107,11 +108,11 @@ impl<R: ReadRecord> Collector<'_, R> {
         })?;
         let unlisted = unlisted.into_iter().flatten();
         let unlisted: BTreeSet<ActionKey> = unlisted.filter(|key| !keys.contains(key)).collect();
-        found.extend(self.results(&unlisted)?);
+        results.extend(self.results(&unlisted)?);
         Ok(Survey {
             roots,
             ordered,
-            found,
+            found: results,
             stored,
         })
     }
@@ -121,7 +122,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         let keys: Vec<ActionKey> = keys.iter().copied().collect();
         let all = each(self.remote.jobs, &keys, |key| {
             self.watch.go_on()?;
-            let mut found = Vec::new();
+            let mut results = Vec::new();
             for (at, entry) in self.remote.entries_of(key)?.into_iter().enumerate() {
                 let Entry::Complete(completion) = entry else {
                     continue;
@@ -136,7 +137,7 @@ impl<R: ReadRecord> Collector<'_, R> {
                     let what = format!("{record} is not a record");
                     RemoteError::Broken(self.remote.url.clone(), what)
                 })?;
-                found.push(Found {
+                results.push(Found {
                     key: *key,
                     number: number_of(at),
                     completion: *completion,
@@ -144,7 +145,7 @@ impl<R: ReadRecord> Collector<'_, R> {
                     is_measurement: (self.is_measurement)(&bytes),
                 });
             }
-            Ok(found)
+            Ok(results)
         })?;
         Ok(all.into_iter().flatten().collect())
     }

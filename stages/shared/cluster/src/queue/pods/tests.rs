@@ -124,32 +124,32 @@ fn every_state_of_a_job_and_its_pod_has_one_that_slurm_has_with_the_reason_in_wo
             None,
         ),
     ];
-    let found = all();
+    let states = all();
     for (shard, state, reason, trouble) in expected {
-        let job = &found[shard];
+        let job = &states[shard];
         assert_eq!(job.state, state, "{shard}: {job:?}");
         assert!(job.reason.starts_with(reason), "{shard}: {}", job.reason);
         assert_eq!(job.trouble, trouble, "{shard}");
         assert_eq!(job.job, job.name);
     }
     // The pod of a deleted Job on a lost node counts as gone.
-    assert_eq!(found.len(), expected.len(), "{:?}", found.keys());
+    assert_eq!(states.len(), expected.len(), "{:?}", states.keys());
 }
 
 #[test]
 fn a_job_has_the_node_and_the_times_of_its_pod() {
-    let found = all();
-    let ended = &found["0008"];
+    let states = all();
+    let ended = &states["0008"];
     assert_eq!(ended.node, "gpu-1");
     assert_eq!(
         (ended.waited.as_str(), ended.elapsed.as_str()),
         ("0:13", "4:00")
     );
     assert_eq!(ended.seconds, Some(240.0));
-    let running = &found["0002"];
+    let running = &states["0002"];
     assert_eq!(running.elapsed, "9:47", "until now");
     assert_eq!(running.began, Some(1_795_428_013));
-    let waiting = &found["0003"];
+    let waiting = &states["0003"];
     assert_eq!(
         (waiting.node.as_str(), waiting.waited.as_str()),
         ("", "since 10:00:00 UTC")
@@ -159,8 +159,8 @@ fn a_job_has_the_node_and_the_times_of_its_pod() {
 
 #[test]
 fn what_kubernetes_reports_about_an_end_is_evidence() {
-    let found = all();
-    let details = &found["0011"].details;
+    let states = all();
+    let details = &states["0011"].details;
     for (key, value) in [
         ("job_reason", "BackoffLimitExceeded"),
         ("pod", "benchtrail-r0123456789ab-0011-x7k2p"),
@@ -171,7 +171,7 @@ fn what_kubernetes_reports_about_an_end_is_evidence() {
     ] {
         assert_eq!(details[key], value);
     }
-    assert!(found["0015"].details["container_message"].contains("cannot be reached"));
+    assert!(states["0015"].details["container_message"].contains("cannot be reached"));
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn what_is_no_list_is_an_error_and_what_is_missing_is_nothing() {
         Ok(Vec::new())
     );
     let strange = r#"{"items": [{"kind": "Job", "metadata": {"name": "a", "creationTimestamp": "soon"}}, {"kind": "Node"}]}"#;
-    let found = states(strange, now()).expect("a list");
-    assert_eq!((found.len(), found[0].state.as_str()), (1, "PENDING"));
+    let listed = states(strange, now()).expect("a list");
+    assert_eq!((listed.len(), listed[0].state.as_str()), (1, "PENDING"));
 }
 
 #[test]
@@ -228,9 +228,9 @@ fn a_job_without_a_pod_has_the_reason_of_the_last_event() {
         event("earlier"),
         event("Error creating: pods \"a\" is forbidden: exceeded quota: gpus"),
     ];
-    let found = forbidden(&serde_json::json!({"kind": "List", "items": events}).to_string());
+    let reasons = forbidden(&serde_json::json!({"kind": "List", "items": events}).to_string());
     assert_eq!(
-        found["benchtrail-r1-0001"],
+        reasons["benchtrail-r1-0001"],
         "FailedCreate: Error creating: pods \"a\" is forbidden: exceeded quota: gpus"
     );
     assert_eq!(forbidden("no list"), BTreeMap::new());

@@ -7,7 +7,7 @@ fn outputs(document: Json) -> BTreeMap<String, Json> {
 #[test]
 fn a_machine_is_reached_by_what_its_module_tells() {
     let folder = tempfile::tempdir().unwrap();
-    let told = configuration(
+    let configured = configuration(
         &outputs(
             json!({"host": "10.0.0.7", "user": "ubuntu", "port": 2222, "key_path": "key.pem",
                 "host_key": "ssh-ed25519 AAAA"}),
@@ -23,10 +23,10 @@ fn a_machine_is_reached_by_what_its_module_tells() {
         &format!("IdentityFile \"{}\"", key.display()),
         "StrictHostKeyChecking yes",
     ] {
-        assert!(told.contains(line), "{line} is not in {told}");
+        assert!(configured.contains(line), "{line} is not in {configured}");
     }
-    let known = fs::read_to_string(folder.path().join("known_hosts")).unwrap();
-    assert_eq!(known, "[10.0.0.7]:2222 ssh-ed25519 AAAA\n");
+    let known_hosts = fs::read_to_string(folder.path().join("known_hosts")).unwrap();
+    assert_eq!(known_hosts, "[10.0.0.7]:2222 ssh-ed25519 AAAA\n");
 }
 
 #[test]
@@ -35,10 +35,10 @@ fn what_a_module_tells_cannot_add_a_line_to_the_configuration() {
     let wrong = |document| configuration(&outputs(document), folder.path()).unwrap_err();
     assert_eq!(wrong(json!({})), "it has no output `host`");
     for host in ["a\n  ProxyCommand x", "a\" b", ""] {
-        let told = wrong(json!({ "host": host }));
+        let message = wrong(json!({ "host": host }));
         assert!(
-            told.contains("cannot be used in an SSH configuration"),
-            "{told}"
+            message.contains("cannot be used in an SSH configuration"),
+            "{message}"
         );
     }
     assert!(wrong(json!({"host": ["a"]})).contains("not a text"));
@@ -46,7 +46,7 @@ fn what_a_module_tells_cannot_add_a_line_to_the_configuration() {
 
 #[test]
 fn what_a_module_marks_as_sensitive_is_not_kept() {
-    let told = json!({"host": {"value": "h", "sensitive": false}, "token": {"value": "t", "sensitive": true}});
-    let shown = shown(told.as_object().unwrap());
+    let declared = json!({"host": {"value": "h", "sensitive": false}, "token": {"value": "t", "sensitive": true}});
+    let shown = shown(declared.as_object().unwrap());
     assert_eq!(shown, outputs(json!({"host": "h"})));
 }

@@ -1,0 +1,60 @@
+//! Checks that a folder is a store and that everything directly in it is its own. A folder that came from elsewhere may
+//! contain links: if the store followed them, `gc` and `fsck --repair` would remove files of the user.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::walk::list;
+use super::{Store, StoreError};
+
+/// The names of which a new store must have the only files.
+const NAMES: [&str; 5] = ["tmp", "holds", "roots", "imports", "index.sqlite"];
+
+impl Store {
+    /// Opens the store under `root`, whose objects are those of another store. The other store does not change as long
+    /// as nothing is put into this one.
+    ///
+    /// # Errors
+    /// Same as [`Store::open`].
+    pub fn open_over(objects: &Path, root: &Path) -> Result<Self, StoreError> {
+        let link = root.join("objects");
+        fs::create_dir_all(root)
+            .and_then(|()| match link.is_symlink() {
+                true => Ok(()),
+                false => std::os::unix::fs::symlink(objects, &link),
+            })
+            .map_err(StoreError::io(&link))?;
+        check_links(root, Some("objects"))?;
+        Self::open_checked(root)
+    }
+}
+
+/// Checks that a folder is a store, or can become one.
+pub(super) fn check(root: &Path) -> Result<(), StoreError> {
+    check_links(root, None)?;
+    if root.join("objects").is_dir() {
+        return Ok(());
+    }
+    // A store makes `objects` first, so these are not its files.
+    match NAMES.iter().find(|name| root.join(name).exists()) {
+        Some(name) => Err(StoreError::NotOurs(root.join(name))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that nothing directly in a folder is a link, with one exception.
+fn check_links(root: &Path, but: Option<&str>) -> Result<(), StoreError> {
+    match fs::symlink_metadata(root) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        _ => {}
+    }
+    let root = root.canonicalize().map_err(StoreError::io(root))?;
+    for path in list(&root)? {
+        let name = path.file_name().and_then(|name| name.to_str());
+        if path.is_symlink() && (but.is_none() || name != but) {
+            return Err(StoreError::Link(path));
+        }
+    }
+    Ok(())
+}

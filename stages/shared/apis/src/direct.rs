@@ -1,0 +1,493 @@
+//! Reads an event of the OpenAI completions and chat APIs from its bytes, without a tree of its JSON.
+//!
+//! A stream has one event for each token, so the reader decides how much processor time a token takes. Most of an event
+//! repeats what earlier events said: ids, the model, timestamps. This reader checks these parts as strictly as the
+//! tree's reader does, and stores none of them. It leaves everything unusual to the reader of the tree.
+
+use std::fmt;
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use super::openai::timings;
+use super::{Reading, Text, count};
+
+/// Reads an event; `None` if it is not a JSON object, or if it reports an error: then the tree decides.
+pub(super) fn read(data: &[u8]) -> Option<Reading> {
+    let mut event = Event::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(data);
+    let is_event = Fields(&mut event).deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()?;
+    (is_event && !event.unusual).then(|| event.reading())
+}
+
+/// The parts of an event that are used.
+#[derive(Default)]
+struct Event {
+    choice: Choice,
+    /// Null in most events.
+    usage: Value,
+    timings: Value,
+    /// Whether it has something for which the tree is needed.
+    unusual: bool,
+}
+
+/// The first choice.
+#[derive(Default)]
+struct Choice {
+    text: Option<String>,
+    delta: Message,
+    message: Message,
+    finish_reason: Option<String>,
+}
+
+/// A message, or the part of it that is new.
+#[derive(Default)]
+struct Message {
+    content: Option<String>,
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+}
+
+impl Event {
+    fn reading(self) -> Reading {
+        let (choice, usage) = (self.choice, &self.usage);
+        let reasoning = |message: &mut Message| {
+            let first = message.reasoning_content.take();
+            first.or_else(|| message.reasoning.take())
+        };
+        let (mut delta, mut message) = (choice.delta, choice.message);
+        let thought = joined([reasoning(&mut delta), reasoning(&mut message)]);
+        let text = joined([choice.text, delta.content, message.content]);
+        let finish_reason = choice.finish_reason.filter(|reason| !reason.is_empty());
+        Reading {
+            text: text.map(Text::New),
+            reasoning: thought,
+            reasoning_tokens: count(&usage["completion_tokens_details"]["reasoning_tokens"]),
+            output_tokens: count(&usage["completion_tokens"]),
+            prompt_tokens: count(&usage["prompt_tokens"]),
+            cached_prompt_tokens: count(&usage["prompt_tokens_details"]["cached_tokens"]),
+            server: timings(&self.timings),
+            last: finish_reason.is_some(),
+            finish_reason,
+            ..Reading::default()
+        }
+    }
+}
+
+/// Joins texts; `None` if there is none or all are empty.
+fn joined(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+    let whole = parts
+        .into_iter()
+        .flatten()
+        .reduce(|whole, part| match whole.is_empty() {
+            true => part,
+            false => whole + &part,
+        });
+    whole.filter(|whole| !whole.is_empty())
+}
+
+/// The names of used fields.
+#[derive(Clone, Copy)]
+enum Key {
+    Choices,
+    Usage,
+    Timings,
+    Error,
+    Text,
+    Delta,
+    Message,
+    FinishReason,
+    Content,
+    ReasoningContent,
+    Reasoning,
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+        impl Visitor<'_> for Name {
+            type Value = Key;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
+                Ok(match name {
+                    "choices" => Key::Choices,
+                    "usage" => Key::Usage,
+                    "timings" => Key::Timings,
+                    "error" => Key::Error,
+                    "text" => Key::Text,
+                    "delta" => Key::Delta,
+                    "message" => Key::Message,
+                    "finish_reason" => Key::FinishReason,
+                    "content" => Key::Content,
+                    "reasoning_content" => Key::ReasoningContent,
+                    "reasoning" => Key::Reasoning,
+                    _ => Key::Other,
+                })
+            }
+        }
+        deserializer.deserialize_str(Name)
+    }
+}
+
+/// Something with fields of which some are used.
+trait Object: Default {
+    /// Reads the value of a field, which replaces an earlier one of the same name.
+    ///
+    /// # Errors
+    /// If the JSON is broken.
+    fn field<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error>;
+}
+
+impl Object for Event {
+    fn field<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            Key::Choices => self.choice = map.next_value::<First>()?.0,
+            Key::Usage => self.usage = map.next_value()?,
+            Key::Timings => self.timings = map.next_value()?,
+            Key::Error => {
+                self.unusual = true;
+                map.next_value::<Skipped>()?;
+            }
+            _ => {
+                map.next_value::<Skipped>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Object for Choice {
+    fn field<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            Key::Text => self.text = map.next_value::<MaybeText>()?.0,
+            Key::Delta => self.delta = map.next_value::<Lenient<_>>()?.0,
+            Key::Message => self.message = map.next_value::<Lenient<_>>()?.0,
+            Key::FinishReason => self.finish_reason = map.next_value::<MaybeText>()?.0,
+            _ => {
+                map.next_value::<Skipped>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Object for Message {
+    fn field<'de, A: MapAccess<'de>>(&mut self, key: Key, map: &mut A) -> Result<(), A::Error> {
+        match key {
+            Key::Content => self.content = map.next_value::<MaybeText>()?.0,
+            Key::ReasoningContent => self.reasoning_content = map.next_value::<MaybeText>()?.0,
+            Key::Reasoning => self.reasoning = map.next_value::<MaybeText>()?.0,
+            _ => {
+                map.next_value::<Skipped>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Implements the methods of a visitor for values that are not used.
+macro_rules! unused {
+    ($value:expr; $($method:ident($type:ty)),*) => {
+        $(fn $method<E: Error>(self, _: $type) -> Result<Self::Value, E> {
+            Ok($value)
+        })*
+
+        fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+            Ok($value)
+        }
+    };
+}
+
+/// Reads all items of a list that is not used.
+fn skip_items<'de, A: SeqAccess<'de>>(mut list: A) -> Result<(), A::Error> {
+    while list.next_element::<Skipped>()?.is_some() {}
+    Ok(())
+}
+
+/// Reads all entries of a mapping that is not used.
+fn skip_entries<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Error> {
+    while map.next_key::<Skipped>()?.is_some() {
+        map.next_value::<Skipped>()?;
+    }
+    Ok(())
+}
+
+/// Reads the fields of an object in place; returns whether the value is an object.
+struct Fields<'a, T>(&'a mut T);
+
+impl<'de, T: Object> DeserializeSeed<'de> for Fields<'_, T> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, T: Object> Visitor<'de> for Fields<'_, T> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<bool, A::Error> {
+        while let Some(key) = map.next_key::<Key>()? {
+            self.0.field(key, &mut map)?;
+        }
+        Ok(true)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<bool, A::Error> {
+        skip_items(list).map(|()| false)
+    }
+
+    unused!(false; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+}
+
+/// An object whose used fields are read; anything else is an object without fields.
+struct Lenient<T>(T);
+
+impl<'de, T: Object> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut read = T::default();
+        Fields(&mut read).deserialize(deserializer)?;
+        Ok(Self(read))
+    }
+}
+
+/// The first item of a list; the rest is not used.
+struct First(Choice);
+
+impl<'de> Deserialize<'de> for First {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Items;
+        impl<'de> Visitor<'de> for Items {
+            type Value = First;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<First, A::Error> {
+                let first = list.next_element::<Lenient<Choice>>()?;
+                skip_items(list)?;
+                Ok(First(first.map_or_else(Choice::default, |first| first.0)))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<First, A::Error> {
+                skip_entries(map).map(|()| First(Choice::default()))
+            }
+
+            unused!(First(Choice::default()); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+        }
+        deserializer.deserialize_any(Items)
+    }
+}
+
+/// A text; `None` for anything else.
+struct MaybeText(Option<String>);
+
+impl<'de> Deserialize<'de> for MaybeText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = MaybeText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<MaybeText, E> {
+                Ok(MaybeText(Some(text.to_owned())))
+            }
+
+            fn visit_string<E: Error>(self, text: String) -> Result<MaybeText, E> {
+                Ok(MaybeText(Some(text)))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<MaybeText, A::Error> {
+                skip_items(list).map(|()| MaybeText(None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<MaybeText, A::Error> {
+                skip_entries(map).map(|()| MaybeText(None))
+            }
+
+            unused!(MaybeText(None); visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+/// A value that is not used. Unlike `serde::de::IgnoredAny`, it refuses what the reader of the tree refuses: half of a
+/// surrogate pair, numbers that are too large, values that are nested too deeply.
+struct Skipped;
+
+impl<'de> Deserialize<'de> for Skipped {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Skipped;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("JSON")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Skipped, A::Error> {
+                skip_items(list).map(|()| Skipped)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Skipped, A::Error> {
+                skip_entries(map).map(|()| Skipped)
+            }
+
+            unused!(Skipped; visit_bool(bool), visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str));
+        }
+        deserializer.deserialize_any(Any)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Adapter as _;
+    use contract::Api;
+    use proptest::prelude::*;
+
+    /// Returns what the reader of the tree reads; `None` if it reads nothing.
+    fn by_tree(data: &[u8]) -> Option<Reading> {
+        let event: Value = serde_json::from_slice(data).ok()?;
+        event.is_object().then(|| Api::OpenaiChat.read(&event))
+    }
+
+    fn same(data: &[u8]) -> Result<bool, TestCaseError> {
+        let (direct, tree) = (read(data), by_tree(data));
+        let shown = String::from_utf8_lossy(data);
+        if let Some(direct) = &direct {
+            prop_assert_eq!(Some(direct), tree.as_ref(), "{}", shown);
+        } else if let Some(tree) = &tree {
+            // The only events that the tree alone can read have a field `error`, which may be written with escapes.
+            prop_assert!(
+                shown.contains("error") || shown.contains("\\u"),
+                "{tree:?} of {shown}"
+            );
+        }
+        Ok(direct.is_some())
+    }
+
+    #[test]
+    fn events_of_real_servers_are_read_without_a_tree() {
+        for event in [
+            r#"{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1750000000,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}"#,
+            r#"{"id":"chatcmpl-1","choices":[{"index":0,"delta":{"content":" caf\u00e9 \ud83e\udd80"},"finish_reason":null}],"usage":null}"#,
+            r#"{"choices":[{"index":0,"delta":{"reasoning_content":"hm","content":null},"finish_reason":null}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"reasoning_content":null,"reasoning":"hm"}}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#,
+            r#"{"choices":[{"text":" a","finish_reason":"length"}],"timings":{"prompt_n":3,"prompt_ms":1.5,"predicted_n":2,"predicted_ms":2.5,"cache_n":1}}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1},"completion_tokens_details":{"reasoning_tokens":1}}}"#,
+            r#"{"choices":[{"message":{"content":"whole"},"delta":{"content":"new"},"finish_reason":""}]}"#,
+            r#"{"choices":[{"delta":{"content":"a"}}],"choices":[{"delta":{"content":"b","content":"c"},"delta":{"reasoning":"d"}}]}"#,
+            r#"{"choices":{"0":{"text":"a"}},"usage":[1]}"#,
+            r#"{"choices":[["text"],{"text":"a"}],"usage":"none","timings":7}"#,
+            "{}",
+        ] {
+            assert!(same(event.as_bytes()).unwrap(), "{event}");
+        }
+        for event in [
+            r#"{"error":{"message":"no"},"choices":[]}"#,
+            r#"{"choices":[{"text":"a"}]} x"#,
+            r#"{"id":"\ud800","choices":[{"text":"a"}]}"#,
+            r#"{"id":1e999,"choices":[{"text":"a"}]}"#,
+            r#"{"choices":[{"text":"a"}"#,
+            "[]",
+            "[DONE]",
+            "",
+        ] {
+            assert!(!same(event.as_bytes()).unwrap(), "{event}");
+        }
+        let deep = format!("{{\"id\":{}1{}}}", "[".repeat(200), "]".repeat(200));
+        assert!(read(deep.as_bytes()).is_none() && by_tree(deep.as_bytes()).is_none());
+    }
+
+    /// Values with the names of used fields in every place.
+    fn value() -> impl Strategy<Value = String> {
+        let word = prop_oneof![
+            Just("choices"),
+            Just("usage"),
+            Just("timings"),
+            Just("error"),
+            Just("text"),
+            Just("delta"),
+            Just("message"),
+            Just("finish_reason"),
+            Just("content"),
+            Just("reasoning_content"),
+            Just("reasoning"),
+            Just("completion_tokens"),
+            Just("prompt_n"),
+            Just("id"),
+            Just("cont\\u0065nt"),
+        ];
+        let leaf = prop_oneof![
+            Just("null".to_owned()),
+            Just("true".to_owned()),
+            Just("-0".to_owned()),
+            Just("1e400".to_owned()),
+            Just("18446744073709551616".to_owned()),
+            Just(r#""\ud800""#.to_owned()),
+            Just(r#""\ud83e\udd80 \n\"""#.to_owned()),
+            any::<i64>().prop_map(|n| n.to_string()),
+            any::<f64>().prop_map(|n| n.to_string()),
+            ".{0,6}".prop_map(|text| Value::from(text).to_string()),
+        ];
+        leaf.prop_recursive(5, 40, 5, move |inner| {
+            let list = prop::collection::vec(inner.clone(), 0..3);
+            let map = prop::collection::vec((word.clone(), inner), 0..5);
+            prop_oneof![
+                list.prop_map(|items| format!("[{}]", items.join(","))),
+                map.prop_map(|entries| {
+                    let entries = entries
+                        .iter()
+                        .map(|(key, value)| format!("\"{key}\": {value}"));
+                    format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        /// `PROPTEST_CASES=200000 cargo test -p apis any_event` tries more.
+        #[test]
+        fn any_event_is_read_as_by_the_tree(
+            choice in value(), more in value(), usage in value(), key in "[a-z_]{0,8}",
+        ) {
+            let event = format!(
+                r#"{{"{key}": {more}, "choices": [{choice}, {more}], "usage": {usage}, "timings": {choice}}}"#
+            );
+            same(event.as_bytes())?;
+            let event = format!(
+                r#"{{"choices": [{{"delta": {choice}, "text": {usage}, "finish_reason": {more}}}]}}"#
+            );
+            same(event.as_bytes())?;
+        }
+
+        #[test]
+        fn any_bytes_are_read_as_by_the_tree(
+            event in value(),
+            edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        ) {
+            let mut bytes = format!("{{\"choices\": [{{\"delta\": {event}}}]}}").into_bytes();
+            for (place, byte) in edits {
+                let at = place.index(bytes.len());
+                bytes[at] = byte;
+            }
+            same(&bytes)?;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Whether units resemble each other: within groups, such as days, and from one unit to the next.
+//!
+//! Every interval and test of this crate takes units for independent. These tests find units that are not.
+
+use crate::distribution::fisher_upper;
+use crate::random;
+use crate::sample::sum;
+
+/// A group of units: the values of the first side and those of the second, which is empty if the units have one value
+/// each, such as the effect of a block.
+pub type Group = (Vec<f64>, Vec<f64>);
+
+/// Tests whether groups differ by more than the units within them (Fisher, Statistical Methods for Research Workers,
+/// 1925, section 40). If all groups have a second side, the differences between the sides are compared, so that a level
+/// that both sides of a group share does not count. Groups that lack a side which others have are left out. The p value
+/// is that of F with groups − 1 degrees of freedom, and those within the sides of the groups; `None` if either is 0, or
+/// if there is no spread within the groups.
+pub fn group_resemblance(groups: &[Group]) -> Option<f64> {
+    let sides = usize::from(groups.iter().any(|(_, b)| !b.is_empty())) + 1;
+    let mean = |values: &[f64]| sum(values.iter().copied()) / values.len() as f64;
+    let (mut found, mut within, mut df) = (Vec::new(), 0.0, 0);
+    for (a, b) in groups {
+        let used: Vec<&Vec<f64>> = [a, b].into_iter().filter(|v| !v.is_empty()).collect();
+        if used.len() < sides {
+            continue;
+        }
+        let means: Vec<f64> = used.iter().map(|values| mean(values)).collect();
+        for (values, mean) in used.iter().zip(&means) {
+            within += sum(values.iter().map(|v| (v - mean).powi(2)));
+            df += values.len() - 1;
+        }
+        let weight = 1.0 / used.iter().map(|v| 1.0 / v.len() as f64).sum::<f64>();
+        found.push((weight, means[0] - means.get(1).unwrap_or(&0.0)));
+    }
+    let largest = groups.iter().flat_map(|(a, b)| a.iter().chain(b));
+    let largest = largest.fold(0.0, |top: f64, v| top.max(v.abs()));
+    if found.len() < 2 || df == 0 || within.sqrt() <= 1e-12 * largest {
+        return None;
+    }
+    let weights: f64 = found.iter().map(|(w, _)| w).sum();
+    let centre = found.iter().map(|(w, d)| w * d).sum::<f64>() / weights;
+    let between = found.iter().map(|(w, d)| w * (d - centre).powi(2));
+    let between = between.sum::<f64>() / (found.len() - 1) as f64;
+    let residual = within / df as f64;
+    Some(fisher_upper(
+        between / residual,
+        (found.len() - 1) as f64,
+        df as f64,
+    ))
+}
+
+/// Tests whether each value resembles the one before it, as in a drift or an autoregression: the share of orders in
+/// which the sum of squared successive differences is at most the observed one (von Neumann, Ann. Math. Statist. 12,
+/// 1941). Orders are drawn, so the p value is (hits + 1) ÷ (resamples + 1). `None` for fewer than three values, or
+/// without spread.
+pub fn successive_resemblance(values: &[f64], resamples: usize, seed: u64) -> Option<f64> {
+    let squares = |values: &[f64]| sum(values.windows(2).map(|w| (w[1] - w[0]).powi(2)));
+    let observed = squares(values);
+    if values.len() < 3 || observed == 0.0 {
+        return None;
+    }
+    let bound = observed * (1.0 + 1e-12);
+    let hits = random::chunks(resamples, seed, |rng, hits: &mut [bool]| {
+        let mut values = values.to_vec();
+        for hit in hits {
+            for i in (1..values.len()).rev() {
+                values.swap(i, random::below(rng, i + 1));
+            }
+            *hit = squares(&values) <= bound;
+        }
+    });
+    let hits = hits.iter().filter(|hit| **hit).count();
+    Some((hits + 1) as f64 / (resamples + 1) as f64)
+}
+
+/// Returns the correlation of each value with the one before it, from 0 to 0.9. The estimate of a short series is too
+/// low, by about (1 + 3ρ)/n (Kendall, Biometrika 41, 1954), and is corrected for that. 0 for fewer than five values, or
+/// without spread.
+pub fn lag_correlation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = sum(values.iter().copied()) / n;
+    let squares = sum(values.iter().map(|v| (v - mean).powi(2)));
+    if values.len() < 5 || squares == 0.0 {
+        return 0.0;
+    }
+    let products = sum(values.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)));
+    ((products / squares + 1.0 / n) / (1.0 - 3.0 / n)).clamp(0.0, 0.9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Normals;
+
+    #[test]
+    fn f_is_that_of_a_one_way_analysis_of_variance() {
+        let groups = [
+            vec![1.0, 2.0, 3.0],
+            vec![2.0, 4.0, 6.0, 5.0],
+            vec![9.0, 7.0],
+        ];
+        let groups = groups.map(|values| (values, Vec::new()));
+        let p = group_resemblance(&groups).unwrap();
+        // By hand: Σ n (mean − grand mean)² = 43.25, and 12.75 within the groups.
+        let f: f64 = (43.25 / 2.0) / (12.75 / 6.0);
+        // With two degrees of freedom above, P(F > f) = (1 + 2f/6)^(−3).
+        assert!(
+            (p / (1.0 + 2.0 * f / 6.0).powi(-3) - 1.0).abs() < 1e-9,
+            "{p}"
+        );
+    }
+
+    #[test]
+    fn a_level_that_both_sides_share_does_not_count() {
+        let group = |level: f64, difference: f64| {
+            let a = [0.0, 1.0].map(|v| level + difference + v).to_vec();
+            let b = [0.0, 1.0].map(|v| level + v).to_vec();
+            (a, b)
+        };
+        let alike = group_resemblance(&[group(0.0, 0.0), group(50.0, 0.0), group(90.0, 0.0)]);
+        assert!((alike.unwrap() - 1.0).abs() < 1e-9);
+        let apart = group_resemblance(&[group(0.0, 0.0), group(0.0, 50.0), group(0.0, -50.0)]);
+        assert!(apart.unwrap() < 1e-4);
+        assert_eq!(group_resemblance(&[group(0.0, 1.0)]), None);
+        assert_eq!(
+            group_resemblance(&[(vec![1.0], vec![]), (vec![2.0], vec![])]),
+            None
+        );
+    }
+
+    /// The share of simulated series in which a test finds something at 5 %.
+    fn found(rho: f64, n: usize, test: impl Fn(&[f64]) -> Option<f64>) -> f64 {
+        let found = |study: &u64| {
+            let mut normal = Normals::new(11, *study);
+            let mut last = normal.draw();
+            let series = (0..n).map(|_| {
+                let value = last;
+                last = rho * last + (1.0 - rho * rho).sqrt() * normal.draw();
+                value
+            });
+            let series: Vec<f64> = series.collect();
+            test(&series).is_some_and(|p| p <= 0.05)
+        };
+        (0..600).filter(found).count() as f64 / 600.0
+    }
+
+    #[test]
+    fn both_keep_their_level_and_find_what_they_look_for() {
+        let groups = |x: &[f64]| {
+            let groups: Vec<Group> = x.chunks(4).map(|g| (g.to_vec(), Vec::new())).collect();
+            group_resemblance(&groups)
+        };
+        let next = |x: &[f64]| successive_resemblance(x, 199, 1);
+        for null in [found(0.0, 12, groups), found(0.0, 12, next)] {
+            assert!((0.02..=0.09).contains(&null), "{null}");
+        }
+        let strong = [found(0.8, 20, groups), found(0.8, 20, next)];
+        assert!(strong[1] > 0.85, "{strong:?}");
+        assert!(strong[0] > 0.5, "{strong:?}");
+        assert_eq!(successive_resemblance(&[1.0, 1.0, 1.0], 99, 1), None);
+        assert_eq!(successive_resemblance(&[1.0, 2.0], 99, 1), None);
+        assert_eq!(lag_correlation(&[1.0, -1.0, 1.0, -1.0, 1.0]), 0.0);
+        // (0 + 0.25 + … of the deviations −2 to 2): products 2 + 0 + 0 + 2 over squares 10, then (0.4 + 0.2)/0.4.
+        assert_eq!(lag_correlation(&[1.0, 2.0, 3.0, 4.0, 5.0]), 0.9);
+    }
+}
