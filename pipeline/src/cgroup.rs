@@ -81,7 +81,7 @@ pub(crate) fn enter(process: ProcessId) {
 /// # Errors
 /// If a group exists but cannot be read.
 pub(crate) fn members(folder: &Path) -> io::Result<Vec<u32>> {
-    let mut found = Vec::new();
+    let mut members = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(group) = open.pop() {
         let text = match fs::read_to_string(group.join("cgroup.procs")) {
@@ -90,10 +90,10 @@ pub(crate) fn members(folder: &Path) -> io::Result<Vec<u32>> {
             Err(_) if !group.is_dir() => continue,
             Err(e) => return Err(e),
         };
-        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+        members.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
         open.extend(groups_in(&group));
     }
-    Ok(found)
+    Ok(members)
 }
 
 fn groups_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn the_own_group_is_found_below_the_mount_and_version_1_alone_is_none() {
-        let found = own_in("0::/user.slice/x.scope\n", MOUNT);
-        assert_eq!(found, Some("/sys/fs/cgroup/user.slice/x.scope".into()));
+        let group = own_in("0::/user.slice/x.scope\n", MOUNT);
+        assert_eq!(group, Some("/sys/fs/cgroup/user.slice/x.scope".into()));
         // A machine with both versions, and a container that sees part of the tree.
         let both = format!("30 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n{MOUNT}");
         assert_eq!(

@@ -268,7 +268,7 @@ pub fn effects(
             .iter_mut()
             .find(|e| e.stage == stage && e.effect == effect)
         {
-            Some(known) => known.cells += cells,
+            Some(listed) => listed.cells += cells,
             None => effects.push(StageEffect {
                 stage,
                 cells,

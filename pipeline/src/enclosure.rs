@@ -60,8 +60,8 @@ impl Enclosure {
     /// # Errors
     /// If the process does not exist, or `/proc` is not readable.
     pub fn of(pid: u32) -> io::Result<Self> {
-        let found = stat(pid)?;
-        let process = found
+        let stat = stat(pid)?;
+        let process = stat
             .ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?
             .id;
         open().insert(process);
@@ -117,33 +117,33 @@ pub(crate) fn kill_left_behind(process: ProcessId, group: Option<&Path>) -> io::
         }
         Ok(left)
     };
-    let found = !find()?.is_empty();
-    if found {
+    let survived = !find()?.is_empty();
+    if survived {
         kill_all(find)?;
     }
     if let Some(group) = group {
         cgroup::remove(group);
     }
-    Ok(found)
+    Ok(survived)
 }
 
 /// Kills the processes from `find` until it returns none, because a process may start another meanwhile.
 fn kill_all(find: impl Fn() -> io::Result<Vec<ProcessStat>>) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let found = find()?;
-        let Some(first) = found.first() else {
+        let alive = find()?;
+        let Some(first) = alive.first() else {
             return Ok(());
         };
         if Instant::now() >= deadline {
             let message = format!("process {} survived SIGKILL", first.id.pid);
             return Err(io::Error::new(io::ErrorKind::TimedOut, message));
         }
-        for process in &found {
+        for process in &alive {
             kill(process)?;
         }
         std::thread::sleep(POLL);
-        for process in found {
+        for process in alive {
             reap_adopted(&process);
         }
     }
@@ -201,28 +201,28 @@ fn marked(mark: &str) -> io::Result<Vec<ProcessStat>> {
 
 /// Returns the running processes in a control group.
 fn in_group(folder: &Path) -> io::Result<Vec<ProcessStat>> {
-    let mut found = Vec::new();
+    let mut members = Vec::new();
     for pid in cgroup::members(folder)? {
-        found.extend(stat(pid)?.filter(ProcessStat::is_running));
+        members.extend(stat(pid)?.filter(ProcessStat::is_running));
     }
-    Ok(found)
+    Ok(members)
 }
 
 /// Returns running children of this process in other sessions that this program did not start.
 fn adopted() -> io::Result<Vec<ProcessStat>> {
     let own = std::process::id();
     let session = stat(own)?.map(|s| s.session);
-    let known: Vec<u32> = open().iter().map(|process| process.pid).collect();
+    let started: Vec<u32> = open().iter().map(|process| process.pid).collect();
     running(|process| {
         Some(process.session) != session
-            && !known.contains(&process.id.pid)
-            && !known.contains(&process.session)
+            && !started.contains(&process.id.pid)
+            && !started.contains(&process.session)
             && process.parent == own
     })
 }
 
 fn running(wanted: impl Fn(&ProcessStat) -> bool) -> io::Result<Vec<ProcessStat>> {
-    let mut found = Vec::new();
+    let mut processes = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let Some(pid) = entry?.file_name().to_str().and_then(|n| n.parse().ok()) else {
             continue;
@@ -232,8 +232,8 @@ fn running(wanted: impl Fn(&ProcessStat) -> bool) -> io::Result<Vec<ProcessStat>
             && pid != std::process::id()
             && wanted(&process)
         {
-            found.push(process);
+            processes.push(process);
         }
     }
-    Ok(found)
+    Ok(processes)
 }

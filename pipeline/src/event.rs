@@ -34,6 +34,12 @@ pub enum Event {
         /// Cells that cannot run.
         blocked: usize,
     },
+    /// The cells that have no result yet, after planning and whenever everything was planned again. Each of these cells
+    /// ends once more, or is not reached.
+    CellsLeft {
+        /// The number of cells by stage; stages without such cells are left out.
+        stages: BTreeMap<String, usize>,
+    },
     /// A cell starts to execute.
     CellStarted {
         /// The cell.

@@ -55,6 +55,8 @@ pub(crate) struct Node<'a> {
     /// The coordinates of each cell as text.
     pub(crate) texts: TiVec<LocalCell, Box<str>>,
     pub(crate) parameters: Vec<Digest>,
+    /// Whether its cells read what failed cells left behind.
+    pub(crate) reads_evidence: bool,
 }
 
 /// A stage that another stage needs.
@@ -208,6 +210,7 @@ impl<'a> Graph<'a> {
                 readers: Vec::new(),
                 texts: texts(experiment, stage),
                 parameters: stage.parameter_sets.iter().map(value_digest).collect(),
+                reads_evidence: (stage.parameter_sets.iter()).any(|set| kind.reads_evidence(set)),
             });
             count += stage.cells.len();
         }

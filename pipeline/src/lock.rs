@@ -396,9 +396,12 @@ impl Lock {
                 "the lock has no trail digest".to_owned(),
             ));
         };
-        let found = lock.trail();
-        if found != header {
-            return Err(LockError::Trail(path.to_owned(), Box::new((header, found))));
+        let computed = lock.trail();
+        if computed != header {
+            return Err(LockError::Trail(
+                path.to_owned(),
+                Box::new((header, computed)),
+            ));
         }
         Ok(lock)
     }
@@ -409,7 +412,7 @@ impl Lock {
     /// If the file system returns an error.
     pub(crate) fn try_place(path: &Path) -> Result<(), LockError> {
         let trial = beside(path);
-        let made = fs::File::create(&trial).and_then(|_| fs::remove_file(&trial));
+        let made = create_new(&trial).and_then(|_| fs::remove_file(&trial));
         made.map_err(|e| LockError::Io(path.to_owned(), e))
     }
 
@@ -429,7 +432,7 @@ impl Lock {
         }
         let temporary = beside(path);
         let write = || {
-            let mut file = fs::File::create(&temporary)?;
+            let mut file = create_new(&temporary)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&temporary, path)?;
@@ -473,6 +476,14 @@ impl Lock {
 /// Returns the path where a lock is written before it is renamed.
 fn beside(path: &Path) -> PathBuf {
     path.with_extension(format!("{}.lock.tmp", std::process::id()))
+}
+
+/// Creates a file anew. A project from elsewhere may have a link in its place.
+fn create_new(path: &Path) -> io::Result<fs::File> {
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => fs::File::create_new(path),
+    }
 }
 
 /// Formats a name or reason as a JSON string, on one line.

@@ -15,8 +15,8 @@ const LABELS: usize = 24;
 /// cached or can be made.
 pub fn not_run(experiment: &Experiment, plan: &Plan, registry: &Registry) -> Option<String> {
     let measurement = |stage: &str| {
-        let found = experiment.stages.iter().find(|s| s.name == stage);
-        found.is_some_and(|s| s.class == Class::Measurement)
+        let declared = experiment.stages.iter().find(|s| s.name == stage);
+        declared.is_some_and(|s| s.class == Class::Measurement)
     };
     let mut measured = plan
         .cells

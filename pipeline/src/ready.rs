@@ -30,7 +30,7 @@ pub fn unready(
     }
     let graph = Graph::new(experiment, registry)?;
     let files = NamedFiles::of(experiment, None);
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
         // The machine that the scheduler chooses provides what a placed cell needs.
         let here = |((i, cell), starts): ((LocalCell, &crate::experiment::Cell), bool)| {
@@ -46,12 +46,12 @@ pub fn unready(
                 continue;
             };
             let diagnostic = placed(experiment, &node.stage.name, problem);
-            if !found.contains(&diagnostic) {
-                found.push(diagnostic);
+            if !problems.contains(&diagnostic) {
+                problems.push(diagnostic);
             }
         }
     }
-    Ok(found)
+    Ok(problems)
 }
 
 /// Returns the places of the stages whose cells a scheduler would execute, if a plan executes any of them. Such a run
@@ -80,7 +80,7 @@ pub fn wants_shared_store(
         };
         stages.extend(placed.into_iter().filter(shares).map(|(stage, _)| stage));
     }
-    let told = stages.into_iter().map(|stage| {
+    let problems = stages.into_iter().map(|stage| {
         let message = "the machines that a scheduler chooses need a store that they share with this one";
         let hint = "add `--remote FOLDER` with a folder at the same path on all machines, or `--remote s3://BUCKET/PREFIX`, \
                     or set BENCHTRAIL_REMOTE; without `place`, the study runs here";
@@ -90,7 +90,7 @@ pub fn wants_shared_store(
             Problem::at(&["place"], message).hint(hint),
         )
     });
-    Ok(told.collect())
+    Ok(problems.collect())
 }
 
 /// Returns which cells of each stage start: the executed ones, and the resources, cached or not, that are alive for

@@ -207,11 +207,11 @@ impl Record {
 /// If the bytes are not a record.
 pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
     let record = Record::parse(bytes)?;
-    let mut found = record.artifacts();
+    let mut artifacts = record.artifacts();
     let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
-    found.extend(cells.flat_map(|cell| cell.outputs.values().copied()));
-    found.extend(record.files.values());
-    Ok(found.into_iter().collect())
+    artifacts.extend(cells.flat_map(|cell| cell.outputs.values().copied()));
+    artifacts.extend(record.files.values());
+    Ok(artifacts.into_iter().collect())
 }
 
 /// Returns the view of a record for the store's checks, sweeps and rebuilds; `None` for other bytes.

@@ -119,15 +119,15 @@ mod tests {
 
     #[test]
     fn makers_are_told_with_their_hosts_and_the_days_of_their_work() {
-        let of = |by: &str, day: &str| Maker {
+        let maker = |by: &str, day: &str| Maker {
             host: Some("box".into()),
             by: (!by.is_empty()).then(|| by.to_owned()),
             started: Some(format!("2026-11-{day}T10:00:00Z")),
         };
         let makers = [
-            of("Ada", "03"),
-            of("Ada", "01"),
-            of("", "02"),
+            maker("Ada", "03"),
+            maker("Ada", "01"),
+            maker("", "02"),
             Maker::default(),
         ];
         assert_eq!(
@@ -138,17 +138,18 @@ mod tests {
 
     #[test]
     fn each_policy_permits_what_its_name_says() {
-        let of = |host: Option<&str>| Maker {
+        let maker = |host: Option<&str>| Maker {
             host: host.map(str::to_owned),
             ..Maker::default()
         };
         let permitted = |reuse: Reuse| {
-            [of(Some("a")), of(Some("b")), of(None)].map(|maker| reuse.permits(&maker, Some("a")))
+            [maker(Some("a")), maker(Some("b")), maker(None)]
+                .map(|maker| reuse.permits(&maker, Some("a")))
         };
         assert_eq!(permitted(Reuse::Never), [false, false, false]);
         assert_eq!(permitted(Reuse::SameHost), [true, false, false]);
         assert_eq!(permitted(Reuse::SameFacets), [true, true, true]);
         // Two hosts without a name may be different hosts.
-        assert!(!Reuse::SameHost.permits(&of(None), None));
+        assert!(!Reuse::SameHost.permits(&maker(None), None));
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::stage::{Json, Library};
+use crate::suggest::{closest, list};
 
 /// A file that was read while planning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -105,9 +106,10 @@ fn regular(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// If a file has changed since it was read, or the store is damaged or full.
 pub fn keep(experiment: &Experiment, store: &Store) -> Result<(), PipelineError> {
-    let known = by_digest(&experiment.sources);
+    let sources = by_digest(&experiment.sources);
     let sets = experiment.stages.iter().flat_map(|s| &s.parameter_sets);
-    let named: BTreeMap<Digest, &NamedFile> = sets.flat_map(|set| named_in(set, &known)).collect();
+    let named: BTreeMap<Digest, &NamedFile> =
+        sets.flat_map(|set| named_in(set, &sources)).collect();
     match keep_all(&named, store) {
         Err(PipelineError::Store(error)) if error.is_read_only() => Ok(()),
         other => other,
@@ -212,8 +214,8 @@ impl NamedFiles {
 
     /// Returns the name and digest of each file whose digest is in the parameters.
     pub(crate) fn named_in(&self, parameters: &Json) -> BTreeMap<String, Digest> {
-        let known = self.0.sources.iter().map(|(d, s)| (*d, s)).collect();
-        let named = named_in(parameters, &known).into_values();
+        let sources = self.0.sources.iter().map(|(d, s)| (*d, s)).collect();
+        let named = named_in(parameters, &sources).into_values();
         named.map(|s| (s.name.clone(), s.digest)).collect()
     }
 
@@ -274,20 +276,92 @@ impl NamedFiles {
 /// Returns why a file cannot be read, and where it was expected.
 pub fn unread(name: &str, path: &Path, error: &io::Error) -> Unusable {
     let written = Path::new(name);
-    let hint = if error.kind() != ErrorKind::NotFound {
+    let hint = if path.is_dir() {
+        within(name, path)
+    } else if error.kind() != ErrorKind::NotFound {
         "make the file readable".to_owned()
-    } else if written.is_absolute() || path == written {
-        "correct the path".to_owned()
-    } else if written.exists() {
+    } else if !written.is_absolute() && path != written && written.exists() {
         format!(
             "there is a `{name}` in the working directory, but paths are relative to the \
              experiment's folder; write the path relative to it"
         )
+    } else if let Some(hint) = instead(name, path) {
+        hint
+    } else if written.is_absolute() || path == written {
+        "correct the path".to_owned()
     } else {
         "paths are relative to the experiment's folder".to_owned()
     };
-    Unusable {
-        message: format!("{}: {error}", path.display()),
-        hint,
+    let message = match error.kind() {
+        _ if path.is_dir() => format!("{}: this is a folder, not a file", path.display()),
+        ErrorKind::NotFound => format!("{}: no such file", path.display()),
+        _ => format!("{}: {error}", path.display()),
+    };
+    Unusable { message, hint }
+}
+
+/// Returns the names in a folder, sorted.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Returns the remedy for a folder that was named instead of a file.
+fn within(name: &str, path: &Path) -> String {
+    let names = names_in(path);
+    let files = names.iter().filter(|file| path.join(file).is_file());
+    let files: Vec<String> = files
+        .map(|file| Path::new(name).join(file).display().to_string())
+        .collect();
+    match files.is_empty() {
+        true => "name a file; this folder has none".to_owned(),
+        false => format!(
+            "name one of its files: {}",
+            list(files.iter().map(String::as_str))
+        ),
     }
+}
+
+/// Returns the remedy for a missing file if it is a URL, a path of another system, or similar to a file in its folder.
+fn instead(name: &str, path: &Path) -> Option<String> {
+    if name.contains("://") {
+        return Some("download the file, and name it".to_owned());
+    }
+    if name.contains('\\') {
+        return Some(format!(
+            "separate folders with `/`: `{}`",
+            name.replace('\\', "/")
+        ));
+    }
+    if let Some(rest) = name.strip_prefix("~/") {
+        let rest = Path::new(rest).display();
+        return Some(format!(
+            "`~` is only known to a shell: write the path out, as in `/home/NAME/{rest}`"
+        ));
+    }
+    if name.contains('$') {
+        return Some("variables of a shell are not replaced: write the path out".to_owned());
+    }
+    let folder = path.parent()?;
+    let here = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    if !here.is_dir() {
+        // As Hugging Face names a data set.
+        let is_bare = !name.contains('.') && name.matches('/').count() == 1;
+        return Some(match is_bare {
+            true => "name a file: nothing is downloaded by its name".to_owned(),
+            false => format!("the folder {} does not exist either", folder.display()),
+        });
+    }
+    let names = names_in(here);
+    let typed = path.file_name()?.to_str()?;
+    let near = closest(typed, names.iter().map(String::as_str))?;
+    let written = Path::new(name).with_file_name(near);
+    Some(format!("did you mean `{}`?", written.display()))
 }

@@ -38,6 +38,34 @@ fn distance(word: &str, other: &str) -> usize {
     strsim::damerau_levenshtein(&fold(word), &fold(other))
 }
 
+/// Returns a remedy for a column, with or without its table, that no table read by a query has. The candidates are the
+/// tables that a query may read, each with one of its columns.
+pub fn column_remedy<'a>(
+    column: &str,
+    candidates: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> String {
+    let column = column.rsplit('.').next().unwrap_or(column);
+    let candidates: Vec<(&str, &str)> = candidates.into_iter().collect();
+    let tables: Vec<&str> = candidates
+        .iter()
+        .filter(|(_, name)| *name == column)
+        .map(|(table, _)| *table)
+        .take(OFFERED)
+        .collect();
+    if !tables.is_empty() {
+        return format!("read it from {}, or join that table", alternatives(&tables));
+    }
+    let mut names: Vec<&str> = candidates.into_iter().map(|(_, name)| name).collect();
+    names.sort_unstable();
+    names.dedup();
+    remedy(column, "columns", names)
+}
+
+fn alternatives(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(" or ")
+}
+
 /// Returns a remedy for an unknown name among `what` (a plural): the closest name, otherwise all names, or the most
 /// similar ones if there are many.
 pub fn remedy<Names>(word: &str, what: &str, candidates: Names) -> String
@@ -60,6 +88,16 @@ where
             "name it without folder and ending: `{name}`; it is found in {folder}/{name}.yaml beside the experiment"
         );
     }
+    // Of many names, those with the word as one of their parts: `chat` for `openai-chat`.
+    let typed = word.to_lowercase();
+    let partly = names.iter().copied().filter(|name| {
+        let mut parts = name.split(['-', '_']);
+        parts.any(|part| part.to_lowercase() == typed)
+    });
+    let partly: Vec<&str> = partly.collect();
+    if names.len() > OFFERED && (1..=OFFERED).contains(&partly.len()) {
+        return format!("did you mean {}?", either(&partly));
+    }
     match names.len() {
         0 => format!("there are no {what}"),
         1..=LISTED => format!("the {what} are {}", list(names)),
@@ -76,6 +114,15 @@ where
                 list(names[..OFFERED].iter().copied())
             )
         }
+    }
+}
+
+/// Formats alternatives: "`a`, `b` or `c`".
+fn either(names: &[&str]) -> String {
+    match names.split_last() {
+        Some((last, [])) => format!("`{last}`"),
+        Some((last, rest)) => format!("{} or `{last}`", list(rest.iter().copied())),
+        None => String::new(),
     }
 }
 
@@ -105,7 +152,7 @@ pub fn duration(text: &str) -> Option<String> {
         return Some(format!("{seconds} s"));
     }
     let mut rest = text.as_str();
-    let mut found: Vec<(f64, &str, u64)> = Vec::new();
+    let mut terms: Vec<(f64, &str, u64)> = Vec::new();
     while !rest.is_empty() {
         let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','))?;
         let number: f64 = rest[..end].replace(',', ".").parse().ok()?;
@@ -114,11 +161,11 @@ pub fn duration(text: &str) -> Option<String> {
             .find(|c: char| !c.is_alphabetic())
             .unwrap_or(after.len());
         let (unit, nanoseconds) = unit_of_time(&after[..end])?;
-        found.push((number, unit, nanoseconds));
+        terms.push((number, unit, nanoseconds));
         rest = after[end..].trim_start_matches([' ', ',']);
         rest = rest.strip_prefix("and ").unwrap_or(rest);
     }
-    match found.as_slice() {
+    match terms.as_slice() {
         [] => None,
         [(number, "d", _)] => Some(format!("{} h", number * 24.0)),
         [(number, unit, _)] => Some(format!("{number} {unit}")),
@@ -191,6 +238,25 @@ mod tests {
     }
 
     #[test]
+    fn a_column_of_another_table_is_offered_there_and_not_under_its_own_name() {
+        let columns = [
+            ("cell", "model"),
+            ("requests", "status"),
+            ("prompts", "words"),
+        ];
+        assert_eq!(
+            column_remedy("model", columns),
+            "read it from `cell`, or join that table"
+        );
+        assert_eq!(
+            column_remedy("requests.model", columns),
+            "read it from `cell`, or join that table"
+        );
+        assert_eq!(column_remedy("statuss", columns), "did you mean `status`?");
+        assert_eq!(column_remedy("zzz", []), "there are no columns");
+    }
+
+    #[test]
     fn a_name_with_its_parts_in_another_order_is_offered() {
         let columns = ["ttft_ms_p50", "ttft_ms_p50_low", "tpot_ms_p50"];
         assert_eq!(closest("ttft_p50_ms", columns), Some("ttft_ms_p50"));
@@ -225,6 +291,8 @@ mod tests {
         let mut names = names;
         names.push("row-status".to_owned());
         let part = remedy("row", "gates", names.iter().map(String::as_str));
+        assert_eq!(part, "did you mean `row-status`?");
+        let part = remedy("ro", "gates", names.iter().map(String::as_str));
         assert!(part.contains("are `row-status`"), "{part}");
         names.pop();
         assert!(list(names.iter().map(String::as_str)).ends_with("`workload-19`, and 20 more"));

@@ -19,6 +19,19 @@ pub fn folder(parent: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
         .tempdir_in(parent)
 }
 
+/// Makes such a folder where the system keeps temporary files.
+///
+/// # Errors
+/// If there is no such place, or it cannot be written; the error names the remedy.
+pub fn of_the_system(prefix: &str) -> io::Result<tempfile::TempDir> {
+    folder(&std::env::temp_dir(), prefix).map_err(|e| {
+        let message = format!(
+            "temporary files cannot be written here ({e}); set `TMPDIR` to a folder that can be written"
+        );
+        io::Error::new(e.kind(), message)
+    })
+}
+
 /// Removes the folders of dead processes.
 pub(crate) fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(parent)? {

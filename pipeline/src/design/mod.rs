@@ -103,6 +103,9 @@ pub struct Place {
     pub launches: usize,
     /// The cell's place among the cells that its run measured on this launch, from 1; 0 for the launch itself.
     pub position: usize,
+    /// The number of blocks that the design had at that time, at most; `None` in older records.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub planned: Option<usize>,
 }
 
 impl Design {

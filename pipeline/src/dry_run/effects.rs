@@ -50,15 +50,15 @@ pub(crate) fn look_at_effects(
             let set = node.stage.cells[cell].parameters as usize;
             let mut parameters = node.stage.parameter_sets[set].clone();
             parameters.sort_all_objects();
-            let found = node.kind.effects(&parameters, &inputs, &store, &files);
-            let found = found.unwrap_or_default().into_iter();
-            effects.extend(found.map(|effect| (number, cells, effect)));
+            let declared = node.kind.effects(&parameters, &inputs, &store, &files);
+            let of_cell = declared.unwrap_or_default().into_iter();
+            effects.extend(of_cell.map(|effect| (number, cells, effect)));
         }
         for (index, placement) in node.stage.placements.iter().enumerate() {
             let own = |cell: &&crate::experiment::Cell| cell.placement == u32::try_from(index).ok();
             let cells = node.stage.cells.iter().filter(own).count();
-            let found = node.kind.placing(placement).into_iter();
-            effects.extend(found.map(|effect| (number, cells, effect)));
+            let placing = node.kind.placing(placement).into_iter();
+            effects.extend(placing.map(|effect| (number, cells, effect)));
         }
         let unknown = || Err((CellStatus::Skipped, "it is not made up".to_owned()));
         ended.push(match node.stage.class {

@@ -73,6 +73,7 @@ impl Blocks {
             place: seat.place + 1,
             launches: self.launches,
             position: if measured { self.measured } else { 0 },
+            planned: Some(design.blocks),
         })
     }
 }

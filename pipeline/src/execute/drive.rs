@@ -127,6 +127,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             blocked: count(blocked),
         });
         self.session.newly_settled.clear();
+        self.tell_cells_left();
         self.take_in_failures()?;
         self.collect();
         while self.stopped.is_none() {
@@ -190,8 +191,22 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.study = None;
         self.session.restart()?;
         self.session.newly_settled.clear();
+        self.tell_cells_left();
         self.collect();
         Ok(())
+    }
+
+    /// Reports how many cells of each stage have no result yet.
+    fn tell_cells_left(&self) {
+        let mut stages: BTreeMap<String, usize> = BTreeMap::new();
+        for cell in self.session.graph.cells() {
+            // Cells that `--only` leaves out never execute.
+            if self.session.selected[cell] && self.session.settled(cell).is_none() {
+                let stage = self.session.graph.stage_name(cell).to_owned();
+                *stages.entry(stage).or_default() += 1;
+            }
+        }
+        (self.context.listener)(&Event::CellsLeft { stages });
     }
 
     pub(super) fn interrupt(&mut self) {

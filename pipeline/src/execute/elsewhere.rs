@@ -111,18 +111,18 @@ impl Executor<'_, '_> {
 
 /// Maps each resource to the first cell that needs it and failed elsewhere, or to a skipped cell if none failed.
 fn failed_readers(graph: &Graph<'_>, elsewhere: &Elsewhere) -> HashMap<CellId, CellId> {
-    let mut found: HashMap<CellId, (bool, CellId)> = HashMap::new();
+    let mut readers: HashMap<CellId, (bool, CellId)> = HashMap::new();
     for reader in graph.cells().filter(|c| graph.placement(*c).is_some()) {
         let Some(failure) = elsewhere.failures.get(&graph.written(reader).to_owned()) else {
             continue;
         };
         let this = (failure.status == CellStatus::Skipped, reader);
         for resource in resources_of(graph, reader) {
-            let known = found.entry(resource).or_insert(this);
-            *known = this.min(*known);
+            let chosen = readers.entry(resource).or_insert(this);
+            *chosen = this.min(*chosen);
         }
     }
-    let pairs = found.into_iter();
+    let pairs = readers.into_iter();
     pairs
         .map(|(resource, (_, reader))| (resource, reader))
         .collect()

@@ -60,19 +60,19 @@ impl Exclusives {
         let path = self.folder.join(format!("{}.lock", file_name(name)));
         let error = |e| PipelineError::Io(path.clone(), e);
         fs::create_dir_all(&self.folder).map_err(error)?;
-        let file = File::options()
+        let file = artifacts::regular::unlinked()
             .create(true)
             .append(true)
             .open(&path)
             .map_err(error)?;
-        let mut told = false;
+        let mut announced = false;
         loop {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(e)) => return Err(error(e)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            if !std::mem::replace(&mut told, true) {
+            if !std::mem::replace(&mut announced, true) {
                 listener(&Event::Waiting {
                     exclusive: name.to_owned(),
                 });

@@ -83,18 +83,18 @@ impl Alive {
 
 /// Returns the resources that must be alive while a cell executes, dependencies first.
 pub(crate) fn resources_of(graph: &Graph<'_>, cell: CellId) -> Vec<CellId> {
-    let mut found = Vec::new();
+    let mut resources = Vec::new();
     for input in graph.inputs(cell) {
-        if graph.class(input) == Class::Resource && !found.contains(&input) {
+        if graph.class(input) == Class::Resource && !resources.contains(&input) {
             for deeper in resources_of(graph, input) {
-                if !found.contains(&deeper) {
-                    found.push(deeper);
+                if !resources.contains(&deeper) {
+                    resources.push(deeper);
                 }
             }
-            found.push(input);
+            resources.push(input);
         }
     }
-    found
+    resources
 }
 
 impl<'a> Executor<'a, '_> {
@@ -398,8 +398,8 @@ impl<'a> Executor<'a, '_> {
                 continue;
             }
             let store = self.session.store;
-            let known = Record::parse(&store.get(&record)?).ok();
-            let Some(known) = known.filter(|known| known.evidence.is_empty()) else {
+            let earlier = Record::parse(&store.get(&record)?).ok();
+            let Some(earlier) = earlier.filter(|known| known.evidence.is_empty()) else {
                 continue;
             };
             for later in store.records_for(&key)? {
@@ -407,7 +407,7 @@ impl<'a> Executor<'a, '_> {
                     continue;
                 };
                 let left = !std::mem::take(&mut ended.evidence).is_empty();
-                if left && ended == known {
+                if left && ended == earlier {
                     let outcome = Outcome::Ok {
                         key,
                         record: later.record,

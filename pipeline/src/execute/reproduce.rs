@@ -25,7 +25,7 @@ use crate::place::{WrittenCell, cell_text};
 use crate::record::Record;
 use crate::sources::{NamedFile, NamedFiles};
 use crate::stage::{
-    Class, Control, Failure, Input, InputCell, Job, Json, Registry, StageKind, Study,
+    CellStatus, Class, Control, Failure, Input, InputCell, Job, Json, Registry, StageKind, Study,
 };
 
 /// An output that differs from the record.
@@ -320,8 +320,9 @@ impl Again<'_> {
                 .cells
                 .iter()
                 .map(|cell| self.input_cell(&input.stage, cell, kind));
-            let found = self.study.kind_of(&input.stage);
-            let kind = found.ok_or_else(|| format!("the study has no stage `{}`", input.stage))?;
+            let declared = self.study.kind_of(&input.stage);
+            let kind =
+                declared.ok_or_else(|| format!("the study has no stage `{}`", input.stage))?;
             let (stage, kind) = (input.stage.clone(), kind.to_owned());
             Ok(Input {
                 stage,
@@ -377,8 +378,8 @@ impl Again<'_> {
         let parameters = match &cell.parameters {
             None => Json::Null,
             Some(digest) => {
-                let known = self.study.parameters.get(digest);
-                known.cloned().ok_or_else(|| {
+                let stored = self.study.parameters.get(digest);
+                stored.cloned().ok_or_else(|| {
                     format!("the parameters of {} are missing", cell_text(stage, &text))
                 })?
             }
@@ -404,11 +405,12 @@ impl Again<'_> {
         let record = self
             .record(stage, line)
             .map_err(|e| format!("{}: {e}", cell_text(stage, &text)))?;
+        let left = match cell.status {
+            CellStatus::Ok => &record.outputs,
+            _ => &record.evidence,
+        };
         for (name, digest) in &cell.outputs {
-            let artifact = record
-                .outputs
-                .get(name.as_str())
-                .filter(|a| a.digest == *digest);
+            let artifact = left.get(name.as_str()).filter(|a| a.digest == *digest);
             let artifact = artifact.ok_or_else(|| {
                 format!(
                     "{} has no output `{name}` with digest {}",
@@ -481,15 +483,17 @@ fn run(kind: &dyn StageKind, job: &Job<'_>) -> Result<BTreeMap<String, Digest>, 
         .collect()
 }
 
-fn compare(record: &Record, found: &BTreeMap<String, Digest>) -> Reproduction {
+fn compare(record: &Record, reproduced: &BTreeMap<String, Digest>) -> Reproduction {
     let recorded = record.outputs.keys().map(OutputName::as_str);
-    let names: BTreeSet<&str> = recorded.chain(found.keys().map(String::as_str)).collect();
+    let names: BTreeSet<&str> = recorded
+        .chain(reproduced.keys().map(String::as_str))
+        .collect();
     let outputs: Vec<Difference> = names
         .into_iter()
         .map(|name| Difference {
             output: name.to_owned(),
             recorded: record.outputs.get(name).map(|a| a.digest),
-            found: found.get(name).copied(),
+            found: reproduced.get(name).copied(),
         })
         .filter(|d| d.recorded != d.found)
         .collect();

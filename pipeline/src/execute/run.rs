@@ -84,7 +84,7 @@ pub fn run_prepared<'a>(
     if let Some(elsewhere) = &options.plan.elsewhere {
         journal.note(elsewhere.records.values())?;
     }
-    let (progress, told) = channel();
+    let (progress, updates) = channel();
     let context = Context {
         store,
         experiment: &experiment.name,
@@ -108,7 +108,7 @@ pub fn run_prepared<'a>(
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            for (cell, p) in told {
+            for (cell, p) in updates {
                 let Progress {
                     done,
                     total,

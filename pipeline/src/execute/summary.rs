@@ -171,14 +171,14 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 Some(Outcome::Ok { record, .. }) if !with_study => Some(record),
                 _ => None,
             });
-            let told = wanted
+            let measurement = wanted
                 .filter(|_| node.stage.class == Class::Measurement)
                 .and_then(|record| Record::parse(&session.store.get(record).ok()?).ok());
-            let (executions, discarded) = match told {
+            let (executions, discarded) = match measurement {
                 Some(_) => session.executions(node.cell(i)),
                 None => (0, Vec::new()),
             };
-            let execution = told.as_ref().map(|record| Execution {
+            let execution = measurement.as_ref().map(|record| Execution {
                 order: record.order,
                 place: record.place.clone(),
                 executions,
@@ -193,7 +193,9 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 coordinates: experiment.coordinates(number, &cell.at),
                 status,
                 reason,
-                evidence: told.map(|record| record.evidence).unwrap_or_default(),
+                evidence: measurement
+                    .map(|record| record.evidence)
+                    .unwrap_or_default(),
                 execution,
             });
         }

@@ -1,6 +1,5 @@
 //! Everything one cell needs to execute, owned, so that any thread can take it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +63,7 @@ impl<'a> Task<'a> {
             let needs = graph.needs_of(need.stage);
             let members = need.members(need.group_of_reader[i]);
             let cells = members
-                .map(|member| input_cell(session, need.stage, member, study.is_some()))
+                .map(|member| input_cell(session, (number, need.stage), member, study.is_some()))
                 .collect();
             Input {
                 stage: source.name.clone(),
@@ -115,7 +114,7 @@ impl<'a> Task<'a> {
 /// a measurement, because no other key or trail contains it.
 fn input_cell(
     session: &Session<'_>,
-    stage: StageId,
+    (reader, stage): (StageId, StageId),
     member: Member,
     sees_study: bool,
 ) -> InputCell {
@@ -152,12 +151,13 @@ fn input_cell(
         }
         other => {
             let (status, reason) = session.missing(stage, member, other);
+            let left = session.left_behind(reader, other).into_iter();
             InputCell {
                 coordinates,
                 status,
                 reason: Some(reason.to_owned()),
                 parameters,
-                outputs: BTreeMap::new(),
+                outputs: left.map(|(n, a)| (n.as_str().to_owned(), a)).collect(),
                 record: None,
                 live: None,
             }

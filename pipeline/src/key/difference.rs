@@ -66,9 +66,9 @@ impl Recipe {
         older: &Self,
         read: &dyn Fn(&Digest) -> Option<Json>,
     ) -> Vec<Difference> {
-        let mut found = Vec::new();
+        let mut differences = Vec::new();
         let mut field = |path: &str, old: Json, new: Json| {
-            values(None, path, Some(&old), Some(&new), &mut found);
+            values(None, path, Some(&old), Some(&new), &mut differences);
         };
         field("recipe format", json!(older.format), json!(self.format));
         field("kind", json!(older.kind), json!(self.kind));
@@ -83,10 +83,10 @@ impl Recipe {
             "",
             Some(&older.parameters),
             Some(&self.parameters),
-            &mut found,
+            &mut differences,
         );
         let mut field = |path: &str, old: Json, new: Json| {
-            values(None, path, Some(&old), Some(&new), &mut found);
+            values(None, path, Some(&old), Some(&new), &mut differences);
         };
         field(
             "replicate",
@@ -94,17 +94,17 @@ impl Recipe {
             labels(&self.replicate),
         );
         field("facets", json!(older.facets), json!(self.facets));
-        inputs(&older.inputs, &self.inputs, read, &mut found);
+        inputs(&older.inputs, &self.inputs, read, &mut differences);
         if let (Some(old), Some(new)) = (&older.study, &self.study) {
             values(
                 None,
                 "study",
                 Some(&json!(old)),
                 Some(&json!(new)),
-                &mut found,
+                &mut differences,
             );
         }
-        found
+        differences
     }
 }
 
@@ -131,7 +131,7 @@ fn values(
     path: &str,
     old: Option<&Json>,
     new: Option<&Json>,
-    found: &mut Vec<Difference>,
+    differences: &mut Vec<Difference>,
 ) {
     if old == new {
         return;
@@ -140,15 +140,21 @@ fn values(
         (Some(Json::Object(a)), Some(Json::Object(b))) => {
             let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             for key in keys {
-                values(input, &join(path, key), a.get(key), b.get(key), found);
+                values(input, &join(path, key), a.get(key), b.get(key), differences);
             }
         }
         (Some(Json::Array(a)), Some(Json::Array(b))) if a.len() == b.len() => {
             for (i, (a, b)) in a.iter().zip(b).enumerate() {
-                values(input, &join(path, &i.to_string()), Some(a), Some(b), found);
+                values(
+                    input,
+                    &join(path, &i.to_string()),
+                    Some(a),
+                    Some(b),
+                    differences,
+                );
             }
         }
-        _ => found.push(Difference {
+        _ => differences.push(Difference {
             input: input.map(ToOwned::to_owned),
             path: path.to_owned(),
             old: old.cloned(),
@@ -161,20 +167,20 @@ fn inputs(
     old: &[RecipeInput],
     new: &[RecipeInput],
     read: &dyn Fn(&Digest) -> Option<Json>,
-    found: &mut Vec<Difference>,
+    differences: &mut Vec<Difference>,
 ) {
     let before: BTreeMap<&str, &RecipeInput> = old.iter().map(|i| (i.stage.as_str(), i)).collect();
     for input in new {
         match before.get(input.stage.as_str()) {
-            Some(older) => one_input(older, input, read, found),
-            None => found.push(note(&input.stage, "it is new".to_owned())),
+            Some(older) => one_input(older, input, read, differences),
+            None => differences.push(note(&input.stage, "it is new".to_owned())),
         }
     }
     for input in old
         .iter()
         .filter(|i| new.iter().all(|n| n.stage != i.stage))
     {
-        found.push(note(&input.stage, "it is no longer needed".to_owned()));
+        differences.push(note(&input.stage, "it is no longer needed".to_owned()));
     }
 }
 
@@ -191,7 +197,7 @@ fn one_input(
     old: &RecipeInput,
     new: &RecipeInput,
     read: &dyn Fn(&Digest) -> Option<Json>,
-    found: &mut Vec<Difference>,
+    differences: &mut Vec<Difference>,
 ) {
     let before: BTreeMap<String, &RecipeCell> = old
         .cells
@@ -210,7 +216,7 @@ fn one_input(
         .collect();
     // A cell that joined with another cell of the same stage (renamed labels) is still compared.
     if let ([a], [b]) = (old.cells.as_slice(), new.cells.as_slice()) {
-        return one_cell(&new.stage, Some(a), Some(b), read, found);
+        return one_cell(&new.stage, Some(a), Some(b), read, differences);
     }
     if changed.len() >= MANY_CELLS {
         let arrived = changed
@@ -222,11 +228,11 @@ fn one_input(
             changed.len(),
             now.len().max(before.len())
         );
-        found.push(note(&new.stage, text));
+        differences.push(note(&new.stage, text));
         return;
     }
     if changed.is_empty() && old != new {
-        found.push(note(&new.stage, "the order of its cells".to_owned()));
+        differences.push(note(&new.stage, "the order of its cells".to_owned()));
     }
     for name in changed {
         let input = crate::place::cell_text(&new.stage, name);
@@ -235,7 +241,7 @@ fn one_input(
             before.get(name).copied(),
             now.get(name).copied(),
             read,
-            found,
+            differences,
         );
     }
 }
@@ -249,7 +255,7 @@ fn one_cell(
     old: Option<&RecipeCell>,
     new: Option<&RecipeCell>,
     read: &dyn Fn(&Digest) -> Option<Json>,
-    found: &mut Vec<Difference>,
+    differences: &mut Vec<Difference>,
 ) {
     let status = |cell: Option<&RecipeCell>| cell.map(|c| json!(c.status));
     if status(old) != status(new) {
@@ -258,7 +264,7 @@ fn one_cell(
             "status",
             status(old).as_ref(),
             status(new).as_ref(),
-            found,
+            differences,
         );
     }
     let (Some(old), Some(new)) = (old, new) else {
@@ -270,14 +276,14 @@ fn one_cell(
         "reason",
         text(&old.reason).as_ref(),
         text(&new.reason).as_ref(),
-        found,
+        differences,
     );
     values(
         Some(input),
         "coordinates",
         Some(&json!(old.coordinates.to_string())),
         Some(&json!(new.coordinates.to_string())),
-        found,
+        differences,
     );
     let names: BTreeSet<&String> = old.outputs.keys().chain(new.outputs.keys()).collect();
     let mut explained = false;
@@ -289,18 +295,18 @@ fn one_cell(
         explained = true;
         let inside = a.zip(b).and_then(|(a, b)| Some((read(a)?, read(b)?)));
         match inside {
-            Some((a, b)) if a != b => values(Some(input), "", Some(&a), Some(&b), found),
+            Some((a, b)) if a != b => values(Some(input), "", Some(&a), Some(&b), differences),
             _ => values(
                 Some(input),
                 name,
                 a.map(|d| json!(d)).as_ref(),
                 b.map(|d| json!(d)).as_ref(),
-                found,
+                differences,
             ),
         }
     }
     if !explained && old.parameters != new.parameters {
-        found.push(note(input, "its parameters".to_owned()));
+        differences.push(note(input, "its parameters".to_owned()));
     }
 }
 
@@ -340,10 +346,10 @@ mod tests {
             texts(&new, &sample(), &read),
             ["input `server` changed: engine.version 1 → 2"]
         );
-        let found = texts(&new, &sample(), &|_| None);
+        let differences = texts(&new, &sample(), &|_| None);
         assert!(
-            found[0].starts_with("input `server` changed: server b3:"),
-            "{found:?}"
+            differences[0].starts_with("input `server` changed: server b3:"),
+            "{differences:?}"
         );
     }
 

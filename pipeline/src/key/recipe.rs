@@ -54,7 +54,7 @@ pub struct RecipeCell {
     /// The digest of its parameters; readers see only those of measurements.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parameters: Option<Digest>,
-    /// The digests of its outputs, by name.
+    /// The digests of its outputs, by name. If the cell is not ok, those of its evidence, if the reader reads it.
     pub outputs: BTreeMap<String, Digest>,
 }
 

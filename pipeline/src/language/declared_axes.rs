@@ -84,7 +84,7 @@ fn declared(
     let section = root.get("axes");
     if let Some(section) = section.filter(|s| !matches!(s.value, Value::Map(_))) {
         let message = format!("expected a mapping, found {}", section.describe());
-        let hint = "write axes as `axes: {name: [label, label]}`";
+        let hint = axes_for(section);
         sink.add(Mistake::new(section.span, &[Step::Key("axes".into())], message).hint(hint));
     }
     for (key, node) in section.map(Node::entries).unwrap_or_default() {
@@ -130,5 +130,27 @@ fn any_text(node: &Node, test: &dyn Fn(&str) -> bool) -> bool {
             node.items().iter().any(|n| any_text(n, test))
                 || node.entries().iter().any(|(_, n)| any_text(n, test))
         }
+    }
+}
+
+/// Returns the remedy for a section `axes` that is not a mapping.
+fn axes_for(section: &Node) -> String {
+    let named = match &section.value {
+        Value::Text(text) => Some(text.as_str()),
+        Value::List(items) => items.iter().find_map(Node::text),
+        _ => None,
+    };
+    let is_name = |text: &&str| {
+        text.chars()
+            .all(|c| c.is_alphanumeric() || "-_".contains(c))
+    };
+    match named {
+        Some(text) if text.contains(": ") || text.contains(":[") => {
+            format!("remove the quotes, and write `axes: {{{text}}}`")
+        }
+        Some(name) if is_name(&name) => {
+            format!("name each axis with its labels: `axes: {{{name}: [1, 2, 4]}}`")
+        }
+        _ => "write axes as `axes: {name: [label, label]}`".to_owned(),
     }
 }

@@ -12,11 +12,11 @@ use crate::stage::{Json, Library as _, Registry, Step};
 /// Returns the declared claims by name. They are stated before the measurement, so they belong to the experiment and
 /// not to the stage that judges them.
 pub(super) fn claims(library: &Layers<'_>, registry: &Registry) -> serde_json::Map<String, Json> {
-    let known = registry
+    let registered = registry
         .collections
         .iter()
         .any(|(name, _)| *name == "claims");
-    let names = if known {
+    let names = if registered {
         library.names("claims")
     } else {
         Vec::new()

@@ -232,16 +232,16 @@ impl DesignDraft {
         let in_blocks = stages.iter().zip(kinds).filter(|(stage, _)| {
             stage.class == Class::Measurement && stage.over.contains(&self.axis)
         });
-        let known: Vec<&str> = in_blocks
+        let figures: Vec<&str> = in_blocks
             .flat_map(|(_, kind)| kind.figures())
             .copied()
             .collect();
-        if !known.contains(&rule.of.as_str()) {
+        if !figures.contains(&rule.of.as_str()) {
             let message = format!(
                 "no cell that is measured in blocks has a figure `{}`",
                 rule.of
             );
-            let hint = remedy(&rule.of, "figures", known);
+            let hint = remedy(&rule.of, "figures", figures);
             sink.add(self.mistake("until", "of", message, hint));
         }
         Some(Until {

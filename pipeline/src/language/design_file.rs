@@ -9,6 +9,21 @@ use crate::design::{Otherwise, UnitOrder};
 /// How a study is replicated. A profile replaces single keys.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-other-words" = {
+    "repetitions": "`blocks`",
+    "repeats": "`blocks`",
+    "repeat": "`blocks`",
+    "reps": "`blocks`",
+    "runs": "`blocks`",
+    "replicates": "`blocks`",
+    "replications": "`blocks`",
+    "num-runs": "`blocks`",
+    "iterations": "`blocks`",
+    "trials": "`blocks`",
+    "randomize": "`order: randomised`, which is the default",
+    "shuffle": "`order: randomised`, which is the default",
+    "baseline": "`control`",
+}))]
 pub(crate) struct DesignFile {
     /// The number of complete blocks. Each launches every configuration once.
     #[schemars(range(min = 1, max = 1000))]

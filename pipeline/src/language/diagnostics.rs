@@ -164,6 +164,8 @@ pub(crate) enum MistakeKind {
     UnknownKey,
     /// A placeholder that names an axis in a place where axes have no value.
     NoValue,
+    /// A key without a value.
+    NoText,
     /// Any other mistake.
     Other,
 }
@@ -176,6 +178,8 @@ pub(crate) struct Mistake {
     pub(crate) route: Vec<Step>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// The labels with which the mistake occurs first, if the settings depend on labels.
+    pub(crate) labels: Option<String>,
 }
 
 impl Mistake {
@@ -187,6 +191,7 @@ impl Mistake {
             route: route.to_vec(),
             message: message.into(),
             hint: None,
+            labels: None,
         }
     }
 
@@ -251,27 +256,37 @@ impl Sink {
         let mut mistakes = self.mistakes.into_inner();
         mistakes.sort_by_key(|m| m.span);
         let mut all = self.arguments.into_inner();
-        let found = mistakes.len();
+        // The messages without labels: a mistake that several labels have is listed once.
+        let mut messages = vec![String::new(); all.len()];
+        let total = mistakes.len();
         for (number, mistake) in mistakes.into_iter().enumerate() {
             let (file, text) = &sources[mistake.span.source as usize];
             if all.len() >= MOST {
                 all.push(Diagnostic {
-                    message: format!("there are up to {} more mistakes", found - number),
+                    message: format!("there are up to {} more mistakes", total - number),
                     place: Place::File(file.clone()),
                     hint: Some("correct those above first".to_owned()),
                 });
                 break;
             }
-            let diagnostic = Diagnostic {
-                place: place(file, text, &mistake),
-                message: shortened(mistake.message),
-                hint: mistake.hint.map(shortened),
-            };
-            let same =
-                |d: &Diagnostic| d.message == diagnostic.message && same_place(d, &diagnostic);
-            if !all.iter().rev().take(50).any(same) {
-                all.push(diagnostic);
+            let place = place(file, text, &mistake);
+            let mut earlier = all.iter().zip(&messages).rev().take(50);
+            if earlier
+                .any(|(d, message)| *message == mistake.message && same_place(&d.place, &place))
+            {
+                continue;
             }
+            let hint = commented(&place, mistake.kind).or(mistake.hint);
+            let message = match &mistake.labels {
+                Some(labels) => format!("{} (with {labels})", mistake.message),
+                None => mistake.message.clone(),
+            };
+            messages.push(mistake.message);
+            all.push(Diagnostic {
+                place,
+                message: shortened(message),
+                hint: hint.map(shortened),
+            });
         }
         Diagnostics(all)
     }
@@ -313,8 +328,24 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
     }
 }
 
-fn same_place(a: &Diagnostic, b: &Diagnostic) -> bool {
-    match (&a.place, &b.place) {
+/// Returns the remedy for a value that YAML reads as a comment: `workload: #mine`.
+fn commented(place: &Place, kind: MistakeKind) -> Option<String> {
+    let (MistakeKind::NoText, Place::Text { text, column, .. }) = (kind, place) else {
+        return None;
+    };
+    let rest: String = text.chars().skip(column - 1).collect();
+    let after = rest.split_once(':')?.1.trim_start();
+    let word = after.strip_prefix('#')?.split_whitespace().next()?;
+    // A comment usually has a space after its `#`.
+    after[1..].starts_with(word).then(|| {
+        format!(
+            "`#` begins a comment: write `{word}`, or `\"#{word}\"` if the `#` belongs to the value"
+        )
+    })
+}
+
+fn same_place(a: &Place, b: &Place) -> bool {
+    match (a, b) {
         (
             Place::Text {
                 file, line, column, ..

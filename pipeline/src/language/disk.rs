@@ -83,6 +83,16 @@ fn not_utf8(file: &Path, error: &FromUtf8Error) -> Diagnostics {
 
 /// Returns the remedy for a missing file: the similar file next to it that was probably meant, or the existing files.
 pub fn instead_of(file: &Path) -> String {
+    let name = file.to_string_lossy();
+    if name.starts_with("http://") || name.starts_with("https://") {
+        return format!(
+            "for a server, use `benchtrail load {name}`, or `benchtrail init --from-url {name}` for a study"
+        );
+    }
+    if name.split_whitespace().count() > 1 && name.to_lowercase().starts_with("sel") {
+        return "name the experiment before the query: `benchtrail sql EXPERIMENT \"select …\"`"
+            .to_owned();
+    }
     let folder = file.parent().unwrap_or(Path::new(""));
     let here = Path::new(if folder.as_os_str().is_empty() {
         "."

@@ -186,10 +186,7 @@ impl<'a> Expansion<'a, '_> {
         counts: &[usize],
         before_it: &TiSlice<DraftId, Option<Expanded>>,
     ) {
-        let gone = match self.draft.kind.map(|kind| kind.class()) {
-            Some(Class::Pure) | None => Vec::new(),
-            Some(_) => gone(self.draft, before_it),
-        };
+        let gone = gone(self.draft, before_it);
         for number in 0..product {
             let at = labels_at(number, counts);
             let mut out = None;
@@ -355,29 +352,27 @@ impl<'a> Expansion<'a, '_> {
     }
 }
 
-/// The cells that a needed stage leaves out, where each cell of the stage needs one of its cells.
+/// The cells that a needed stage leaves out, by the labels on the axes that it shares with the stage.
 struct Gone<'s> {
-    /// The position in the stage's own `over` of each axis of the needed stage.
+    /// The positions of the shared axes in the stage's own `over`.
     positions: Vec<usize>,
-    reasons: HashMap<&'s [u16], &'s str>,
+    /// Why every cell with these labels is left out.
+    reasons: HashMap<Vec<u16>, Vec<&'s str>>,
 }
 
 impl Gone<'_> {
-    /// Returns the reason if the cell that a cell needs is left out.
+    /// Returns the reason if all cells that a cell would read are left out.
     fn reason(&self, at: &[u16]) -> Option<String> {
-        let needed: Vec<u16> = self
-            .positions
-            .iter()
-            .map(|position| at[*position])
-            .collect();
-        self.reasons
-            .get(needed.as_slice())
-            .map(|reason| (*reason).to_owned())
+        let shared = labels_on(at, &self.positions);
+        self.reasons.get(&shared).map(|reasons| reasons.join("; "))
     }
 }
 
-/// Returns the excluded cells of those needed stages whose axes are all in the stage's `over`. Only then does a cell
-/// need exactly one cell.
+fn labels_on(at: &[u16], positions: &[usize]) -> Vec<u16> {
+    positions.iter().map(|position| at[*position]).collect()
+}
+
+/// Returns what the needed stages leave out. A cell that has nothing left to read is left out too.
 fn gone<'s>(draft: &Draft, stages: &'s TiSlice<DraftId, Option<Expanded>>) -> Vec<Gone<'s>> {
     let needed = draft
         .needs
@@ -386,18 +381,23 @@ fn gone<'s>(draft: &Draft, stages: &'s TiSlice<DraftId, Option<Expanded>>) -> Ve
         .map(|(stage, _)| stage);
     needed
         .filter(|stage| !stage.excluded.is_empty())
-        .filter_map(|stage| {
-            let position = |axis: &AxisId| draft.over.iter().position(|own| own == axis);
-            let positions = stage
-                .over
-                .iter()
-                .map(position)
-                .collect::<Option<Vec<_>>>()?;
-            let reasons = stage.excluded.iter().map(|e| (&*e.at, e.reason.as_str()));
-            Some(Gone {
-                positions,
-                reasons: reasons.collect(),
-            })
+        .map(|stage| {
+            let own = |axis: &AxisId| draft.over.iter().position(|own| own == axis);
+            let shared = stage.over.iter().enumerate();
+            let (theirs, positions): (Vec<usize>, Vec<usize>) = shared
+                .filter_map(|(position, axis)| Some((position, own(axis)?)))
+                .unzip();
+            let mut reasons: HashMap<Vec<u16>, Vec<&str>> = HashMap::new();
+            for excluded in &stage.excluded {
+                let all = reasons.entry(labels_on(&excluded.at, &theirs)).or_default();
+                if !all.contains(&excluded.reason.as_str()) {
+                    all.push(&excluded.reason);
+                }
+            }
+            for cell in &stage.cells {
+                reasons.remove(&labels_on(&cell.at, &theirs));
+            }
+            Gone { positions, reasons }
         })
         .collect()
 }

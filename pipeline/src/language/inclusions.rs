@@ -20,7 +20,7 @@ pub(crate) fn inclusions(
     parameters: &Values,
     sink: &Sink,
 ) -> Vec<Inclusion> {
-    let mut found = Vec::new();
+    let mut inclusions = Vec::new();
     for (i, include) in draft
         .node
         .get("include")
@@ -52,7 +52,7 @@ pub(crate) fn inclusions(
             Ok(coordinates) => {
                 for coordinates in in_every_block(coordinates, draft, axes) {
                     if let Some(at) = included(&coordinates, &draft.over, axes, &route, &mut out) {
-                        found.push((at, reason.clone(), key.span));
+                        inclusions.push((at, reason.clone(), key.span));
                     }
                 }
             }
@@ -60,7 +60,7 @@ pub(crate) fn inclusions(
         }
         out.into_iter().for_each(|m| sink.add(m));
     }
-    found
+    inclusions
 }
 
 /// Returns the coordinates of an included cell for each block, unless they name a block.

@@ -86,11 +86,11 @@ impl<'a> Scope<'a> {
 
     /// Returns the positions in `over` of the axes that a tree refers to.
     pub(crate) fn references(&self, node: &Node) -> BTreeSet<usize> {
-        let mut found = BTreeSet::new();
+        let mut references = BTreeSet::new();
         each_text(node, &mut Vec::new(), &mut |text, _, _| {
-            found.extend(self.references_of(text));
+            references.extend(self.references_of(text));
         });
-        found
+        references
     }
 
     /// Returns a tree with its placeholders resolved at label indices. If `at` is `None`, placeholders of axes stay.
@@ -236,7 +236,13 @@ impl<'a> Scope<'a> {
             .map(String::as_str)
             .chain(axes)
             .collect();
-        let hint = remedy(name, "parameters and axes", names.iter().copied());
+        let mut hint = remedy(name, "parameters and axes", names.iter().copied());
+        let shell = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+        if !hint.starts_with("did you mean") && name.chars().all(shell) {
+            hint = format!(
+                "environment variables are not read: declare `parameters: {{{name}: …}}`, and give its value with `--set {name}=…`"
+            );
+        }
         Err(Wrong::new(
             format!("`{name}` is neither a parameter nor an axis"),
             hint,
@@ -314,8 +320,10 @@ impl<'a> Scope<'a> {
                 // Another label has the field, so the name is right and not a misspelling of a field here: this label
                 // leaves it open.
                 let pointer = format!("/{}", path.replace('.', "/"));
-                let known = |fields: &Json| fields.pointer(&pointer).is_some();
-                if closest(field, here.iter().copied()).is_none() && axis.fields.iter().any(known) {
+                let has_field = |fields: &Json| fields.pointer(&pointer).is_some();
+                if closest(field, here.iter().copied()).is_none()
+                    && axis.fields.iter().any(has_field)
+                {
                     return Ok(Some(Json::Null));
                 }
                 let message = format!(
@@ -340,8 +348,8 @@ impl<'a> Scope<'a> {
 
 /// Merges resolved mappings; absent parts add nothing. While a part is still a placeholder, the parts stay separate.
 fn one_of(node: &Node, parts: Vec<Node>) -> Node {
-    let known = |part: &Node| matches!(part.value, Value::Map(_) | Value::Null);
-    if !parts.iter().all(known) {
+    let mergeable = |part: &Node| matches!(part.value, Value::Map(_) | Value::Null);
+    if !parts.iter().all(mergeable) {
         let (key, list) = &node.entries()[0];
         let list = Node {
             span: list.span,

@@ -33,12 +33,14 @@ pub(crate) struct Layers<'a> {
     sink: &'a Sink,
     /// Parsed definitions by layer, collection and name.
     parsed: RefCell<BTreeMap<(usize, String, String), Option<Node>>>,
-    found: RefCell<BTreeMap<(String, String), Found>>,
+    looked_up: RefCell<BTreeMap<(String, String), Found>>,
     touched_broken: Cell<bool>,
     /// The first name used for each content, by collection and canonical text.
     claims: RefCell<BTreeMap<(String, String), String>>,
     /// The files read so far: definitions, and files that settings name.
     sources: RefCell<BTreeMap<(PathBuf, String, Digest), NamedFile>>,
+    /// Answers to questions about files.
+    answers: RefCell<BTreeMap<String, Json>>,
     /// The axes, with their labels and fields.
     axes: RefCell<Vec<Labelled>>,
 }
@@ -99,10 +101,11 @@ impl<'a> Layers<'a> {
             files,
             sink,
             parsed: RefCell::default(),
-            found: RefCell::default(),
+            looked_up: RefCell::default(),
             touched_broken: Cell::new(false),
             claims: RefCell::default(),
             sources: RefCell::default(),
+            answers: RefCell::default(),
             axes: RefCell::default(),
         }
     }
@@ -171,16 +174,16 @@ impl<'a> Layers<'a> {
 
     fn lookup(&self, collection: &str, name: &str) -> Found {
         let key = (collection.to_owned(), name.to_owned());
-        if let Some(found) = self.found.borrow().get(&key) {
-            return found.clone();
+        if let Some(cached) = self.looked_up.borrow().get(&key) {
+            return cached.clone();
         }
-        let found = if self.schemas.contains_key(collection) {
+        let definition = if self.schemas.contains_key(collection) {
             self.definition(collection, name)
         } else {
             self.raw(collection, name)
         };
-        self.found.borrow_mut().insert(key, found.clone());
-        found
+        self.looked_up.borrow_mut().insert(key, definition.clone());
+        definition
     }
 
     fn definition(&self, collection: &str, name: &str) -> Found {
@@ -443,8 +446,8 @@ impl Library for Layers<'_> {
 
     fn labels(&self, axis: &str) -> Option<Vec<(Scalar, Json)>> {
         let axes = self.axes.borrow();
-        let found = axes.iter().find(|(name, _)| name == axis)?;
-        Some(found.1.clone())
+        let entry = axes.iter().find(|(name, _)| name == axis)?;
+        Some(entry.1.clone())
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -455,12 +458,22 @@ impl Library for Layers<'_> {
     fn reads(&self, source: &NamedFile) {
         let key = (source.path.clone(), source.name.clone(), source.digest);
         let mut sources = self.sources.borrow_mut();
-        let known = sources.entry(key).or_insert_with(|| source.clone());
-        known.stamp = known.stamp.or(source.stamp);
+        let kept = sources.entry(key).or_insert_with(|| source.clone());
+        kept.stamp = kept.stamp.or(source.stamp);
     }
 
     fn digest(&self, path: &Path) -> io::Result<FileDigest> {
         self.files.digest(path)
+    }
+
+    fn once(&self, question: &str, answer: &mut dyn FnMut() -> Json) -> Json {
+        if let Some(answer) = self.answers.borrow().get(question) {
+            return answer.clone();
+        }
+        let answer = answer();
+        let mut answers = self.answers.borrow_mut();
+        answers.insert(question.to_owned(), answer.clone());
+        answer
     }
 
     fn files(&self) -> NamedFiles {
@@ -518,8 +531,8 @@ impl<'a> Shape<'a> {
     /// Follows references, and resolves optional values to the value inside.
     fn variants(self) -> Vec<Self> {
         if let Some(place) = self.schema["$ref"].as_str() {
-            let found = place.strip_prefix('#').and_then(|p| self.all.pointer(p));
-            return found.map_or_else(Vec::new, |schema| self.at(schema).variants());
+            let target = place.strip_prefix('#').and_then(|p| self.all.pointer(p));
+            return target.map_or_else(Vec::new, |schema| self.at(schema).variants());
         }
         let several = ["oneOf", "anyOf"]
             .iter()

@@ -87,29 +87,29 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
 /// Informs each pure stage of what the definitions state about the names used by the stages behind it. Returns the
 /// parameter sets of each stage.
 pub(super) fn informed(all: &Stages<'_>, library: &dyn Library) -> Vec<Vec<Json>> {
-    let of = |(number, stage): (StageId, &Stage)| {
+    let informed = |(number, stage): (StageId, &Stage)| {
         let sets = stage.parameter_sets.clone();
         match all.drafts[number].kind {
             Some(kind) if stage.class == Class::Pure => {
                 let behind = behind(all, number);
-                let told = |set| kind.informed(set, &behind, library);
-                sets.into_iter().map(told).collect()
+                let informed = |set| kind.informed(set, &behind, library);
+                sets.into_iter().map(informed).collect()
             }
             _ => sets,
         }
     };
-    all.stages.iter_enumerated().map(of).collect()
+    all.stages.iter_enumerated().map(informed).collect()
 }
 
 /// Returns every stage that a stage needs, directly or indirectly, once for each of its parameter sets.
 fn behind<'a>(all: &Stages<'a>, number: StageId) -> Vec<Needed<'a>> {
-    let (mut found, mut next) = (BTreeSet::new(), all.stages[number].needs.clone());
+    let (mut ancestors, mut next) = (BTreeSet::new(), all.stages[number].needs.clone());
     while let Some(other) = next.pop() {
-        if found.insert(other) {
+        if ancestors.insert(other) {
             next.extend(&all.stages[other].needs);
         }
     }
-    let each = found.into_iter().flat_map(|other| {
+    let each = ancestors.into_iter().flat_map(|other| {
         let stage = &all.stages[other];
         stage.parameter_sets.iter().map(|parameters| Needed {
             stage: &stage.name,
@@ -147,9 +147,10 @@ fn stages_needed<'a>(all: &Stages<'a>, number: StageId, levels: usize) -> Vec<Ne
     all.stages[number].needs.iter().map(needed).collect()
 }
 
-/// Returns whether a stage needs a stage that does not exist, so that one of its needs is unknown.
+/// Returns whether an item of `needs` names no stage, so that one of the stage's needs is unknown.
 fn needs_unknown(draft: &Draft<'_>) -> bool {
-    draft.needs.len() < draft.names("needs").len()
+    let written = draft.node.get("needs").map(Node::items).unwrap_or_default();
+    draft.needs.len() < written.len()
 }
 
 /// Checks that no axis of the cells that a stage reads has the same name as a column of its tables.

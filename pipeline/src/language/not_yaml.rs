@@ -109,6 +109,15 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
 }
 
+/// Returns the name in a placeholder of a template, `{{name}}`, whose inner brace is at a place.
+pub(super) fn in_double_braces(text: &str, at: Marker) -> Option<&str> {
+    let line = text.lines().nth(at.line().saturating_sub(1))?;
+    let (before, after) = line.split_at_checked(line.char_indices().nth(at.col())?.0)?;
+    let name = after.strip_prefix('{')?.split_once("}}")?.0.trim();
+    let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (before.ends_with('{') && !name.is_empty() && name.chars().all(word)).then_some(name)
+}
+
 /// Returns the number of the first line, from where parsing stopped, that has a tab in its indentation.
 fn first_indented_with_a_tab(text: &str, at: Marker) -> Option<usize> {
     let from = at.line().saturating_sub(1);
@@ -140,14 +149,14 @@ pub(super) fn invisible(text: &str, at: Marker) -> Option<String> {
         };
         // Within quotes and comments, it is ordinary text.
         let bare = line.chars().take_while(|c| !matches!(c, '"' | '\'' | '#'));
-        let (column, found) = bare.enumerate().find(|(_, c)| strange(*c))?;
-        let looks = match found.is_whitespace() {
+        let (column, offender) = bare.enumerate().find(|(_, c)| strange(*c))?;
+        let looks = match offender.is_whitespace() {
             true => "looks like a space, but YAML does not read it as one: write a space instead",
             false => "cannot be seen, and YAML does not allow it there: remove it",
         };
         Some(format!(
             "the character U+{:04X} at {}:{} {looks}",
-            u32::from(found),
+            u32::from(offender),
             number + 1,
             column + 1
         ))

@@ -178,13 +178,13 @@ impl Builder<'_> {
         let here = Mistake::new(self.at(at, 1), &[], format!("this is not YAML: {reason}"));
         let character = self.text.lines().nth(at.line().saturating_sub(1));
         let character = character.and_then(|line| line.chars().nth(at.col()));
-        let known = not_yaml::invisible(self.text, at)
+        let remedy = not_yaml::invisible(self.text, at)
             .or_else(|| not_yaml::bare_star(character, reason))
             .or_else(|| not_yaml::missing_comma(self.text, at, reason));
         match self.open.last() {
-            Some(_) if known.is_some() => here.hint(known.unwrap_or_default()),
+            Some(_) if remedy.is_some() => here.hint(remedy.unwrap_or_default()),
             None => here.hint(not_yaml::remedy(self.text, at, reason)),
-            Some(_) if reason.contains("quoted scalar") => {
+            Some(_) if reason.contains("quoted scalar") || reason.contains("unknown anchor") => {
                 here.hint(not_yaml::remedy(self.text, at, reason))
             }
             Some(((opening, closing), opened)) if at.index() >= self.end => Mistake::new(
@@ -368,9 +368,13 @@ impl Builder<'_> {
                 Ok(Some(Key { text, span }))
             }
             event => {
+                let braces = not_yaml::in_double_braces(self.text, range.start);
                 self.node(event, range, depth + 1)?;
-                let hint = "if this was meant as text, put it in quotes";
-                self.mistakes.push(refuse("a key must be text", hint));
+                let hint = match braces {
+                    Some(name) => format!("a placeholder is written `\"${{{name}}}\"`"),
+                    None => "if this was meant as text, put it in quotes".to_owned(),
+                };
+                self.mistakes.push(refuse("a key must be text", &hint));
                 Ok(None)
             }
         }
@@ -527,6 +531,17 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
     }
     let digits =
         |text: &str, radix: u32| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
+    if digits(unsigned, 10) && unsigned.len() > 1 && unsigned.starts_with('0') {
+        let plain = unsigned.trim_start_matches('0');
+        let plain = if plain.is_empty() { "0" } else { plain };
+        let sign = &text[..text.len() - unsigned.len()];
+        return Err((
+            format!("`{text}` begins with a zero"),
+            format!(
+                "write {sign}{plain}, or \"{text}\" if it is text: some YAML readers take it for an octal number"
+            ),
+        ));
+    }
     let integer = if digits(unsigned, 10) {
         Some(text.parse::<i64>().ok())
     } else if let Some(octal) = text.strip_prefix("0o").filter(|t| digits(t, 8)) {

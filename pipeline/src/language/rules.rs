@@ -47,7 +47,7 @@ pub(super) fn rules<'n>(
     } else {
         (context.overrides, true)
     };
-    let mut found = Vec::new();
+    let mut rules = Vec::new();
     for (index, node) in nodes.iter().enumerate() {
         let Some(place) = node.get("where") else {
             continue;
@@ -82,7 +82,7 @@ pub(super) fn rules<'n>(
         );
         out.into_iter().for_each(|m| context.sink.add(m));
         if let Some(choice) = choice {
-            found.push(Rule {
+            rules.push(Rule {
                 choice,
                 node,
                 index,
@@ -90,7 +90,7 @@ pub(super) fn rules<'n>(
             });
         }
     }
-    found
+    rules
 }
 
 /// Returns the reason in an entry.

@@ -34,8 +34,8 @@ pub(super) fn needs_two(draft: &Draft, drafts: &Drafts<'_>) -> Option<Mistake> {
     let gives = |setting: &str| draft.node.entry(setting).is_some();
     draft.kind?.uses_one(&gives).iter().find_map(|(kind, what)| {
         let of_kind = |n: &&DraftId| drafts[**n].kind.is_some_and(|k| k.name() == *kind);
-        let mut found = draft.needs.iter().filter(of_kind).map(|n| drafts[*n].name);
-        let (first, second) = (found.next()?, found.next()?);
+        let mut needed = draft.needs.iter().filter(of_kind).map(|n| drafts[*n].name);
+        let (first, second) = (needed.next()?, needed.next()?);
         let message = format!(
             "the stage `{}` needs two stages of kind `{kind}`, `{first}` and `{second}`, but a cell \
              {what}",

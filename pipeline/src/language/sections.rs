@@ -60,8 +60,8 @@ pub(super) fn check_root(
         }
         properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
     }
-    let known = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
-    out.extend(Checker::of(&rest).check(&rest, &known, &[]));
+    let known_keys = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
+    out.extend(Checker::of(&rest).check(&rest, &known_keys, &[]));
     if let Some(seed) = root.get("seed").filter(|n| matches!(n.value, Value::Null)) {
         out.push(
             Mistake::new(seed.span, &[Step::Key("seed".into())], "the seed is empty")

@@ -21,7 +21,7 @@ pub(super) fn look_repeatedly(
     for ((stage, kind), draft) in all.filter(|((stage, _), _)| stage.class == Class::Pure) {
         for set in &mut stage.parameter_sets {
             match kind.looked_at_repeatedly(std::mem::take(set)) {
-                Ok(known) => *set = known,
+                Ok(informed) => *set = informed,
                 // The other parameter sets have the same mistakes.
                 Err(problems) => {
                     for problem in problems {

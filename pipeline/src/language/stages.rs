@@ -405,7 +405,7 @@ fn positions<Id: From<usize> + PartialEq>(
     names: &[&str],
     out: &mut Vec<Mistake>,
 ) -> Vec<Id> {
-    let mut found = Vec::new();
+    let mut ids = Vec::new();
     for (i, item) in draft
         .node
         .get(key)
@@ -431,14 +431,14 @@ fn positions<Id: From<usize> + PartialEq>(
             out.push(mistake.hint(remedy(name, plural, others)));
             continue;
         };
-        if found.contains(&position) {
+        if ids.contains(&position) {
             let message = format!("`{name}` is named twice");
             out.push(Mistake::new(item.span, &route, message).hint("remove one"));
             continue;
         }
-        found.push(position);
+        ids.push(position);
     }
-    found
+    ids
 }
 
 /// Returns the coordinates for label indices.

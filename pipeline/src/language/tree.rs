@@ -82,6 +82,11 @@ impl Node {
 
     /// Returns the place that a route leads to, as far as the tree matches it.
     pub(crate) fn place(&self, route: &[Step]) -> Span {
+        self.nearest(route).span
+    }
+
+    /// Returns the node at the end of a route, or the last one on the way that exists.
+    pub(crate) fn nearest(&self, route: &[Step]) -> &Self {
         let mut node = self;
         for step in route {
             let next = match step {
@@ -93,7 +98,7 @@ impl Node {
                 None => break,
             }
         }
-        node.span
+        node
     }
 
     /// Returns the place of the key at the end of a route, or the place the route leads to.

@@ -48,8 +48,8 @@ pub(super) fn check(
         .filter(|(key, _)| key.span.source == root.span.source && key.text != BLOCK);
     for (key, _) in own {
         let mut declared = axes.iter_enumerated();
-        let found = declared.find(|(_, axis)| axis.name == key.text);
-        if found.is_none_or(|(at, axis)| axis.broken || used.contains(&at)) {
+        let axis = declared.find(|(_, axis)| axis.name == key.text);
+        if axis.is_none_or(|(at, axis)| axis.broken || used.contains(&at)) {
             continue;
         }
         let route = ["axes", &key.text].map(|step| Step::Key(step.to_owned()));

@@ -11,9 +11,9 @@ use super::grammar::common_schema;
 use super::interpolate::{MERGE, Scope, merged};
 use super::rules::reason;
 use super::settings::DurationText;
-use super::stages::{Draft, path_remedy};
+use super::stages::{Draft, coordinates, path_remedy};
 use super::tree::{Key, Node, Value};
-use crate::stage::{Json, Step};
+use crate::stage::{Coordinates, Json, Step};
 
 /// The settings of some cells, as written or with overrides applied.
 pub(super) struct Variant {
@@ -61,8 +61,8 @@ pub(super) struct Sets {
 impl Sets {
     /// Returns the index of a placement.
     fn place(&mut self, placement: Json) -> u32 {
-        let known = self.placements.iter().position(|p| *p == placement);
-        let index = known.unwrap_or_else(|| {
+        let position = self.placements.iter().position(|p| *p == placement);
+        let index = position.unwrap_or_else(|| {
             self.placements.push(placement);
             self.placements.len() - 1
         });
@@ -235,13 +235,27 @@ impl Variant {
             Err(_) if context.library.take_broken() => None,
             Err(problems) => {
                 for problem in problems {
-                    let told = context.library.mistake(&problem);
-                    let told = told.unwrap_or_else(|| draft.mistake(&self.settings, problem));
-                    context.sink.add(told);
+                    let in_definition = context.library.mistake(&problem);
+                    context.sink.add(in_definition.unwrap_or_else(|| Mistake {
+                        labels: self.labels(&problem.route, at, draft, scope),
+                        ..draft.mistake(&self.settings, problem)
+                    }));
                 }
                 None
             }
         }
+    }
+
+    /// Returns the labels of a cell on the axes that the settings at a route refer to.
+    fn labels(&self, route: &[Step], at: &[u16], draft: &Draft, scope: &Scope) -> Option<String> {
+        let axes = scope.references(self.settings.nearest(route));
+        let Coordinates(all) = coordinates(at, &draft.over, scope.axes);
+        let of_axes = all.into_iter().enumerate();
+        let labels: Vec<_> = of_axes
+            .filter(|(position, _)| axes.contains(position))
+            .map(|(_, label)| label)
+            .collect();
+        (!labels.is_empty()).then(|| Coordinates(labels).to_string())
     }
 
     pub(super) fn limits(&mut self, at: &[u16], scope: &Scope) -> (Option<Duration>, u32) {

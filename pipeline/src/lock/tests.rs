@@ -191,3 +191,21 @@ fn an_unchanged_lock_is_not_written_again() {
     assert_eq!(Lock::read(&path).unwrap(), Some(sample()));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
+
+#[test]
+fn a_link_in_the_place_of_the_temporary_file_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let victim = folder.path().join("victim");
+    fs::write(&victim, "precious").unwrap();
+    let path = folder.path().join("x.lock");
+    for target in [&victim, &folder.path().join("new")] {
+        std::os::unix::fs::symlink(target, beside(&path)).unwrap();
+        Lock::try_place(&path).unwrap();
+        std::os::unix::fs::symlink(target, beside(&path)).unwrap();
+        sample().write(&path).unwrap();
+        assert!(!path.is_symlink());
+        fs::remove_file(&path).unwrap();
+    }
+    assert_eq!(fs::read_to_string(victim).unwrap(), "precious");
+    assert!(!folder.path().join("new").exists());
+}

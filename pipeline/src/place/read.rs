@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
         }
         loop {
             let axis = self.name("an axis")?;
-            if pairs.iter().any(|(known, _)| *known == axis) {
+            if pairs.iter().any(|(earlier, _)| *earlier == axis) {
                 return Err(self.wrong(format!("`{axis}` is named twice")));
             }
             self.expects('=')?;

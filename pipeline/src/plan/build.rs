@@ -114,7 +114,7 @@ impl Session<'_> {
     pub(crate) fn check_inputs(&mut self) -> Result<(), PipelineError> {
         let mut checked: TiVec<CellId, bool> = vec![false; self.graph.count].into();
         loop {
-            let mut found = Vec::new();
+            let mut changed = Vec::new();
             for cell in self.graph.cells() {
                 let (stage, _) = self.graph.place(cell);
                 let sees_study = self.graph.nodes[stage].class == LockClass::Study;
@@ -136,13 +136,13 @@ impl Session<'_> {
                         true => Damage::of(self.store, outputs)?,
                         false => Damage::missing(self.store, outputs),
                     };
-                    found.extend(damage.map(|damage| (input, damage)));
+                    changed.extend(damage.map(|damage| (input, damage)));
                 }
             }
-            if found.is_empty() {
+            if changed.is_empty() {
                 return Ok(());
             }
-            self.damaged.extend(found);
+            self.damaged.extend(changed);
             self.restart()?;
         }
     }
@@ -217,12 +217,12 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
     );
     let active =
         |c: &&PlannedCell| matches!(c.decision, Decision::Run { .. } | Decision::After { .. });
-    let known: Vec<f64> = cells
+    let estimated: Vec<f64> = cells
         .iter()
         .filter(active)
         .filter_map(|c| c.estimate_s)
         .collect();
-    let without_estimate = cells.iter().filter(active).count() - known.len();
+    let without_estimate = cells.iter().filter(active).count() - estimated.len();
     let complete = session
         .graph
         .nodes
@@ -238,10 +238,10 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
         cells,
         stages,
         total,
-        estimate_s: if known.is_empty() {
+        estimate_s: if estimated.is_empty() {
             None
         } else {
-            Some(known.iter().sum())
+            Some(estimated.iter().sum())
         },
         without_estimate,
         trail: complete.then(|| session.trail()),
@@ -355,8 +355,8 @@ impl Estimates {
     fn of(&mut self, session: &Session<'_>, cell: CellId) -> Result<Option<f64>, PipelineError> {
         let (stage, i) = session.graph.place(cell);
         let node = &session.graph.nodes[stage];
-        let known = match self.stages.entry(stage) {
-            std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
+        let history = match self.stages.entry(stage) {
+            std::collections::hash_map::Entry::Occupied(history) => history.into_mut(),
             std::collections::hash_map::Entry::Vacant(empty) => {
                 let lines = session.store.history(
                     &session.graph.experiment.name,
@@ -376,7 +376,7 @@ impl Estimates {
                 empty.insert(Known { cells, mean })
             }
         };
-        Ok(known.cells.get(&*node.texts[i]).copied().or(known.mean))
+        Ok(history.cells.get(&*node.texts[i]).copied().or(history.mean))
     }
 }
 

@@ -19,12 +19,12 @@ impl Damage {
     /// # Errors
     /// If the file system returns an error.
     pub(super) fn of(store: &Store, outputs: &str) -> Result<Option<Self>, StoreError> {
-        let mut found: Option<Self> = None;
+        let mut damage: Option<Self> = None;
         for (name, artifact) in parse_outputs(outputs).unwrap_or_default() {
             if store.has_its_bytes(&artifact.digest)? {
                 continue;
             }
-            let damage = found.get_or_insert_with(|| Self {
+            let damage = damage.get_or_insert_with(|| Self {
                 output: name.to_owned(),
                 changed: Vec::new(),
             });
@@ -32,7 +32,7 @@ impl Damage {
                 damage.changed.push(artifact.digest);
             }
         }
-        Ok(found)
+        Ok(damage)
     }
 
     /// Checks only whether the outputs exist.

@@ -325,11 +325,11 @@ impl Session<'_> {
         placement: Placement,
     ) -> BTreeMap<String, Json> {
         let at = (stage, set, placement);
-        if let Some(known) = self.placed_facets.get(&at) {
-            return known.clone();
+        if let Some(facets) = self.placed_facets.get(&at) {
+            return facets.clone();
         }
-        let told = self.told_facets(stage, set, placement);
-        let facets = told.unwrap_or_else(|| {
+        let declared = self.told_facets(stage, set, placement);
+        let facets = declared.unwrap_or_else(|| {
             BTreeMap::from([(
                 "host".to_owned(),
                 Json::from("not known before it executes"),
@@ -409,7 +409,7 @@ pub fn placed_facets(
     for cell in cells.clone() {
         cells.extend(resources_of(&graph, cell));
     }
-    let mut found = BTreeMap::new();
+    let mut placements = BTreeMap::new();
     for cell in cells {
         let Some((asking, placement)) = graph.placement(cell) else {
             continue;
@@ -418,17 +418,17 @@ pub fn placed_facets(
         let node = &graph.nodes[stage];
         let set = node.stage.cells[i].parameters;
         let name = format!("{}.{set}.{asking}.{placement}", node.stage.name);
-        if found.contains_key(&name) {
+        if placements.contains_key(&name) {
             continue;
         }
         // If facets cannot be read, the cell reports it.
         if let Ok(facets) = node.kind.facets(&node.stage.parameter_sets[set as usize])
             && !facets.is_empty()
         {
-            found.insert(name, facets);
+            placements.insert(name, facets);
         }
     }
-    Ok(found)
+    Ok(placements)
 }
 
 impl Experiment {

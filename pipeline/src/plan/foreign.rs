@@ -60,15 +60,15 @@ impl Foreign {
 
 impl Session<'_> {
     /// Returns the results of a cell that may be used; the lock's result always may.
-    pub(super) fn permitted(&mut self, cell: CellId, found: Vec<Cached>) -> Vec<Cached> {
+    pub(super) fn permitted(&mut self, cell: CellId, results: Vec<Cached>) -> Vec<Cached> {
         if self.graph.class(cell) == Class::Pure {
-            return found;
+            return results;
         }
         let locked = self.lock_line(cell).and_then(|line| line.record);
-        let first = found.first().map(|cached| cached.record);
+        let first = results.first().map(|cached| cached.record);
         let usable =
             |cached: &Cached| self.foreign.permits(&cached.record) || locked == Some(cached.record);
-        let kept: Vec<Cached> = found.into_iter().filter(usable).collect();
+        let kept: Vec<Cached> = results.into_iter().filter(usable).collect();
         if let (true, Some(first)) = (kept.is_empty(), first) {
             self.foreign.left_out.insert(cell, first);
         }

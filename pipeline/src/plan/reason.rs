@@ -149,9 +149,9 @@ impl Reasons {
         };
         let than = earlier.than;
         let (stage, _) = session.graph.place(cell);
-        let told = self.explained.entry(stage).or_default();
-        *told += 1;
-        if *told > EXPLAINED {
+        let explained = self.explained.entry(stage).or_default();
+        *explained += 1;
+        if *explained > EXPLAINED {
             return Ok(Reason::Changed {
                 than,
                 differences: Vec::new(),
@@ -199,8 +199,8 @@ impl Reasons {
                 than: None,
             })
         };
-        if let Some(found) = session.lock_line(cell).and_then(of_lock) {
-            return Ok(Some(found));
+        if let Some(reason) = session.lock_line(cell).and_then(of_lock) {
+            return Ok(Some(reason));
         }
         let (stage, i) = session.graph.place(cell);
         let node = &session.graph.nodes[stage];
@@ -223,7 +223,7 @@ impl Reasons {
             return Ok(Some(of_store(own, None)));
         }
         let line = match self.newest.get(&stage) {
-            Some(known) => known.clone(),
+            Some(cached) => cached.clone(),
             None => {
                 let any = newest(None)?;
                 self.newest.insert(stage, any.clone());

@@ -16,8 +16,9 @@ use crate::key::{
     HeadParts, InputList, Recipe, RecipeCell, RecipeInput, StudyIdentity, facets_digest, key_of,
 };
 use crate::lock::LockClass;
-use crate::record::{are_outputs, parse_outputs};
-use crate::stage::{CellStatus, Class, Json};
+use crate::name::OutputName;
+use crate::record::{Record, are_outputs, parse_outputs};
+use crate::stage::{Artifact, CellStatus, Class, Json};
 
 impl Session<'_> {
     /// Decides what a cell does; every cell it reads is settled.
@@ -125,7 +126,7 @@ impl Session<'_> {
                 self.permitted(cell, all).into_iter().next()
             }
         };
-        let Some(mut found) = newest else {
+        let Some(mut chosen) = newest else {
             return Ok(None);
         };
         let preferred = self
@@ -133,21 +134,21 @@ impl Session<'_> {
             .filter(|l| l.key == Some(key))
             .and_then(|l| l.record);
         if let Some(record) = preferred
-            && record != found.record
+            && record != chosen.record
         {
             let all = self.store.records_for(&key)?;
             self.several.insert(cell, all.len());
             if let Some(cached) = all.into_iter().find(|c| c.record == record) {
-                found = cached;
+                chosen = cached;
             }
         }
-        if !are_outputs(&found.outputs) {
+        if !are_outputs(&chosen.outputs) {
             return Ok(None);
         }
         Ok(Some(Outcome::Ok {
             key,
-            record: found.record,
-            outputs: found.outputs.into(),
+            record: chosen.record,
+            outputs: chosen.outputs.into(),
         }))
     }
 
@@ -167,12 +168,12 @@ impl Session<'_> {
             };
             return Ok(State::Settled(outcome));
         };
-        let found = self
+        let cached = self
             .store
             .records_for(&key)?
             .into_iter()
             .find(|c| c.record == record);
-        let complete = found.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
+        let complete = cached.filter(|c| Some(Digest::of(c.outputs.as_bytes())) == line.outputs);
         // An output that will be read is missing, but executing the cell again is not allowed here.
         let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
             let reason = format!(
@@ -190,7 +191,7 @@ impl Session<'_> {
     }
 
     /// Returns why a cell cannot execute: a measurement or resource needs every input ok, a pure cell at least one ok
-    /// cell of every stage it needs.
+    /// cell of every stage it needs, or one that left behind what the cell reads.
     fn unusable_inputs(&self, cell: CellId) -> Option<String> {
         let (stage, i) = self.graph.place(cell);
         let node = &self.graph.nodes[stage];
@@ -204,7 +205,9 @@ impl Session<'_> {
             for member in members {
                 let (text, status, reason) = match member {
                     Member::Cell(m) => match self.settled(source.cell(m)) {
-                        Some(Outcome::Not { status, reason, .. }) => {
+                        Some(outcome @ Outcome::Not { status, reason, .. })
+                            if self.left_behind(stage, Some(outcome)).is_empty() =>
+                        {
                             (self.graph.name(source.cell(m)), *status, &**reason)
                         }
                         _ => {
@@ -286,8 +289,8 @@ impl Session<'_> {
     }
 
     fn facets(&mut self, stage: StageId, set: u32) -> Result<Digest, Lack> {
-        if let Some(known) = self.facets.get(&(stage, set)) {
-            return known.clone();
+        if let Some(facets) = self.facets.get(&(stage, set)) {
+            return facets.clone();
         }
         let node = &self.graph.nodes[stage];
         let facets = node.kind.facets(&node.stage.parameter_sets[set as usize]);
@@ -300,6 +303,7 @@ impl Session<'_> {
     }
 
     pub(super) fn compute_input_digest(&self, stage: StageId, need: usize, group: u32) -> Digest {
+        let reader = stage;
         let need = &self.graph.nodes[stage].needs[need];
         let source = &self.graph.nodes[need.stage];
         let members = need.members(group);
@@ -326,13 +330,9 @@ impl Session<'_> {
                 }
                 other => {
                     let (status, reason) = self.missing(need.stage, member, other);
-                    list.push(
-                        &coordinates,
-                        status,
-                        Some(reason),
-                        parameters,
-                        std::iter::empty(),
-                    );
+                    let left = self.left_behind(reader, other);
+                    let left = left.iter().map(|(name, a)| (name.as_str(), a.digest));
+                    list.push(&coordinates, status, Some(reason), parameters, left);
                 }
             }
         }
@@ -354,6 +354,25 @@ impl Session<'_> {
             (_, Some(Outcome::Not { status, reason, .. })) => (*status, reason),
             _ => unreachable!("only settled cells without outputs are missing"),
         }
+    }
+
+    /// Returns what a cell without outputs left behind, if a stage reads that. A record that the store lacks leaves
+    /// nothing: the reader's key then differs from the one under which its result is cached.
+    pub(crate) fn left_behind(
+        &self,
+        reader: StageId,
+        outcome: Option<&Outcome>,
+    ) -> BTreeMap<OutputName, Artifact> {
+        let Some(Outcome::Not {
+            record: Some(record),
+            ..
+        }) = outcome.filter(|_| self.graph.nodes[reader].reads_evidence)
+        else {
+            return BTreeMap::new();
+        };
+        let bytes = self.store.get(record).ok();
+        let record = bytes.and_then(|bytes| Record::parse(&bytes).ok());
+        record.map(|record| record.evidence).unwrap_or_default()
     }
 
     /// Returns the parameter set that a reader of this cell may see. Only those of measurements are visible, because a
@@ -389,7 +408,7 @@ impl Session<'_> {
             let source = &self.graph.nodes[need.stage];
             let members = need.members(need.group_of_reader[i]);
             let cells = members
-                .map(|member| self.recipe_cell(need.stage, member))
+                .map(|member| self.recipe_cell(stage, need.stage, member))
                 .collect();
             inputs.push(RecipeInput {
                 stage: source.stage.name.clone(),
@@ -409,7 +428,7 @@ impl Session<'_> {
         }
     }
 
-    fn recipe_cell(&self, stage: StageId, member: Member) -> RecipeCell {
+    fn recipe_cell(&self, reader: StageId, stage: StageId, member: Member) -> RecipeCell {
         let node = &self.graph.nodes[stage];
         let at = match member {
             Member::Cell(i) => &node.stage.cells[i].at,
@@ -440,12 +459,15 @@ impl Session<'_> {
             other => {
                 let (status, reason) = self.missing(stage, member, other);
                 let reason = Some(reason.to_owned());
+                let left = self.left_behind(reader, other).into_iter();
                 RecipeCell {
                     coordinates,
                     status,
                     reason,
                     parameters,
-                    outputs: BTreeMap::new(),
+                    outputs: left
+                        .map(|(n, a)| (n.as_str().to_owned(), a.digest))
+                        .collect(),
                 }
             }
         }

@@ -86,12 +86,12 @@ impl Session<'_> {
 
     /// Returns the measured cells with their block and launch.
     fn measured_in_blocks(&self, design: &Design) -> Vec<(usize, usize, CellId)> {
-        let of = |cell: CellId| {
+        let measured_in = |cell: CellId| {
             let measured = self.graph.class(cell) == Class::Measurement;
             let (block, launch) = self.graph.launch(design, cell).filter(|_| measured)?;
             Some((block, launch, cell))
         };
-        self.graph.cells().filter_map(of).collect()
+        self.graph.cells().filter_map(measured_in).collect()
     }
 
     /// Returns a figure of a settled cell; `None` if the cell is not ok or the figure is not above 0.
@@ -102,8 +102,8 @@ impl Session<'_> {
         else {
             return None;
         };
-        if let Some(known) = self.rule.figures.get(record) {
-            return *known;
+        if let Some(figure) = self.rule.figures.get(record) {
+            return *figure;
         }
         let outputs = parse_outputs(outputs)?
             .into_iter()
@@ -150,11 +150,11 @@ mod tests {
     #[test]
     fn the_half_width_is_that_of_the_anytime_interval() {
         let logs = [0.021, 0.034, 0.012, 0.028, 0.019];
-        let found = relative_half_width(&blocks(&logs.map(Some))).unwrap();
+        let width = relative_half_width(&blocks(&logs.map(Some))).unwrap();
         // sd 0.008468, error 0.003787, critical t 5.41 at five blocks.
         assert!(
-            (found - (5.41_f64 * 0.003_787).exp_m1()).abs() < 2e-5,
-            "{found}"
+            (width - (5.41_f64 * 0.003_787).exp_m1()).abs() < 2e-5,
+            "{width}"
         );
     }
 

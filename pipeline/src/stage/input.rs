@@ -17,13 +17,14 @@ use crate::place::Coordinates;
 pub struct InputCell {
     /// The cell's full coordinates.
     pub coordinates: Coordinates,
-    /// Its status; only `Ok` cells have outputs.
+    /// Its status.
     pub status: CellStatus,
     /// The reason if it is not ok.
     pub reason: Option<String>,
     /// The cell's canonical parameters.
     pub parameters: Json,
-    /// Its outputs, by name.
+    /// Its outputs, by name. A cell that is not ok has none, except for a reader that also
+    /// [reads evidence](super::StageKind::reads_evidence): it gets what the cell left behind.
     pub outputs: BTreeMap<String, Artifact>,
     /// The digest of its record.
     pub record: Option<Digest>,

@@ -267,6 +267,12 @@ pub trait StageKind: Send + Sync {
         false
     }
 
+    /// Returns whether cells with these canonical parameters also read what failed cells left behind. If so, it is in
+    /// their keys, and a failed cell has its evidence as its [outputs](super::InputCell::outputs).
+    fn reads_evidence(&self, _parameters: &Json) -> bool {
+        false
+    }
+
     /// Executes one cell.
     ///
     /// # Errors

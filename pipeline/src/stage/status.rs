@@ -43,12 +43,20 @@ impl CellStatus {
         }
     }
 
+    /// Every status.
+    pub const EACH: [Self; 7] = [
+        Self::Ok,
+        Self::Failed,
+        Self::Hung,
+        Self::Timeout,
+        Self::Skipped,
+        Self::Excluded,
+        Self::Interrupted,
+    ];
+
     /// Returns the status for a word.
     pub fn parse(word: &str) -> Option<Self> {
-        use CellStatus::{Excluded, Failed, Hung, Interrupted, Ok, Skipped, Timeout};
-        [Ok, Failed, Hung, Timeout, Skipped, Excluded, Interrupted]
-            .into_iter()
-            .find(|status| status.word() == word)
+        Self::EACH.into_iter().find(|status| status.word() == word)
     }
 }
 

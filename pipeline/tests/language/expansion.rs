@@ -607,6 +607,38 @@ fn what_a_needed_stage_leaves_out_is_left_out_of_those_that_need_it() {
 }
 
 #[test]
+fn a_pure_cell_is_left_out_once_all_cells_that_it_reads_are() {
+    let text = VALID
+        .replace(
+            "    exclude:\n",
+            "    exclude:\n      - where: {configuration: serial, workload: short}\n        reason: it does not start\n",
+        )
+        .replace(
+            "  results: {kind: tabulate, needs: [ladder, server]}\n",
+            "  results: {kind: tabulate, needs: [ladder, server], over: [configuration, workload]}\n\
+             \x20 levels: {kind: tabulate, needs: [ladder], over: [workload, concurrency]}\n\
+             \x20 all: {kind: tabulate, needs: [results]}\n",
+        );
+    let experiment = valid(&text);
+    let left_out = |name: &str| -> Vec<(Vec<u16>, String)> {
+        let excluded = stage(&experiment, name).excluded.iter();
+        excluded
+            .map(|cell| (cell.at.to_vec(), cell.reason.clone()))
+            .collect()
+    };
+    // `batched` is the first configuration, `short` the first workload.
+    let reason = || "it does not start".to_owned();
+    assert_eq!(left_out("results"), [(vec![1, 0], reason())]);
+    let small = || "the context is too small".to_owned();
+    assert_eq!(
+        left_out("levels"),
+        [(vec![1, 2], small()), (vec![1, 3], small())]
+    );
+    assert_eq!(left_out("all"), []);
+    assert_eq!(stage(&experiment, "results").cells.len(), 3);
+}
+
+#[test]
 fn settings_of_several_axes_merge_in_their_order_and_overrides_reach_into_them() {
     let text = VALID
         .replace(

@@ -6,7 +6,7 @@ use super::super::diagnostics::{Mistake, MistakeKind, Span};
 use super::super::interpolate::merged;
 use super::super::settings::{DurationText, PercentText};
 use super::super::tree::{Node, Value};
-use super::remedies::{duration, first_sentence, instead, is_span, wrong_type};
+use super::remedies::{duration, first_sentence, instead, is_span, list_of, wrong_type};
 use super::view::{OTHER_WORDS, View, word_of_stages};
 use crate::stage::{Json, Problem, Step};
 use crate::suggest::remedy;
@@ -35,8 +35,8 @@ pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> 
         owner: Some(owner),
         ..Checker::of(schema)
     };
-    let found = checker.check(schema, &node, &[]).into_iter();
-    found
+    let mistakes = checker.check(schema, &node, &[]).into_iter();
+    mistakes
         .map(|mistake| Problem {
             of_key: mistake.kind == MistakeKind::UnknownKey,
             route: mistake.route,
@@ -77,11 +77,11 @@ impl<'a> Checker<'a> {
         {
             // Each part may have some of the keys; a key missing from all parts is reported for the whole.
             for part in parts {
-                let mut found = Vec::new();
-                self.node(schema, part, route, &mut found);
+                let mut mistakes = Vec::new();
+                self.node(schema, part, route, &mut mistakes);
                 let here = route.len();
-                found.retain(|m| m.kind != MistakeKind::MissingKey || m.route.len() > here);
-                out.append(&mut found);
+                mistakes.retain(|m| m.kind != MistakeKind::MissingKey || m.route.len() > here);
+                out.append(&mut mistakes);
             }
             return;
         }
@@ -96,11 +96,15 @@ impl<'a> Checker<'a> {
         }
         if !view.accepts_type(node) {
             let message = format!("expected {}, found {}", view.expected(), node.describe());
-            out.push(wrong_type(
-                Mistake::new(node.span, route, message),
-                &view,
-                node,
-            ));
+            let mistake = Mistake::new(node.span, route, message);
+            let items = view
+                .keyword("items")
+                .filter(|_| matches!(node.value, Value::Map(_)));
+            let list = items.and_then(|items| list_of(&self.view(items)));
+            out.push(match list {
+                Some(hint) => mistake.hint(hint),
+                None => wrong_type(mistake, &view, node),
+            });
             return;
         }
         if let Some(mistake) = view.constant_mistake(node, route) {
@@ -132,7 +136,7 @@ impl<'a> Checker<'a> {
         };
         match expand(text, node.span, route) {
             Ok(values) => {
-                let mut found: Vec<Mistake> = Vec::new();
+                let mut mistakes: Vec<Mistake> = Vec::new();
                 for value in values {
                     // A label may leave a field open.
                     if matches!(value.value, Value::Null) {
@@ -140,12 +144,12 @@ impl<'a> Checker<'a> {
                     }
                     for mut mistake in plain.check(schema, &value, route) {
                         mistake.message = format!("{} (from `{text}`)", mistake.message);
-                        if !found.contains(&mistake) {
-                            found.push(mistake);
+                        if !mistakes.contains(&mistake) {
+                            mistakes.push(mistake);
                         }
                     }
                 }
-                out.append(&mut found);
+                out.append(&mut mistakes);
             }
             Err(mistake) => out.push(mistake),
         }
@@ -238,9 +242,10 @@ impl<'a> Checker<'a> {
                 .filter(|s| s.is_object())
             {
                 below.node(schema, value, route, out);
-            } else if view.closed() || self.owner.is_some() {
+            } else if view.closed() || self.owner.is_some() || view.other_word(&key.text).is_some()
+            {
                 let names = view.property_names();
-                let known = names
+                let names = names
                     .iter()
                     .copied()
                     .chain(self.other_keys.iter().map(String::as_str));
@@ -255,14 +260,26 @@ impl<'a> Checker<'a> {
                     .other_word(&key.text)
                     // Only stages have keys in addition to those of the schema.
                     .or_else(|| word_of_stages(&key.text).filter(|_| !self.other_keys.is_empty()))
-                    .map_or_else(|| remedy(&key.text, keys, known), instead);
+                    .map_or_else(|| remedy(&key.text, keys, names), instead);
                 let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
                 out.push(mistake.hint(hint));
             }
             route.pop();
         }
+        // A key that is there under another tool's word is not missing as well.
+        let meant = |key: &str| {
+            let mut unknown = entries
+                .iter()
+                .filter(|(k, _)| view.property(&k.text).is_none());
+            unknown.any(|(k, _)| {
+                let ours = view
+                    .other_word(&k.text)
+                    .and_then(|ours| ours.strip_prefix('`'));
+                ours.is_some_and(|ours| ours.split(['`', ':']).next() == Some(key))
+            })
+        };
         for key in view.required() {
-            if node.get(key).is_none() {
+            if node.get(key).is_none() && !meant(key) {
                 let what = view
                     .property(key)
                     .and_then(|s| self.view(s).description().map(first_sentence));

@@ -48,7 +48,7 @@ impl<'a> Checker<'a> {
             .iter()
             .filter(|(_, v)| self.accepts(v, node))
             .collect();
-        let told = match &node.value {
+        let choice = match &node.value {
             Value::Text(text) => alternatives.by_word(text, &fitting, node, route),
             Value::Map(entries) => alternatives
                 .by_key(entries, node, route)
@@ -56,7 +56,7 @@ impl<'a> Checker<'a> {
                 .or_else(|| alternatives.of_no_key(entries, &fitting, node, route)),
             _ => None,
         };
-        if let Some(chosen) = told {
+        if let Some(chosen) = choice {
             return chosen;
         }
         match fitting.as_slice() {
@@ -202,7 +202,11 @@ impl<'a> Alternatives<'a, '_> {
                 expected.push(text);
             }
         }
-        let expected = expected.join(" or ");
+        // A label may have nearly any type.
+        let expected = match expected.len() {
+            0..=4 => expected.join(" or "),
+            _ => "a value".to_owned(),
+        };
         let message = format!("expected {expected}, found {}", node.describe());
         let mistake = Mistake::new(node.span, route, message);
         let (_, first) = self

@@ -1,6 +1,6 @@
 //! Remedies for values of the wrong type.
 
-use super::super::diagnostics::Mistake;
+use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::settings::DurationText;
 use super::super::tree::{Node, Value};
 use super::view::View;
@@ -29,7 +29,30 @@ pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mist
             for_other(&node.value, view)
         }
     };
+    let mistake = match &node.value {
+        Value::Null => mistake.kind(MistakeKind::NoText),
+        _ => mistake,
+    };
     mistake.hint(hint.unwrap_or_else(|| what_belongs(view)))
+}
+
+/// Returns whether a text can be a key.
+fn is_word(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || "-_.".contains(c))
+}
+
+/// Returns the key of a mapping that a text alone is meant for: the only required one, or `file`.
+fn only_text<'a>(view: &View<'a>) -> Option<&'a str> {
+    let key = match view.required().as_slice() {
+        [] => "file",
+        [key] => key,
+        _ => return None,
+    };
+    let kind = view.property(key)?.get("type")?.as_str();
+    (kind == Some("string")).then_some(key)
 }
 
 /// Returns whether a mistake concerns a whole axis.
@@ -63,10 +86,22 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
     if wants("boolean") && ["no", "off", "No", "Off"].contains(&text) {
         return Some("write `false`".to_owned());
     }
-    if (wants("integer") || wants("number"))
-        && let Some(hint) = number(text, wants("number"))
-    {
-        return Some(hint);
+    if wants("integer") || wants("number") {
+        if let Some(hint) = number(text, wants("number")) {
+            return Some(hint);
+        }
+        let truths = ["yes", "no", "on", "off", "true", "false"];
+        if truths.contains(&text.to_lowercase().as_str()) && !wants("boolean") {
+            return Some("write a number; `0` is none".to_owned());
+        }
+    }
+    if wants("object") && !wants("string") {
+        if let Some((key, _)) = text.split_once(": ").filter(|(key, _)| is_word(key)) {
+            return Some(format!("write a mapping without quotes: `{{{key}: …}}`"));
+        }
+        if let Some(key) = only_text(view) {
+            return Some(format!("write `{{{key}: {text}}}`"));
+        }
     }
     if wants("object") && (text.contains(":[") || text.contains(":{")) {
         return Some("put a space after the colon".to_owned());
@@ -110,6 +145,10 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
             number.value.floor(),
             number.value.ceil()
         )),
+        // So many seconds are rare, and other tools count milliseconds.
+        Value::Int(number) if view.is_duration() && *number >= 1000 => {
+            Some(format!("add the unit: `{number} ms` or `{number} s`"))
+        }
         Value::Int(number) if view.is_duration() => Some(format!("add the unit: `{number} s`")),
         Value::Float(number) if view.is_duration() => {
             Some(format!("add the unit: `{} s`", number.written))
@@ -123,8 +162,25 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("array") => {
             Some(format!("write it as `[{}]`", value_text(value)))
         }
+        // `{clients}`, as in Snakemake and Python.
+        Value::Map(entries) => match entries.as_slice() {
+            [(key, node)] if matches!(node.value, Value::Null) && is_word(&key.text) => {
+                Some(format!("a placeholder is written `\"${{{}}}\"`", key.text))
+            }
+            _ => None,
+        },
         _ => None,
     }
+}
+
+/// Returns the remedy for a mapping in place of a list of mappings: the list with the keys that an item needs.
+pub(super) fn list_of(item: &View<'_>) -> Option<String> {
+    let keys: Vec<String> = item
+        .required()
+        .iter()
+        .map(|key| format!("{key}: …"))
+        .collect();
+    (!keys.is_empty()).then(|| format!("write a list: `[{{{}}}]`", keys.join(", ")))
 }
 
 fn value_text(value: &Value) -> String {
@@ -185,6 +241,9 @@ fn number(text: &str, fractions: bool) -> Option<String> {
     if counts_over_other_than_seconds(word) {
         return None;
     }
+    if word == "%" {
+        return Some("write a number: shares have no meaning here".to_owned());
+    }
     let is_word = word.chars().all(|c| c.is_alphabetic() || "/%".contains(c));
     is_word.then(|| format!("write the number alone: {digits}"))
 }
@@ -234,7 +293,7 @@ fn number_word(text: &str) -> Option<usize> {
         "twenty",
     ];
     let word = text.to_lowercase();
-    WORDS.iter().position(|known| *known == word)
+    WORDS.iter().position(|unit| *unit == word)
 }
 
 /// Returns a number without digit grouping, and with a point instead of a decimal comma.
@@ -322,8 +381,8 @@ pub(super) fn is_span(text: &str) -> bool {
     let text = text.trim();
     let split = text.find(|c: char| c.is_ascii_alphabetic());
     let (number, unit) = text.split_at(split.unwrap_or(text.len()));
-    let known = ["h", "min", "s", "ms", "us", "ns"].contains(&unit);
-    known
+    let is_unit = ["h", "min", "s", "ms", "us", "ns"].contains(&unit);
+    is_unit
         && number
             .trim()
             .parse::<f64>()
@@ -364,30 +423,33 @@ mod tests {
 
     #[test]
     fn numbers_as_people_write_them_are_met_with_ours() {
-        let told = |text: &str| number(text, true).unwrap_or_default();
-        assert_eq!(told("1_000"), "write 1000");
-        assert_eq!(told("12,500"), "write 12500");
-        assert_eq!(told("1,5"), "write 1.5");
-        assert_eq!(told("1'000'000"), "write 1000000");
-        assert_eq!(told("8k"), "write the number out: 8000 or 8192");
-        assert_eq!(told("2 Ki"), "write the number out: 2048");
-        assert_eq!(told("5 %"), "write the number alone: 5, or as a share 0.05");
-        assert_eq!(told("16 requests"), "write the number alone: 16");
-        assert_eq!(told("5 req/s"), "write the number alone: 5");
+        let remedy = |text: &str| number(text, true).unwrap_or_default();
+        assert_eq!(remedy("1_000"), "write 1000");
+        assert_eq!(remedy("12,500"), "write 12500");
+        assert_eq!(remedy("1,5"), "write 1.5");
+        assert_eq!(remedy("1'000'000"), "write 1000000");
+        assert_eq!(remedy("8k"), "write the number out: 8000 or 8192");
+        assert_eq!(remedy("2 Ki"), "write the number out: 2048");
+        assert_eq!(
+            remedy("5 %"),
+            "write the number alone: 5, or as a share 0.05"
+        );
+        assert_eq!(remedy("16 requests"), "write the number alone: 16");
+        assert_eq!(remedy("5 req/s"), "write the number alone: 5");
         for other in [
             "300/min",
             "90 requests per minute",
             "7200 req/hour",
             "2.49/h",
         ] {
-            assert_eq!(told(other), "", "{other}");
+            assert_eq!(remedy(other), "", "{other}");
         }
-        assert_eq!(told("16"), "write 16 without quotes");
-        assert!(told("1..8").contains("{from: 1, to: 8}"));
-        assert_eq!(told("sixteen"), "write 16");
-        assert_eq!(told("Three"), "write 3");
-        assert_eq!(told("many"), "");
-        assert_eq!(told("1,2,3"), "");
+        assert_eq!(remedy("16"), "write 16 without quotes");
+        assert!(remedy("1..8").contains("{from: 1, to: 8}"));
+        assert_eq!(remedy("sixteen"), "write 16");
+        assert_eq!(remedy("Three"), "write 3");
+        assert_eq!(remedy("many"), "");
+        assert_eq!(remedy("1,2,3"), "");
     }
 
     #[test]

@@ -13,7 +13,18 @@ use crate::suggest::{list, remedy};
 pub(super) const OTHER_WORDS: &str = "x-other-words";
 
 /// Other tools' words for the keys that stages of every kind have.
-const OF_STAGES: [(&[&str], &str); 6] = [
+const OF_STAGES: [(&[&str], &str); 7] = [
+    (
+        &[
+            "settings",
+            "params",
+            "parameters",
+            "with",
+            "config",
+            "options",
+        ],
+        "not needed: write its entries as keys of the stage itself",
+    ),
     (
         &[
             "depends-on",
@@ -49,10 +60,10 @@ const OF_STAGES: [(&[&str], &str); 6] = [
 /// Returns what a step's key in other tools is called in a stage.
 pub(super) fn word_of_stages(key: &str) -> Option<&'static str> {
     let folded = key.to_lowercase().replace('_', "-");
-    let found = OF_STAGES
+    let entry = OF_STAGES
         .iter()
         .find(|(theirs, _)| theirs.contains(&folded.as_str()));
-    found.map(|(_, ours)| *ours)
+    entry.map(|(_, ours)| *ours)
 }
 
 /// A schema with everything it refers to, as parts that all apply.
