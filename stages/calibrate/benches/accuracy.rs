@@ -206,7 +206,7 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
     let launcher = certificate.as_ref().map_or_else(launcher, |certificate| {
         launcher().with_certificate(&certificate.file(), &certificate.key_file())
     });
-    let found = measure_point(
+    let measured = measure_point(
         &grid(),
         point,
         &launcher,
@@ -215,8 +215,8 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         &load::Generators::default(),
         &Control::quiet(),
     )?;
-    let health = found.health.as_ref().ok_or("no health")?;
-    let of = |metric| found.errors_of(metric).ok_or("no errors");
+    let health = measured.health.as_ref().ok_or("no health")?;
+    let of = |metric| measured.errors_of(metric).ok_or("no errors");
     if what == "verdict" {
         let bound = health.stamp_error_bound_ms.ok_or("no bound")?;
         let verdict = health.verdict.map_or("none", ClientVerdict::word);
@@ -240,9 +240,9 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         stamp.absolute.p50,
         stamp.absolute.p99,
         health.stamp_error_bound_ms.unwrap_or(f64::NAN),
-        found.cpu_per_chunk_us.unwrap_or(f64::NAN),
-        first_request_ms(&found)?,
-        found.lost
+        measured.cpu_per_chunk_us.unwrap_or(f64::NAN),
+        first_request_ms(&measured)?,
+        measured.lost
     )?;
     Ok(())
 }
@@ -274,8 +274,8 @@ fn memory(out: &mut impl Write, clients: u32, requests: usize) -> Result<(), Fai
 }
 
 /// Returns the time from the start of a run to its first request, ms. The connections are opened in this time.
-fn first_request_ms(found: &Measured) -> Result<f64, Failure> {
-    Ok(found.first_sent_ms.ok_or("nothing was sent")?)
+fn first_request_ms(measured: &Measured) -> Result<f64, Failure> {
+    Ok(measured.first_sent_ms.ok_or("nothing was sent")?)
 }
 
 fn ceiling(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
@@ -382,15 +382,15 @@ fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
         if let Some(failure) = files.failure {
             return Err(failure.into());
         }
-        let found = files.found;
-        let kept = found.kept.ok_or("the lowest rate is missed")?.number();
-        let missed = found.missed.ok_or("the highest rate is kept")?.number();
+        let outcome = files.found;
+        let kept = outcome.kept.ok_or("the lowest rate is missed")?.number();
+        let missed = outcome.missed.ok_or("the highest rate is kept")?.number();
         writeln!(
             out,
             "{word:>9}: capacity {capacity:>4.0}/s: kept {kept:>6.1}/s ({:+.1} %), missed {missed:>6.1}/s ({:+.1} %), {} requests",
             (kept / capacity - 1.0) * 100.0,
             (missed / capacity - 1.0) * 100.0,
-            found.requests()
+            outcome.requests()
         )?;
     }
     Ok(())
@@ -418,7 +418,8 @@ fn self_proof(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
             }
             let flagged = said.iter().filter(|s| s.bound).count();
             let covered = said.iter().filter(|s| s.stated_ms >= s.true_ms).count();
-            let middle = |of: fn(&Said) -> f64| Distribution::of(said.iter().map(of).collect());
+            let middle =
+                |figure: fn(&Said) -> f64| Distribution::of(said.iter().map(figure).collect());
             let (stated, truth) = (
                 middle(|s| s.stated_ms).ok_or("no runs")?,
                 middle(|s| s.true_ms).ok_or("no runs")?,

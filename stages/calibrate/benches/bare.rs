@@ -126,17 +126,17 @@ fn compare(out: &mut impl Write, rounds: usize) -> Result<(), Failure> {
             values.sort_unstable_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        let of = |seen: &[Seen], pick: fn(&Seen) -> f64| median(&mut seen.iter().map(pick));
+        let middle = |seen: &[Seen], pick: fn(&Seen) -> f64| median(&mut seen.iter().map(pick));
         let pairs = || bare.iter().zip(&ours);
         writeln!(
             out,
             "{streams:>7} {:>9.3} {:>9.3} {:>7.2} {:>9.3} {:>9.3} {:>7.2} {:>+10.3} {:>9.2} {:>5}",
-            of(&bare, |s| s.ttft_ms),
-            of(&bare, |s| s.ttft_p99_ms),
-            of(&bare, |s| s.cpu_us),
-            of(&ours, |s| s.ttft_ms),
-            of(&ours, |s| s.ttft_p99_ms),
-            of(&ours, |s| s.cpu_us),
+            middle(&bare, |s| s.ttft_ms),
+            middle(&bare, |s| s.ttft_p99_ms),
+            middle(&bare, |s| s.cpu_us),
+            middle(&ours, |s| s.ttft_ms),
+            middle(&ours, |s| s.ttft_p99_ms),
+            middle(&ours, |s| s.cpu_us),
             median(&mut pairs().map(|(b, o)| o.ttft_ms - b.ttft_ms)),
             median(&mut pairs().map(|(b, o)| o.cpu_us / b.cpu_us)),
             pairs().map(|(b, o)| b.lost + o.lost).sum::<usize>(),

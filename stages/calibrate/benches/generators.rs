@@ -346,7 +346,7 @@ fn one_stamp(
         requests,
     };
     let (launcher, generators) = (Launcher::own()?, processes(count));
-    let found = measure_point(
+    let measured = measure_point(
         &grid,
         point,
         &launcher,
@@ -355,8 +355,8 @@ fn one_stamp(
         &generators,
         &Control::quiet(),
     )?;
-    let stamp = found.errors_of("stamp").ok_or("no errors")?;
-    let health = found.health.as_ref();
+    let stamp = measured.errors_of("stamp").ok_or("no errors")?;
+    let health = measured.health.as_ref();
     writeln!(
         out,
         "{streams:>7} {gap_ms:>7} {count:>10} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>7.4} {:>12} {:>10.0} {:>6}",
@@ -366,12 +366,12 @@ fn one_stamp(
         health
             .and_then(|h| h.stamp_error_bound_ms)
             .unwrap_or(f64::NAN),
-        found.bound_covers.unwrap_or(f64::NAN),
+        measured.bound_covers.unwrap_or(f64::NAN),
         health
             .and_then(|h| h.verdict)
             .map_or("none", ClientVerdict::word),
         health.and_then(|h| h.chunk_rate).unwrap_or(f64::NAN),
-        found.lost
+        measured.lost
     )?;
     Ok(())
 }

@@ -124,9 +124,11 @@ impl Accounted {
                 .filter(|r| r.phase == Phase::Measured && !r.superseded)
         };
         let answered = || measured().filter(|r| r.status == RequestStatus::Ok);
-        let beyond =
-            |of: fn(&Request) -> Option<f64>| Distribution::of(answered().filter_map(of).collect());
-        let agree = |told: bool| answered().filter(|r| r.tokens_agree == Some(told)).count() as u64;
+        let beyond = |column: fn(&Request) -> Option<f64>| {
+            Distribution::of(answered().filter_map(column).collect())
+        };
+        let agree =
+            |agree: bool| answered().filter(|r| r.tokens_agree == Some(agree)).count() as u64;
         Self {
             concurrency,
             requests: measured().count() as u64,

@@ -51,7 +51,8 @@ pub struct Errors {
 impl Errors {
     /// Returns the errors of pairs (reported, true); `None` without any.
     fn of(pairs: &[(f64, f64)]) -> Option<Self> {
-        let take = |of: fn(&(f64, f64)) -> f64| Distribution::of(pairs.iter().map(of).collect());
+        let take =
+            |side: fn(&(f64, f64)) -> f64| Distribution::of(pairs.iter().map(side).collect());
         Some(Self {
             bias: take(|(reported, truth)| reported - truth)?.mean,
             absolute: take(|(reported, truth)| (reported - truth).abs())?,
@@ -162,9 +163,9 @@ fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
             .unwrap_or_default();
         chunk_count += own.len() as u64;
         let digest = row.prompt_digest.as_deref().unwrap_or_default();
-        let told = log.get(digest).copied();
+        let answered = log.get(digest).copied();
         let matching =
-            told.filter(|t| t.sent_ns.len() == own.len() && row.status == RequestStatus::Ok);
+            answered.filter(|t| t.sent_ns.len() == own.len() && row.status == RequestStatus::Ok);
         match matching.and_then(|truth| pairs.add(row, own, truth, start)) {
             Some(()) => joined += 1,
             None => lost += 1,

@@ -147,12 +147,12 @@ fn a_calibrate_stage_checks_its_grid_and_fills_in_what_is_not_said() {
     let wrong = kind
         .canonical(&json!({"account": {"requests": 0, "tokens": 1}}), &NoShelf)
         .unwrap_err();
-    let told: Vec<&str> = wrong
+    let messages: Vec<&str> = wrong
         .iter()
         .map(|problem| problem.message.as_str())
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             "requests must be at least 1, got 0",
             "tokens must be at least 2, got 1"

@@ -11,65 +11,104 @@ const SECONDS: i64 = 1_000_000_000;
 /// Reads the lists into rows. `start_times` may be absent; then each row counts from its own
 /// sending. Returns no rows if the lists are absent.
 pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), ImportError> {
-    let (Some(ttfts), Some(itls)) = (result.get("ttfts"), result.get("itls")) else {
+    let Some(lists) = Lists::read(result)? else {
         return Ok(());
     };
-    let (ttfts, itls) = (ttfts.spans(SECONDS)?, itls.items()?);
-    let errors = result.need("errors")?.items()?;
-    let (inputs, outputs) = (
-        result.need("input_lens")?.items()?,
-        result.need("output_lens")?.items()?,
-    );
-    let optional = |key: &str| result.get(key).map(|list| list.spans(SECONDS)).transpose();
-    let starts = optional("start_times")?;
-    let latencies = optional("latencies")?;
-    let cached = result
-        .get("cached_tokens")
-        .map(|list| list.items())
-        .transpose()?;
-    let texts = result
-        .get("generated_texts")
-        .map(|list| list.items())
-        .transpose()?;
-    let n = ttfts.len();
-    for (name, length) in [
-        ("itls", Some(itls.len())),
-        ("errors", Some(errors.len())),
-        ("input_lens", Some(inputs.len())),
-        ("output_lens", Some(outputs.len())),
-        ("start_times", starts.as_ref().map(Vec::len)),
-        ("latencies", latencies.as_ref().map(Vec::len)),
-        ("cached_tokens", cached.as_ref().map(Vec::len)),
-        ("generated_texts", texts.as_ref().map(Vec::len)),
-    ] {
-        if let Some(length) = length.filter(|length| *length != n) {
-            return Err(ImportError::at(
-                format!("{}.{name}", result.path),
-                format!("{length} entries, but `ttfts` has {n}"),
-                "the tool writes one entry per request into each list; the file has been changed",
-            ));
-        }
-    }
-    let base = starts
-        .iter()
-        .flatten()
-        .copied()
-        .fold(f64::INFINITY, f64::min);
-    imported.facts.clock = if starts.is_some() {
+    imported.facts.clock = if lists.starts.is_some() {
         Clock::Cell
     } else {
         Clock::Request
     };
-    for i in 0..n {
-        let gaps = itls[i].spans(SECONDS)?;
-        let error = errors[i]
+    for i in 0..lists.ttfts.len() {
+        imported.requests.push(lists.row(i)?);
+    }
+    not_streamed(imported);
+    check_completed(result, imported)?;
+    lists.sources(imported);
+    Ok(())
+}
+
+/// The lists of a result, with an entry for each request. Times are in ns.
+struct Lists<'a> {
+    ttfts: Vec<f64>,
+    itls: Vec<At<'a>>,
+    errors: Vec<At<'a>>,
+    inputs: Vec<At<'a>>,
+    outputs: Vec<At<'a>>,
+    starts: Option<Vec<f64>>,
+    latencies: Option<Vec<f64>>,
+    cached: Option<Vec<At<'a>>>,
+    texts: Option<Vec<At<'a>>>,
+    /// The smallest start.
+    base: f64,
+}
+
+impl<'a> Lists<'a> {
+    /// Reads the lists. `None` if the tool wrote only aggregates.
+    ///
+    /// # Errors
+    /// If a list is missing, is not a list of numbers or texts, or has another length than `ttfts`.
+    fn read(result: &At<'a>) -> Result<Option<Self>, ImportError> {
+        let (Some(ttfts), Some(itls)) = (result.get("ttfts"), result.get("itls")) else {
+            return Ok(None);
+        };
+        let spans = |key: &str| result.get(key).map(|list| list.spans(SECONDS)).transpose();
+        let items = |key: &str| result.get(key).map(|list| list.items()).transpose();
+        let mut lists = Self {
+            ttfts: ttfts.spans(SECONDS)?,
+            itls: itls.items()?,
+            errors: result.need("errors")?.items()?,
+            inputs: result.need("input_lens")?.items()?,
+            outputs: result.need("output_lens")?.items()?,
+            starts: spans("start_times")?,
+            latencies: spans("latencies")?,
+            cached: items("cached_tokens")?,
+            texts: items("generated_texts")?,
+            base: 0.0,
+        };
+        let starts = lists.starts.iter().flatten().copied();
+        lists.base = starts.fold(f64::INFINITY, f64::min);
+        lists.check(result)?;
+        Ok(Some(lists))
+    }
+
+    fn check(&self, result: &At<'_>) -> Result<(), ImportError> {
+        let n = self.ttfts.len();
+        for (name, length) in [
+            ("itls", Some(self.itls.len())),
+            ("errors", Some(self.errors.len())),
+            ("input_lens", Some(self.inputs.len())),
+            ("output_lens", Some(self.outputs.len())),
+            ("start_times", self.starts.as_ref().map(Vec::len)),
+            ("latencies", self.latencies.as_ref().map(Vec::len)),
+            ("cached_tokens", self.cached.as_ref().map(Vec::len)),
+            ("generated_texts", self.texts.as_ref().map(Vec::len)),
+        ] {
+            if let Some(length) = length.filter(|length| *length != n) {
+                return Err(ImportError::at(
+                    format!("{}.{name}", result.path),
+                    format!("{length} entries, but `ttfts` has {n}"),
+                    "the tool writes one entry per request into each list; the file has been changed",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the row of a request.
+    fn row(&self, i: usize) -> Result<Row, ImportError> {
+        let gaps = self.itls[i].spans(SECONDS)?;
+        let error = self.errors[i]
             .value
             .as_str()
             .filter(|text| !text.is_empty())
             .map(str::to_owned);
-        let (input, output) = (inputs[i].count()?, outputs[i].count()?);
-        let ok = error.is_none() && (output > 0 || ttfts[i] > 0.0);
-        let sent = starts.as_ref().map_or(0.0, |starts| starts[i] - base);
+        let (input, output) = (self.inputs[i].count()?, self.outputs[i].count()?);
+        let ok = error.is_none() && (output > 0 || self.ttfts[i] > 0.0);
+        let sent = self
+            .starts
+            .as_ref()
+            .map_or(0.0, |starts| starts[i] - self.base);
         let at = |ns: f64| (sent + ns).round() as i64;
         let status = match ok {
             true => RequestStatus::Ok,
@@ -81,8 +120,8 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
             error: error.or_else(|| (!ok).then(|| "the tool gives no reason".to_owned())),
             ..Row::new(status)
         };
-        if ttfts[i] > 0.0 {
-            let mut moment = ttfts[i];
+        if self.ttfts[i] > 0.0 {
+            let mut moment = self.ttfts[i];
             let mut chunks = vec![at(moment)];
             chunks.extend(gaps.iter().map(|gap| {
                 moment += gap;
@@ -94,50 +133,45 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
         }
         if ok {
             row.output_tokens = Some(output);
-            row.done_ns = latencies
-                .as_ref()
-                .map(|l| l[i])
-                .filter(|l| *l > 0.0)
-                .map(at);
-            if let Some(cached) = &cached {
+            let latency = self.latencies.as_ref().map(|latencies| latencies[i]);
+            row.done_ns = latency.filter(|latency| *latency > 0.0).map(at);
+            if let Some(cached) = &self.cached {
                 row.cached_prompt_tokens = Some(cached[i].count()?);
             }
-            if let Some(texts) = &texts {
+            if let Some(texts) = &self.texts {
                 let text = texts[i].text()?;
                 row.output_characters = Some(text.chars().count() as i64);
                 row.output_digest = Some(Digest::of(text.as_bytes()).to_string());
             }
         }
-        imported.requests.push(row);
+        Ok(row)
     }
-    not_streamed(imported);
-    check_completed(result, imported)?;
-    imported.map(&[
-        (
-            "sent_ns",
-            if starts.is_some() {
-                "start_times − the smallest"
-            } else {
-                "0: the file has no start times"
-            },
-        ),
-        ("first_token_ns", "sent_ns + ttfts"),
-        ("last_token_ns", "first_token_ns + the sum of itls"),
-        ("chunks.at_ns", "first_token_ns + the running sum of itls"),
-        ("prompt_tokens", "input_lens"),
-        ("output_tokens", "output_lens, where the request is ok"),
-        (
-            "status, error",
-            "errors, and no time and no token for a failure without a text",
-        ),
-    ]);
-    if texts.is_some() {
-        imported.map(&[("output_characters, output_digest", "generated_texts")]);
+
+    /// Records the lists from which each column comes.
+    fn sources(&self, imported: &mut Imported) {
+        let sent = match self.starts {
+            Some(_) => "start_times − the smallest",
+            None => "0: the file has no start times",
+        };
+        imported.map(&[
+            ("sent_ns", sent),
+            ("first_token_ns", "sent_ns + ttfts"),
+            ("last_token_ns", "first_token_ns + the sum of itls"),
+            ("chunks.at_ns", "first_token_ns + the running sum of itls"),
+            ("prompt_tokens", "input_lens"),
+            ("output_tokens", "output_lens, where the request is ok"),
+            (
+                "status, error",
+                "errors, and no time and no token for a failure without a text",
+            ),
+        ]);
+        if self.texts.is_some() {
+            imported.map(&[("output_characters, output_digest", "generated_texts")]);
+        }
+        if self.cached.is_some() {
+            imported.map(&[("cached_prompt_tokens", "cached_tokens")]);
+        }
     }
-    if cached.is_some() {
-        imported.map(&[("cached_prompt_tokens", "cached_tokens")]);
-    }
-    Ok(())
 }
 
 /// Removes first tokens that were not observed. If answers are not streamed, both tools put the

@@ -42,6 +42,7 @@ impl fmt::Display for ImportError {
 /// is read (SGLang's `request_rate`), and an error with a path where a number is expected.
 pub(crate) fn documents(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    tabular::bounded(bytes).map_err(|e| ImportError::at("", e.message, e.hint))?;
     let all = match parse(bytes) {
         Ok(all) => all,
         Err(first) => match quote_words(bytes) {

@@ -333,11 +333,20 @@ impl Arrival {
         }
     }
 
-    /// Returns the problem with the numbers, if any, and the keys that lead to them.
-    pub(crate) fn problem(&self) -> Option<(Vec<&'static str>, String)> {
+    /// Returns the digest of the trace, if the arrivals are recorded.
+    pub(crate) fn trace(&self) -> Option<String> {
+        match self {
+            Self::Trace(replay) => replay.digest.clone(),
+            _ => None,
+        }
+    }
+
+    /// Returns the problem with the numbers, if any: the keys that lead to them, a message and the remedy.
+    pub(crate) fn problem(&self) -> Option<(Vec<&'static str>, String, &'static str)> {
         let positive = |value: f64| value.is_finite() && value > 0.0;
         if let Some((stretches, _)) = self.stretches() {
-            return stretches_problem(&stretches).map(|message| (vec![self.word()], message));
+            let problem = stretches_problem(&stretches);
+            return problem.map(|(message, hint)| (vec![self.word()], message, hint));
         }
         if let Some(rate) = self.rate()
             && !positive(rate)
@@ -345,20 +354,24 @@ impl Arrival {
             return Some((
                 vec![self.word(), "rate"],
                 format!("rate must be above 0, got {rate}"),
+                "write the requests per second, such as `rate: 4`",
             ));
         }
         match self {
             Self::Trace(t) if !positive(t.speed) => Some((
                 vec![self.word(), "speed"],
                 format!("speed must be above 0, got {}", t.speed),
+                "`speed: 2` replays a trace in half of its time",
             )),
             Self::ClosedLoop(c) if c.clients == 0 => Some((
                 vec![self.word(), "clients"],
                 "a closed loop needs at least one client".to_owned(),
+                "write at least `clients: 1`",
             )),
             Self::Gamma(g) if !positive(g.burstiness) => Some((
                 vec![self.word(), "burstiness"],
                 format!("burstiness must be above 0, got {}", g.burstiness),
+                "`burstiness: 1` is Poisson, and smaller values give bursts",
             )),
             _ => None,
         }
@@ -389,7 +402,8 @@ impl Arrival {
             let (rows, _) = read_trace(file, digest.as_deref(), files)?;
             if rows.len() < count {
                 return Err(format!(
-                    "the trace holds {} requests, but {count} are needed",
+                    "the trace holds {} arrivals, but {count} are needed; use a longer trace, or lower the \
+                     number of requests",
                     rows.len()
                 ));
             }
@@ -441,24 +455,32 @@ impl Arrival {
     }
 }
 
-fn stretches_problem(stretches: &[Stretch]) -> Option<String> {
+/// Returns the problem with rates that change, and its remedy.
+fn stretches_problem(stretches: &[Stretch]) -> Option<(String, &'static str)> {
     let fits = |rate: f64| rate.is_finite() && rate >= 0.0;
     for s in stretches {
         if !fits(s.from) || !fits(s.to) {
-            return Some(format!(
-                "a rate must not be below 0, got {}",
-                s.from.min(s.to)
+            return Some((
+                format!("a rate must not be below 0, got {}", s.from.min(s.to)),
+                "write the requests per second; 0 is a pause",
             ));
         }
         if !s.seconds.is_finite() || s.seconds <= 0.0 {
-            return Some(format!("seconds must be above 0, got {}", s.seconds));
+            return Some((
+                format!("seconds must be above 0, got {}", s.seconds),
+                "write how many seconds the rate lasts",
+            ));
         }
     }
     match stretches.last() {
-        None => Some("a ladder needs at least one step".to_owned()),
-        _ if stretches.iter().all(|s| s.arrivals() <= 0.0) => {
-            Some("at least one rate must be above 0".to_owned())
-        }
+        None => Some((
+            "a ladder needs at least one step".to_owned(),
+            "write for instance `levels: [{rate: 2, seconds: 30}, {rate: 4, seconds: 30}]`",
+        )),
+        _ if stretches.iter().all(|s| s.arrivals() <= 0.0) => Some((
+            "at least one rate must be above 0".to_owned(),
+            "raise a rate, because no request arrives at a rate of 0",
+        )),
         Some(_) => None,
     }
 }

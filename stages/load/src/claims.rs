@@ -61,6 +61,30 @@ pub(crate) fn impossible_cache(
     ))
 }
 
+/// Returns the problem with the claims that the text contradicts: no output at all although text arrived, or more
+/// reasoning than was requested and received together. Reasoning may exceed the output, because some servers count the
+/// two apart.
+pub(crate) fn impossible_part(
+    output: Option<i64>,
+    reasoning: Option<i64>,
+    asked: u32,
+    bytes: usize,
+) -> Option<String> {
+    if output == Some(0) && bytes > 0 {
+        return Some(format!(
+            "the server reports 0 output tokens, but {bytes} bytes of text arrived"
+        ));
+    }
+    impossible_output([reasoning], asked, bytes)
+        .map(|_| reasoning.unwrap_or_default())
+        .map(|claimed| {
+            format!(
+                "the server reports {claimed} reasoning tokens, but {asked} output tokens were requested and {bytes} \
+                 bytes of text arrived"
+            )
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +98,18 @@ mod tests {
         assert_eq!(impossible_output([None, Some(36)], 16, 20), None);
         let wrong = impossible_output([None, Some(37)], 16, 20).unwrap();
         assert!(wrong.contains("37 output tokens"), "{wrong}");
+    }
+
+    #[test]
+    fn reasoning_is_believed_like_output_and_text_is_more_than_no_tokens() {
+        assert_eq!(impossible_part(Some(0), None, 16, 0), None);
+        assert_eq!(impossible_part(Some(1), Some(0), 16, 9), None);
+        // Some servers count reasoning apart from the output.
+        assert_eq!(impossible_part(Some(4), Some(16), 16, 9), None);
+        let wrong = impossible_part(Some(4), Some(26), 16, 9).unwrap();
+        assert!(wrong.contains("26 reasoning tokens"), "{wrong}");
+        let wrong = impossible_part(Some(0), None, 16, 9).unwrap();
+        assert!(wrong.contains("0 output tokens"), "{wrong}");
     }
 
     #[test]

@@ -197,6 +197,10 @@ impl Beginning<'_> {
             Ok(exporters) if exporters.is_empty() => Gpus::new(
                 self.folder,
                 self.monitoring.telemetry.gpu,
+                leaders(self.monitoring)
+                    .into_iter()
+                    .map(|(_, pid)| pid)
+                    .collect(),
                 self.monitoring.nvidia_smi.as_deref(),
                 interval_ms,
                 self.start.epoch,

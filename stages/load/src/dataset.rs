@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use pipeline::sources::unread;
 use serde_json::{Deserializer, Value, json};
 
 /// How much of a file is examined to recognize its format, in bytes. The first entry may be a long conversation.
@@ -156,27 +157,31 @@ fn lacks(what: &str, names: &[String]) -> (String, String) {
 
 /// Describes why a file cannot be opened, with advice for what other tools accept instead of a file.
 fn not_there(file: &str, error: &io::Error) -> (String, String) {
+    let random = "leave it out for random prompts: `--input-len N --output-len N`";
     let hint = match file {
-        _ if error.kind() != io::ErrorKind::NotFound => "make it readable",
-        _ if file.contains("://") => "download it first, and name the file",
-        "random" | "synthetic" | "sonnet" => {
-            "leave it out for random prompts: `--input-len N --output-len N`"
+        _ if error.kind() != io::ErrorKind::NotFound => "make it readable".to_owned(),
+        _ if file.contains("://") => "download it first, and name the file".to_owned(),
+        "random" | "synthetic" | "sonnet" => random.to_owned(),
+        _ if file.contains("prompt_tokens=") => random.to_owned(),
+        _ if !file.contains('.') => {
+            "name a file: data sets are not downloaded by their name".to_owned()
         }
-        _ if file.contains("prompt_tokens=") => {
-            "leave it out for random prompts: `--input-len N --output-len N`"
-        }
-        _ if !file.contains('.') => "name a file: data sets are not downloaded by their name",
-        _ => "correct the path to a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace",
+        _ => match unread(file, Path::new(file), error).hint {
+            hint if hint.starts_with("correct") => {
+                format!("{hint} to a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace")
+            }
+            hint => hint,
+        },
     };
     let what = match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
         _ => error.to_string(),
     };
-    (what, hint.to_owned())
+    (what, hint)
 }
 
 /// How other kinds of files begin, what they are, and how to make them readable.
-const OTHERS: [(&[u8], &str, &str); 8] = [
+pub(crate) const OTHERS: [(&[u8], &str, &str); 8] = [
     (
         b"\x1f\x8b",
         "it is compressed with gzip",

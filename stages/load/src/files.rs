@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use artifacts::{Digest, TableError, TableWriter};
+use apis::Delivery;
+use artifacts::{Digest, Table, TableError, TableWriter};
 use contract::{
     Chunk, Counters, EventPattern, Exporter, LiveElsewhere, LiveMember, Member, Phase, Request,
     RequestServer,
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use crate::client_health::ClientHealth;
 use crate::companions::companions;
-use crate::drive::drive;
+use crate::drive::{Driven, drive};
 use crate::generators::ByGenerator;
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
@@ -25,6 +26,7 @@ use crate::run::{
 use crate::sample::Sample;
 use crate::servers::Rota;
 use crate::sheet::{Sheet, TableFile};
+use crate::summary::Distribution;
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
 use crate::telemetry::{Telemetry, find_program};
@@ -147,14 +149,8 @@ pub fn run_load_into(
     control: &Control,
     watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
-    // The writer of tables puts `External:` before the disk's error.
-    let broken = |e: &dyn std::fmt::Display| {
-        let why = e.to_string();
-        let why = why.trim_start_matches("External: ");
-        LoadError(format!("the tables cannot be written: {why}"))
-    };
     let logs = logs(target, monitoring);
-    let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(|e| broken(&e))?;
+    let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(unwritten)?;
     let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
     let mut driven = drive(
         spec,
@@ -164,75 +160,36 @@ pub fn run_load_into(
         |start| companions(start, target, monitoring, folder, &logs),
         &mut |request, chunks| ordered.push(&Rows { request, chunks }),
     )?;
-    let mut requests = Sheet::<Request>::create(folder, &[]).map_err(|e| broken(&e))?;
-    let mut chunks = Sheet::<Chunk>::create(folder, &[]).map_err(|e| broken(&e))?;
-    let mut turns = InTurn::of(spec, target, folder).map_err(|e| broken(&e))?;
-    let mut by_generator = ByGenerator::of(spec, folder).map_err(|e| broken(&e))?;
-    let mut tally = Tally::default();
-    let mut lags = Sample::new(folder.to_owned());
+    let mut sheets = Sheets::create(spec, target, folder)?;
     ordered
         .each(&mut |mut rows| {
             rows.chunks.sort_by_key(|chunk| chunk.at_ns);
             if let Some(in_flight) = &driven.in_flight {
                 in_flight.enter(&mut rows.request);
             }
-            tally.add(&rows.request, &rows.chunks);
-            measured_lag(&rows.request).map_or(Ok(()), |lag| lags.push(lag))?;
+            sheets.count(&rows)?;
             watch(&rows.request, &rows.chunks)?;
-            if let Some(turns) = &mut turns {
-                turns.add(&rows.request).map_err(io::Error::other)?;
-            }
-            if let Some(by_generator) = &mut by_generator {
-                by_generator.add(&rows.request, &rows.chunks)?;
-            }
-            requests.push(rows.request).map_err(io::Error::other)?;
-            rows.chunks
-                .into_iter()
-                .try_for_each(|chunk| chunks.push(chunk))
-                .map_err(io::Error::other)
+            sheets.push(rows)
         })
-        .map_err(|e| broken(&e))?;
-    let health = match by_generator {
-        None => {
-            let own = driven.health.first().and_then(Option::as_ref);
-            own.map(|health| ClientHealth::of(health, &tally))
-        }
-        Some(by_generator) => {
-            let finished = by_generator.finish(&driven.health, &driven.clock_bounds_ns, folder);
-            let (tables, fared) = finished.map_err(|e| broken(&e))?;
-            driven.tables.extend(tables);
-            ClientHealth::worst_of(&fared, &tally)
-        }
-    };
-    let cell = facts(spec, target, &tally, &driven, health);
-    let lags = lags.distribution().map_err(|e| broken(&e))?;
-    let of_cell = cell_table(&cell, &spec.prompts, &tally, lags.as_ref(), &prompt_set);
-    let path = folder.join("cell.parquet");
-    let bytes = of_cell
-        .and_then(|table| table.to_parquet())
-        .map_err(|e| broken(&e))?;
-    std::fs::write(&path, bytes).map_err(|e| broken(&format!("{}: {e}", path.display())))?;
-    let mut tables = vec![
-        requests.finish().map_err(|e| broken(&e))?,
-        chunks.finish().map_err(|e| broken(&e))?,
-        TableFile {
-            name: "cell",
-            path,
-            rows: 1,
-        },
-        prompts,
-    ];
+        .map_err(unwritten)?;
+    let Written {
+        mut tables,
+        tables_by_name,
+        tally,
+        lags,
+        health,
+        servers,
+    } = sheets.finish(&driven, folder)?;
+    driven.tables.extend(tables_by_name);
     if !monitoring.members.is_empty() {
-        let members = write_members(&monitoring.members, folder).map_err(|e| broken(&e))?;
+        let members = write_members(&monitoring.members, folder).map_err(unwritten)?;
         driven.tables.push(members);
     }
-    let mut servers = Vec::new();
-    if let Some(turns) = turns {
-        servers.clone_from(&turns.counts);
-        let turns = turns.sheet.finish().map_err(|e| broken(&e))?;
-        driven.tables.push(turns);
-    }
     driven.tables.sort_by_key(|table| table.name);
+    let cell = facts(spec, target, &tally, &driven, health);
+    let row = cell_table(&cell, &spec.prompts, &tally, lags.as_ref(), &prompt_set);
+    tables.push(write_cell(&row.map_err(unwritten)?, folder)?);
+    tables.push(prompts);
     tables.append(&mut driven.tables);
     let mask = |text: String| {
         target
@@ -249,13 +206,119 @@ pub fn run_load_into(
             .warnings
             .into_iter()
             .map(mask)
-            .chain(tally.doubt())
+            .chain(tally.doubts(spec.delivery == Delivery::Streamed))
             .collect(),
         tally,
         servers,
         generators: spec.generators.count.max(1),
         observations: driven.observations,
     })
+}
+
+/// The error of a table that cannot be written.
+fn unwritten(e: impl std::fmt::Display) -> LoadError {
+    let reason = e.to_string();
+    // The writer of tables puts `External:` before the disk's error.
+    let reason = reason.trim_start_matches("External: ");
+    LoadError(format!("the tables cannot be written: {reason}"))
+}
+
+/// Writes the table with the one row of the cell.
+fn write_cell(table: &Table, folder: &Path) -> Result<TableFile, LoadError> {
+    let path = folder.join("cell.parquet");
+    let bytes = table.to_parquet().map_err(unwritten)?;
+    std::fs::write(&path, bytes).map_err(|e| unwritten(format!("{}: {e}", path.display())))?;
+    Ok(TableFile {
+        name: "cell",
+        path,
+        rows: 1,
+    })
+}
+
+/// The tables of a load while its rows are written, and what is counted on the way.
+struct Sheets<'a> {
+    requests: Sheet<Request>,
+    chunks: Sheet<Chunk>,
+    turns: Option<InTurn<'a>>,
+    by_generator: Option<ByGenerator>,
+    tally: Tally,
+    lags: Sample,
+}
+
+/// The tables of a load, and what was counted while they were written.
+struct Written {
+    /// The tables `requests` and `chunks`.
+    tables: Vec<TableFile>,
+    /// Tables that come after those of every load, in the order of their names.
+    tables_by_name: Vec<TableFile>,
+    tally: Tally,
+    lags: Option<Distribution>,
+    health: Option<ClientHealth>,
+    servers: Vec<ServerCount>,
+}
+
+impl<'a> Sheets<'a> {
+    fn create(spec: &LoadSpec, target: &'a Target, folder: &Path) -> Result<Self, LoadError> {
+        Ok(Self {
+            requests: Sheet::create(folder, &[]).map_err(unwritten)?,
+            chunks: Sheet::create(folder, &[]).map_err(unwritten)?,
+            turns: InTurn::of(spec, target, folder).map_err(unwritten)?,
+            by_generator: ByGenerator::of(spec, folder).map_err(unwritten)?,
+            tally: Tally::default(),
+            lags: Sample::new(folder.to_owned()),
+        })
+    }
+
+    fn count(&mut self, rows: &Rows) -> io::Result<()> {
+        self.tally.add(&rows.request, &rows.chunks);
+        measured_lag(&rows.request).map_or(Ok(()), |lag| self.lags.push(lag))
+    }
+
+    fn push(&mut self, rows: Rows) -> io::Result<()> {
+        if let Some(turns) = &mut self.turns {
+            turns.add(&rows.request).map_err(io::Error::other)?;
+        }
+        if let Some(by_generator) = &mut self.by_generator {
+            by_generator.add(&rows.request, &rows.chunks)?;
+        }
+        self.requests.push(rows.request).map_err(io::Error::other)?;
+        rows.chunks
+            .into_iter()
+            .try_for_each(|chunk| self.chunks.push(chunk))
+            .map_err(io::Error::other)
+    }
+
+    fn finish(self, driven: &Driven, folder: &Path) -> Result<Written, LoadError> {
+        let mut tables_by_name = Vec::new();
+        let health = match self.by_generator {
+            None => {
+                let own = driven.health.first().and_then(Option::as_ref);
+                own.map(|health| ClientHealth::of(health, &self.tally))
+            }
+            Some(by_generator) => {
+                let finished = by_generator.finish(&driven.health, &driven.clock_bounds_ns, folder);
+                let (tables, each) = finished.map_err(unwritten)?;
+                tables_by_name.extend(tables);
+                ClientHealth::worst_of(&each, &self.tally)
+            }
+        };
+        let mut servers = Vec::new();
+        if let Some(turns) = self.turns {
+            servers = turns.counts;
+            tables_by_name.push(turns.sheet.finish().map_err(unwritten)?);
+        }
+        Ok(Written {
+            tables: vec![
+                self.requests.finish().map_err(unwritten)?,
+                self.chunks.finish().map_err(unwritten)?,
+            ],
+            tables_by_name,
+            tally: self.tally,
+            lags: self.lags.distribution().map_err(unwritten)?,
+            health,
+            servers,
+        })
+    }
 }
 
 /// The server of each request, recorded while the rows of a load on several servers are written.

@@ -5,7 +5,7 @@ mod answer;
 use artifacts::Digest;
 use contract::{Chunk, Request, RequestStatus, TokenSource};
 
-use self::answer::{Answer, read_answer};
+use self::answer::{Answer, TextChunk, read_answer};
 use crate::claims;
 use crate::measure::{Attempt, End, Stop};
 use crate::prompts::{Counter, FileCounter, Prompt};
@@ -42,20 +42,61 @@ pub(crate) fn interpret(
 ) -> Interpreted {
     let mut answer = read_answer(attempt, api, delivery);
     check_claims(&mut answer, prompt.output_tokens);
-    let (mut status, mut error) = judge(attempt, &answer);
-    let mut schema_valid = None;
-    if let Some(schema) = schema.filter(|_| status == RequestStatus::Ok) {
-        let checked = schema.check(&answer.text);
-        schema_valid = Some(checked.is_ok());
-        if let Err(wrong) = checked {
-            (status, error) = (RequestStatus::InvalidOutput, Some(wrong));
-        }
-    }
+    let outcome = outcome(attempt, &answer, schema);
     settle_chunk_tokens(&mut answer);
+    let row = row_of(attempt, prompt, &answer, outcome, delivery, counter);
+    let chunks = match delivery {
+        Delivery::Streamed => chunk_rows(&row, answer.chunks),
+        Delivery::Whole => Vec::new(),
+    };
+    Interpreted {
+        row,
+        chunks,
+        text: answer.text,
+        form: answer.form,
+    }
+}
+
+/// How an attempt ended.
+struct Outcome {
+    status: RequestStatus,
+    error: Option<String>,
+    /// Whether the answer satisfies the requested schema; `None` if it was not checked.
+    schema_valid: Option<bool>,
+}
+
+/// Judges an attempt, and checks a complete answer against the schema.
+fn outcome(attempt: &Attempt, answer: &Answer, schema: Option<&Validator>) -> Outcome {
+    let (status, error) = judge(attempt, answer);
+    let checked = schema
+        .filter(|_| status == RequestStatus::Ok)
+        .map(|schema| schema.check(&answer.text));
+    match checked {
+        Some(Err(wrong)) => Outcome {
+            status: RequestStatus::InvalidOutput,
+            error: Some(wrong),
+            schema_valid: Some(false),
+        },
+        checked => Outcome {
+            status,
+            error,
+            schema_valid: checked.map(|_| true),
+        },
+    }
+}
+
+/// Returns the row of an attempt.
+fn row_of(
+    attempt: &Attempt,
+    prompt: &Prompt,
+    answer: &Answer,
+    outcome: Outcome,
+    delivery: Delivery,
+    counter: Option<&FileCounter>,
+) -> Request {
     let streamed = delivery == Delivery::Streamed;
-    let chunk_count = answer.chunks.len() as i64;
     let generated = answer.reasoning.clone() + &answer.text;
-    let counted = count_output(&answer, &generated, delivery, counter);
+    let counted = count_output(answer, &generated, delivery, counter);
     let tokens_agree = answer
         .usage_output
         .zip(answer.server.output_tokens)
@@ -63,7 +104,7 @@ pub(crate) fn interpret(
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
     // A result without text arrived as a whole.
     let last_chunk_ns = last_chunk_ns.or(answer.result_ns);
-    let row = Request {
+    Request {
         request_id: attempt.request as i64,
         attempt: i64::from(attempt.attempt),
         superseded: attempt.superseded,
@@ -93,18 +134,20 @@ pub(crate) fn interpret(
         tokens_source: counted.map(|(_, source)| source),
         tokens_agree,
         requested_output_tokens: Some(i64::from(prompt.output_tokens)),
-        chunks: (streamed && answer.http_status.is_some()).then_some(chunk_count),
+        chunks: (streamed && answer.http_status.is_some()).then_some(answer.chunks.len() as i64),
         first_chunk_tokens: if streamed {
             answer.chunks.first().and_then(|c| c.3)
         } else {
             None
         },
-        finish_reason: answer.finish_reason,
-        status,
+        finish_reason: answer.finish_reason.clone(),
+        status: outcome.status,
         http_status: answer.http_status.map(i64::from),
         retry_after_s: answer.retry_after.map(ns),
-        error: error.map(|e| e.chars().take(ERROR_LENGTH).collect()),
-        schema_valid,
+        error: outcome
+            .error
+            .map(|e| e.chars().take(ERROR_LENGTH).collect()),
+        schema_valid: outcome.schema_valid,
         send_lag_ns: attempt.sent_ns.map(|sent| ns(sent) - ns(attempt.free_ns)),
         in_flight_at_send: attempt.sent_ns.map(|_| i64::from(attempt.in_flight)),
         reads: Some(attempt.reads.len() as i64),
@@ -114,25 +157,20 @@ pub(crate) fn interpret(
             .then(|| Digest::of(generated.as_bytes()).to_string()),
         server_prompt_ms: answer.server.prompt_ms,
         server_predicted_ms: answer.server.predicted_ms,
-    };
-    let chunks = if streamed { answer.chunks } else { Vec::new() };
-    let chunks = chunks
-        .into_iter()
-        .map(|(at_ns, read, bytes, tokens)| Chunk {
-            request_id: row.request_id,
-            attempt: row.attempt,
-            at_ns: ns(at_ns),
-            bytes: Some(bytes as i64),
-            tokens,
-            read: Some(read as i64),
-        });
-    let chunks = chunks.collect();
-    Interpreted {
-        row,
-        chunks,
-        text: answer.text,
-        form: answer.form,
     }
+}
+
+/// Returns the rows of an attempt's chunks.
+fn chunk_rows(row: &Request, chunks: Vec<TextChunk>) -> Vec<Chunk> {
+    let chunk = |(at_ns, read, bytes, tokens): TextChunk| Chunk {
+        request_id: row.request_id,
+        attempt: row.attempt,
+        at_ns: ns(at_ns),
+        bytes: Some(bytes as i64),
+        tokens,
+        read: Some(read as i64),
+    };
+    chunks.into_iter().map(chunk).collect()
 }
 
 /// Returns the number of output tokens, and who counted them: the server, if it says; otherwise the tokenizer; otherwise
@@ -171,8 +209,13 @@ fn check_claims(answer: &mut Answer, asked: u32) {
     let cached = [answer.usage_cached, answer.server.cached_prompt_tokens];
     let bytes = answer.text.len() + answer.reasoning.len();
     let parts = cached.into_iter().zip(prompts);
-    if let Some(wrong) =
-        claims::impossible_output(output, asked, bytes).or_else(|| claims::impossible_cache(parts))
+    if let Some(wrong) = claims::impossible_output(output, asked, bytes)
+        .or_else(|| claims::impossible_cache(parts))
+        .or_else(|| {
+            // An answer that was cut off may have reported its output only so far.
+            let output = answer.usage_output.filter(|_| answer.complete);
+            claims::impossible_part(output, answer.usage_reasoning, asked, bytes)
+        })
     {
         answer.broken.get_or_insert(wrong);
         (answer.usage_output, answer.usage_reasoning) = (None, None);

@@ -81,9 +81,14 @@ impl StageKind for Load {
         let Some(variable) = variable else {
             return Ok(());
         };
+        // A message about a wrong name shows no line of the file, because the line may have the key.
+        let place: &[&str] = match ApiKey::is_variable(variable) {
+            true => &["api-key-env"],
+            false => &[],
+        };
         let missing = |failure: Failure| Problem {
             hint: failure.hint,
-            ..Problem::at(&["api-key-env"], failure.reason)
+            ..Problem::at(place, failure.reason)
         };
         api_key(variable).map(drop).map_err(missing)
     }
@@ -387,10 +392,21 @@ pub(crate) fn refused(target: &Target, refusal: &Refusal) -> Failure {
         "{} refuses every request, so no more were sent: {refusal}",
         target.place()
     );
-    Failure::failed(reason).hint(format!(
-        "check the model's name, the API ({}) and the key that the server expects",
-        target.api.word()
-    ))
+    let api = target.api.word();
+    Failure::failed(reason).hint(match refusal.http_status {
+        Some(401 | 403) => {
+            "name the variable that holds the server's key in the engine's definition: `launch.api-key-env`".to_owned()
+        }
+        Some(300..=399) => "give the URL that it redirects to in the engine's definition".to_owned(),
+        Some(200..=299) => format!(
+            "does the server speak {api}? Correct `api:` in the engine's definition, or write `delivery: whole` for \
+             answers in one piece"
+        ),
+        Some(400 | 413 | 422) => format!(
+            "the server's words say what it refuses; check the lengths of the prompts and answers, and the API ({api})"
+        ),
+        _ => format!("check the model's name, the API ({api}) and the key that the server expects"),
+    })
 }
 
 /// Failed requests are data for `verify` to judge, but a cell without any answer is a failure.
@@ -408,10 +424,13 @@ fn nothing_answered(tally: &Tally) -> Option<Failure> {
         .map(|(status, n)| format!("{n} {}", status.word()))
         .collect();
     let first = tally.first_error.as_deref().unwrap_or_default();
-    Some(Failure::failed(format!(
-        "no request was answered ({}); the first error: {first}",
-        counts.join(", ")
-    )))
+    Some(
+        Failure::failed(format!(
+            "no request was answered ({}); the first error: {first}",
+            counts.join(", ")
+        ))
+        .hint("look into the server's log, and send it a request by hand"),
+    )
 }
 
 #[cfg(test)]

@@ -97,6 +97,7 @@ pub use simulate::{
     Simulation, SimulationChoice,
 };
 pub use span::TimeSpan;
+pub use suits::unsuited;
 pub use summarizer::Summarizer;
 pub use summary::{
     Arrivals, Distribution, Slo, Summary, e2e_beyond_server, quantile, ttft_beyond_server,

@@ -84,12 +84,16 @@ pub fn list_models(
     }
 }
 
+/// The longest id of a model that is believed, in bytes. It goes into every request, and into files and messages.
+const LONGEST_ID: usize = 1024;
+
 fn names(body: &[u8]) -> Vec<String> {
     let listed = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let models = listed["data"].as_array().cloned().unwrap_or_default();
     models
         .iter()
         .filter_map(|model| Some(model["id"].as_str()?.to_owned()))
+        .filter(|id| !id.trim().is_empty() && id.len() <= LONGEST_ID)
         .collect()
 }
 
@@ -104,5 +108,14 @@ mod tests {
             ["b", "a"]
         );
         assert!(names(b"<html>").is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_an_id_is_left_out() {
+        let long = "m".repeat(LONGEST_ID);
+        let told = serde_json::json!({"data": [
+            {"id": ""}, {"id": " "}, {"id": format!("{long}m")}, {"id": long}, {"id": 7},
+        ]});
+        assert_eq!(names(told.to_string().as_bytes()), [long]);
     }
 }

@@ -6,7 +6,7 @@ use contract::{Request, RequestStatus};
 use serde::{Deserialize, Serialize};
 
 /// HTTP statuses that no other prompt would change: the sender, the address or the method is wrong.
-const FINAL: [i64; 6] = [401, 403, 404, 405, 410, 501];
+const FINAL: [i64; 11] = [301, 302, 303, 307, 308, 401, 403, 404, 405, 410, 501];
 
 /// HTTP statuses that may concern a single prompt, such as one that is too long.
 const ABOUT_THE_REQUEST: [i64; 4] = [400, 413, 415, 422];
@@ -35,7 +35,8 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
+        // An answer without a body has no words behind its status.
+        f.write_str(self.words.trim_end_matches([':', ' ']))
     }
 }
 
@@ -107,6 +108,10 @@ mod tests {
             let refusal = told.unwrap();
             assert_eq!((refusal.http_status, &*refusal.words), (Some(code), "no"));
         }
+        // A redirect without a body.
+        let moved = row(RequestStatus::HttpError, 301, "HTTP 301: ");
+        let told = Refusals::default().after(&moved, Form::AsAsked);
+        assert_eq!(told.unwrap().to_string(), "HTTP 301");
         let whole = row(
             RequestStatus::MalformedStream,
             200,

@@ -337,7 +337,7 @@ pub fn run_load(
             .warnings
             .into_iter()
             .map(mask)
-            .chain(tally.doubt())
+            .chain(tally.doubts(spec.delivery == Delivery::Streamed))
             .collect(),
     })
 }

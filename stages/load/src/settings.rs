@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use import::Import;
 use pipeline::sources::NamedFiles;
+use pipeline::stage::Problem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -187,6 +188,28 @@ pub struct Timeouts {
     pub inter_token: TimeSpan,
     /// From the request's first byte to the answer's end.
     pub total: TimeSpan,
+}
+
+impl Timeouts {
+    /// Returns the limits within which no request can succeed.
+    pub(crate) fn problems(&self) -> Vec<Problem> {
+        let limits = [
+            ("connect", self.connect),
+            ("first-token", self.first_token),
+            ("inter-token", self.inter_token),
+            ("total", self.total),
+        ];
+        let zero = limits
+            .into_iter()
+            .filter(|(_, limit)| limit.nanoseconds() == 0);
+        zero.map(|(key, _)| {
+            let message = format!("the limit `{key}` is 0 s, so every request would fail");
+            let hint =
+                "write a longer time, such as `30 s`; for practically no limit, write `24 h`";
+            Problem::at(&["timeouts", key], message).hint(hint)
+        })
+        .collect()
+    }
 }
 
 impl Default for Timeouts {

@@ -3,13 +3,28 @@
 use contract::{Api, OutputMode, Word as _};
 use pipeline::stage::{Needed, Problem};
 
-use crate::workload::{Images, Part, PromptSource, Workload};
+use crate::settings::{Settings, WorkloadChoice};
+use crate::workload::{Images, Output, Part, PromptSource, Workload};
 
 /// Returns the API in the definition of a server's engine, as far as it is known while planning.
 pub(crate) fn api_of(server: &Needed<'_>) -> Option<Api> {
     let environment = Needed::of_kind(&server.needs, "provision")?;
     let engine = &environment.parameters["engines"][0]["definition"];
     Api::parse(engine["api"].as_str()?).ok()
+}
+
+/// Returns the problems with sending the workload of checked settings through an API that the command line names. The
+/// answers of an API that cannot ignore the end of sequence may be shorter.
+pub fn unsuited(settings: &Settings, api: Api) -> Vec<Problem> {
+    let Some(WorkloadChoice::Inline(workload)) = &settings.workload else {
+        return Vec::new();
+    };
+    let mut workload = (**workload).clone();
+    workload.output.mode = OutputMode::Cap;
+    if !api.generates() {
+        workload.output = Output::NONE;
+    }
+    problems(api, &workload, false)
 }
 
 /// Returns the problems with sending a workload through an API; `streamed` if the stage requests streams.

@@ -29,6 +29,9 @@ pub struct Tally {
     pub streamed_answers: u64,
     /// Those of them whose complete text arrived in one socket read.
     pub in_one_piece: u64,
+    /// Measured requests that were answered completely, but without a chunk of text. Answers of APIs that generate no
+    /// text do not count.
+    pub without_text: u64,
 }
 
 /// The spread of a count over requests.
@@ -115,6 +118,8 @@ impl Tally {
             self.streamed_answers += 1;
             self.in_one_piece += u64::from(chunks.iter().all(|chunk| chunk.read == first.read));
         }
+        let silent = row.status == RequestStatus::Ok && row.output_tokens != Some(0);
+        self.without_text += u64::from(silent && chunks.is_empty());
         *self.statuses.entry(row.status).or_default() += 1;
         if let Some(error) = &row.error {
             self.first_errors
@@ -132,8 +137,23 @@ impl Tally {
         self.in_one_piece * 2 > self.streamed_answers
     }
 
-    /// Returns the doubt that the counts raise, if any.
-    pub(crate) fn doubt(&self) -> Option<String> {
+    /// Returns the doubts that the counts raise, if any. Answers that are not streamed have no chunks.
+    pub(crate) fn doubts(&self, streamed: bool) -> Vec<String> {
+        let silent = (streamed && self.without_text > 0).then(|| {
+            let counted = match self.without_text {
+                1 => "1 request was".to_owned(),
+                n => format!("{n} requests were"),
+            };
+            format!(
+                "{counted} answered completely but without any text; such a request counts as successful and has no \
+                 latencies; check what the server sends"
+            )
+        });
+        silent.into_iter().chain(self.late()).collect()
+    }
+
+    /// Returns the doubt about answers that arrived in one piece.
+    fn late(&self) -> Option<String> {
         self.mostly_in_one_piece().then(|| {
             format!(
                 "{} of {} streamed answers arrived in one piece, so TPOT and the times between \

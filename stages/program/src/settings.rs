@@ -186,9 +186,12 @@ impl Settings {
 
     fn problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        let of = |key: &str, text: &String| (vec![key.to_owned()], text.clone());
-        let arguments = self.arguments.iter().map(|word| of("arguments", &word.0));
-        let check = self.check.iter().map(|text| of("check", text));
+        let placed = |key: &str, text: &String| (vec![key.to_owned()], text.clone());
+        let arguments = self
+            .arguments
+            .iter()
+            .map(|word| placed("arguments", &word.0));
+        let check = self.check.iter().map(|text| placed("check", text));
         let variables = self.environment.iter().map(|(name, word)| {
             let route = vec!["environment".to_owned(), name.clone()];
             (route, word.0.clone())
@@ -220,6 +223,12 @@ impl Settings {
             .map(|(name, table)| ("tables", name, &table.file))
             .chain(self.blobs.iter().map(|(name, file)| ("blobs", name, file)))
         {
+            if let Err(error) = pipeline::OutputName::check(name) {
+                problems.push(
+                    Problem::at_key(&[key, name], error.to_string())
+                        .hint("use letters, digits, `-` and `_`"),
+                );
+            }
             if OWN.contains(&name.as_str()) || (key == "blobs" && self.tables.contains_key(name)) {
                 let problem = Problem::at_key(&[key, name], format!("the name `{name}` is taken"));
                 problems.push(problem.hint("choose another one"));
@@ -278,7 +287,7 @@ impl TableSettings {
             let problem = Problem::at(&["tables", name, "keys"], format!("unknown column `{key}`"));
             problems.push(problem.hint(pipeline::suggest::remedy(key, "columns", names)));
         }
-        for (column, of) in &self.columns {
+        for (column, settings) in &self.columns {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             if column.is_empty() || !column.chars().all(plain) {
                 let message = format!("`{column}` is not a valid name for a column");
@@ -287,7 +296,9 @@ impl TableSettings {
                         .hint("use lower-case letters, digits and underscores"),
                 );
             }
-            if of.unit.is_some() && !matches!(of.kind, ColumnType::Integer | ColumnType::Number) {
+            if settings.unit.is_some()
+                && !matches!(settings.kind, ColumnType::Integer | ColumnType::Number)
+            {
                 problems.push(
                     Problem::at(
                         &["tables", name, "columns", column, "unit"],

@@ -194,8 +194,8 @@ impl StageKind for Run {
             Ok(status) => status,
             Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
         };
-        if let Some(told) = prepared.told() {
-            let failure = match told
+        if let Some(stored) = prepared.told() {
+            let failure = match stored
                 .map_err(|why| Failure::failed(format!("the program's {TOLD}: {why}")))?
             {
                 Told {
@@ -377,8 +377,8 @@ impl Prepared {
 
     /// Returns the path of a program, in the venv or on the search path.
     fn found(&self, name: &str) -> String {
-        let found = launch::find(name, self.venv.as_deref());
-        found.map_or_else(|| name.to_owned(), |path| path.display().to_string())
+        let program = launch::find(name, self.venv.as_deref());
+        program.map_or_else(|| name.to_owned(), |path| path.display().to_string())
     }
 
     fn launch<'a>(&'a self, settings: &'a Settings) -> Launch<'a> {

@@ -44,9 +44,9 @@ type Row = Vec<Scalar>;
 type Wrong = (usize, String);
 
 fn table(declared: &TableSettings, rows: &[Row]) -> Result<Table, String> {
-    let column = |(at, (name, of)): (usize, (&String, &ColumnSettings))| {
+    let column = |(at, (name, settings)): (usize, (&String, &ColumnSettings))| {
         let values = rows.iter().map(|row| row[at].clone());
-        let column = match of.kind {
+        let column = match settings.kind {
             ColumnType::Integer => Column::int(
                 name,
                 values.map(|v| match v {
@@ -64,11 +64,11 @@ fn table(declared: &TableSettings, rows: &[Row]) -> Result<Table, String> {
                 }),
             ),
         };
-        let column = match &of.unit {
+        let column = match &settings.unit {
             Some(unit) => column.unit(unit),
             None => column,
         };
-        match &of.description {
+        match &settings.description {
             Some(text) => column.describe(text),
             None => column,
         }
@@ -131,11 +131,12 @@ fn csv_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> {
         let record = record.map_err(wrong)?;
         let at = line(record.position());
         let mut row = Row::new();
-        for (name, of) in &declared.columns {
+        for (name, settings) in &declared.columns {
             let place = names.iter().position(|n| n == name).unwrap_or_default();
             let text = record.get(place).unwrap_or_default();
             row.push(
-                of.kind
+                settings
+                    .kind
                     .parse(text)
                     .map_err(|why| (at, format!("`{name}`: {why}")))?,
             );
@@ -160,10 +161,11 @@ fn json_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> 
         };
         undeclared(object.keys().map(String::as_str), declared).map_err(|why| (at, why))?;
         let mut row = Row::new();
-        for (name, of) in &declared.columns {
+        for (name, settings) in &declared.columns {
             let value = object.get(name).unwrap_or(&Value::Null);
             row.push(
-                of.kind
+                settings
+                    .kind
                     .take(value)
                     .map_err(|why| (at, format!("`{name}`: {why}")))?,
             );
@@ -263,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_is_not_as_declared_is_told_with_its_line() {
-        for (text, told) in [
+        for (text, message) in [
             (
                 "id,n,ms,right\na,x,1,true\n",
                 "line 2: `n`: `x` is not a whole number",
@@ -283,7 +285,7 @@ mod tests {
             ),
         ] {
             let why = read_text("t.csv", text).expect_err("it is wrong");
-            assert!(why.contains(told), "{why}");
+            assert!(why.contains(message), "{why}");
         }
         let why = read_text("t.jsonl", "{\"id\": 3}\n").expect_err("it is wrong");
         assert!(why.contains("line 1: `id`: `3` is not a text"), "{why}");

@@ -147,6 +147,14 @@ pub(crate) fn engine_chain(
 }
 
 /// Returns the collection that a name may belong to if it is in the wrong place.
+/// Returns whether a name is that of a file or folder of weights.
+fn is_weights_file(name: &str) -> bool {
+    let endings = [".gguf", ".safetensors", ".bin", ".pt"];
+    let starts = ["./", "../", "/", "~/"];
+    endings.iter().any(|ending| name.ends_with(ending))
+        || starts.iter().any(|s| name.starts_with(s))
+}
+
 fn other_collection(collection: &str) -> &'static str {
     match collection {
         "engines" => "models",
@@ -171,9 +179,9 @@ pub(crate) fn find<T>(
     let Some(json) = library.find(collection, name) else {
         let names = library.names(collection);
         let names = || names.iter().map(String::as_str);
-        let known = remedy(name, collection, names());
+        let near = remedy(name, collection, names());
         let hint = match closest(name, names()) {
-            Some(_) => known,
+            Some(_) => near,
             None if library.find(other_collection(collection), name).is_some() => {
                 format!(
                     "`{name}` is one of the {}: are the two exchanged?",
@@ -186,13 +194,17 @@ pub(crate) fn find<T>(
                     "write `{plain}`: its version is what the machine has, or the one that `environment:` installs"
                 )
             }
+            None if collection == "models" && is_weights_file(name) => format!(
+                "define it under `models:`, for instance `served: {{title: Served, weights: {{local: {{path: {name}, sha256: \"…\"}}}}}}`, \
+                 and write `model: served`; {near}"
+            ),
             // An id of a hub, for engines that load models themselves.
             None if collection == "models" && name.contains('/') => format!(
                 "define it under `models:`, for instance `served: {{title: Served, weights: {{named: {{id: {name}}}}}}}`, and write \
-                 `model: served`; {known}"
+                 `model: served`; {near}"
             ),
             None => format!(
-                "{known}; define another one under `{collection}:`, or in {collection}/NAME.yaml beside the experiment"
+                "{near}; define another one under `{collection}:`, or in {collection}/NAME.yaml beside the experiment"
             ),
         };
         problems.push(Problem::at(&[key], format!("unknown {key} `{name}`")).hint(hint));
@@ -201,8 +213,8 @@ pub(crate) fn find<T>(
     match read(&json) {
         Ok(definition) => Some(definition),
         Err(inner) => {
-            let told = |problem: Problem| problem.in_definition(collection, name);
-            problems.extend(inner.into_iter().map(told));
+            let in_definition = |problem: Problem| problem.in_definition(collection, name);
+            problems.extend(inner.into_iter().map(in_definition));
             None
         }
     }

@@ -239,7 +239,7 @@ pub(crate) fn entries(
     folder: &Path,
     counts: impl Fn(&Path) -> bool,
 ) -> io::Result<BTreeMap<String, Entry>> {
-    let mut found = BTreeMap::new();
+    let mut entries = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(&next)? {
@@ -262,10 +262,10 @@ pub(crate) fn entries(
                 stamp: Stamp::of(&metadata),
                 digest,
             };
-            found.insert(name.to_owned(), entry);
+            entries.insert(name.to_owned(), entry);
         }
     }
-    Ok(found)
+    Ok(entries)
 }
 
 /// Returns the digest of a file, which may be large: it is mapped, and hashed on all processors.

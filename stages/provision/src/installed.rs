@@ -1,7 +1,7 @@
 //! Identifies a program that the user installed, because its version text is not enough.
 //!
-//! The program's own bytes are part of the key. For a script, its interpreter and the distributions
-//! beside it are also part of the key, because a launcher of a few lines starts whatever is
+//! The program's own bytes and those of its shared libraries are part of the key. For a script, its interpreter and the
+//! distributions beside it are also part of the key, because a launcher of a few lines starts whatever is
 //! installed there. The same holds for the values of inherited variables. Files that these values
 //! name are not followed, so files that a program reads itself are not covered.
 
@@ -16,6 +16,7 @@ use pipeline::{Failure, Json};
 use serde_json::json;
 
 use crate::environment::digest_of;
+use crate::libraries::libraries;
 use crate::machine::Machine;
 use crate::module::{of_version_manager, site_packages};
 use crate::surroundings::Brought;
@@ -43,22 +44,14 @@ pub(crate) fn facets(
         && brought == Brought::Nothing
         && let Some(path) = machine.program(name)
     {
-        let identity = program(&path).map_err(|e| {
-            Failure::failed(format!(
-                "the program {} cannot be read: {e}",
-                path.display()
-            ))
-        })?;
-        facets.insert("program".to_owned(), identity);
+        facets.insert("program".to_owned(), identity_of(&path, engine)?);
     }
     // A worker runs in the interpreter on the search path, with the distributions beside it.
     if engine.is_worker()
         && brought == Brought::Nothing
         && let Some(path) = machine.program("python3")
     {
-        let identity = program(&path)
-            .map_err(|e| Failure::failed(format!("{} cannot be read: {e}", path.display())))?;
-        facets.insert("program".to_owned(), identity);
+        facets.insert("program".to_owned(), identity_of(&path, engine)?);
     }
     if !engine.launch.inherit.is_empty() {
         let kept = |name: &&String| match brought {
@@ -70,6 +63,40 @@ pub(crate) fn facets(
         facets.insert("inherited".to_owned(), inherited(&names));
     }
     Ok(facets)
+}
+
+/// Returns what identifies a program that an engine starts.
+fn identity_of(path: &Path, engine: &Engine) -> Result<Json, Failure> {
+    let whole = || {
+        let mut identity = program(path)?;
+        let libraries = libraries(&path.canonicalize()?, library_path(engine))?;
+        if !libraries.is_empty() {
+            identity["libraries"] = json!(libraries);
+        }
+        Ok(identity)
+    };
+    whole().map_err(|e: io::Error| {
+        let path = path.display();
+        Failure::failed(format!("the program {path} cannot be read: {e}"))
+    })
+}
+
+/// Returns the folders in which the loader looks first for the libraries of an engine.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this value reaches the engine, so it decides what is measured"
+)]
+fn library_path(engine: &Engine) -> Vec<PathBuf> {
+    const NAME: &str = "LD_LIBRARY_PATH";
+    let launch = &engine.launch;
+    let folders = match launch.environment.get(NAME) {
+        Some(folders) => Some(folders.into()),
+        None if launch.inherit.iter().any(|name| name == NAME) => std::env::var_os(NAME),
+        None => None,
+    };
+    let folders = folders.unwrap_or_default();
+    let folders = std::env::split_paths(&folders);
+    folders.filter(|folder| folder.is_absolute()).collect()
 }
 
 /// Returns the values of variables by name: null for an unset variable, and a digest if the name
@@ -124,18 +151,18 @@ fn program(path: &Path) -> io::Result<Json> {
         }
         None => path.to_owned(),
     };
-    let mut found = Vec::new();
+    let mut packages = Vec::new();
     // A version manager's choice depends on more than files. A changed package in any of its versions may matter.
     for python in of_version_manager(path) {
-        found.extend(distributions(&python)?);
+        packages.extend(distributions(&python)?);
     }
-    if found.is_empty() && is_python(&interpreter) {
-        found = distributions(&interpreter)?;
+    if packages.is_empty() && is_python(&interpreter) {
+        packages = distributions(&interpreter)?;
     }
-    found.sort();
-    found.dedup();
-    if !found.is_empty() {
-        identity["distributions"] = json!(found);
+    packages.sort();
+    packages.dedup();
+    if !packages.is_empty() {
+        identity["distributions"] = json!(packages);
     }
     Ok(identity)
 }
@@ -180,7 +207,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
 
 /// Returns the distributions in the folders in which an interpreter looks for modules, as `NAME-VERSION`.
 fn distributions(interpreter: &Path) -> io::Result<Vec<String>> {
-    let mut found = Vec::new();
+    let mut distributions = Vec::new();
     for folder in site_packages(interpreter) {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -189,13 +216,13 @@ fn distributions(interpreter: &Path) -> io::Result<Vec<String>> {
         };
         for entry in entries {
             let name = entry?.file_name().to_string_lossy().into_owned();
-            let known = name.strip_suffix(".dist-info");
+            let stem = name.strip_suffix(".dist-info");
             // Debian's packages and old installations leave the older form.
-            let known = known.or_else(|| name.strip_suffix(".egg-info"));
-            found.extend(known.map(str::to_owned));
+            let stem = stem.or_else(|| name.strip_suffix(".egg-info"));
+            distributions.extend(stem.map(str::to_owned));
         }
     }
-    Ok(found)
+    Ok(distributions)
 }
 
 #[cfg(test)]
@@ -314,9 +341,9 @@ mod tests {
 
     #[test]
     fn inherited_values_are_told_and_secrets_are_digests() {
-        let told = inherited(&["PATH".to_owned(), "NOT_SET_ANYWHERE".to_owned()]);
-        assert!(told["PATH"].as_str().unwrap().contains('/'));
-        assert_eq!(told["NOT_SET_ANYWHERE"], Json::Null);
+        let variables = inherited(&["PATH".to_owned(), "NOT_SET_ANYWHERE".to_owned()]);
+        assert!(variables["PATH"].as_str().unwrap().contains('/'));
+        assert_eq!(variables["NOT_SET_ANYWHERE"], Json::Null);
         for name in [
             "HF_TOKEN",
             "openai_api_key",

@@ -12,6 +12,7 @@ mod descriptor;
 mod environment;
 mod fetch;
 mod installed;
+mod libraries;
 mod machine;
 mod module;
 mod prepare;

@@ -67,8 +67,8 @@ pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
 /// Returns an engine's interpreter and the module that it starts. A worker imports from its distributions.
 fn in_python(engine: &Engine) -> Option<(&str, Option<&str>)> {
     if engine.is_worker() {
-        let known = !engine.distributions.is_empty();
-        return known.then_some(("python3", None));
+        let has_distributions = !engine.distributions.is_empty();
+        return has_distributions.then_some(("python3", None));
     }
     let Program::Installed(program) = &engine.launch.program else {
         return None;
@@ -83,12 +83,12 @@ fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
     if shims_of(path).is_none() {
         return vec![path.to_owned()];
     }
-    let mut found = of_version_manager(path);
+    let mut programs = of_version_manager(path);
     // If no version is selected, the next program on the search path is started.
     let others = machine.path.iter().map(|folder| folder.join(program));
-    found.extend(others.filter(|other| other != path && other.is_file()));
-    found.sort();
-    found
+    programs.extend(others.filter(|other| other != path && other.is_file()));
+    programs.sort();
+    programs
 }
 
 /// Returns the programs among which a version manager chooses; none for any other program. Version managers put one
@@ -106,12 +106,12 @@ pub(crate) fn of_version_manager(path: &Path) -> Vec<PathBuf> {
                 .flatten()
                 .flatten()
         });
-    let mut found: Vec<PathBuf> = entries
+    let mut programs: Vec<PathBuf> = entries
         .map(|entry| entry.path().join("bin").join(name))
         .filter(|program| program.is_file())
         .collect();
-    found.sort();
-    found
+    programs.sort();
+    programs
 }
 
 /// Returns the folder of a version manager whose script a path is.
@@ -181,7 +181,7 @@ fn linked(folder: &Path) -> Vec<PathBuf> {
 
 /// Returns `lib/python*/site-packages` and `dist-packages` below a folder.
 fn below(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+    let mut folders = Vec::new();
     for libraries in ["lib", "lib64"] {
         let Ok(entries) = fs::read_dir(root.join(libraries)) else {
             continue;
@@ -193,13 +193,13 @@ fn below(root: &Path) -> Vec<PathBuf> {
             for packages in ["site-packages", "dist-packages"] {
                 let folder = entry.path().join(packages);
                 if folder.is_dir() {
-                    found.push(folder);
+                    folders.push(folder);
                 }
             }
         }
     }
-    found.sort();
-    found
+    folders.sort();
+    folders
 }
 
 /// Returns whether a folder contains one of the modules or distributions, or may lead to it through code that only
@@ -279,11 +279,11 @@ mod tests {
         };
         let (_, newer) = (packages("3.12.1"), packages("3.12.2"));
         let machine = searching(&[root.join("shims")]);
-        let told = || missing_module(&engine(Path::new("python3")), &machine);
-        let failure = told().expect("no version has it");
+        let missing = || missing_module(&engine(Path::new("python3")), &machine);
+        let failure = missing().expect("no version has it");
         assert!(failure.hint.unwrap().contains("and 1 more folders"));
         fs::create_dir(newer.join("stub")).unwrap();
-        assert!(told().is_none(), "it may be the version that is chosen");
+        assert!(missing().is_none(), "it may be the version that is chosen");
     }
 
     #[test]
@@ -300,12 +300,12 @@ mod tests {
         }))
         .unwrap();
         let machine = searching(&[root.join("bin")]);
-        let told = missing_module(&worker, &machine).expect("nothing is installed");
+        let missing = missing_module(&worker, &machine).expect("nothing is installed");
         assert!(
-            told.reason.contains("no Python package `stub-worker`"),
-            "{told}"
+            missing.reason.contains("no Python package `stub-worker`"),
+            "{missing}"
         );
-        assert!(told.hint.unwrap().contains("pip install stub-worker==1"));
+        assert!(missing.hint.unwrap().contains("pip install stub-worker==1"));
         fs::create_dir(packages.join("stub_worker-1.0.dist-info")).unwrap();
         assert!(missing_module(&worker, &machine).is_none());
     }
@@ -318,16 +318,16 @@ mod tests {
         // It would fail if it were started.
         fs::write(&python, "#!/bin/sh\nexit 1\n").unwrap();
         fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
-        let told = || missing_module(&engine(&python), Machine::here());
+        let missing = || missing_module(&engine(&python), Machine::here());
         assert!(
-            told().is_none(),
+            missing().is_none(),
             "without a folder of modules nothing is known"
         );
 
         let packages = folder.path().join("lib/python3.12/site-packages");
         fs::create_dir_all(packages.join("stubborn")).unwrap();
         fs::write(folder.path().join("pyvenv.cfg"), "").unwrap();
-        let failure = told().unwrap();
+        let failure = missing().unwrap();
         assert!(
             failure.reason.contains("no Python module `stub`"),
             "{failure}"
@@ -336,9 +336,9 @@ mod tests {
 
         fs::write(packages.join("distutils-precedence.pth"), "import os\n").unwrap();
         fs::write(packages.join("coverage.pth"), "import coverage\n").unwrap();
-        assert!(told().is_some(), "code that leads to something else");
+        assert!(missing().is_some(), "code that leads to something else");
         fs::write(packages.join("__editable__.stub-1.pth"), "import finder\n").unwrap();
-        assert!(told().is_none(), "code may lead to it");
+        assert!(missing().is_none(), "code may lead to it");
         fs::remove_file(packages.join("__editable__.stub-1.pth")).unwrap();
 
         let elsewhere = folder.path().join("elsewhere");
@@ -348,10 +348,10 @@ mod tests {
             format!("{}\n", elsewhere.display()),
         )
         .unwrap();
-        assert!(told().is_some(), "the folder that it names has nothing");
+        assert!(missing().is_some(), "the folder that it names has nothing");
         fs::create_dir(elsewhere.join("stub")).unwrap();
         assert!(
-            told().is_none(),
+            missing().is_none(),
             "a folder that a file of paths names has it"
         );
         fs::remove_file(packages.join("more.pth")).unwrap();
@@ -368,13 +368,13 @@ mod tests {
         };
         environment("false");
         assert!(
-            told().is_some(),
+            missing().is_some(),
             "the environment does not see the system's modules"
         );
         environment("true");
-        assert!(told().is_none());
+        assert!(missing().is_none());
         environment("false");
         fs::create_dir(packages.join("stub")).unwrap();
-        assert!(told().is_none());
+        assert!(missing().is_none());
     }
 }

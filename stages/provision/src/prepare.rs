@@ -304,13 +304,13 @@ fn version_in(text: &str) -> Option<&str> {
 /// Returns whether a text contains this version, and not only a longer one that contains it.
 fn contains_version(text: &str, version: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '+';
-    text.match_indices(version).any(|(at, found)| {
+    text.match_indices(version).any(|(at, matched)| {
         let before = text[..at].chars().next_back();
-        let after = text[at + found.len()..].chars().next();
+        let after = text[at + matched.len()..].chars().next();
         // `v1.2` is version 1.2, and a sentence may end after it.
         !before.is_some_and(|c| c.is_ascii_digit() || c == '.')
             && !after.is_some_and(|c| is_part(c) && c != '.')
-            && !text[at + found.len()..]
+            && !text[at + matched.len()..]
                 .strip_prefix('.')
                 .is_some_and(|r| r.starts_with(|c: char| c.is_ascii_digit()))
     })

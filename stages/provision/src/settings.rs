@@ -112,7 +112,7 @@ impl Parameters {
             }
             passed_over.push((engine.name.as_str(), missing));
         }
-        let told: Vec<String> = passed_over
+        let reasons: Vec<String> = passed_over
             .iter()
             .map(|(name, missing)| format!("`{name}`: {}", sentence(missing)))
             .collect();
@@ -123,7 +123,7 @@ impl Parameters {
             .collect();
         let failure = Failure::failed(format!(
             "no engine can run on this machine: {}",
-            told.join("; ")
+            reasons.join("; ")
         ));
         let mut hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
         if hints.is_empty() {

@@ -128,9 +128,9 @@ fn look(folder: &Path, layout: &Layout) -> Unpacked {
             Err(e) => look.wrong.push(format!("{name} cannot be read: {e}")),
         }
     }
-    let known: BTreeSet<&str> = manifest.files.keys().map(String::as_str).collect();
+    let listed: BTreeSet<&str> = manifest.files.keys().map(String::as_str).collect();
     let more = match layout.closed {
-        true => strangers(&folder.join(layout.files), &known),
+        true => strangers(&folder.join(layout.files), &listed),
         false => Vec::new(),
     };
     look.wrong

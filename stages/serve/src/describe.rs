@@ -60,7 +60,7 @@ pub(crate) fn drafts(environment: &Environment) -> Drafts {
 fn version(engine: &Engine, probed: &BTreeMap<String, Json>) -> String {
     let told = probed.get(VERSION).and_then(Json::as_str);
     match told {
-        Some(told) if engine.version == UNKNOWN => told.to_owned(),
+        Some(version) if engine.version == UNKNOWN => version.to_owned(),
         _ => engine.version.clone(),
     }
 }

@@ -44,6 +44,11 @@ pub(crate) fn fits(
             Ok(_) => return Ok(()),
             Err(problems) => {
                 let name = named["name"].as_str().unwrap_or_default();
+                // The definition of the library says what each setting is for.
+                let described = library.find("engines", name);
+                let described = described.and_then(|json| Engine::from_json(&json).ok());
+                let resolved = described.and_then(|full| resolve(&full.settings, &given).err());
+                let problems = resolved.unwrap_or(problems);
                 first.get_or_insert_with(|| of_engine(name, &engine, problems));
             }
         }
@@ -54,10 +59,10 @@ pub(crate) fn fits(
 /// Returns the engines of the library. A wrong definition is reported where it is used.
 pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
     let names = library.names("engines");
-    let found = names
+    let definitions = names
         .iter()
         .filter_map(|name| library.find("engines", name));
-    found
+    definitions
         .filter_map(|json| Engine::from_json(&json).ok())
         .collect()
 }
@@ -85,19 +90,19 @@ fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) ->
 
 /// Returns the problems with an engine's settings as problems of the stage, with the engine's name.
 fn of_engine(name: &str, engine: &Engine, problems: Vec<Problem>) -> Vec<Problem> {
-    let told = |problem: Problem| {
+    let problem_of = |problem: Problem| {
         let given = match problem.route.first() {
             Some(Step::Key(key)) if problem.of_key => Some(key.as_str()),
             _ => None,
         };
-        let known = || engine.settings.keys().map(String::as_str);
-        let unlike_any = given.is_some_and(|given| closest(given, known()).is_none());
+        let names = || engine.settings.keys().map(String::as_str);
+        let unlike_any = given.is_some_and(|given| closest(given, names()).is_none());
         let route = std::iter::once(Step::Key("settings".to_owned())).chain(problem.route);
         let message = problem
             .message
             .replacen("the engine", &format!("the engine `{name}`"), 1);
         let hint = problem.hint.map(|hint| {
-            if unlike_any {
+            if unlike_any && hint.starts_with("the ") {
                 format!("{hint}; `benchtrail list engines {name}` shows them all")
             } else {
                 hint
@@ -111,5 +116,5 @@ fn of_engine(name: &str, engine: &Engine, problems: Vec<Problem>) -> Vec<Problem
             definition: None,
         }
     };
-    problems.into_iter().map(told).collect()
+    problems.into_iter().map(problem_of).collect()
 }

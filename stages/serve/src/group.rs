@@ -331,18 +331,18 @@ fn alike(
     first: &ServerDescriptor,
     other: &ServerDescriptor,
 ) -> Result<(), Failure> {
-    let told = |descriptor: &ServerDescriptor| {
+    let identity = |descriptor: &ServerDescriptor| {
         let (version, model) = (&descriptor.version, &descriptor.model_name);
         format!("version {version}, model `{model}`")
     };
-    if planned.part.running() == 0 || told(first) == told(other) {
+    if planned.part.running() == 0 || identity(first) == identity(other) {
         return Ok(());
     }
     let message = format!(
         "`{member}` is not like `{}-0`: {}, not {}",
         planned.name,
-        told(other),
-        told(first)
+        identity(other),
+        identity(first)
     );
     Err(Failure::failed(message)
         .hint("load servers that differ in separate cells: make them labels of an axis"))

@@ -183,14 +183,14 @@ impl<'a> Part<'a> {
         let (limits, warnings) = ready::limits(&self.engine, &server.site, &self.settings);
         let probed = probe(&self.engine, &server.site)?;
         // The local path of the weights is not part of what is served.
-        let told = match self.engine.launch.named_as_given && server.model.starts_with('/') {
+        let model_name = match self.engine.launch.named_as_given && server.model.starts_with('/') {
             true => self.name(),
             false => &server.model,
         };
         let descriptor = describe(
             &self.environment,
             &self.engine,
-            told,
+            model_name,
             &self.settings,
             &limits,
             &probed,
@@ -258,12 +258,12 @@ fn definition(environment: &Environment) -> Result<Engine, Failure> {
 }
 
 fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {
-    let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    let messages: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
     let hints: Vec<&str> = problems.iter().filter_map(|p| p.hint.as_deref()).collect();
     let failure = Failure::failed(format!(
         "{} cannot be started: {}",
         engine.title,
-        told.join("; ")
+        messages.join("; ")
     ));
     if hints.is_empty() {
         failure

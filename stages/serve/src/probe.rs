@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// # Errors
 /// If the server does not report it, or reports another version than the definition declares.
 pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Json>, Failure> {
-    let mut told = BTreeMap::new();
+    let mut facts = BTreeMap::new();
     for (name, probe) in &engine.probe {
         let wrong = |why: String| {
             Failure::failed(format!("the probe `{name}` of {}: {why}", engine.title)).hint(format!(
@@ -49,9 +49,9 @@ pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Jso
                     answer.start()
                 ))
             })?;
-        told.insert(name.clone(), crate::ready::masked(value.clone(), site));
+        facts.insert(name.clone(), crate::ready::masked(value.clone(), site));
     }
-    match told.get(VERSION).map(text) {
+    match facts.get(VERSION).map(text) {
         Some(version) if engine.version != UNKNOWN && !version.contains(&engine.version) => {
             let declared = &engine.version;
             Err(Failure::failed(format!(
@@ -62,7 +62,7 @@ pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Jso
                 "write `version: {version:?}` in the engine's definition, or start version {declared}"
             )))
         }
-        _ => Ok(told),
+        _ => Ok(facts),
     }
 }
 

@@ -138,7 +138,7 @@ impl Process {
                 .log
                 .failures
                 .values()
-                .filter_map(|known| Some((Regex::new(&known.line).ok()?, known.hint.clone())))
+                .filter_map(|failure| Some((Regex::new(&failure.line).ok()?, failure.hint.clone())))
                 .collect(),
             grace: Duration::try_from_secs_f64(engine.stop.grace_s).unwrap_or_default(),
             stopped: false,
@@ -194,11 +194,11 @@ impl Process {
     ///
     /// # Errors
     /// If the log shows a known failure: the answer, and the last lines of the log.
-    pub(crate) fn check_failed(&mut self, title: &str, told: &str) -> Result<(), Failure> {
+    pub(crate) fn check_failed(&mut self, title: &str, complaint: &str) -> Result<(), Failure> {
         if self.advice().is_none() {
             return Ok(());
         }
-        let reason = format!("{title} runs, but {told}{}", self.last_words());
+        let reason = format!("{title} runs, but {complaint}{}", self.last_words());
         Err(self.fail(CellStatus::Failed, reason))
     }
 
@@ -236,11 +236,11 @@ impl Process {
     /// Returns the known remedy if the log shows a known failure.
     fn advice(&mut self) -> Option<String> {
         let text = self.log_text();
-        let known = self
+        let matching = self
             .failures
             .iter()
             .filter(|(line, _)| line.is_match(&text));
-        let hints: Vec<&str> = known.map(|(_, hint)| hint.as_str()).collect();
+        let hints: Vec<&str> = matching.map(|(_, hint)| hint.as_str()).collect();
         (!hints.is_empty()).then(|| hints.join("; "))
     }
 
@@ -252,7 +252,7 @@ impl Process {
         let marked = lines
             .iter()
             .rfind(|l| has(l, &self.error_marks) && !has(l, &self.aftermath));
-        let told = match marked {
+        let quoted = match marked {
             Some(line) => line.trim().to_owned(),
             None => {
                 let last = &lines[lines.len().saturating_sub(QUOTED_LINES)..];
@@ -262,10 +262,10 @@ impl Process {
                     .join(" / ")
             }
         };
-        if told.is_empty() {
+        if quoted.is_empty() {
             "; its log is empty".to_owned()
         } else {
-            format!("; its log says: {told}")
+            format!("; its log says: {quoted}")
         }
     }
 

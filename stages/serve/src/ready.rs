@@ -14,14 +14,18 @@ use crate::start::Readiness;
 
 const POLL: Duration = Duration::from_millis(25);
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server that was already running may answer a request for a token with 500.
+const FAILING_LIMIT: Duration = Duration::from_secs(10);
 
 /// The reason why a server did not become ready.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NotReady<E> {
     /// It was not ready in time; holds how far it came.
     Late(String),
-    /// It answers, but it is not the requested server.
+    /// It answers, but not as the requested server would.
     Wrong(String),
+    /// It does not serve the model.
+    OtherModel(String),
     /// It runs but lacks a path; holds the key of the definition that names the path, and the
     /// answer.
     NoPath(&'static str, String),
@@ -111,6 +115,7 @@ fn poll<E>(
     watch: &mut Watch<'_, E>,
 ) -> Result<Answer, NotReady<E>> {
     let ask = body.map_or_else(|| Ask::get(path), |body| Ask::post(path, body));
+    let mut failing: Option<Instant> = None;
     loop {
         watch(None).map_err(NotReady::Ended)?;
         let left = deadline.saturating_duration_since(Instant::now());
@@ -124,19 +129,25 @@ fn poll<E>(
         let seen = match answer.map_err(NotReady::Ended)? {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
-                let told = answer.told();
+                let reason = answer.told();
                 match answer.status {
                     404 | 405 if wanted.stage_of_life == Life::Running => {
-                        return Err(NotReady::NoPath(key, told));
+                        return Err(NotReady::NoPath(key, reason));
                     }
-                    404 | 408 | 429 => told,
-                    401 | 403 => return Err(NotReady::Refused(told)),
-                    400..500 => return Err(NotReady::Wrong(told)),
+                    300..400 => return Err(NotReady::Wrong(format!("{reason}, a redirect"))),
+                    404 | 408 | 429 => reason,
+                    401 | 403 => return Err(NotReady::Refused(reason)),
+                    400..500 => return Err(NotReady::Wrong(reason)),
                     500 if body.is_some() => {
-                        watch(Some(&told)).map_err(NotReady::Ended)?;
-                        told
+                        watch(Some(&reason)).map_err(NotReady::Ended)?;
+                        let since = *failing.get_or_insert_with(Instant::now);
+                        if wanted.stage_of_life == Life::Running && since.elapsed() > FAILING_LIMIT
+                        {
+                            return Err(NotReady::Wrong(reason));
+                        }
+                        reason
                     }
-                    _ => told,
+                    _ => reason,
                 }
             }
             Err(HttpError::Tls(error)) => return Err(NotReady::Untrusted(error)),
@@ -169,7 +180,7 @@ fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>
             let mut names: Vec<&str> = wanted.models.iter().map(String::as_str).collect();
             names.dedup();
             let names = names.join("` or `");
-            Err(NotReady::Wrong(if served.is_empty() {
+            Err(NotReady::OtherModel(if served.is_empty() {
                 format!("the server at this address lists no model, and so not `{names}`")
             } else {
                 let served = wanted.site.mask(&served.join("`, `"));
@@ -455,12 +466,24 @@ mod tests {
     }
 
     #[test]
+    fn a_redirect_is_refused_at_once() {
+        let script = vec![
+            ("/health", vec![(200, "")]),
+            ("/v1/models", vec![(301, "")]),
+        ];
+        let Err(NotReady::Wrong(told)) = wait_for(script, LONG) else {
+            panic!("it was taken")
+        };
+        assert_eq!(told, "/v1/models answered 301 without a body, a redirect");
+    }
+
+    #[test]
     fn a_server_of_another_model_is_refused() {
         let script = vec![
             ("/health", vec![(200, "")]),
             ("/v1/models", vec![(200, r#"{"data":[{"id":"other"}]}"#)]),
         ];
-        let Err(NotReady::Wrong(told)) = wait_for(script, LONG) else {
+        let Err(NotReady::OtherModel(told)) = wait_for(script, LONG) else {
             panic!("it was taken")
         };
         assert_eq!(
@@ -490,7 +513,7 @@ mod tests {
         let ready: Result<String, NotReady<()>> = wait(&wanted, &mut |_| Ok(()));
         assert_eq!(
             ready,
-            Err(NotReady::Wrong(
+            Err(NotReady::OtherModel(
                 "the server at this address lists no model, and so not `tiny`".to_owned()
             ))
         );

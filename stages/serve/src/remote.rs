@@ -51,11 +51,11 @@ pub fn run_order(
     pipe: impl Read + Send + 'static,
 ) -> Result<u8, String> {
     let order: Order = serde_json::from_str(order).map_err(|e| e.to_string())?;
-    let told = |e: io::Error| e.to_string();
+    let message = |e: io::Error| e.to_string();
     let store = folder.join("store");
-    pipeline::lease::reap_orphans(&store).map_err(told)?;
-    let scratch = tempfile::tempdir_in(folder).map_err(told)?;
-    let spawner = Spawner::new(std::env::current_exe().map_err(told)?).map_err(told)?;
+    pipeline::lease::reap_orphans(&store).map_err(message)?;
+    let scratch = tempfile::tempdir_in(folder).map_err(message)?;
+    let spawner = Spawner::new(std::env::current_exe().map_err(message)?).map_err(message)?;
     let grace = Duration::try_from_secs_f64(order.grace_s).unwrap_or_default();
     let contained = order.container.as_ref().map(|(containment, port)| {
         let inside = Inside {
@@ -78,17 +78,18 @@ pub fn run_order(
     command.args(arguments);
     // The client of a container runtime needs the user's full environment.
     if contained.is_none() {
-        prepare_environment(&mut command, &order.inherit, order.venv.as_deref()).map_err(told)?;
+        prepare_environment(&mut command, &order.inherit, order.venv.as_deref())
+            .map_err(message)?;
         command.envs(&order.environment);
     }
     command.current_dir(scratch.path()).stdin(Stdio::null());
-    let mut child = spawner.spawn(command).map_err(told)?;
+    let mut child = spawner.spawn(command).map_err(message)?;
     let ran = watch(&mut child, folder, &store, &order, contained.as_ref(), pipe);
     // After any failure, nothing must remain.
     if ran.is_err() {
         let _it_may_be_gone = removed(contained.as_ref(), grace);
     }
-    let stopped = stop(&mut child, grace).map_err(told);
+    let stopped = stop(&mut child, grace).map_err(message);
     let code = ran?;
     stopped?;
     Ok(code)
@@ -108,22 +109,22 @@ fn watch(
     contained: Option<&Contained>,
     pipe: impl Read + Send + 'static,
 ) -> Result<u8, String> {
-    let told = |e: io::Error| e.to_string();
-    await_own_group(child).map_err(told)?;
-    let enclosure = Enclosure::of(child.id()).map_err(told)?;
+    let message = |e: io::Error| e.to_string();
+    await_own_group(child).map_err(message)?;
+    let enclosure = Enclosure::of(child.id()).map_err(message)?;
     let leases = Leases::new(store, "remote", &order.token);
     let removal = contained.map_or_else(Vec::new, Contained::removal);
-    let _lease = leases.register_with(child.id(), removal).map_err(told)?;
+    let _lease = leases.register_with(child.id(), removal).map_err(message)?;
     let running = folder.join(RUNNING);
-    fs::create_dir_all(&running).map_err(told)?;
+    fs::create_dir_all(&running).map_err(message)?;
     let name = running.join(&order.token);
     let mut named = contained.is_none();
     if named {
-        fs::write(&name, child.id().to_string()).map_err(told)?;
+        fs::write(&name, child.id().to_string()).map_err(message)?;
     }
     let mut heard = listen(pipe, SILENCE);
     let code = loop {
-        match child.try_wait().map_err(told)? {
+        match child.try_wait().map_err(message)? {
             Some(status) => {
                 break status
                     .code()
@@ -137,7 +138,7 @@ fn watch(
         if let Some(one) = contained.filter(|_| !named)
             && let Ok(pid) = one.containment.pid(&one.name)
         {
-            fs::write(&name, pid.to_string()).map_err(told)?;
+            fs::write(&name, pid.to_string()).map_err(message)?;
             named = true;
         }
     };
@@ -147,7 +148,7 @@ fn watch(
     let stopped = stop(child, grace).map(drop).and(enclosure.empty());
     // A leftover file names a process that is gone.
     let _may_stay = fs::remove_file(&name);
-    stopped.map_err(told)?;
+    stopped.map_err(message)?;
     removed.map_err(|e| e.to_string())?;
     Ok(code)
 }

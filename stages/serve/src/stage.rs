@@ -282,8 +282,8 @@ fn early_problems(
             // Reported with the engine's name: see `fits`.
         } else if takers.is_empty() {
             let problem = Problem::at_key(&route, format!("no engine has a setting `{name}`"));
-            let known = engines.iter().flat_map(|e| e.settings.keys());
-            problems.push(match closest(name, known.map(String::as_str)) {
+            let settings = engines.iter().flat_map(|e| e.settings.keys());
+            problems.push(match closest(name, settings.map(String::as_str)) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),
                 None => problem,
             });

@@ -359,7 +359,9 @@ fn started(
     let ready = ready::wait(&wanted, &mut |failed| {
         said.tell(process, job);
         job.control.check().and_then(|()| process.check())?;
-        failed.map_or(Ok(()), |told| process.check_failed(&engine.title, told))
+        failed.map_or(Ok(()), |complaint| {
+            process.check_failed(&engine.title, complaint)
+        })
     });
     // Ready, and still the same process: another server could have answered instead.
     let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
@@ -373,7 +375,10 @@ fn started(
             );
             process.fail(CellStatus::Failed, reason)
         }
-        NotReady::Wrong(what) | NotReady::Refused(what) | NotReady::NoPath(_, what) => {
+        NotReady::Wrong(what)
+        | NotReady::OtherModel(what)
+        | NotReady::Refused(what)
+        | NotReady::NoPath(_, what) => {
             let words = process.last_words();
             process.fail(
                 CellStatus::Failed,
@@ -433,9 +438,18 @@ pub(crate) fn attach(
                 limit.as_secs()
             );
             Failure::failed(reason)
-                .hint("start it, or correct `launch.program.running` in its definition")
+                .hint(
+                "start it, or correct `launch.program.running` in its definition; `ready.timeout-s` there sets how long \
+                 to wait",
+            )
         }
         NotReady::Wrong(what) => {
+            Failure::failed(format!("the server at {url} does not serve: {what}")).hint(
+                "send it a request by hand, look into its log, and check `launch.program.running`, the base URL, in \
+                 its definition",
+            )
+        }
+        NotReady::OtherModel(what) => {
             Failure::failed(format!("the server at {url} does not serve: {what}"))
                 .hint("name the model as the server does: `served-name` in the model's definition")
         }

@@ -284,7 +284,7 @@ fn never_ready() {
 }
 
 /// A stub that answers 500 to the first request for a token, and to the following ones if `again`.
-fn failing_stub(again: bool, known: &str) -> Json {
+fn failing_stub(again: bool, line: &str) -> Json {
     let failing = STUB.replace(
         "    def do_POST(self):\n",
         &format!(
@@ -300,7 +300,7 @@ fn failing_stub(again: bool, known: &str) -> Json {
     definition["launch"]["arguments"][1] = json!(failing);
     definition["ready"] = json!({"timeout-s": 600});
     definition["log"] = json!({"failures": {
-        "memory": {"line": known, "hint": "take a smaller model"},
+        "memory": {"line": line, "hint": "take a smaller model"},
     }});
     definition
 }
@@ -436,13 +436,13 @@ fn told_of_running() {
         }
         run(&Bench::new(), &definition)
     };
-    let told = attach(&json!({
+    let error = attach(&json!({
         "probe": {"version": {"path": "/version", "pointer": "/slots"},
                   "model": {"path": "/v1/models", "pointer": "/data/0/id"}},
         "facts": {"settings": {"tensor-parallel": 8}, "host": {"gpus": "8 x H100"}},
     }))
     .unwrap();
-    let descriptor = support::json(&told, "server");
+    let descriptor = support::json(&error, "server");
     assert_eq!(descriptor["probed"], json!({"version": 2, "model": "tiny"}));
     assert_eq!(
         descriptor["declared_settings"],

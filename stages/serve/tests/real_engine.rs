@@ -119,12 +119,12 @@ fn default_engine() {
     // Again, now from the files that the first run left: pip is not needed, and nothing differs.
     let environments = || {
         let entries = std::fs::read_dir(bench.store.root().join("environments")).unwrap();
-        let mut found: Vec<_> = entries
+        let mut files: Vec<_> = entries
             .map(|e| e.unwrap())
             .map(|e| (e.file_name(), e.metadata().unwrap().modified().unwrap()))
             .collect();
-        found.sort();
-        found
+        files.sort();
+        files
     };
     let before = environments();
     assert_eq!(before.len(), 2, "one of the engine and one of the weights");

@@ -271,7 +271,7 @@ fn a_trace_arrives_as_recorded_or_faster_and_is_not_repeated() {
     assert!(
         offsets(1.0, 4)
             .unwrap_err()
-            .contains("holds 3 requests, but 4 are needed")
+            .contains("holds 3 arrivals, but 4 are needed")
     );
     assert!(replay(0.0).problem().is_some());
 }

@@ -12,6 +12,9 @@ use crate::wire::{self, Framing};
 /// How much of a body that is not an answer is quoted, in bytes.
 const BODY_LENGTH: usize = 200;
 
+/// A chunk with text: when it arrived, the socket read, its bytes and its tokens.
+pub(super) type TextChunk = (u64, usize, usize, Option<i64>);
+
 /// The content of an answer, with stamps.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
@@ -25,8 +28,8 @@ pub(super) struct Answer {
     /// The answer itself.
     pub(super) text: String,
     pub(super) first_answer_ns: Option<u64>,
-    /// The chunks with text: when each arrived, the socket read, its bytes and its tokens.
-    pub(super) chunks: Vec<(u64, usize, usize, Option<i64>)>,
+    /// The chunks with text.
+    pub(super) chunks: Vec<TextChunk>,
     pub(super) usage_output: Option<i64>,
     pub(super) usage_reasoning: Option<i64>,
     pub(super) usage_prompt: Option<i64>,
@@ -113,13 +116,22 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
             answer.complete = true;
             continue;
         }
-        let Some(value) = answer.value_of(&event, unfinished && i + 1 == count) else {
-            continue;
+        let directly = match event.kind.as_deref() {
+            Some("error") => None,
+            _ => api.read_directly(&event.data),
         };
-        if event.kind.as_deref() == Some("error") && answer.error.is_none() {
-            answer.error = Some(error_in(&value).unwrap_or_else(|| value.to_string()));
-        }
-        let mut reading = api.read(&value);
+        let mut reading = match directly {
+            Some(reading) => reading,
+            None => {
+                let Some(value) = answer.value_of(&event, unfinished && i + 1 == count) else {
+                    continue;
+                };
+                if event.kind.as_deref() == Some("error") && answer.error.is_none() {
+                    answer.error = Some(error_in(&value).unwrap_or_else(|| value.to_string()));
+                }
+                api.read(&value)
+            }
+        };
         if let Some(wrong) = claims::refuse_unthinkable(&mut reading) {
             answer.broken.get_or_insert(wrong);
         }

@@ -9,12 +9,12 @@ use super::planned::{count_requests, find_workload, idle_clients, no_tokens_ther
 use crate::arrival::Arrival;
 use crate::extent;
 use crate::headers::header_problem;
-use crate::prompts::check_pack;
+use crate::prompts::{Demand, NoSupply, check_supply};
 use crate::search::Search;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::simulate::{self, Simulation};
 use crate::suits;
-use crate::workload::Workload;
+use crate::workload::{PromptSource, Workload};
 
 /// Returns the canonical form of the settings.
 ///
@@ -37,11 +37,9 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
         return Err(vec![missing("workload")]);
     };
     let workload = find_workload(workload, library);
-    if let Some((keys, message)) = arrival.problem() {
-        problems.push(Problem::at(
-            &[&["arrival"], keys.as_slice()].concat(),
-            message,
-        ));
+    if let Some((keys, message, hint)) = arrival.problem() {
+        let keys = [&["arrival"], keys.as_slice()].concat();
+        problems.push(Problem::at(&keys, message).hint(hint));
     }
     let recorded = pin_trace(arrival, library).unwrap_or_else(|(message, hint)| {
         let problem = Problem::at(&["arrival", "trace", "file"], message);
@@ -62,6 +60,10 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
         in_sessions,
         &mut problems,
     );
+    let exhausted = recorded
+        .zip(settings.requests)
+        .is_some_and(|(rows, needed)| rows < needed);
+    let exhausted = exhausted.then(|| arrival.trace()).flatten();
     problems.extend(idle_clients(&arrival, &settings));
     // One is what there is without the setting.
     settings.generators = settings.generators.filter(|choice| !choice.is_default());
@@ -70,7 +72,10 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
     }
     match workload {
         Ok(workload) => {
-            problems.extend(workload_problems(&workload, &mut settings, given, library));
+            let (settings, trace) = (&mut settings, exhausted.as_deref());
+            problems.extend(workload_problems(
+                &workload, settings, trace, given, library,
+            ));
             settings.workload = Some(WorkloadChoice::Inline(Box::new(workload)));
         }
         Err(more) => problems.extend(more),
@@ -79,9 +84,10 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
         let (message, hint) = header_problem(name, value)?;
         Some(Problem::at(&["headers", name.as_str()], message).hint(hint))
     }));
-    if let Some((key, message)) = settings.telemetry.problem() {
-        problems.push(Problem::at(&["telemetry", key], message));
+    if let Some((key, message, hint)) = settings.telemetry.problem() {
+        problems.push(Problem::at(&["telemetry", key], message).hint(hint));
     }
+    problems.extend(settings.timeouts.problems());
     let is_simulated = settings.simulate.is_some();
     if let Some(simulation) = &mut settings.simulate {
         let workload = settings.workload.as_ref();
@@ -97,11 +103,12 @@ pub(super) fn canonical(given: &Json, library: &dyn Library) -> Result<Json, Vec
     }
 }
 
-/// Checks that the API can carry a workload, and that its pack has enough prompts. An API that generates nothing
-/// answers as a whole.
+/// Checks that the API can carry a workload, and that its files have enough prompts. An API that generates nothing
+/// answers as a whole. `exhausted` is the digest of a trace that is already reported as too short.
 fn workload_problems(
     workload: &Workload,
     settings: &mut Settings,
+    exhausted: Option<&str>,
     given: &Json,
     library: &dyn Library,
 ) -> Vec<Problem> {
@@ -117,14 +124,60 @@ fn workload_problems(
         let simulated = Api::OpenaiCompletions;
         problems.extend(suits::problems(simulated, workload, false));
     }
-    // The number of prompts that sessions and the probes of a search take is not known yet.
-    let is_known = workload.sessions.is_none() && settings.search.is_none();
-    let needed = settings.requests.filter(|_| is_known);
-    let needed = needed.map_or(0, |requests| requests.saturating_add(settings.warmup));
-    if let Err(e) = check_pack(&workload.prompts, needed, &library.files()) {
-        problems.push(Problem::at(&["workload"], e.0));
-    }
+    // The number of prompts that the probes of a search take is not known yet.
+    let is_known = settings.search.is_none();
+    let demand = Demand {
+        requests: settings.requests.filter(|_| is_known),
+        sessions: settings.sessions.filter(|_| is_known),
+        warmup: if is_known { settings.warmup } else { 0 },
+    };
+    // Arrivals and prompts may come from one trace.
+    let reported = match &workload.prompts {
+        PromptSource::Trace(trace) => exhausted.is_some() && trace.digest.as_deref() == exhausted,
+        _ => false,
+    };
+    let lacks = check_supply(workload, demand, library).into_iter();
+    let lacks = lacks.filter(|lack| !(reported && matches!(lack, NoSupply::Short { .. })));
+    problems.extend(lacks.map(|lack| unsupplied(lack, given)));
     problems
+}
+
+/// Returns the problem with the files of a workload, at the setting that should change.
+fn unsupplied(lack: NoSupply, given: &Json) -> Problem {
+    match lack {
+        NoSupply::Unusable {
+            route,
+            message,
+            hint,
+        } => {
+            let route: Vec<&str> = route.iter().map(String::as_str).collect();
+            let problem = match given["workload"].as_str() {
+                Some(name) => Problem::at(&route, message).in_definition("workloads", name),
+                None => Problem::at(&[&["workload"], route.as_slice()].concat(), message),
+            };
+            problem.hint(hint)
+        }
+        NoSupply::Short {
+            message,
+            most,
+            repeat,
+        } => {
+            let counts = ["requests", "requests-per-client", "sessions"];
+            let key = counts.into_iter().find(|key| !given[*key].is_null());
+            let fewer = match key {
+                Some("requests-per-client") => Some("lower `requests-per-client`".to_owned()),
+                Some(key) if most > 0 => Some(format!("write `{key}: {most}` or less")),
+                None if most > 0 => Some(format!("add `requests: {most}`")),
+                _ => None,
+            };
+            let remedies: Vec<String> = fewer.into_iter().chain(repeat).collect();
+            let problem = Problem::at(&[key.unwrap_or("workload")], message);
+            match remedies.is_empty() {
+                true => problem.hint("name a longer file"),
+                false => problem.hint(remedies.join(", or ")),
+            }
+        }
+    }
 }
 
 /// Finds the simulated server, and checks that it can serve the workload.
@@ -159,8 +212,8 @@ fn search_problems(
     history: bool,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if let Some((key, message)) = search.problem(arrival) {
-        problems.push(Problem::at(&["search", key], message));
+    if let Some((key, message, hint)) = search.problem(arrival) {
+        problems.push(Problem::at(&["search", key], message).hint(hint));
     }
     if is_simulated {
         let message = "a search needs a real server, not a simulated one";

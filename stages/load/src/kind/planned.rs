@@ -45,10 +45,8 @@ pub(super) fn count_requests(
             } else {
                 "request"
             };
-            problems.push(Problem::at(
-                &[key],
-                format!("at least one {what} must be measured"),
-            ));
+            let problem = Problem::at(&[key], format!("at least one {what} must be measured"));
+            problems.push(problem.hint("write at least 1"));
         }
         ([("sessions", _)], _) if !in_sessions => problems.push(
             Problem::at(&["sessions"], "the workload has no sessions")
@@ -73,15 +71,28 @@ pub(super) fn count_requests(
             .hint("keep one of the two"),
         ),
     }
-    for (key, count) in [
+    let counts = [
         ("requests", settings.requests),
         ("sessions", settings.sessions),
-    ] {
+    ];
+    // A number of requests says little about the number of sessions that arrive.
+    let arrive = counts
+        .iter()
+        .filter(|(key, _)| *key == "sessions" || !in_sessions);
+    for (key, count) in arrive.filter_map(|(key, count)| Some((*key, (*count)?))) {
+        if let Some(recorded) = recorded.filter(|recorded| *recorded < count) {
+            let message =
+                format!("the trace of `arrival` holds {recorded} requests, but {count} are needed");
+            let problem = Problem::at(&[key], message);
+            problems.push(problem.hint(format!(
+                "write `{key}: {recorded}` or less, or leave it out"
+            )));
+        }
+    }
+    for (key, count) in counts {
         if count.is_some_and(|n| n > u64::from(u32::MAX)) {
-            problems.push(Problem::at(
-                &[key],
-                format!("more than 4,294,967,295 {key} in one cell"),
-            ));
+            let problem = Problem::at(&[key], format!("more than 4,294,967,295 {key} in one cell"));
+            problems.push(problem.hint("measure fewer; `duration: 1 h` limits a load by its time"));
         }
     }
 }
@@ -115,6 +126,19 @@ pub(super) fn no_tokens_there(workload: &Workload, api: Option<Api>) -> Option<P
     })
 }
 
+/// Returns how a dataset of other tools is written here, if a workload has its name.
+fn of_other_tools(name: &str) -> Option<&'static str> {
+    Some(match name.to_lowercase().as_str() {
+        "random" | "synthetic" | "random-ids" => {
+            "write the lengths: `workload: {prompts: {words: {length: 200}}, output: {tokens: 128}}`"
+        }
+        "sharegpt" | "hf" | "custom" | "dataset" | "jsonl" => {
+            "name its file: `workload: {prompts: {dataset: {file: FILE}}, output: {tokens: 128}}`"
+        }
+        _ => return None,
+    })
+}
+
 pub(super) fn find_workload(
     choice: &WorkloadChoice,
     library: &dyn Library,
@@ -125,6 +149,7 @@ pub(super) fn find_workload(
             let Some(found) = library.find("workloads", name) else {
                 let known = library.names("workloads");
                 let hint = remedy(name, "workloads", known.iter().map(String::as_str));
+                let hint = of_other_tools(name).map_or(hint, str::to_owned);
                 let message = format!("no workload is named `{name}`");
                 return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
             };
@@ -153,8 +178,17 @@ pub(super) fn find_workload(
         })
         .collect();
     workload.description = None;
-    if let Err(e) = pin(&mut workload, library) {
-        problems.push(Problem::at(&["workload"], e.message).hint(e.hint));
+    if let Err((route, e)) = pin(&mut workload, library) {
+        let route: Vec<&str> = route.iter().map(String::as_str).collect();
+        let problem = match choice {
+            WorkloadChoice::Inline(_) => {
+                Problem::at(&[&["workload"], route.as_slice()].concat(), e.message)
+            }
+            WorkloadChoice::Name(name) => {
+                Problem::at(&route, e.message).in_definition("workloads", name)
+            }
+        };
+        problems.push(problem.hint(e.hint));
     }
     if !problems.is_empty() {
         return Err(problems);

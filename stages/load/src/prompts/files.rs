@@ -4,7 +4,7 @@ use pipeline::sources::NamedFiles;
 use serde_json::Value;
 
 use super::set::PromptError;
-use crate::dataset::TALKS;
+use crate::dataset::{OTHERS, TALKS};
 use crate::named_file;
 use crate::workload::{Corpus, Dataset, Pack};
 
@@ -31,7 +31,18 @@ fn read(
     let (file, bytes, _) = named_file::read(what, file, digest, files).map_err(PromptError)?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok((file, text)),
-        Err(_) => Err(PromptError(format!("{what} {file} is not UTF-8"))),
+        Err(e) => Err(PromptError(not_text(what, &file, e.as_bytes()))),
+    }
+}
+
+/// Describes a file that is not text: what it is, and how to make it text, if its first bytes show that.
+pub(super) fn not_text(what: &str, file: &str, bytes: &[u8]) -> String {
+    let known = OTHERS.iter().find(|(magic, ..)| bytes.starts_with(magic));
+    match known {
+        Some((_, kind, remedy)) => {
+            format!("{what} {file}: {kind}; {}", remedy.replace("FILE", file))
+        }
+        None => format!("{what} {file} is not UTF-8; save it as UTF-8"),
     }
 }
 
@@ -53,31 +64,36 @@ pub(super) fn read_pack(
     for (place, value) in
         records(&text).map_err(|e| PromptError(format!("prompt pack {file}, {e}")))?
     {
-        let wrong =
-            |message: String| PromptError(format!("prompt pack {file}, {place}: {message}"));
-        let prompt = value
-            .as_str()
-            .or_else(|| value["prompt"].as_str())
-            .ok_or_else(|| match value.get("prompt") {
-                Some(_) => wrong("`prompt` is not a text".to_owned()),
-                None => wrong(format!("no `prompt`; there is {}", keys(&value))),
-            })?;
-        let output = &value["output_tokens"];
-        // Numbers in CSV are text.
-        let tokens = output
-            .as_u64()
-            .or_else(|| output.as_str()?.trim().parse().ok())
-            .and_then(|n| u32::try_from(n).ok())
-            .filter(|n| *n > 0);
-        if !output.is_null() && tokens.is_none() {
-            return Err(wrong(format!("`output_tokens` is {output}")));
-        }
-        prompts.push((prompt.to_owned(), tokens));
+        let prompt = packed(&value)
+            .map_err(|message| PromptError(format!("prompt pack {file}, {place}: {message}")))?;
+        prompts.push(prompt);
     }
     if prompts.is_empty() {
         return Err(PromptError(format!("prompt pack {file} holds no prompts")));
     }
     Ok(prompts)
+}
+
+/// Returns the prompt of one entry of a pack, with its number of output tokens, if given.
+pub(super) fn packed(value: &Value) -> Result<(String, Option<u32>), String> {
+    let prompt = value
+        .as_str()
+        .or_else(|| value["prompt"].as_str())
+        .ok_or_else(|| match value.get("prompt") {
+            Some(_) => "`prompt` is not a text".to_owned(),
+            None => format!("no `prompt`; there is {}", keys(value)),
+        })?;
+    let output = &value["output_tokens"];
+    // Numbers in CSV are text.
+    let tokens = output
+        .as_u64()
+        .or_else(|| output.as_str()?.trim().parse().ok())
+        .and_then(|n| u32::try_from(n).ok())
+        .filter(|n| *n > 0);
+    if !output.is_null() && tokens.is_none() {
+        return Err(format!("`output_tokens` is {output}"));
+    }
+    Ok((prompt.to_owned(), tokens))
 }
 
 /// Returns the records of a file of prompts or conversations, each with a description of its place: JSON Lines, one
@@ -172,29 +188,8 @@ pub(super) fn read_dataset(
     let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
     let mut conversations = Vec::new();
     for (place, record) in &records(&text).map_err(wrong)? {
-        let entries = TALKS.into_iter().find_map(|key| record[key].as_array());
-        let turns = match (entries, record["prompt"].as_str()) {
-            (Some(entries), _) => turns(entries).map_err(|e| wrong(format!("{place}: {e}")))?,
-            // A single prompt, with its recorded answer if present.
-            (None, Some(prompt)) if !prompt.trim().is_empty() => {
-                let answers = ["completion", "response", "answer", "output"];
-                let answered = answers.into_iter().find_map(|key| record[key].as_str());
-                vec![Turn {
-                    said: prompt.to_owned(),
-                    answered: answered.map(str::to_owned),
-                }]
-            }
-            (None, Some(_)) => Vec::new(),
-            (None, None) => {
-                return Err(wrong(format!(
-                    "{place} has {}, but neither `conversations` nor `messages` nor `prompt`",
-                    keys(record)
-                )));
-            }
-        };
-        if !turns.is_empty() {
-            conversations.push(Conversation { turns });
-        }
+        let conversation = recorded(record).map_err(|e| wrong(format!("{place}: {e}")))?;
+        conversations.extend(conversation);
     }
     if conversations.is_empty() {
         return Err(wrong(
@@ -202,6 +197,31 @@ pub(super) fn read_dataset(
         ));
     }
     Ok(conversations)
+}
+
+/// Returns the conversation of one entry of a dataset; `None` if a person says nothing in it.
+pub(super) fn recorded(record: &Value) -> Result<Option<Conversation>, String> {
+    let entries = TALKS.into_iter().find_map(|key| record[key].as_array());
+    let turns = match (entries, record["prompt"].as_str()) {
+        (Some(entries), _) => turns(entries)?,
+        // A single prompt, with its recorded answer if present.
+        (None, Some(prompt)) if !prompt.trim().is_empty() => {
+            let answers = ["completion", "response", "answer", "output"];
+            let answered = answers.into_iter().find_map(|key| record[key].as_str());
+            vec![Turn {
+                said: prompt.to_owned(),
+                answered: answered.map(str::to_owned),
+            }]
+        }
+        (None, Some(_)) => Vec::new(),
+        (None, None) => {
+            return Err(format!(
+                "it has {}, but neither `conversations` nor `messages` nor `prompt`",
+                keys(record)
+            ));
+        }
+    };
+    Ok((!turns.is_empty()).then_some(Conversation { turns }))
 }
 
 /// Describes an entry by its keys or its type.

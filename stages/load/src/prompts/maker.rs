@@ -516,25 +516,6 @@ fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
     }
 }
 
-/// Checks that a pack of prompts can be read and has enough of them. Other sources are not checked until prompts are
-/// drawn.
-pub(crate) fn check_pack(
-    source: &PromptSource,
-    needed: u64,
-    files: &NamedFiles,
-) -> Result<(), PromptError> {
-    let PromptSource::Pack(pack) = source else {
-        return Ok(());
-    };
-    enough(
-        pack.when_short,
-        read_pack(pack, files)?.len(),
-        needed,
-        "pack",
-        "prompts",
-    )
-}
-
 fn enough(
     when_short: WhenShort,
     there: usize,

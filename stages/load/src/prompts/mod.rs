@@ -6,12 +6,13 @@ mod files;
 mod maker;
 mod set;
 mod spool;
+mod supply;
 #[cfg(test)]
 mod tests;
 mod text;
 
 pub(crate) use context::too_long;
 pub(crate) use counter::{Counter, FileCounter, ServerCounter};
-pub(crate) use maker::check_pack;
 pub(crate) use set::{Amount, Gathered};
 pub use set::{LengthSource, Prompt, PromptError, PromptSet};
+pub(crate) use supply::{Demand, NoSupply, check as check_supply};

@@ -166,7 +166,11 @@ impl PromptSet {
         let stream = |what: &str| origin.stream(&format!("load {what}"), &content);
         let (Amount::Requests(needed) | Amount::Sessions(needed)) = amount;
         let order = stream("order v1");
-        let needed_in_all = (warmup + needed) as u64;
+        // How many sessions a number of requests takes is known only when they are drawn.
+        let needed_in_all = match (&workload.sessions, amount) {
+            (Some(_), Amount::Requests(_)) => 0,
+            _ => (warmup + needed) as u64,
+        };
         let maker = Maker::new(&workload.prompts, needed_in_all, counter, &order, files)?;
         let draft = |phase, index| Draft::new(phase, index, workload);
         let own = stream("prompts v1 measured");

@@ -119,21 +119,23 @@ impl Search {
         }
     }
 
-    /// Returns the problem with the settings: the key, and why.
-    pub fn problem(&self, arrival: &Arrival) -> Option<(&'static str, String)> {
+    /// Returns the problem with the settings: the key, a message and the remedy.
+    pub fn problem(&self, arrival: &Arrival) -> Option<(&'static str, String, &'static str)> {
         let from = match Self::lowest(arrival) {
             Ok(level) => level,
             Err(message) => {
                 return Some((
                     "up-to",
-                    format!("{message}; use closed-loop, constant, poisson or gamma"),
+                    message,
+                    "use closed-loop, constant, poisson or gamma",
                 ));
             }
         };
         if !self.bounds.slo().any() {
             return Some((
                 "bounds",
-                "without a bound, every level would be met; give at least one".to_owned(),
+                "without a bound, every level would be met".to_owned(),
+                "give at least one, such as `ttft-ms: 200`",
             ));
         }
         let whole = matches!(from, Level::Clients(_));
@@ -141,22 +143,29 @@ impl Search {
             return Some((
                 "up-to",
                 format!("the search starts at {from}, which is above {}", self.up_to),
+                "raise `up-to`, or start lower",
             ));
         }
         if whole && (self.up_to.fract() != 0.0 || self.up_to > 65_536.0) {
             return Some((
                 "up-to",
                 format!("{} is not a number of clients up to 65,536", self.up_to),
+                "write a whole number; a search over rates can end at any number",
             ));
         }
         if !(self.attainment > 0.0 && self.attainment < 1.0) {
             return Some((
                 "attainment",
                 format!("{} is not between 0 and 1", self.attainment),
+                "0.95 demands that 95 % of the requests meet the bounds",
             ));
         }
         if !(self.resolution > 0.0 && self.resolution.is_finite()) {
-            return Some(("resolution", format!("{} is not above 0", self.resolution)));
+            return Some((
+                "resolution",
+                format!("{} is not above 0", self.resolution),
+                "0.05 ends the search when the levels are 5 % apart",
+            ));
         }
         let overload = self.rules(1).overload;
         if !whole && overload.longest_s < overload.needed_s {
@@ -164,12 +173,12 @@ impl Search {
                 "longest",
                 format!(
                     "a rate that is {} % too high becomes visible only after {:.1} s of arrivals \
-                     (bound ÷ resolution ÷ attainment), but a probe may last only {}; allow more, \
-                     or use a coarser resolution",
+                     (bound ÷ resolution ÷ attainment), but a probe may last only {}",
                     self.resolution * 100.0,
                     overload.needed_s,
                     self.longest
                 ),
+                "raise `longest`, or use a coarser `resolution`",
             ));
         }
         None

@@ -23,10 +23,23 @@ pub(super) struct Asked {
     pub(super) output_tokens: u32,
     /// Whether the answer is text. Otherwise (a vector, or scores) it is complete at the end of the prefill.
     pub(super) generates: bool,
-    /// The number of the shared prefix, and the prompt's text.
-    pub(super) prefix: Option<(u32, String)>,
+    /// What a prefix cache compares, if the server has one and the prompt has no images.
+    pub(super) cacheable: Option<Cacheable>,
     pub(super) fault: Option<Fault>,
 }
+
+/// A prompt as a prefix cache sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Cacheable {
+    /// The number of the prefix that the workload shares between prompts, if any.
+    pub(super) prefix: Option<u32>,
+    /// The requested model. The caches of a model and its adapters are separate.
+    pub(super) model: Option<String>,
+    pub(super) text: String,
+}
+
+/// The number of tokens in a block of the prefix cache. Prompts without a common prefix share less than a block.
+const BLOCK: u64 = 16;
 
 /// The fault that hits a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +111,11 @@ pub(super) fn lognormal(draws: &mut Draws, deviation: f64) -> f64 {
     (deviation * draws.normal() - deviation * deviation / 2.0).exp()
 }
 
+fn common_bytes(a: &str, b: &str) -> usize {
+    let pairs = a.bytes().zip(b.bytes());
+    pairs.take_while(|(a, b)| a == b).count()
+}
+
 /// The senders of requests.
 pub(super) enum Senders<'a> {
     /// Clients. Each takes the next request after its last one has ended and its think time is over.
@@ -141,8 +159,9 @@ pub(super) struct Machine<'a> {
     next_limit: u64,
     last_sign: u64,
     answered: u64,
-    /// The last prefilled prompt of each shared prefix.
+    /// The last prefilled prompt of each numbered prefix, and all other prefilled prompts, by model and text.
     seen: HashMap<u32, usize>,
+    texts: BTreeSet<(Option<&'a str>, &'a str)>,
     /// When clients become free, with their numbers.
     free: BinaryHeap<Reverse<(u64, u32)>>,
 }
@@ -172,6 +191,7 @@ impl<'a> Machine<'a> {
             last_sign: 0,
             answered: 0,
             seen: HashMap::new(),
+            texts: BTreeSet::new(),
             free: BinaryHeap::new(),
         }
     }
@@ -314,8 +334,15 @@ impl<'a> Machine<'a> {
             let cost = &self.server.prefill;
             let declared =
                 cost.fixed.nanoseconds() + cost.per_token.nanoseconds().saturating_mul(left);
-            if let Some((prefix, _)) = &asked.prefix {
-                self.seen.insert(*prefix, request);
+            if let Some(prompt) = &asked.cacheable {
+                match prompt.prefix {
+                    Some(prefix) => {
+                        self.seen.insert(prefix, request);
+                    }
+                    None => {
+                        self.texts.insert((prompt.model.as_deref(), &prompt.text));
+                    }
+                }
             }
             let takes = self.pace.stretch(declared, now);
             let flight = self.flight(request);
@@ -331,26 +358,41 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Returns how many tokens of a prompt are in the cache from an earlier one with the same prefix. Their share is
-    /// that of the common bytes, and never the complete prompt.
+    /// Returns how many tokens of a prompt are in the cache, and never the complete prompt. Of a numbered prefix, the
+    /// cache holds the last prompt. Of other prompts, it holds all, in complete blocks.
     fn cached(&self, request: usize) -> u64 {
         let asked = &self.asked[request];
-        let Some((prefix, text)) = asked.prefix.as_ref().filter(|_| self.server.prefix_cache)
-        else {
+        let Some(prompt) = &asked.cacheable else {
             return 0;
         };
-        let earlier = self
-            .seen
-            .get(prefix)
-            .and_then(|earlier| self.asked[*earlier].prefix.as_ref());
-        let Some((_, other)) = earlier else { return 0 };
-        let common = text
-            .bytes()
-            .zip(other.bytes())
-            .take_while(|(a, b)| a == b)
-            .count() as u64;
-        (asked.prompt_tokens * common / (text.len() as u64).max(1))
-            .min(asked.prompt_tokens.saturating_sub(1))
+        let share =
+            |common: usize| asked.prompt_tokens * common as u64 / (prompt.text.len() as u64).max(1);
+        let cached = match prompt.prefix {
+            Some(prefix) => self
+                .seen
+                .get(&prefix)
+                .and_then(|earlier| self.asked[*earlier].cacheable.as_ref())
+                .map_or(0, |earlier| {
+                    share(common_bytes(&prompt.text, &earlier.text))
+                }),
+            None => share(self.longest_common(prompt)) / BLOCK * BLOCK,
+        };
+        cached.min(asked.prompt_tokens.saturating_sub(1))
+    }
+
+    /// Returns how many bytes a prompt shares with the earlier prompt that has the longest prefix in common with it. In
+    /// the order of the texts, that one is right before or right after it.
+    fn longest_common(&self, prompt: &Cacheable) -> usize {
+        let own = (prompt.model.as_deref(), prompt.text.as_str());
+        let before = self.texts.range(..=own).next_back();
+        let after = self.texts.range(own..).next();
+        before
+            .into_iter()
+            .chain(after)
+            .filter(|(model, _)| *model == own.0)
+            .map(|(_, text)| common_bytes(own.1, text))
+            .max()
+            .unwrap_or(0)
     }
 
     fn end_step(&mut self, senders: &Senders<'_>) {

@@ -102,7 +102,8 @@ pub struct SimulatedServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub context: Option<u32>,
-    /// Whether to skip the prefill of the part that a prompt shares with the last prompt of the same prefix.
+    /// Whether to skip the prefill of what a prompt has in common with an earlier one: with the last prompt of the same
+    /// shared prefix, or else with any prompt of the cell, in complete blocks of 16 tokens.
     #[serde(default)]
     pub prefix_cache: bool,
     /// Tokens of a prompt for each image beside it. A workload with images needs it.

@@ -204,6 +204,7 @@ fn gpus(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
         memory_total_bytes: Some(1 << 34),
         throttle_reasons: Some(String::new()),
         compute_processes: Some(1),
+        foreign_processes: Some(0),
     };
     let rows: Vec<GpuSample> = at.iter().zip(0..).map(sample).collect();
     table(&rows, interval_ms)

@@ -5,7 +5,9 @@ use contract::{Api, Chunk, Phase, Request, RequestStatus, RowSource, TokenSource
 use pipeline::design::{BLOCK, CONTROL};
 use pipeline::stage::{Control, Failure, Json};
 
-use super::events::{Asked, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal};
+use super::events::{
+    Asked, Cacheable, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal,
+};
 use super::model::{Faults, SimulatedServer, Simulation};
 use crate::prompts::Prompt;
 use crate::random::{Draws, Origin, Stream};
@@ -73,24 +75,15 @@ pub(crate) fn simulate(
         .map_err(Failure::failed)?;
 
     let mut machine = Machine::new(server, &asked, limits(spec), pace);
-    let clients = spec.arrival.clients();
-    let ahead = Senders::Closed {
-        clients: clients.unwrap_or(1),
-        think_ns: 0,
-    };
-    let mut over = machine.phase(0..warmup, &ahead, control)?;
-    let measured_from = machine.now;
-    if over == Over::Done {
-        let senders = match &offsets {
-            Some(offsets) => Senders::Open(offsets),
-            None => Senders::Closed {
-                clients: clients.unwrap_or(1),
-                think_ns: spec.arrival.think_time().nanoseconds(),
-            },
-        };
-        machine.hang_after = simulation.faults.hang.as_ref().map(|h| h.after);
-        over = machine.phase(warmup..warmup + measured, &senders, control)?;
-    }
+    let hang_after = simulation.faults.hang.as_ref().map(|h| h.after);
+    let (over, measured_from) = serve(
+        &mut machine,
+        spec,
+        (warmup, measured),
+        offsets.as_deref(),
+        hang_after,
+        control,
+    )?;
 
     let is_lost = |request: usize| request >= warmup && lost[request - warmup];
     let (requests, chunks) = rows(&machine.flights, &prompts, &asked, is_lost);
@@ -102,7 +95,7 @@ pub(crate) fn simulate(
         expected_requests: measured as u64,
         warmup_requests: warmup as u64,
         arrival: spec.arrival.word(),
-        clients,
+        clients: spec.arrival.clients(),
         rate: spec.arrival.rate(),
         api: "simulated",
         streamed: generates,
@@ -128,6 +121,40 @@ pub(crate) fn simulate(
         cell,
         warnings: Vec::new(),
     })
+}
+
+/// Serves the warm-up, and then the measured requests. Returns how it ended, and when the measured phase began, ns.
+///
+/// # Errors
+/// If the user stops the cell, or its time limit passes.
+fn serve(
+    machine: &mut Machine<'_>,
+    spec: &LoadSpec,
+    (warmup, measured): (usize, usize),
+    offsets: Option<&[u64]>,
+    hang_after: Option<u64>,
+    control: &Control,
+) -> Result<(Over, u64), Failure> {
+    let clients = spec.arrival.clients().unwrap_or(1);
+    let ahead = Senders::Closed {
+        clients,
+        think_ns: 0,
+    };
+    let over = machine.phase(0..warmup, &ahead, control)?;
+    let measured_from = machine.now;
+    if over != Over::Done {
+        return Ok((over, measured_from));
+    }
+    let senders = match offsets {
+        Some(offsets) => Senders::Open(offsets),
+        None => Senders::Closed {
+            clients,
+            think_ns: spec.arrival.think_time().nanoseconds(),
+        },
+    };
+    machine.hang_after = hang_after;
+    let over = machine.phase(warmup..warmup + measured, &senders, control)?;
+    Ok((over, measured_from))
 }
 
 /// Draws when a cell starts, in ns since the clock's zero, and how its times are stretched.
@@ -262,16 +289,17 @@ fn asked(
         } else {
             None
         };
-        // Only a cache needs the text again.
-        let prefix = prompt
-            .prefix
-            .filter(|_| server.prefix_cache)
-            .map(|p| (p, prompt.text.clone()));
+        // Only a cache needs the text again. Images come before the text, and no two are alike.
+        let cacheable = (server.prefix_cache && seen == 0).then(|| Cacheable {
+            prefix: prompt.prefix,
+            model: prompt.model.clone(),
+            text: prompt.text.clone(),
+        });
         Asked {
             prompt_tokens,
             output_tokens: prompt.output_tokens,
             generates,
-            prefix,
+            cacheable,
             fault,
         }
     };

@@ -322,6 +322,44 @@ fn a_prompt_beyond_the_context_is_refused() {
 }
 
 #[test]
+fn a_cache_holds_whatever_prompts_have_in_common_in_complete_blocks() {
+    let words = |from: u32, to: u32| {
+        let all: Vec<String> = (from..to).map(|n| format!("w{n:04}")).collect();
+        all.join(" ")
+    };
+    // The third prompt has 70 words in common with the first, the second only 40.
+    let texts = [
+        words(0, 80),
+        [words(0, 40), words(500, 540)].join(" "),
+        [words(0, 70), words(600, 610)].join(" "),
+        words(1000, 1080),
+        [words(0, 10), words(2000, 2070)].join(" "),
+        words(0, 80),
+    ];
+    let with = |cache: bool| {
+        let result = run(&json!({
+            "workload": {"prompts": {"pack": {"texts": texts}}, "output": {"tokens": 5}},
+            "arrival": "sequential", "requests": 6,
+            "simulate": simulated(&json!({"prefix-cache": cache})),
+        }));
+        let rows = measured(&result);
+        rows.iter()
+            .map(|r| {
+                let ttft = r.first_token_ns.unwrap() - r.sent_ns.unwrap();
+                (r.cached_prompt_tokens.unwrap(), ttft / MS)
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(with(false), [(0, 90); 6]);
+    // In tokens of 5 or 6 bytes each. The same prompt again is cached except for its last token.
+    let cached: Vec<i64> = with(true).iter().map(|(tokens, _)| *tokens).collect();
+    assert_eq!(cached, [0, 32, 64, 0, 0, 79]);
+    for (tokens, ttft) in with(true) {
+        assert_eq!(ttft, 90 - tokens);
+    }
+}
+
+#[test]
 fn a_cached_prefix_takes_no_prefill() {
     let shared = json!({"prompts": {"shared-prefix": {"prefix": 90, "suffix": 10}}, "output": {"tokens": 5}});
     let with = |cache: bool| {

@@ -198,7 +198,7 @@ pub fn answer_questions(
         .and_then(|text| text.trim().parse().ok());
     let mut host = host::Reader::new(Files::of_this_machine());
     let mut processes = process::Reader::of(group.map(|pid| (None, pid)).into_iter().collect());
-    let mut gpus = Library::open();
+    let mut gpus = Library::open(group.into_iter().collect());
     for question in BufReader::new(questions).lines() {
         let question = question?;
         let (what, at) = question.split_once(' ').unwrap_or((&question, "0"));

@@ -477,6 +477,7 @@ DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-a",modelName="x"} 0.5
             memory_total_bytes: Some(4 << 20),
             throttle_reasons: Some("power-cap".into()),
             compute_processes: None,
+            foreign_processes: None,
         };
         assert_eq!(rows[0], expected);
         assert_eq!((rows.len(), rows[1].gpu), (2, 5));

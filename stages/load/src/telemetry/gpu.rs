@@ -71,13 +71,15 @@ pub(crate) fn find_program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> 
 }
 
 impl Gpus {
-    /// Finds a way to read GPUs and starts `gpu_telemetry`. `smi` is the path of `nvidia-smi`.
+    /// Finds a way to read GPUs and starts `gpu_telemetry`. `smi` is the path of `nvidia-smi`, and `servers` are the leaders
+    /// of the server's process groups.
     ///
     /// # Errors
     /// If there is no GPU, or no way to read it.
     pub(crate) fn new(
         folder: &Path,
         choice: Gpu,
+        servers: Vec<i64>,
         smi: Option<&Path>,
         interval_ms: u64,
         epoch: crate::measure::Epoch,
@@ -92,7 +94,8 @@ impl Gpus {
                 .map(|smi| Box::new(smi) as Box<dyn GpuSampler>),
             None => Err("no `nvidia-smi` on the search path".to_owned()),
         };
-        let by_library = || Library::open().map(|library| Box::new(library) as Box<dyn GpuSampler>);
+        let by_library =
+            || Library::open(servers).map(|library| Box::new(library) as Box<dyn GpuSampler>);
         let source = match choice {
             Gpu::None => Err("not asked for".to_owned()),
             Gpu::Nvml => by_library(),

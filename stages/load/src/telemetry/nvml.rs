@@ -5,19 +5,21 @@ use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
 use super::gpu::{GpuSampler, reasons};
+use super::process::Owners;
 
-/// The library, and the number of its GPUs.
+/// The library, the number of its GPUs, and the leaders of the server's process groups.
 pub(super) struct Library {
     nvml: Nvml,
     gpus: u32,
+    servers: Vec<i64>,
 }
 
 impl Library {
-    /// Loads the library.
+    /// Loads the library. `servers` are the leaders of the server's process groups.
     ///
     /// # Errors
     /// If it is missing, or reports no GPU.
-    pub(super) fn open() -> Result<Self, String> {
+    pub(super) fn open(servers: Vec<i64>) -> Result<Self, String> {
         // The plain name exists only with development files.
         let nvml = Nvml::builder()
             .lib_path("libnvidia-ml.so.1".as_ref())
@@ -28,7 +30,11 @@ impl Library {
         if gpus == 0 {
             Err("NVML reports no GPU".to_owned())
         } else {
-            Ok(Self { nvml, gpus })
+            Ok(Self {
+                nvml,
+                gpus,
+                servers,
+            })
         }
     }
 
@@ -51,6 +57,7 @@ impl GpuSampler for Library {
 
     fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuSample>, String> {
         let mut rows = Vec::new();
+        let owners = Owners::of_this_machine(&self.servers);
         for gpu in 0..self.gpus {
             let device = self
                 .nvml
@@ -60,6 +67,10 @@ impl GpuSampler for Library {
             let busy = device.utilization_rates().ok();
             let memory = device.memory_info().ok();
             let share = |percent: u32| f64::from(percent) / 100.0;
+            let computing = device.running_compute_processes().ok();
+            let computing: Option<Vec<i64>> =
+                computing.map(|all| all.iter().map(|one| one.pid.into()).collect());
+            let count = |n: usize| i64::try_from(n).ok();
             rows.push(GpuSample {
                 at_ns,
                 gpu: i64::from(gpu),
@@ -84,10 +95,10 @@ impl GpuSampler for Library {
                     .current_throttle_reasons()
                     .ok()
                     .map(|r| reasons(r.bits())),
-                compute_processes: device
-                    .running_compute_processes()
-                    .ok()
-                    .and_then(|all| i64::try_from(all.len()).ok()),
+                compute_processes: computing.as_ref().and_then(|all| count(all.len())),
+                foreign_processes: computing
+                    .and_then(|all| owners.foreign(&all))
+                    .and_then(count),
             });
         }
         Ok(rows)

@@ -116,10 +116,60 @@ impl Reader {
     }
 }
 
+/// The inode of the first namespace of process numbers (linux/proc_ns.h, `PROC_PID_INIT_INO`).
+const FIRST_NAMESPACE: &str = "pid:[4026531836]";
+
+/// The most ancestors of a process that are searched.
+const ANCESTORS: usize = 64;
+
+/// Tells the server's processes from others by their numbers.
+pub(super) struct Owners<'a> {
+    files: Files,
+    servers: &'a [i64],
+    /// Whether this process is in the first namespace, whose numbers the driver of a device also uses.
+    first_namespace: bool,
+}
+
+impl<'a> Owners<'a> {
+    /// Reads this machine. `servers` are the leaders of the server's process groups.
+    pub(super) fn of_this_machine(servers: &'a [i64]) -> Self {
+        let namespace = std::fs::read_link("/proc/self/ns/pid");
+        Self {
+            files: Files::of_this_machine(),
+            servers,
+            first_namespace: namespace.is_ok_and(|link| link.as_os_str() == FIRST_NAMESPACE),
+        }
+    }
+
+    /// Returns how many of these processes do not belong to the server; `None` if it is unknown: the server's processes are
+    /// not known, or the numbers may be those of another namespace.
+    pub(super) fn foreign(&self, pids: &[i64]) -> Option<usize> {
+        if self.servers.is_empty() {
+            return None;
+        }
+        let belong: Option<Vec<bool>> = pids.iter().map(|pid| self.is_servers(*pid)).collect();
+        let belong = belong?;
+        let are_comparable = self.first_namespace || belong.is_empty() || belong.contains(&true);
+        are_comparable.then(|| belong.iter().filter(|servers| !**servers).count())
+    }
+
+    /// Returns whether a process or one of its ancestors is in a process group of the server; `None` if it is unknown here.
+    fn is_servers(&self, pid: i64) -> Option<bool> {
+        let stat = |pid: i64| parse(&self.files.text(&format!("proc/{pid}/stat"))?);
+        let first = stat(pid)?;
+        let line = std::iter::successors(Some(first), |one| stat(one.parent)).take(ANCESTORS);
+        Some(
+            line.into_iter()
+                .any(|one| self.servers.contains(&one.group)),
+        )
+    }
+}
+
 /// The content of /proc/PID/stat.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     name: String,
+    parent: i64,
     group: i64,
     ticks: i64,
     threads: i64,
@@ -136,6 +186,7 @@ fn parse(text: &str) -> Option<Stat> {
     let name = text.get(open + 1..close)?.to_owned();
     Some(Stat {
         name,
+        parent: at(1)?,
         group: at(2)?,
         ticks: at(11)? + at(12)?,
         threads: at(17)?,
@@ -331,6 +382,37 @@ mod tests {
             reader.read(i);
         }
         assert_eq!(reader.files.reads() - looked, 9 * 4);
+    }
+
+    #[test]
+    fn other_users_of_a_device_are_told_from_the_server_if_their_numbers_mean_something_here() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), 20, &stat(20, "server", 20, 100));
+        put(root.path(), 21, &stat(21, "worker", 20, 50));
+        put(root.path(), 40, &stat(40, "other", 40, 50));
+        // A worker with a session of its own is still a child of the server.
+        let child = stat(22, "rank", 22, 50).replace(" S 1 ", " S 21 ");
+        put(root.path(), 22, &child);
+        let servers = [20];
+        let owners = |servers, first_namespace| Owners {
+            files: Files::below(root.path()),
+            servers,
+            first_namespace,
+        };
+        let first = owners(&servers, true);
+        assert_eq!(first.foreign(&[20, 21, 22]), Some(0));
+        assert_eq!(first.foreign(&[20, 40]), Some(1));
+        assert_eq!(first.foreign(&[40]), Some(1));
+        assert_eq!(first.foreign(&[]), Some(0));
+        assert_eq!(first.foreign(&[20, 99]), None, "nothing is known of 99");
+        let inner = owners(&servers, false);
+        assert_eq!(
+            inner.foreign(&[20, 40]),
+            Some(1),
+            "the server's number is known"
+        );
+        assert_eq!(inner.foreign(&[40]), None, "40 may be a process elsewhere");
+        assert_eq!(owners(&[], true).foreign(&[40]), None);
     }
 
     #[test]

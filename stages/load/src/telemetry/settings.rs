@@ -67,22 +67,25 @@ impl Telemetry {
         }
     }
 
-    /// Returns the problem that the schema does not find: the keys that lead there, and a message.
-    pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
+    /// Returns the problem that the schema does not find: the key, a message and the remedy.
+    pub(crate) fn problem(&self) -> Option<(&'static str, String, &'static str)> {
         if self.interval < TimeSpan::milliseconds(10) {
             return Some((
                 "interval",
                 format!("an interval is at least 10 ms, got {}", self.interval),
+                "write for instance `100 ms`",
             ));
         }
         match self.hung_below_w {
             Some(watts) if !(watts.is_finite() && watts > 0.0) => Some((
                 "hung-below-w",
                 format!("a power must be above 0 W, got {watts}"),
+                "write a power between that of an idle GPU and that of a busy one",
             )),
             Some(_) if self.gpu == Gpu::None => Some((
                 "hung-below-w",
-                "without `gpu`, power cannot be read".to_owned(),
+                "no power is read with `gpu: none`".to_owned(),
+                "write `gpu: auto`, or remove `hung-below-w`",
             )),
             _ => None,
         }

@@ -207,6 +207,7 @@ impl Smi {
             memory_total_bytes: mebibytes("memory.total"),
             throttle_reasons: mask.map(reasons),
             compute_processes: None,
+            foreign_processes: None,
         })
     }
 }
@@ -322,6 +323,7 @@ mod tests {
             memory_total_bytes: Some(143_771 * 1_048_576),
             throttle_reasons: Some("power-cap".into()),
             compute_processes: None,
+            foreign_processes: None,
         };
         assert_eq!(rows[0], expected);
         assert_eq!((rows[1].gpu, rows[1].power_w), (1, Some(71.25)));

@@ -26,7 +26,9 @@ pub fn surroundings(while_looking: Duration) -> Surroundings {
         .text("proc/loadavg")
         .and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok())
         .map(|load| load / f64::from(seen.cores.max(1)));
-    seen.gpu_processes = Library::open().ok().and_then(|gpus| gpus.processes());
+    seen.gpu_processes = Library::open(Vec::new())
+        .ok()
+        .and_then(|gpus| gpus.processes());
     seen
 }
 

@@ -140,6 +140,7 @@ pub struct Part {
 /// Prompts that you write yourself, in the definition or in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = { "path": "`file`", "filename": "`file`", "url": "`file`, after you download it", "name": "`file`, after you download it", "wrap": "`when-short: repeat`", "repeat": "`when-short: repeat`", "loop": "`when-short: repeat`" }))]
 pub struct Pack {
     /// A file of JSON Lines, or a JSON array. Each entry is a JSON string, or an object with
     /// `prompt` and, optionally, its own `output_tokens`.
@@ -159,6 +160,7 @@ pub struct Pack {
 /// Passages of a text. Each begins at a random word. A passage that reaches the end continues at the beginning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = { "path": "`file`", "filename": "`file`" }))]
 pub struct Corpus {
     /// The text, UTF-8.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -176,6 +178,7 @@ pub struct Corpus {
 /// sent; the recorded answers are not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = { "path": "`file`", "filename": "`file`", "url": "`file`, after you download it", "name": "`file`, after you download it", "wrap": "`when-short: repeat`", "repeat": "`when-short: repeat`", "loop": "`when-short: repeat`" }))]
 pub struct Dataset {
     /// The file.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -197,7 +200,7 @@ pub struct Dataset {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenShort {
-    /// The cell fails: a repeated prompt could be answered from a cache.
+    /// Planning fails: a repeated prompt could be answered from a cache.
     #[default]
     Refuse,
     /// Prompts repeat, in the same order.

@@ -7,18 +7,23 @@ use super::definition::{PromptSource, Workload};
 use super::tokenizer::Tokenizer;
 use crate::trace::{PER_HASH_ID, Recorded, read_trace, rows_of};
 
+/// Why a file cannot be used, with the keys of the workload that lead to it.
+pub(crate) type Unpinned = (Vec<String>, Unusable);
+
 /// Pins every file of a workload. A file with a schema is read into the definition.
 ///
 /// # Errors
 /// If a file cannot be read or does not match its declared digest.
-pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), Unusable> {
-    pin_source(&mut workload.prompts, library)?;
+pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), Unpinned> {
+    let route =
+        |keys: &[&str]| -> Vec<String> { keys.iter().map(|key| (*key).to_owned()).collect() };
+    pin_source(&mut workload.prompts, library, route(&["prompts"]))?;
     if let Some(source) = workload
         .sessions
         .as_mut()
         .and_then(|s| s.follow_up.as_mut())
     {
-        pin_source(source, library)?;
+        pin_source(source, library, route(&["sessions", "follow-up"]))?;
     }
     if let Some(Tokenizer::File(tokenizer)) = &mut workload.tokenizer {
         pin_file(
@@ -26,15 +31,19 @@ pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), 
             &mut tokenizer.file,
             &mut tokenizer.digest,
             library,
-        )?;
+        )
+        .map_err(|e| (route(&["tokenizer", "file"]), e))?;
     }
     if let Some(structured) = &mut workload.structured
         && let Some(file) = &structured.file
     {
-        let (source, bytes) = read(library, file).map_err(|e| of("schema", e))?;
-        let schema = serde_json::from_slice(&bytes).map_err(|e| Unusable {
-            message: format!("schema {}: {e}", source.path.display()),
-            hint: "give a JSON file with a JSON Schema".to_owned(),
+        let at = |e: Unusable| (route(&["structured", "file"]), e);
+        let (source, bytes) = read(library, file).map_err(|e| at(of("schema", e)))?;
+        let schema = serde_json::from_slice(&bytes).map_err(|e| {
+            at(Unusable {
+                message: format!("schema {}: {e}", source.path.display()),
+                hint: "give a JSON file with a JSON Schema".to_owned(),
+            })
         })?;
         structured.schema = Some(schema);
         structured.file = None;
@@ -55,6 +64,12 @@ fn pin_file(
     if file.is_empty() && digest.is_some() {
         // Already pinned.
         return Ok(());
+    }
+    if file.is_empty() {
+        return Err(Unusable {
+            message: format!("the {what} names no file"),
+            hint: "add `file:`, with a path relative to the experiment's folder".to_owned(),
+        });
     }
     let source = sources::pin(library, file).map_err(|e| of(what, e))?;
     declared(what, &source, digest)?;
@@ -106,34 +121,51 @@ pub(crate) fn pin_trace(
     rows_of(&source.path.display().to_string(), bytes).map_err(wrong)
 }
 
-fn pin_source(source: &mut PromptSource, library: &dyn Library) -> Result<(), Unusable> {
-    match source {
+/// Pins the file of a source, and those of the parts of a mixture. `route` leads to the source.
+fn pin_source(
+    source: &mut PromptSource,
+    library: &dyn Library,
+    mut route: Vec<String>,
+) -> Result<(), Unpinned> {
+    let (form, pinned) = match source {
         PromptSource::Pack(pack) => match pack.file.take() {
-            Some(mut file) => pin_file("prompt pack", &mut file, &mut pack.digest, library),
-            None => Ok(()),
+            Some(mut file) => {
+                let pinned = pin_file("prompt pack", &mut file, &mut pack.digest, library);
+                ("pack", pinned)
+            }
+            None => return Ok(()),
         },
         PromptSource::Corpus(corpus) => {
-            pin_file("corpus", &mut corpus.file, &mut corpus.digest, library)
+            let pinned = pin_file("corpus", &mut corpus.file, &mut corpus.digest, library);
+            ("corpus", pinned)
         }
         PromptSource::Dataset(dataset) => {
-            pin_file("dataset", &mut dataset.file, &mut dataset.digest, library)
+            let pinned = pin_file("dataset", &mut dataset.file, &mut dataset.digest, library);
+            ("dataset", pinned)
         }
-        PromptSource::Mixture(parts) => parts
-            .iter_mut()
-            .try_for_each(|part| pin_source(&mut part.prompts, library)),
+        PromptSource::Mixture(parts) => {
+            route.push("mixture".to_owned());
+            return parts
+                .iter_mut()
+                .try_for_each(|part| pin_source(&mut part.prompts, library, route.clone()));
+        }
         PromptSource::Trace(trace) => {
             // This also reports problems with its rows while planning.
-            let rows = pin_trace(&mut trace.file, &mut trace.digest, library)?;
+            let rows = pin_trace(&mut trace.file, &mut trace.digest, library);
             // In the key only if there are ids, so that the keys of other traces stay the same.
-            if rows.iter().all(|row| row.hash_ids.is_empty()) {
-                trace.tokens_per_hash_id = None;
-            } else {
-                trace.tokens_per_hash_id.get_or_insert(PER_HASH_ID);
-            }
-            Ok(())
+            let pinned = rows.map(|rows| {
+                if rows.iter().all(|row| row.hash_ids.is_empty()) {
+                    trace.tokens_per_hash_id = None;
+                } else {
+                    trace.tokens_per_hash_id.get_or_insert(PER_HASH_ID);
+                }
+            });
+            ("trace", pinned)
         }
-        PromptSource::Words(_) | PromptSource::SharedPrefix(_) => Ok(()),
-    }
+        PromptSource::Words(_) | PromptSource::SharedPrefix(_) => return Ok(()),
+    };
+    route.extend([form.to_owned(), "file".to_owned()]);
+    pinned.map_err(|e| (route, e))
 }
 
 fn of(what: &str, unusable: Unusable) -> Unusable {

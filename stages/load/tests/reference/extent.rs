@@ -166,7 +166,7 @@ fn canonical(more: &Value) -> Result<Value, Vec<String>> {
     for (key, value) in more.as_object().unwrap() {
         settings[key] = value.clone();
     }
-    Load.canonical(&settings, &NoShelf)
+    Load.canonical(&settings, &NoShelf::default())
         .map_err(|problems| problems.into_iter().map(|p| p.message).collect())
 }
 

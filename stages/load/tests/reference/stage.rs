@@ -1,11 +1,14 @@
 //! The stage kind, called as by the pipeline.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use artifacts::{Scalar, Store, Table};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer, WhenFull};
 use load::{Load, shipped};
 use pipeline::Leases;
+use pipeline::sources::{NamedFile, NamedFiles};
 use pipeline::stage::{
     CellStatus, Content, Control, Coordinates, Done, Failure, Input, InputCell, Job, Json, Library,
     Output, StageKind,
@@ -15,7 +18,9 @@ use serde_json::json;
 use crate::common::paced;
 use crate::tokens::tokenizer;
 
-pub(crate) struct NoShelf;
+/// A library without definitions. It remembers the files that planning reads.
+#[derive(Default)]
+pub(crate) struct NoShelf(RefCell<Vec<NamedFile>>);
 
 impl Library for NoShelf {
     fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -24,6 +29,14 @@ impl Library for NoShelf {
 
     fn names(&self, _: &str) -> Vec<String> {
         Vec::new()
+    }
+
+    fn reads(&self, source: &NamedFile) {
+        self.0.borrow_mut().push(source.clone());
+    }
+
+    fn files(&self) -> NamedFiles {
+        NamedFiles::new(self.0.borrow().iter().cloned(), Path::new(""), None)
     }
 }
 
@@ -34,7 +47,7 @@ fn parameters(clients: u32, workload: &Json) -> Json {
         "requests": 8,
         "warmup": 2,
     });
-    Load.canonical(&settings, &NoShelf).unwrap()
+    Load.canonical(&settings, &NoShelf::default()).unwrap()
 }
 
 fn short() -> Json {
@@ -45,13 +58,13 @@ fn short() -> Json {
 const CONTEXT: u64 = 512;
 
 /// Runs a load cell against a server that logs to `log`.
-fn run(url: &str, log: &std::path::Path, parameters: &Json, rep: i64) -> Result<Done, Failure> {
+fn run(url: &str, log: &Path, parameters: &Json, rep: i64) -> Result<Done, Failure> {
     run_as(&url_and_log(url, log), parameters, rep, &|job| {
         Load.run(job)
     })
 }
 
-fn url_and_log(url: &str, log: &std::path::Path) -> Json {
+fn url_and_log(url: &str, log: &Path) -> Json {
     json!({"base_url": url, "log_path": log})
 }
 
@@ -360,7 +373,7 @@ fn with_key(variable: &str) -> Json {
         "requests": 2,
         "api-key-env": variable,
     });
-    Load.canonical(&settings, &NoShelf).unwrap()
+    Load.canonical(&settings, &NoShelf::default()).unwrap()
 }
 
 #[test]
@@ -430,7 +443,7 @@ fn search(from: u32, up_to: u32) -> Json {
         "requests": 60,
         "search": {"up-to": up_to, "bounds": {"e2e-ms": 600_000}, "attainment": 0.9},
     });
-    Load.canonical(&settings, &NoShelf).unwrap()
+    Load.canonical(&settings, &NoShelf::default()).unwrap()
 }
 
 fn refusing_above(slots: u32) -> ReferenceServer {
@@ -507,7 +520,7 @@ fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
     let done = run(
         &server.url(),
         log.path(),
-        &Load.canonical(&settings, &NoShelf).unwrap(),
+        &Load.canonical(&settings, &NoShelf::default()).unwrap(),
         1,
     )
     .unwrap();
@@ -550,14 +563,17 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
     let problems = |arrival: Json, search: Json| -> Vec<String> {
         let settings =
             json!({"workload": short(), "arrival": arrival, "requests": 60, "search": search});
-        let problems = Load.canonical(&settings, &NoShelf).unwrap_err();
-        problems.into_iter().map(|p| p.message).collect()
+        let problems = Load.canonical(&settings, &NoShelf::default()).unwrap_err();
+        problems
+            .into_iter()
+            .map(|p| format!("{}; {}", p.message, p.hint.unwrap_or_default()))
+            .collect()
     };
     let closed = || json!({"closed-loop": {"clients": 4}});
     let bounds = || json!({"ttft-ms": 10});
     assert_eq!(
         problems(closed(), json!({"up-to": 8, "bounds": {}})),
-        ["without a bound, every level would be met; give at least one"]
+        ["without a bound, every level would be met; give at least one, such as `ttft-ms: 200`"]
     );
     assert_eq!(
         problems(json!("burst"), json!({"up-to": 8, "bounds": bounds()})),
@@ -567,7 +583,7 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
     );
     assert_eq!(
         problems(closed(), json!({"up-to": 2, "bounds": bounds()})),
-        ["the search starts at 4 clients, which is above 2"]
+        ["the search starts at 4 clients, which is above 2; raise `up-to`, or start lower"]
     );
     let constant = || json!({"constant": {"rate": 4}});
     assert_eq!(
@@ -577,8 +593,8 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
         ),
         [
             "a rate that is 5 % too high becomes visible only after 200.0 s of arrivals (bound ÷ \
-             resolution ÷ attainment), but a probe may last only 3 min; allow more, or use a \
-             coarser resolution"
+             resolution ÷ attainment), but a probe may last only 3 min; raise `longest`, or \
+             use a coarser `resolution`"
         ]
     );
 }

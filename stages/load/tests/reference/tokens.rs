@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::canned::{Canned, document, events};
 use crate::common::Run;
+use crate::stage::NoShelf;
 use artifacts::{Digest, Scalar, Table};
 use contract::{Api, Phase, TokenSource};
 use load::{
@@ -11,20 +12,8 @@ use load::{
     run_load, tables,
 };
 use pipeline::sources::{NamedFile, NamedFiles};
-use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
+use pipeline::stage::{Control, Coordinates, Json, StageKind};
 use serde_json::json;
-
-struct NoShelf;
-
-impl Library for NoShelf {
-    fn find(&self, _: &str, _: &str) -> Option<Json> {
-        None
-    }
-
-    fn names(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-}
 
 /// Writes a `tokenizer.json` whose tokens are single characters: a BPE without merges.
 pub(crate) fn tokenizer(folder: &Path, more: &str) -> PathBuf {
@@ -129,7 +118,7 @@ fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not(
             let workload = workload(&json!({"tokenizer": {"file": path}}));
             let settings = json!({"workload": workload, "arrival": "sequential", "requests": 5});
             // Planning puts the digest of the file beside its name, and therefore into the key.
-            let parameters = Load.canonical(&settings, &NoShelf).unwrap();
+            let parameters = Load.canonical(&settings, &NoShelf::default()).unwrap();
             let mut settings: Settings = serde_json::from_value(parameters.clone()).unwrap();
             let source = NamedFile {
                 name: "tokenizer.json".to_owned(),
@@ -466,7 +455,7 @@ fn an_api_without_a_tokenize_endpoint_is_refused_while_planning() {
         "workload": workload(&json!({"tokenizer": {"server": {}}})),
         "arrival": "sequential", "requests": 4, "api": "ollama-chat",
     });
-    let problems = Load.canonical(&settings, &NoShelf).unwrap_err();
+    let problems = Load.canonical(&settings, &NoShelf::default()).unwrap_err();
     assert!(
         problems[0]
             .message

@@ -332,12 +332,12 @@ fn find(
         .join(FOLDER)
         .join(format!("{}.json", Digest::of(wanted.as_bytes()).hex()));
     let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", file.display()));
-    let known: Option<Resolved> = match fs::read(&file) {
+    let remembered: Option<Resolved> = match fs::read(&file) {
         Ok(bytes) => serde_json::from_slice(&bytes).ok(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => return Err(trouble(e)),
     };
-    let Some(known) = known else {
+    let Some(remembered) = remembered else {
         let image = inspect(runtime, wanted, job).or_else(|_| fetch(runtime, wanted, job))?;
         let resolved = Resolved {
             image: wanted.to_owned(),
@@ -354,23 +354,23 @@ fn find(
         return Ok(image);
     };
     if let Ok(now) = inspect(runtime, wanted, job)
-        && now.id != known.id
+        && now.id != remembered.id
     {
         warnings.push(format!(
             "the tag {wanted} now names another image than the one that this store resolved it to: {}, not {}; \
              to measure the new one, write `image: {}`",
-            now.id, known.id, now.id
+            now.id, remembered.id, now.id
         ));
     }
-    let image = inspect(runtime, &known.id, job).or_else(|gone| match &known.published {
+    let image = inspect(runtime, &remembered.id, job).or_else(|gone| match &remembered.published {
         Some(published) => fetch(runtime, published, job),
         None => Err(gone),
     });
     let failure = match image {
-        Ok(image) if image.id == known.id => return Ok(image),
+        Ok(image) if image.id == remembered.id => return Ok(image),
         Ok(image) => Failure::failed(format!(
             "{wanted} arrived as {}, not as {}",
-            image.id, known.id
+            image.id, remembered.id
         )),
         Err(failure) => failure,
     };
@@ -400,12 +400,12 @@ fn fetch(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Failur
 fn inspect(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Failure> {
     let said = ask(runtime, &["image", "inspect", wanted], ANSWER, job)
         .map_err(|why| Failure::failed(format!("the image {wanted}: {why}")))?;
-    let told: Json = serde_json::from_str(&said).map_err(|e| {
+    let inspected: Json = serde_json::from_str(&said).map_err(|e| {
         Failure::failed(format!(
             "the runtime's description of {wanted} cannot be read: {e}"
         ))
     })?;
-    Image::read(&told[0]).ok_or_else(|| {
+    Image::read(&inspected[0]).ok_or_else(|| {
         Failure::failed(format!(
             "the runtime does not report the digest of {wanted}"
         ))
@@ -414,13 +414,13 @@ fn inspect(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Fail
 
 impl Image {
     /// Reads the report of docker or podman.
-    fn read(told: &Json) -> Option<Self> {
-        let id = told["Id"].as_str()?;
-        let text = |key: &str| told[key].as_str().unwrap_or("unknown").to_owned();
-        let labels = [&told["Config"]["Labels"], &told["Labels"]];
+    fn read(inspected: &Json) -> Option<Self> {
+        let id = inspected["Id"].as_str()?;
+        let text = |key: &str| inspected[key].as_str().unwrap_or("unknown").to_owned();
+        let labels = [&inspected["Config"]["Labels"], &inspected["Labels"]];
         let labels = labels.iter().find_map(|labels| labels.as_object());
         let labels = labels.into_iter().flatten();
-        let published = told["RepoDigests"].as_array().into_iter().flatten();
+        let published = inspected["RepoDigests"].as_array().into_iter().flatten();
         Some(Self {
             id: format!("sha256:{}", id.trim_start_matches("sha256:")),
             published: published
@@ -440,13 +440,13 @@ impl Image {
         let fetched = self
             .published
             .iter()
-            .filter(|known| !known.starts_with("localhost/"));
+            .filter(|reference| !reference.starts_with("localhost/"));
         fetched
-            .filter(|known| {
-                known
+            .filter(|reference| {
+                reference
                     .split('@')
                     .next()
-                    .is_some_and(|known| known.ends_with(name))
+                    .is_some_and(|repository| repository.ends_with(name))
             })
             .min()
             .cloned()
@@ -556,7 +556,7 @@ mod tests {
             user: None,
             network: Network::Host,
         };
-        let of = |program: &str, gpus: &str| {
+        let command = |program: &str, gpus: &str| {
             let runtime = Runtime {
                 program: program.to_owned(),
                 arguments: Vec::new(),
@@ -566,17 +566,20 @@ mod tests {
                 .join(" ")
         };
         let mount = "--mount type=bind,source=/usr,target=/m,readonly";
-        assert_eq!(of("/usr/bin/docker", "all"), format!("--gpus all {mount}"));
         assert_eq!(
-            of("docker", "0,1"),
+            command("/usr/bin/docker", "all"),
+            format!("--gpus all {mount}")
+        );
+        assert_eq!(
+            command("docker", "0,1"),
             format!("--gpus \"device=0,1\" {mount}")
         );
         assert_eq!(
-            of("podman", "all"),
+            command("podman", "all"),
             format!("--device nvidia.com/gpu=all {mount}")
         );
         assert_eq!(
-            of("podman", "0,1"),
+            command("podman", "0,1"),
             format!("--device nvidia.com/gpu=0 --device nvidia.com/gpu=1 {mount}")
         );
     }
