@@ -8,6 +8,8 @@ use pipeline::stage::MissingCell;
 use pipeline::suggest::remedy;
 use pipeline::{CellStatus, Coordinates, Failure};
 
+use crate::operators::alike::{Pools, Statistic};
+
 /// The meaning of one row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -64,6 +66,8 @@ pub(crate) struct Spec {
     pub(crate) ratio: Option<Ratio>,
     pub(crate) kind: Type,
     pub(crate) range: Bounds,
+    /// The column whose values this one pools.
+    pub(crate) pools: Option<Pools>,
 }
 
 impl Spec {
@@ -81,6 +85,7 @@ impl Spec {
             ratio: None,
             kind,
             range: Bounds::Any,
+            pools: None,
         }
     }
 
@@ -119,6 +124,16 @@ impl Spec {
         self.ratio = Some(Ratio {
             numerator: numerator.into(),
             denominator: denominator.into(),
+        });
+        self
+    }
+
+    /// Declares the column whose values this one pools.
+    pub(crate) fn pooling(mut self, table: &str, column: &str, how: Option<Statistic>) -> Self {
+        self.pools = Some(Pools {
+            table: table.to_owned(),
+            column: column.to_owned(),
+            how,
         });
         self
     }
@@ -371,6 +386,13 @@ impl Frame {
     /// Returns a number of a row; `None` for null or a value that is not a number.
     pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
         self.value(row, column)?.as_f64().filter(|v| v.is_finite())
+    }
+
+    /// Replaces a value of a row.
+    pub(crate) fn put(&mut self, row: usize, column: &str, value: Scalar) {
+        if let Some(at) = self.position(column) {
+            self.rows[row].values[at] = value;
+        }
     }
 
     /// Multiplies the numbers of some columns in each row by a factor that follows from the row's key. A share of

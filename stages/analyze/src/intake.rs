@@ -1,4 +1,5 @@
-//! Selects the load cells that may enter a statistic: those that ran and passed verification.
+//! Selects the load cells that may enter a statistic: those that ran and passed verification. Keeps the others that
+//! have rows apart, for operators that diagnose failures.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,9 @@ pub(crate) struct Load<'a> {
     pub(crate) cells: Vec<(Vec<Scalar>, Rows<'a>)>,
     /// The cells that do not enter, with the reason.
     pub(crate) missing: Vec<Missing>,
+    /// The cells among `missing` that left request rows, sorted by coordinates. Only operators that
+    /// [read failed cells](crate::Reads::AlsoFailed) may use them.
+    pub(crate) failed: Vec<(Vec<Scalar>, CellStatus, Rows<'a>)>,
 }
 
 /// The rows of one load cell.
@@ -166,7 +170,7 @@ pub(crate) fn unverified_load(stage: &str) -> String {
 pub(crate) const AGGREGATE: &str =
     "the imported file holds only aggregates and no request rows; see the cell's table `summary`";
 
-/// Reads every load input through verification.
+/// Reads every load input through verification. Tables that only diagnose failures need none.
 ///
 /// # Errors
 /// If no verification covers a load stage, a verification did not complete, or an artifact cannot be read. If the cells
@@ -176,6 +180,7 @@ pub(crate) fn loads<'a>(
     store: &'a Store,
     control: &Control,
     hold: u64,
+    diagnoses: bool,
 ) -> Result<Vec<Load<'a>>, Failure> {
     let measured: Vec<&Input> = inputs.iter().filter(|i| i.kind == "load").collect();
     if measured.is_empty() {
@@ -185,7 +190,11 @@ pub(crate) fn loads<'a>(
         }
         return Err(Failure::failed(NO_LOAD).hint(NEEDS_LOAD));
     }
-    let verdicts = verdicts(inputs, store)?;
+    let mut verdicts = verdicts(inputs, store)?;
+    if diagnoses {
+        let stages = measured.iter().map(|input| input.stage.clone());
+        verdicts.covered.extend(stages);
+    }
     let weight = measured
         .iter()
         .flat_map(|i| &i.cells)
@@ -211,6 +220,7 @@ pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a
                 .collect(),
             cells: Vec::new(),
             missing: Vec::new(),
+            failed: Vec::new(),
         };
         for cell in &input.cells {
             let reason = cell.reason.as_deref().unwrap_or_default();
@@ -333,6 +343,7 @@ fn load<'a>(
         axes,
         cells: Vec::new(),
         missing: Vec::new(),
+        failed: Vec::new(),
     };
     let read = read(input, stage, verdicts, store, control, hold);
     for (cell, read) in input.cells.iter().zip(read) {
@@ -352,19 +363,17 @@ fn load<'a>(
                     None => Rows::Stored(from),
                 };
                 if !matches!(&rows, Rows::Held(rows, _) if rows.is_aggregate()) {
-                    let at = cell
-                        .coordinates
-                        .0
-                        .iter()
-                        .map(|(_, value)| value.clone())
-                        .collect();
-                    load.cells.push((at, rows));
+                    load.cells.push((labels(cell), rows));
                     continue;
                 }
                 (AGGREGATE.to_owned(), Absence::Aggregate)
             }
             (CellStatus::Ok, Some(why)) => (why.clone(), Absence::Barred),
             (status, _) => {
+                if cell.outputs.contains_key("requests") {
+                    let rows = Rows::Stored(Origin { store, stage, cell });
+                    load.failed.push((labels(cell), status, rows));
+                }
                 let why = match &cell.reason {
                     Some(reason) => format!("{}: {reason}", status.word()),
                     None => status.word().to_owned(),
@@ -379,11 +388,19 @@ fn load<'a>(
         });
     }
     load.cells.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
+    load.failed
+        .sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     load.missing.sort_by(|a, b| {
         let values = |m: &Missing| m.at.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>();
         contract::compare_all(&values(a), &values(b))
     });
     Ok(load)
+}
+
+/// The labels of a cell, in the order of its axes.
+fn labels(cell: &InputCell) -> Vec<Scalar> {
+    let labels = cell.coordinates.0.iter();
+    labels.map(|(_, value)| value.clone()).collect()
 }
 
 /// Reads, in parallel, the rows of the cells that enter and are to be held. A cell without rows is always held, since

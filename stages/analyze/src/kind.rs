@@ -14,10 +14,11 @@ use serde_json::json;
 
 use crate::frame::{Frame, Spec};
 use crate::intake::{
-    self, NEEDS_LOAD, NEEDS_VERIFY, NO_LOAD, SEVERAL_LOADS, choose, no_such_load, unverified_load,
+    self, Load, NEEDS_LOAD, NEEDS_VERIFY, NO_LOAD, SEVERAL_LOADS, choose, no_such_load,
+    unverified_load,
 };
 use crate::make::{Maker, Witness, tests};
-use crate::operator::{Operator, Scope};
+use crate::operator::{Operator, Reads, Scope};
 use crate::operators::ALL;
 use crate::operators::family::Shares;
 use crate::operators::looks::{self, Looks, TESTING};
@@ -53,7 +54,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        18
+        20
     }
 
     fn class(&self) -> Class {
@@ -72,6 +73,8 @@ impl StageKind for Analyze {
                     object.remove("title");
                     // `operator` itself is listed beside the parameters.
                     object.remove("additionalProperties");
+                    let description = format!("{}\nCells: {}.", o.summary(), o.reads());
+                    object.insert("description".to_owned(), description.into());
                 }
                 let condition = match o.name() {
                     PUBLISHED => json!({"required": ["file"]}),
@@ -162,6 +165,13 @@ impl StageKind for Analyze {
         planned(parameters).is_ok_and(|tables| tables.iter().any(tests))
     }
 
+    fn reads_evidence(&self, parameters: &Json) -> bool {
+        let reads = |table: &Planned| {
+            operator(&table.operator).is_some_and(|o| o.reads() == Reads::AlsoFailed)
+        };
+        planned(parameters).is_ok_and(|tables| tables.iter().any(reads))
+    }
+
     fn sharing(&self, parameters: Json, shared: &pipeline::Shared) -> Json {
         Shares::put(shared, parameters)
     }
@@ -173,11 +183,33 @@ impl StageKind for Analyze {
         };
         run(job.parameters, job.inputs, files, job.seed, job.control)
     }
+
+    fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
+        let files = Files {
+            store: job.store,
+            named: job.files,
+        };
+        let (seed, control) = (job.seed, job.control);
+        let hold = intake::HOLD;
+        run_holding(job.parameters, job.inputs, files, seed, control, hold, true)
+    }
 }
 
 /// The operators whose tables have one row per cell. Other tables read their columns by name, so an axis must not share
 /// a name with one of them.
 const OF_CELLS: [&str; 3] = ["cell-summary", "goodput", "steady-state"];
+
+/// Whether tables only diagnose failures. They need no verification: their rows say how each cell ended, and the cells
+/// that failed are those that no gate can judge.
+pub(crate) fn diagnoses(tables: &[Planned]) -> bool {
+    let reads = |table: &Planned| operator(&table.operator).map(Operator::reads);
+    let all = tables
+        .iter()
+        .all(|table| reads(table) != Some(Reads::Verified));
+    all && tables
+        .iter()
+        .any(|table| reads(table) == Some(Reads::AlsoFailed))
+}
 
 /// Reports the stages that the tables read but `needs` does not list.
 fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
@@ -197,7 +229,9 @@ fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
         let mut gates = needs.iter().filter(|need| need.kind == "verify");
         gates.any(|verify| covers(verify, load))
     };
-    let unverified = loads.iter().filter(|load| !verified(load));
+    let unverified = loads
+        .iter()
+        .filter(|load| !verified(load) && !diagnoses(tables));
     let mut problems: Vec<Problem> = unverified
         .map(|load| Problem::at(&["needs"], unverified_load(load)).hint(NEEDS_VERIFY))
         .collect();
@@ -281,7 +315,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             found.push(
                 settings
                     .problem(&[], format!("`{name}` is not a valid name for a table"))
-                    .hint("use lower-case letters, digits and underscores"),
+                    .hint("use lower-case letters, digits and underscores, at most 64"),
             );
         }
         let named = named.as_ref().and_then(Json::as_str);
@@ -381,9 +415,12 @@ pub(crate) fn sources(value: &Json, declared: &serde_json::Map<String, Json>) ->
     }
 }
 
+/// The longest name of a table in bytes. The table becomes a file, and a companion has the same name and an ending.
+const LONGEST_NAME: usize = 64;
+
 fn is_name(name: &str) -> bool {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    !name.is_empty() && name.chars().all(word)
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(word)
 }
 
 /// Returns the tables of canonical parameters, each after the tables it is made from.
@@ -405,7 +442,8 @@ pub(crate) fn run(
     seed: u64,
     control: &Control,
 ) -> Result<Done, Failure> {
-    run_holding(parameters, inputs, files, seed, control, intake::HOLD)
+    let hold = intake::HOLD;
+    run_holding(parameters, inputs, files, seed, control, hold, false)
 }
 
 /// Shows progress: the table in the making.
@@ -424,7 +462,8 @@ impl Witness for Shown<'_> {
     }
 }
 
-/// As `run`, with a given bound on the bytes of rows held in memory. The bound affects only the time taken.
+/// As `run`, with a given bound on the bytes of rows held in memory, which affects only the time taken, and for a dry
+/// run on request.
 pub(crate) fn run_holding(
     parameters: &Json,
     inputs: &[Input],
@@ -432,13 +471,14 @@ pub(crate) fn run_holding(
     seed: u64,
     control: &Control,
     hold: u64,
+    rehearsal: bool,
 ) -> Result<Done, Failure> {
     let store = files.store;
     let planned = planned(parameters)?;
     let published = planned.iter().any(|table| table.operator == PUBLISHED);
     let loads = match published && inputs.is_empty() {
         true => Vec::new(),
-        false => intake::loads(inputs, store, control, hold)?,
+        false => intake::loads(inputs, store, control, hold, diagnoses(&planned))?,
     };
     let programs = intake::programs(inputs, store);
     let surroundings = Surroundings::new(&loads);
@@ -453,6 +493,7 @@ pub(crate) fn run_holding(
         files: Some(files),
         shares: &Shares::of(parameters),
         absent: 0,
+        rehearsal,
     };
     let mut progress = Shown {
         control,
@@ -479,9 +520,16 @@ pub(crate) fn run_holding(
     for table in &planned {
         done.outputs.extend(published::file(table, files)?);
     }
+    let diagnosed = |load: &Load<'_>, at: &Coordinates| {
+        let mut failed = load.failed.iter().map(|(_, _, rows)| rows.coordinates());
+        diagnoses(&planned) && failed.any(|cell| cell == at)
+    };
     for load in loads.iter().chain(&programs) {
         for missing in &load.missing {
             let at = Coordinates(missing.at.clone());
+            if diagnosed(load, &at) {
+                continue;
+            }
             done.warnings.push(format!(
                 "{} {at} does not enter: {}",
                 load.stage, missing.why

@@ -1,7 +1,8 @@
 //! The analyze stage: named tables from rows.
 //!
 //! A stage holds tables in order. One operator makes each of them, from the rows of the load cells or from earlier
-//! tables of the same stage. Rows of cells that verification excluded or failed never enter. Beside each table is its
+//! tables of the same stage. Rows of cells that verification excluded never enter, and rows of cells that failed enter only
+//! operators that [diagnose failures](Reads::AlsoFailed). Beside each table is its
 //! lineage, which leads from any row to the raw request rows behind it.
 
 pub mod awkward;
@@ -25,6 +26,8 @@ mod published;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_of_alike;
+#[cfg(test)]
 mod tests_of_awkward_nulls;
 #[cfg(test)]
 mod tests_of_bounds;
@@ -45,7 +48,10 @@ mod tests_of_operators;
 #[cfg(test)]
 mod tests_of_published_studies;
 #[cfg(test)]
+mod tests_of_resemblance;
+#[cfg(test)]
 mod tests_of_scale;
 
 pub use kind::Analyze;
+pub use operator::Reads;
 pub use operators::{OperatorPage, pages};

@@ -8,7 +8,7 @@ use pipeline::{Control, Failure, Json};
 use crate::frame::Frame;
 use crate::intake::Load;
 use crate::kind::{Planned, operator, sources};
-use crate::operator::{Context, Made};
+use crate::operator::{Context, Made, Operator, Reads};
 use crate::operators::family::{Asked, Pending, Shares, decide, decide_late};
 use crate::operators::looks::TESTING;
 use crate::operators::published::Files;
@@ -26,6 +26,8 @@ pub(crate) struct Maker<'a> {
     pub(crate) shares: &'a Shares,
     /// The number of tables of the cell that take a share of its level but are not made.
     pub(crate) absent: usize,
+    /// Whether this is a dry run, whose load cells lack the samples of a server.
+    pub(crate) rehearsal: bool,
 }
 
 /// Observes the tables while they are made.
@@ -87,7 +89,12 @@ impl Maker<'_> {
         Ok(())
     }
 
-    fn context<'b>(&'b self, making: &'b str, tables: &'b BTreeMap<String, Frame>) -> Context<'b> {
+    fn context<'b>(
+        &'b self,
+        table: &'b Planned,
+        tables: &'b BTreeMap<String, Frame>,
+    ) -> Context<'b> {
+        let reads = operator(&table.operator).map_or(Reads::NoCells, Operator::reads);
         Context {
             loads: self.loads,
             programs: self.programs,
@@ -96,8 +103,10 @@ impl Maker<'_> {
             seed: self.seed,
             control: self.control,
             files: self.files,
-            making,
+            making: &table.name,
             shares: self.shares,
+            rehearsal: self.rehearsal,
+            reads,
         }
     }
 
@@ -111,7 +120,7 @@ impl Maker<'_> {
         witness.starts(table)?;
         let operator = operator(&table.operator)
             .ok_or_else(|| Failure::failed(format!("unknown operator `{}`", table.operator)))?;
-        match operator.run(&table.parameters, &self.context(&table.name, tables)) {
+        match operator.run(&table.parameters, &self.context(table, tables)) {
             Ok(made) => Ok(Some(made)),
             Err(failure) => witness.failed(table, named(table, failure)).map(|()| None),
         }
@@ -125,7 +134,7 @@ impl Maker<'_> {
         tables: &mut BTreeMap<String, Frame>,
         witness: &mut dyn Witness,
     ) -> Result<(), Failure> {
-        match pending.finish(adjusted, &self.context(&table.name, tables)) {
+        match pending.finish(adjusted, &self.context(table, tables)) {
             Ok(frame) => self.settle(table, frame, tables, witness),
             Err(failure) => witness.failed(table, named(table, failure)),
         }
@@ -213,6 +222,7 @@ pub(crate) fn made(
         files: None,
         shares: &Shares::of(shared),
         absent: 0,
+        rehearsal: false,
     };
     let planned: Vec<&Planned> = planned.iter().collect();
     maker.make(&planned, &mut tables, &mut Nobody)?;

@@ -77,7 +77,8 @@ fn page() -> String {
     let done = analyze(&store, &inputs(&store), &settings).unwrap();
     let mut text = String::from(
         "# Operators of the analyze stage\n\nOne operator makes each table of an `analyze` stage. It reads the rows \
-         of the load cells that passed\nverification, or other tables of the same stage. Key columns come first and \
+         of load cells, or other tables of the\nsame stage. The line *Cells it reads* lists the statuses of these \
+         cells. Key columns come first and \
          identify a row. Undefined\nvalues are null, never 0. The Parquet file holds the unit and definition of every \
          column. If an axis\nhas the name of a column of results, such as `model`, the column also carries the \
          operator's name: `fit_model`. The lists and\nvalues on this page come from running the examples on a small \
@@ -100,7 +101,8 @@ fn page() -> String {
         .unwrap();
         writeln!(
             text,
-            "```yaml\n{name}: {}\n```\n\nParameters:\n\n{}",
+            "Cells it reads: {}.\n\n```yaml\n{name}: {}\n```\n\nParameters:\n\n{}",
+            page.reads,
             flow(example),
             parameters(&page.schema)
         )

@@ -1,11 +1,12 @@
 //! The contract of an operator: planning yields parameters and columns, and running makes the rows.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use artifacts::Scalar;
 use contract::Settings;
 use pipeline::suggest::remedy;
-use pipeline::{Control, Failure, Json, Library, Problem, Step};
+use pipeline::{CellStatus, Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +27,9 @@ pub(crate) trait Operator: Send + Sync {
     /// The definition or publication that it follows, and where others differ.
     fn source(&self) -> &'static str;
 
+    /// The cells whose rows it reads.
+    fn reads(&self) -> Reads;
+
     /// The JSON Schema of its parameters.
     fn schema(&self) -> Json;
 
@@ -40,6 +44,46 @@ pub(crate) trait Operator: Send + Sync {
     /// # Errors
     /// If the inputs do not fit, with a message for the user.
     fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Made, Failure>;
+}
+
+/// The cells whose rows an operator reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// None: it reads other tables, definitions or files.
+    NoCells,
+    /// Cells that are ok and that no gate excluded.
+    Verified,
+    /// These, and cells that failed, hung or timed out, if they left request rows. No gate has judged those rows.
+    AlsoFailed,
+}
+
+impl Reads {
+    /// Whether an operator reads the rows of cells with this status.
+    pub(crate) fn includes(self, status: CellStatus) -> bool {
+        match status {
+            CellStatus::Ok => self != Self::NoCells,
+            CellStatus::Failed | CellStatus::Hung | CellStatus::Timeout => self == Self::AlsoFailed,
+            CellStatus::Skipped | CellStatus::Excluded | CellStatus::Interrupted => false,
+        }
+    }
+}
+
+impl fmt::Display for Reads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let read = CellStatus::EACH
+            .into_iter()
+            .filter(|status| self.includes(*status));
+        let words: Vec<&str> = read.map(|status| status.word()).collect();
+        match words.split_first() {
+            None => f.write_str("none"),
+            Some((ok, [])) => write!(f, "`{ok}`, unless a gate excluded them"),
+            Some((ok, failed)) => write!(
+                f,
+                "`{ok}`, unless a gate excluded them; `{}`, if they left request rows",
+                failed.join("`, `")
+            ),
+        }
+    }
 }
 
 /// The result of an operator.
@@ -74,6 +118,8 @@ pub(crate) trait TypedOperator: Send + Sync {
     const SUMMARY: &'static str;
     /// The definition or publication that it follows, and where others differ.
     const SOURCE: &'static str;
+    /// The cells whose rows it reads.
+    const READS: Reads = Reads::NoCells;
 
     /// Checks well-typed parameters, fills in values from definitions, and returns the columns of the result, without
     /// the keys.
@@ -100,6 +146,10 @@ impl<O: TypedOperator> Operator for O {
 
     fn source(&self) -> &'static str {
         O::SOURCE
+    }
+
+    fn reads(&self) -> Reads {
+        O::READS
     }
 
     fn schema(&self) -> Json {
@@ -316,6 +366,10 @@ pub(crate) struct Context<'a> {
     pub(crate) making: &'a str,
     /// What the cell shares with the rest of the study, including the A/A arm of the design.
     pub(crate) shares: &'a Shares,
+    /// Whether this is a dry run, whose load cells lack the samples of a server.
+    pub(crate) rehearsal: bool,
+    /// The cells whose rows the table in the making may read.
+    pub(crate) reads: Reads,
 }
 
 impl Context<'_> {
@@ -357,8 +411,8 @@ impl Context<'_> {
                 load.stage
             ))
             .hint(
-                "import a file with per-request data; see docs/import.md for the option of \
-                    each tool that writes it",
+                "measure again with the tool's option for rows, such as `--save-detailed` of vLLM or `--output-details` \
+                 of SGLang; docs/import.md lists the options",
             ));
         }
         Ok(load)

@@ -381,7 +381,7 @@ fn the_planted_truths_are_found() {
     assert_eq!(comparison.text("verdict").unwrap()[at], Some("different"));
     assert_eq!(
         comparison.text("verdict_reason").unwrap()[at],
-        Some("assumes normality: the exact p of 3 units is never below 0.25")
+        Some("assumes normality: the exact sign-flip p of 3 units is never below 0.25")
     );
     assert_eq!(comparison.text("higher").unwrap()[at], Some("batched"));
     assert_eq!(

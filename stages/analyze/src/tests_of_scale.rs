@@ -40,6 +40,7 @@ fn at(
             164,
             &Control::quiet(),
             hold,
+            false,
         )
         .unwrap()
     };

@@ -107,25 +107,15 @@ fn throughput(counted: Counted, rows: &CellRows) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use artifacts::Digest;
     use contract::RequestStatus;
-    use contract::synthetic::ClosedLoop;
+    use contract::synthetic::{self, ClosedLoop};
 
     use super::*;
 
     fn rows() -> CellRows {
         let mut requests = ClosedLoop::default().requests();
         requests[3].status = RequestStatus::Timeout;
-        CellRows {
-            place: pipeline::place::CellName::default(),
-            requests_digest: Digest::of(b"rows"),
-            requests,
-            chunks_digest: None,
-            chunks: Vec::new(),
-            cell: None,
-            server_metrics: None,
-            beside: Default::default(),
-        }
+        synthetic::rows_of(requests)
     }
 
     #[test]

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::census::census_table;
-use crate::comparability::{comparability_table, pairs};
+use crate::comparability::{Pair, comparability_table, pairs};
 use crate::finding::{GateJudgement, Judgement, Outcome, Severity, exclusions_table, gates_table};
 use crate::gate::{Gate, Unresolved};
 use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
 use crate::imbalances::{Imbalance, imbalances, imbalances_table};
 use crate::prompt_caches::PromptCaches;
-use crate::study;
+use crate::study::{self, Stage};
 
 /// The `verify` kind. Settings: `gates` (default: the usual ones), a list of `{gate: …}` with `severity`, `reason`
 /// (required with severity `exclude`) and the gate's own parameters. The crate's documentation describes the outputs.
@@ -72,7 +72,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        19
+        20
     }
 
     fn class(&self) -> Class {
@@ -81,7 +81,7 @@ impl StageKind for Verify {
 
     fn schema(&self) -> schemars::Schema {
         let names: Vec<&str> = ALL.iter().map(|g| g.name()).collect();
-        let cases: Vec<Json> = ALL
+        let mut cases: Vec<Json> = ALL
             .iter()
             .map(|g| {
                 let mut then = g.schema();
@@ -91,9 +91,15 @@ impl StageKind for Verify {
                     // `gate`, `severity` and `reason` appear beside the parameters.
                     object.remove("additionalProperties");
                 }
-                json!({"if": {"properties": {"gate": {"const": g.name()}}}, "then": then})
+                json!({"if": {"properties": {"gate": {"const": g.name()}}, "required": ["gate"]}, "then": then})
             })
             .collect();
+        // `{row-status: {}}` for `{gate: row-status}`.
+        let words: serde_json::Map<String, Json> = names
+            .iter()
+            .map(|name| ((*name).to_owned(), format!("`gate: {name}`").into()))
+            .collect();
+        cases.push(json!({"if": {"required": ["gate"]}, "else": {"x-other-words": words}}));
         schemars::Schema::try_from(json!({
             "type": "object",
             "additionalProperties": false,
@@ -299,13 +305,49 @@ pub(crate) fn run(
         None => PromptCaches::default(),
     };
     let stages = study::stages(inputs, store, control, hold, &caches)?;
+    let axes = axes(&stages);
+    let findings = findings(&planned, &stages, judged(&planned, &stages, control, hold)?)?;
+    let compared = compared(&planned, &stages)?;
+    let unbalanced = unbalanced(&planned, &stages)?;
+    let wrong = |e: TableError| Failure::failed(e.to_string());
+    let mut done = Done::default();
+    for (name, table) in [
+        ("gates", gates_table(&findings, &axes)),
+        ("exclusions", exclusions_table(&findings, &axes)),
+        ("census", census_table(&stages, &findings)),
+        ("comparability", comparability_table(&compared)),
+        ("imbalances", imbalances_table(&unbalanced)),
+    ] {
+        done.outputs
+            .push(Output::table(name, &table.map_err(wrong)?)?);
+    }
+    done.outputs
+        .push(Output::json("verdict", &verdict(&findings)));
+    done.warnings
+        .extend(stages.iter().filter_map(mixed_sources));
+    let failed = |f: &&GateJudgement<'_>| f.judgement.outcome == Outcome::Fail;
+    done.warnings
+        .extend(findings.iter().filter(failed).map(failed_gate));
+    Ok(done)
+}
+
+/// Returns the axes of all stages, each once, in the order in which the stages have them.
+fn axes(stages: &[Stage<'_>]) -> Vec<String> {
     let mut axes: Vec<String> = Vec::new();
     for axis in stages.iter().flat_map(|s| &s.axes) {
         if !axes.contains(axis) {
             axes.push(axis.clone());
         }
     }
-    let judged = judged(&planned, &stages, control, hold)?;
+    axes
+}
+
+/// Returns the judgements of all gates with their stages, ordered by gate and then by stage.
+fn findings<'a>(
+    planned: &[Planned],
+    stages: &'a [Stage<'a>],
+    judged: Vec<Vec<Vec<Judgement>>>,
+) -> Result<Vec<GateJudgement<'a>>, Failure> {
     let mut findings = Vec::new();
     for (planned, of_stages) in planned.iter().zip(judged) {
         let gate = known_gate(&planned.gate)?.label(&planned.parameters);
@@ -319,6 +361,17 @@ pub(crate) fn run(
             }));
         }
     }
+    Ok(findings)
+}
+
+/// A stage, the axis across which its cells are compared, and their pairs.
+type Compared<'a> = (&'a Stage<'a>, String, Vec<Pair>);
+
+/// Returns the pairs of cells that the gates `comparability` compare.
+fn compared<'a>(
+    planned: &[Planned],
+    stages: &'a [Stage<'a>],
+) -> Result<Vec<Compared<'a>>, Failure> {
     let mut compared = Vec::new();
     for planned in planned.iter().filter(|p| p.gate == "comparability") {
         let given: ComparabilityParameters = serde_json::from_value(planned.parameters.clone())
@@ -331,60 +384,36 @@ pub(crate) fn run(
             ));
         }
     }
-    let unbalanced = unbalanced(&planned, &stages)?;
-    let wrong = |e: TableError| Failure::failed(e.to_string());
-    let mut done = Done::default();
-    done.outputs.push(Output::table(
-        "gates",
-        &gates_table(&findings, &axes).map_err(wrong)?,
-    )?);
-    done.outputs.push(Output::table(
-        "exclusions",
-        &exclusions_table(&findings, &axes).map_err(wrong)?,
-    )?);
-    done.outputs.push(Output::table(
-        "census",
-        &census_table(&stages, &findings).map_err(wrong)?,
-    )?);
-    done.outputs.push(Output::table(
-        "comparability",
-        &comparability_table(&compared).map_err(wrong)?,
-    )?);
-    done.outputs.push(Output::table(
-        "imbalances",
-        &imbalances_table(&unbalanced).map_err(wrong)?,
-    )?);
-    done.outputs
-        .push(Output::json("verdict", &verdict(&findings)));
-    for stage in &stages {
-        let sources = crate::census::sources(stage);
-        if sources.len() > 1 {
-            done.warnings.push(format!(
-                "the rows of {} come from different sources: {}",
-                stage.name,
-                crate::census::sources_text(&sources)
-            ));
-        }
-    }
-    for finding in findings
-        .iter()
-        .filter(|f| f.judgement.outcome == Outcome::Fail)
-    {
-        let at = finding
-            .judgement
-            .cell
-            .map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
-        done.warnings.push(format!(
-            "gate {} ({}), {}{}: {}, expected {}",
-            finding.gate,
-            finding.severity.word(),
-            finding.stage.name,
-            at.unwrap_or_default(),
-            finding.judgement.observed,
-            finding.judgement.expected
-        ));
-    }
-    Ok(done)
+    Ok(compared)
+}
+
+/// Returns a warning if the rows of a stage come from different sources.
+fn mixed_sources(stage: &Stage<'_>) -> Option<String> {
+    let sources = crate::census::sources(stage);
+    (sources.len() > 1).then(|| {
+        format!(
+            "the rows of {} come from different sources: {}",
+            stage.name,
+            crate::census::sources_text(&sources)
+        )
+    })
+}
+
+/// Returns the warning about a gate that fails.
+fn failed_gate(finding: &GateJudgement<'_>) -> String {
+    let at = finding
+        .judgement
+        .cell
+        .map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
+    format!(
+        "gate {} ({}), {}{}: {}; expected {}",
+        finding.gate,
+        finding.severity.word(),
+        finding.stage.name,
+        at.unwrap_or_default(),
+        finding.judgement.observed,
+        finding.judgement.expected
+    )
 }
 
 fn known_gate(name: &str) -> Result<&'static dyn Gate, Failure> {
@@ -395,7 +424,7 @@ fn known_gate(name: &str) -> Result<&'static dyn Gate, Failure> {
 /// cells, and each group is read once for all of them.
 fn judged(
     planned: &[Planned],
-    stages: &[study::Stage<'_>],
+    stages: &[Stage<'_>],
     control: &Control,
     hold: u64,
 ) -> Result<Vec<Vec<Vec<Judgement>>>, Failure> {
@@ -433,7 +462,7 @@ fn judged(
 /// Returns the sides measured under different conditions, with their stage.
 fn unbalanced<'a>(
     planned: &[Planned],
-    stages: &'a [study::Stage<'a>],
+    stages: &'a [Stage<'a>],
 ) -> Result<Vec<Imbalance<'a>>, Failure> {
     let mut found = Vec::new();
     for planned in planned.iter().filter(|p| p.gate == "balanced-conditions") {

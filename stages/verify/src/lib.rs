@@ -40,6 +40,7 @@ mod pace;
 mod prompt_caches;
 mod replicates;
 mod robust;
+mod scrapes;
 mod series;
 mod study;
 

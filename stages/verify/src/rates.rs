@@ -4,17 +4,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use artifacts::{Column, Digest, Scalar, Table};
-use contract::synthetic::{ClosedLoop, even_chunks, facts_table};
+use artifacts::{Digest, Scalar};
+use contract::synthetic::{self, ClosedLoop, even_chunks, facts_table};
 use contract::{CellRows, Request, Settings};
-use pipeline::place::CellName;
-use pipeline::{CellStatus, Coordinates, InputCell, Json};
+use pipeline::{Coordinates, InputCell, Json};
 use serde_json::json;
 
 use crate::finding::Outcome;
 use crate::gates::ALL;
 use crate::study::{Cell, Rows, Server, Stage};
-use crate::tests_of_faults::{descriptor, physical_roofs};
+use crate::tests_of_faults::{
+    LATENCY_COUNT, LATENCY_SUM, descriptor, physical_roofs, server_latency,
+};
 
 /// The counts of the tests below at the time of writing, for the documentation: gate, false alarms, those of the bare
 /// test, power with every cell at fault, power with one.
@@ -78,23 +79,13 @@ impl Run {
                         ..ClosedLoop::default()
                     };
                     rows.push(load.requests());
-                    let at = vec![
-                        (
-                            "configuration".to_owned(),
-                            Scalar::Text(configuration.to_owned()),
-                        ),
-                        ("concurrency".to_owned(), Scalar::Int(i64::from(clients))),
-                        ("rep".to_owned(), Scalar::Int(rep as i64)),
+                    let at = [
+                        ("configuration", Scalar::Text(configuration.to_owned())),
+                        ("concurrency", Scalar::Int(i64::from(clients))),
+                        ("rep", Scalar::Int(rep as i64)),
                     ];
-                    inputs.push(InputCell {
-                        coordinates: Coordinates(at),
-                        status: CellStatus::Ok,
-                        reason: None,
-                        parameters: json!({"workload": {"prompts": "words"}}),
-                        outputs: Default::default(),
-                        record: None,
-                        live: None,
-                    });
+                    let parameters = json!({"workload": {"prompts": "words"}});
+                    inputs.push(synthetic::bare(&at, parameters));
                 }
             }
         }
@@ -161,15 +152,17 @@ impl Run {
             let tokens: i64 = rows.requests.iter().filter_map(|r| r.output_tokens).sum();
             let sent = rows.requests.iter().filter_map(|r| r.sent_ns).min();
             let done = rows.requests.iter().filter_map(|r| r.done_ns).max();
-            rows.server_metrics = Some(
-                Table::new(vec![
-                    Column::int("at_ns", [sent, done]),
-                    Column::text("name", [Some("llamacpp:tokens_predicted_total"); 2]),
-                    Column::text("labels", [Some(""); 2]),
-                    Column::float("value", [Some(500.0), Some(500.0 + tokens as f64)]),
-                ])
-                .unwrap(),
-            );
+            let (from, to) = (sent.unwrap_or(0), done.unwrap_or(0));
+            let name = "llamacpp:tokens_predicted_total";
+            let (count, sum) = server_latency(&rows.requests);
+            rows.server_metrics = Some(synthetic::server_samples(&[
+                (from, name, 500.0),
+                (to, name, 500.0 + tokens as f64),
+                (from, LATENCY_COUNT, 0.0),
+                (to, LATENCY_COUNT, count),
+                (from, LATENCY_SUM, 0.0),
+                (to, LATENCY_SUM, sum),
+            ]));
         };
         self.shown(whole, look)
     }
@@ -183,14 +176,8 @@ impl Run {
             |((input, requests), order)| {
                 let started = 1_700_000_000_000_000_000 + *order as i64 * 600_000_000_000;
                 let rows = CellRows {
-                    place: CellName::default(),
-                    requests_digest: Digest::of(b"rows"),
-                    requests: requests.clone(),
-                    chunks_digest: None,
-                    chunks: Vec::new(),
                     cell: Some(facts_table(requests.len() as i64, 0, started).unwrap()),
-                    server_metrics: None,
-                    beside: Default::default(),
+                    ..synthetic::rows_of(requests.clone())
                 };
                 Cell {
                     input,
@@ -299,6 +286,7 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
         ("context-ceiling", json!({})),
         ("client-lag", json!({})),
         ("in-flight", json!({})),
+        ("server-latency", json!({})),
         ("clock", json!({})),
         ("identities", json!({})),
         ("engine-identity", json!({})),

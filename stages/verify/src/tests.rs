@@ -49,12 +49,8 @@ fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell 
         Column::int("warmup_requests", [Some(1)]),
     ]);
     let name = "llamacpp:tokens_predicted_total";
-    let metrics = Table::new(vec![
-        Column::int("at_ns", [Some(0), Some(900_000_000)]),
-        Column::text("name", [Some(name), Some(name)]),
-        Column::text("labels", [Some(""), Some("")]),
-        Column::float("value", [Some(100.0), Some(100.0 + rows.counter)]),
-    ]);
+    let metrics =
+        synthetic::server_samples(&[(0, name, 100.0), (900_000_000, name, 100.0 + rows.counter)]);
     let tables = [
         (
             "requests",
@@ -62,7 +58,7 @@ fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell 
         ),
         ("chunks", synthetic::chunks_table(&rows.chunks).unwrap()),
         ("cell", facts.unwrap()),
-        ("server_metrics", metrics.unwrap()),
+        ("server_metrics", metrics),
     ];
     let at = [
         ("configuration", Scalar::Text(configuration.into())),
@@ -132,6 +128,13 @@ fn a_gate_in_sql_that_reads_a_column_of_no_table_is_refused_while_planning() {
     assert_eq!(
         problems[0].message,
         "the query reads the column `facts`, which its tables do not have"
+    );
+    let query = "select model as passed from requests";
+    let settings = json!({"gates": [{"gate": "sql", "name": "mine", "query": query}]});
+    let problems = planned(&settings).unwrap_err();
+    assert_eq!(
+        problems[0].hint.as_deref(),
+        Some("read it from `cell`, or join that table")
     );
 }
 
@@ -432,7 +435,7 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "gate `same-prompts` needs the parameter `across` — add `across:` (The axis compared across: cells \
              that differ only on this axis must have the same prompts)",
             "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, token-bias, \
-             delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, in-flight, clock, stalls, identities, \
+             delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, in-flight, server-latency, clock, stalls, identities, \
              duplicates, plausible-ttft, physical-roofs, possible-scaling, engine-identity, cold-cache, same-prompts, comparability, \
              balanced-conditions, throttling, warm-up, stationarity, one-mode, order-effects, outlying-repeats, outlying-launches, repeats, sql",
         ]

@@ -22,6 +22,8 @@ pub(crate) struct Measured {
     started_unix_ns: i64,
     /// The server's counter of generated tokens, scraped evenly.
     counter: Vec<f64>,
+    /// The server's own count of requests, and the sum of their latencies, s; `None` if they fit the rows.
+    latency: Option<(f64, f64)>,
     parameters: Json,
     extra: Vec<(&'static str, Table)>,
     /// The use of four processors by other programs, and how often one throttled for heat.
@@ -63,6 +65,7 @@ fn made() -> Made {
                 chunks: None,
                 expected: 40,
                 started_unix_ns: 1_700_000_000_000_000_000 + turn * 60_000_000_000,
+                latency: None,
                 counter: vec![500.0, 500.0 + tokens as f64 / 2.0, 500.0 + tokens as f64],
                 parameters: json!({"workload": {"prompts": "words"}, "timeouts": {"total": "1 h"}}),
                 extra: Vec::new(),
@@ -75,6 +78,17 @@ fn made() -> Made {
         cells,
         servers: vec![("batched", descriptor(8)), ("serial", descriptor(1))],
     }
+}
+
+/// The server's own measurement of whole latencies.
+pub(crate) const LATENCY_COUNT: &str = "engine:e2e_request_latency_seconds_count";
+pub(crate) const LATENCY_SUM: &str = "engine:e2e_request_latency_seconds_sum";
+
+/// Returns the number of requests and the sum of their latencies (s) by a server that measures 95 % of them.
+pub(crate) fn server_latency(requests: &[Request]) -> (f64, f64) {
+    let spans = requests.iter().map(|r| Some(r.done_ns? - r.sent_ns?));
+    let sum: i64 = spans.flatten().sum();
+    (requests.len() as f64, 0.95 * sum as f64 / 1e9)
 }
 
 /// Returns the descriptor of a server with this many slots.
@@ -139,16 +153,18 @@ impl Measured {
         let sent = self.requests.iter().filter_map(|r| r.sent_ns).min();
         let done = self.requests.iter().filter_map(|r| r.done_ns).max();
         let (from, to) = (sent.unwrap_or(0) - 1, done.unwrap_or(0) + 1);
-        let n = self.counter.len() as i64;
-        let metrics = Table::new(vec![
-            Column::int(
-                "at_ns",
-                (0..n).map(|i| Some(from + (to - from) * i / (n - 1))),
-            ),
-            Column::text("name", self.counter.iter().map(|_| Some(name))),
-            Column::text("labels", self.counter.iter().map(|_| Some(""))),
-            Column::float("value", self.counter.iter().copied().map(Some)),
+        let n = self.counter.len() as i64 - 1;
+        let at = |i: usize| from + (to - from) * i as i64 / n;
+        let counts = self.counter.iter().enumerate();
+        let mut samples: Vec<_> = counts.map(|(i, v)| (at(i), name, *v)).collect();
+        let (count, sum) = self.latency.unwrap_or(server_latency(&self.requests));
+        samples.extend([
+            (from, LATENCY_COUNT, 0.0),
+            (to, LATENCY_COUNT, count),
+            (from, LATENCY_SUM, 0.0),
+            (to, LATENCY_SUM, sum),
         ]);
+        let metrics = synthetic::server_samples(&samples);
         let mut tables = vec![
             (
                 "requests",
@@ -159,7 +175,7 @@ impl Measured {
                 "cell",
                 synthetic::facts_table(self.expected, 1, self.started_unix_ns).unwrap(),
             ),
-            ("server_metrics", metrics.unwrap()),
+            ("server_metrics", metrics),
         ];
         tables.push(("host_telemetry", self.host()));
         tables.push(("process_telemetry", processes()));
@@ -309,8 +325,11 @@ pub(crate) const FAULTS: &[Fault] = faults! {
         m.cells[SPOILT].requests.truncate(1);
         m.cells[SPOILT].counter = vec![500.0, 517.0];
     };
-    "requests that were never recorded" => ["expected-rows", "same-prompts", "comparability", "token-accounting"]
-        |m| m.cells[SPOILT].requests.truncate(38);
+    "requests that were never recorded" => ["expected-rows", "same-prompts", "comparability", "token-accounting", "server-latency"] |m| {
+        let cell = &mut m.cells[SPOILT];
+        cell.latency = Some(server_latency(&cell.requests));
+        cell.requests.truncate(38);
+    };
     "a prefill stall: ok, but slower than any user would wait" => ["nobody-waits-long", "stalls"] |m| {
         let r = &mut m.cells[SPOILT].requests[40];
         (r.last_token_ns, r.done_ns) = (r.last_token_ns.map(|t| t + 30_000_000_000), r.done_ns.map(|t| t + 30_000_000_000));
@@ -359,6 +378,18 @@ pub(crate) const FAULTS: &[Fault] = faults! {
             (r.scheduled_ns, r.sent_ns, r.send_lag_ns) = (due, moved(r.sent_ns), Some(20_000_000));
             (r.headers_ns, r.first_token_ns) = (moved(r.headers_ns), moved(r.first_token_ns));
             (r.last_token_ns, r.done_ns) = (moved(r.last_token_ns), moved(r.done_ns));
+        }
+    };
+    "requests that wait in a proxy" => ["server-latency"] |m| {
+        let (count, sum) = server_latency(&m.cells[SPOILT].requests);
+        m.cells[SPOILT].latency = Some((count, sum / 2.0));
+    };
+    "another client of the same server" => ["server-latency", "token-accounting"] |m| {
+        let cell = &mut m.cells[SPOILT];
+        let (count, sum) = server_latency(&cell.requests);
+        cell.latency = Some((1.5 * count, 1.5 * sum));
+        for count in &mut cell.counter[1..] {
+            *count += 320.0;
         }
     };
     "two loads on one machine at the same time" => ["clock"]
@@ -535,6 +566,7 @@ fn every_gate() -> Json {
         json!({"gate": "throttling"}),
         json!({"gate": "outlying-repeats"}),
         json!({"gate": "in-flight"}),
+        json!({"gate": "server-latency"}),
         json!({"gate": "context-ceiling"}),
         json!({"gate": "clock"}),
         physical_roofs(),

@@ -42,168 +42,228 @@ const STATES: Stated = Stated {
     coverage: 0.66,
 };
 
+/// The rates where each launch resembles the one before of its side, and twenty blocks show it in most studies.
+const NEIGHBOURS: Stated = Stated {
+    different: 0.18,
+    at_margin: 0.15,
+    coverage: 0.8,
+};
+
 /// Returns all designs.
 pub fn designs() -> Vec<Design> {
-    let with = |name: &'static str, change: &dyn Fn(&mut Design)| {
-        let mut design = Design { name, ..PLAIN };
-        change(&mut design);
-        design
-    };
+    [
+        vec![PLAIN],
+        launches(),
+        losses(),
+        one_sided(),
+        metrics(),
+        layouts(),
+    ]
+    .concat()
+}
+
+/// Returns the plain design under another name and with a change.
+fn with(name: &'static str, change: impl Fn(&mut Design)) -> Design {
+    let mut design = Design { name, ..PLAIN };
+    change(&mut design);
+    design
+}
+
+/// Returns the designs whose launches differ in ways that a test assumes they do not.
+fn launches() -> Vec<Design> {
     vec![
-        PLAIN,
-        with("one side lost two launches of five", &|d| {
+        with("one side lost two launches of five", |d| {
             d.lost = Lost::LaunchesOfFirst(2);
         }),
-        with("launches with heavy tails (t₃), 3 blocks", &|d| {
+        with("launches with heavy tails (t₃), 3 blocks", |d| {
             (d.blocks, d.launch) = (3, Launch::HeavyTails(0.03));
         }),
-        with("launches with heavy tails (t₃)", &|d| {
+        with("launches with heavy tails (t₃)", |d| {
             d.launch = Launch::HeavyTails(0.03);
             d.questions = ALL;
         }),
-        with("two states of the machine, 20 % apart, 3 blocks", &|d| {
+        with("two states of the machine, 20 % apart, 3 blocks", |d| {
             (d.blocks, d.launch) = (3, Launch::TwoStates(0.5, 0.2, 0.01));
         }),
-        with("two states of the machine, 20 % apart", &|d| {
+        with("two states of the machine, 20 % apart", |d| {
             d.launch = Launch::TwoStates(0.5, 0.2, 0.01);
             d.questions = ALL;
         }),
-        with("one launch in ten 50 % slower", &|d| {
+        with("one launch in ten 50 % slower", |d| {
             d.launch = Launch::TwoStates(0.1, 0.4, 0.02);
         }),
-        with("each launch 1 % slower than the one before", &|d| {
+        with("each launch 1 % slower than the one before", |d| {
             d.launch = Launch::Drift(0.01, 0.02);
         }),
-        with("each launch like the one before (0.8)", &|d| {
+        with("each launch like the one before (0.8)", |d| {
             d.launch = Launch::Neighbours(0.8, 0.05);
         }),
-        with("one side five times as noisy", &|d| {
+        with(
+            "each launch like the one before of its side (0.5), 20 blocks",
+            |d| {
+                (d.blocks, d.launch) = (20, Launch::OwnNeighbours(0.5, 0.05));
+                d.stated = NEIGHBOURS;
+            },
+        ),
+        with(
+            "each launch like the one before of its side (0.8), 20 blocks",
+            |d| {
+                (d.blocks, d.launch) = (20, Launch::OwnNeighbours(0.8, 0.05));
+                d.stated = NEIGHBOURS;
+            },
+        ),
+        with("two of six levels in each launch, 6 blocks", |d| {
+            (d.blocks, d.levels, d.cell) = (6, 6, 0.03);
+            (d.together, d.lost) = (0.0, Lost::Turns(2));
+        }),
+        with("one side five times as noisy", |d| {
             d.launch = Launch::Unlike(0.1, 0.02);
             d.questions = ALL;
         }),
         with(
             "one side five times as noisy, lost two launches of eight",
-            &|d| {
+            |d| {
                 (d.blocks, d.launch) = (8, Launch::Unlike(0.1, 0.02));
                 d.lost = Lost::LaunchesOfFirst(2);
             },
         ),
         with(
             "launches with a long tail to one side, lost two of eight",
-            &|d| {
+            |d| {
                 (d.blocks, d.launch) = (8, Launch::Skewed(0.1));
                 d.lost = Lost::LaunchesOfFirst(2);
             },
         ),
-        with("slow cells failed", &|d| {
+    ]
+}
+
+/// Returns the designs that lost cells because of their values.
+fn losses() -> Vec<Design> {
+    vec![
+        with("slow cells failed", |d| {
             d.lost = Lost::Slow(0.08);
             d.questions = ALL;
         }),
-        with("slow cells of one side failed", &|d| {
+        with("slow cells of one side failed", |d| {
             d.lost = Lost::SlowOfFirst(0.05);
         }),
-        with("one side lost the slower half of its cells", &|d| {
+        with("one side lost the slower half of its cells", |d| {
             d.lost = Lost::SlowOfFirst(0.0);
             d.questions = ALL;
         }),
         // A test of means does not keep its level here: the launches of one side alone are strongly skewed.
-        with("slow cells of one side have no value", &|d| {
+        with("slow cells of one side have no value", |d| {
             (d.lost, d.together) = (Lost::NullOfFirst(0.02), 0.0);
             d.stated.coverage = 0.9;
         }),
-        with("slow cells of one side have no row and no reason", &|d| {
+        with("slow cells of one side have no row and no reason", |d| {
             (d.lost, d.together) = (Lost::AbsentOfFirst(0.02), 0.0);
             // A launch without any row may not have been planned.
             (d.stated.different, d.stated.at_margin, d.stated.coverage) = (0.06, 0.09, 0.9);
         }),
-        with("a long tail on one side alone, 3 blocks", &|d| {
+    ]
+}
+
+/// Returns the designs in which the launches of one side alone are skewed or fall into two states.
+fn one_sided() -> Vec<Design> {
+    vec![
+        with("a long tail on one side alone, 3 blocks", |d| {
             (d.blocks, d.launch) = (3, Launch::FirstSkewed(0.05, 0.01));
             d.stated = SKEWED;
         }),
-        with("a long tail on one side alone", &|d| {
+        with("a long tail on one side alone", |d| {
             d.launch = Launch::FirstSkewed(0.05, 0.01);
             d.stated = SKEWED;
         }),
-        with("a long tail on one side alone, 10 blocks", &|d| {
+        with("a long tail on one side alone, 10 blocks", |d| {
             (d.blocks, d.launch) = (10, Launch::FirstSkewed(0.05, 0.01));
             d.stated = SKEWED;
         }),
-        with("one launch in five of one side alone 30 % slower", &|d| {
+        with("one launch in five of one side alone 30 % slower", |d| {
             d.launch = Launch::FirstInStates(0.2, 0.3, 0.01);
             d.stated = STATES;
         }),
         with(
             "one launch in five of one side alone 30 % slower, 10 blocks",
-            &|d| {
+            |d| {
                 (d.blocks, d.launch) = (10, Launch::FirstInStates(0.2, 0.3, 0.01));
                 d.stated = STATES;
             },
         ),
-        with(
-            "the highest level of one side missing in two blocks",
-            &|d| {
-                d.lost = Lost::TopOfFirst(2);
-            },
-        ),
-        with("counts of errors, mostly 0", &|d| {
+    ]
+}
+
+/// Returns the designs with an awkward metric, or with few values of it.
+fn metrics() -> Vec<Design> {
+    vec![
+        with("the highest level of one side missing in two blocks", |d| {
+            d.lost = Lost::TopOfFirst(2);
+        }),
+        with("counts of errors, mostly 0", |d| {
             (d.metric, d.scale, d.margin) = (Metric::Count(0.3), Scale::Difference, 1.0);
         }),
-        with("counts of errors, mostly 0, 10 blocks", &|d| {
+        with("counts of errors, mostly 0, 10 blocks", |d| {
             (d.metric, d.scale, d.margin) = (Metric::Count(0.3), Scale::Difference, 1.0);
             d.blocks = 10;
         }),
-        with("goodput of 40 requests, near 1", &|d| {
+        with("goodput of 40 requests, near 1", |d| {
             (d.metric, d.scale) = (Metric::Share(40, 0.97), Scale::Difference);
             d.launch = Launch::Normal(0.01);
             // Shares near 1 are skewed.
             d.stated.at_margin = 0.065;
         }),
-        with("goodput of 40 requests, near 1, as a ratio", &|d| {
+        with("goodput of 40 requests, near 1, as a ratio", |d| {
             (d.metric, d.margin) = (Metric::Share(40, 0.97), 0.02);
             d.launch = Launch::Normal(0.01);
         }),
-        with("rounded to a tenth of the value, 3 blocks", &|d| {
+        with("rounded to a tenth of the value, 3 blocks", |d| {
             (d.blocks, d.metric) = (3, Metric::Rounded(10.0));
         }),
-        with("rounded to a tenth of the value", &|d| {
+        with("rounded to a tenth of the value", |d| {
             d.metric = Metric::Rounded(10.0);
             d.questions = ALL;
         }),
-        with("one side printed in tenths of the value, 3 blocks", &|d| {
+        with("one side printed in tenths of the value, 3 blocks", |d| {
             (d.blocks, d.levels, d.metric) = (3, 1, Metric::Printed);
             (d.launch, d.together, d.cell) = (Launch::Normal(0.01), 0.0, 0.005);
         }),
-        with("one side printed in tenths of the value, 8 blocks", &|d| {
+        with("one side printed in tenths of the value, 8 blocks", |d| {
             (d.blocks, d.levels, d.metric) = (8, 1, Metric::Printed);
             (d.launch, d.together, d.cell) = (Launch::Normal(0.01), 0.0, 0.005);
         }),
-        with("p90 of 40 requests", &|d| {
+        with("p90 of 40 requests", |d| {
             (d.metric, d.margin) = (Metric::Quantile(0.9, [40, 40]), 0.1);
         }),
-        with("p90 of 40 requests against 400", &|d| {
+        with("p90 of 40 requests against 400", |d| {
             (d.metric, d.margin) = (Metric::Quantile(0.9, [40, 400]), 0.1);
         }),
-        with("p99 of 400 requests against 4,000", &|d| {
+        with("p99 of 400 requests against 4,000", |d| {
             (d.metric, d.margin) = (Metric::Quantile(0.99, [400, 4_000]), 0.1);
             d.levels = 1;
         }),
-        with("hosts of 1, 1, 2, 4 and 16 blocks", &|d| {
+    ]
+}
+
+/// Returns the designs with an awkward layout: unequal hosts, many levels, several systems.
+fn layouts() -> Vec<Design> {
+    vec![
+        with("hosts of 1, 1, 2, 4 and 16 blocks", |d| {
             d.hosts = &[1, 1, 2, 4, 16];
             (d.blocks, d.levels) = (24, 1);
         }),
-        with("twelve levels", &|d| {
+        with("twelve levels", |d| {
             (d.levels, d.cell) = (12, 0.05);
             d.questions = &[Paired, PairedByLevel, Crossover];
         }),
-        with("three systems, heavy tails", &|d| {
+        with("three systems, heavy tails", |d| {
             (d.systems, d.launch) = (3, Launch::HeavyTails(0.03));
             d.questions = &[Ranking];
         }),
-        with("six systems, one five times as noisy", &|d| {
+        with("six systems, one five times as noisy", |d| {
             (d.systems, d.launch) = (6, Launch::Unlike(0.1, 0.02));
             d.questions = &[Ranking];
         }),
-        with("six systems, one lost two launches of five", &|d| {
+        with("six systems, one lost two launches of five", |d| {
             (d.systems, d.lost) = (6, Lost::LaunchesOfFirst(2));
             d.questions = &[Ranking];
         }),

@@ -49,6 +49,18 @@ impl Noise {
     }
 }
 
+/// The next value of a first-order autoregression.
+fn next(state: &mut Option<f64>, noise: &mut Noise, (correlation, deviation): (f64, f64)) -> f64 {
+    let fresh = (1.0 - correlation * correlation).sqrt();
+    let fresh = fresh * deviation * noise.normal();
+    let next = match *state {
+        None => deviation * noise.normal(),
+        Some(last) => correlation * last + fresh,
+    };
+    *state = Some(next);
+    next
+}
+
 impl Design {
     /// Draws one study in which the first side is larger by a share.
     pub(super) fn drawn(&self, number: u64, effect: f64) -> Frame {
@@ -72,7 +84,7 @@ impl Design {
                     if self.is_lost(block, system, level, slow) {
                         match self.lost {
                             Lost::NullOfFirst(_) => value = Scalar::Null,
-                            Lost::AbsentOfFirst(_) => continue,
+                            Lost::AbsentOfFirst(_) | Lost::Turns(_) => continue,
                             _ => {
                                 missing.push(key);
                                 continue;
@@ -135,6 +147,7 @@ impl Design {
     /// random order and share the block's offset.
     fn launches(&self, noise: &mut Noise) -> Vec<Vec<f64>> {
         let (mut state, mut time): (Option<f64>, f64) = (None, 0.0);
+        let mut own: Vec<Option<f64>> = vec![None; self.systems];
         let mut suits: Vec<Vec<f64>> = Vec::new();
         let mut blocks = Vec::new();
         for _ in 0..self.blocks {
@@ -157,14 +170,10 @@ impl Design {
                             far + deviation * noise.normal()
                         }
                         Launch::Neighbours(correlation, deviation) => {
-                            let fresh = (1.0 - correlation * correlation).sqrt();
-                            let fresh = fresh * deviation * noise.normal();
-                            let next = match state {
-                                None => deviation * noise.normal(),
-                                Some(last) => correlation * last + fresh,
-                            };
-                            state = Some(next);
-                            next
+                            next(&mut state, noise, (correlation, deviation))
+                        }
+                        Launch::OwnNeighbours(correlation, deviation) => {
+                            next(&mut own[system], noise, (correlation, deviation))
                         }
                         Launch::Drift(step, deviation) => {
                             time += step;
@@ -229,6 +238,7 @@ impl Design {
         match self.lost {
             Lost::Nothing => false,
             Lost::LaunchesOfFirst(n) => system == 0 && block < n,
+            Lost::Turns(n) => (level + self.levels - (n * block) % self.levels) % self.levels >= n,
             Lost::Slow(limit) => slow > limit,
             Lost::SlowOfFirst(limit) | Lost::NullOfFirst(limit) | Lost::AbsentOfFirst(limit) => {
                 system == 0 && slow > limit

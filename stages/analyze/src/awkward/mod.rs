@@ -71,6 +71,8 @@ enum Launch {
     TwoStates(f64, f64, f64),
     /// A first-order autoregression over the launches in time order: correlation and standard deviation.
     Neighbours(f64, f64),
+    /// The same over the launches of each side, as if each had its own machine.
+    OwnNeighbours(f64, f64),
     /// Each launch is slower than the one before by the first share, and varies by the second.
     Drift(f64, f64),
     /// At full speed, or slower by an exponential time of this mean.
@@ -115,6 +117,8 @@ enum Lost {
     AbsentOfFirst(f64),
     /// The highest level of the first side, in this many of the last blocks.
     TopOfFirst(usize),
+    /// Nothing, but each block has only this many levels, in turns.
+    Turns(usize),
 }
 
 /// The question put to a study.

@@ -9,6 +9,7 @@ use statistics::{Interval, Sample};
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::alike::Statistic;
 use crate::operators::units::{LEVEL, Mean, Together, interval_columns};
 
 pub(crate) struct Aggregate;
@@ -88,43 +89,55 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
         let name = &spec.name;
         let unit = spec.unit.as_deref().unwrap_or_default();
         let what = format!("of {name} over {over} ({})", spec.description);
-        let like =
-            |end: &str, how: String| spec.like(format!("{name}_{end}"), format!("{how} {what}"));
+        let pooled = |spec: Spec, how| spec.pooling(&given.from, name, how);
+        let like = |end: &str, how: String, statistic| {
+            let spec = spec.like(format!("{name}_{end}"), format!("{how} {what}"));
+            pooled(spec, Some(statistic))
+        };
         let of = move |g: &Group, read: fn(&Sample) -> Option<f64>| {
             g.samples[i].as_ref().and_then(|(sample, _)| read(sample))
         };
         columns = columns
             .with(
-                Spec::int(
-                    format!("{name}_n"),
-                    "1",
-                    format!("number of defined values {what}"),
+                pooled(
+                    Spec::int(
+                        format!("{name}_n"),
+                        "1",
+                        format!("number of defined values {what}"),
+                    ),
+                    Some(Statistic::Count),
                 ),
                 move |g| g.samples[i].as_ref().map_or(0, |(sample, _)| sample.len()),
             )
-            .with(like("mean", "mean".to_owned()), move |g| {
+            .with(like("mean", "mean".to_owned(), Statistic::Mean), move |g| {
                 of(g, |s| Some(s.mean()))
             })
             .with(
-                Spec::float(
-                    format!("{name}_std"),
-                    unit,
-                    format!("sample standard deviation (n − 1), null for one value, {what}"),
+                pooled(
+                    Spec::float(
+                        format!("{name}_std"),
+                        unit,
+                        format!("sample standard deviation (n − 1), null for one value, {what}"),
+                    ),
+                    Some(Statistic::Std),
                 ),
                 move |g| of(g, Sample::std),
             )
-            .with(like("min", "smallest value".to_owned()), move |g| {
-                of(g, |s| Some(s.min()))
-            })
-            .with(like("max", "largest value".to_owned()), move |g| {
-                of(g, |s| Some(s.max()))
-            });
+            .with(
+                like("min", "smallest value".to_owned(), Statistic::Min),
+                move |g| of(g, |s| Some(s.min())),
+            )
+            .with(
+                like("max", "largest value".to_owned(), Statistic::Max),
+                move |g| of(g, |s| Some(s.max())),
+            );
         for quantile in given.quantiles.iter().copied() {
             let how = match quantile {
                 0.5 => "median".to_owned(),
                 _ => format!("{quantile} quantile (type 7 of Hyndman & Fan)"),
             };
-            columns = columns.with(like(&ending(quantile), how), move |g: &Group| {
+            let spec = like(&ending(quantile), how, Statistic::Quantile(quantile));
+            columns = columns.with(spec, move |g: &Group| {
                 let (sample, _) = g.samples[i].as_ref()?;
                 Some(sample.quantile(quantile))
             });
@@ -140,7 +153,10 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
             move |g: &Group| g.samples[i].as_ref().map(|(_, mean)| mean),
         )
         .with(
-            Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")),
+            pooled(
+                Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")),
+                Some(Statistic::Cv),
+            ),
             move |g| of(g, Sample::cv),
         );
     }

@@ -9,6 +9,7 @@ use statistics::Sample;
 
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Row, Spec, spans};
+use crate::operators::alike::follow;
 use crate::operators::pairs::anchors;
 use crate::operators::units::{LEVEL, Mean, Together};
 
@@ -103,6 +104,15 @@ pub(crate) fn table(
         let used = used.chain(members.iter().filter_map(|m| places[*m].1));
         columns.row(key.clone(), &rung, spans(ladder.table, used))
     };
+    // The columns of several figures begin with the names of their columns.
+    let source = |name: &str| {
+        let own = ladder
+            .columns
+            .iter()
+            .filter(|column| name.starts_with(column.as_str()));
+        let own = own.max_by_key(|column| column.len());
+        own.unwrap_or(&ladder.columns[0])
+    };
     Ok(Frame {
         level: if ladder.over.is_empty() {
             from.level
@@ -111,7 +121,7 @@ pub(crate) fn table(
         },
         rows: together.groups.iter().map(row).collect(),
         keys: together.keys.clone(),
-        specs: columns.specs(),
+        specs: follow(columns.specs(), ladder.table, source),
         missing: from.missing.clone(),
     })
 }

@@ -10,7 +10,7 @@ use statistics::{
 
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, SourceRows, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator};
+use crate::operator::{Context, Draft, Reads, TypedOperator};
 use crate::operators::cells::each_cell;
 use crate::operators::units::LEVEL;
 
@@ -215,7 +215,7 @@ fn share(part: usize, whole: usize) -> Option<f64> {
 }
 
 fn columns() -> Columns<'static, Summary> {
-    let mut columns = rates(counts());
+    let mut columns = answers(tokens(throughput(counts())));
     for (i, (name, unit, definition)) in distributions().into_iter().enumerate() {
         let n = format!("number of defined values of {name}");
         columns.push(
@@ -310,16 +310,9 @@ fn counts() -> Columns<'static, Summary> {
         )
 }
 
-fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
+fn throughput(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
     let total = |s: &Summary| Some((s.output? + s.prompt?) as f64);
-    let unknown =
-        |which: &str| format!("{which} tokens of ok requests; null if any count is unknown");
     let window = "first sent_ns to last done_ns of the measured requests";
-    let valid = "complete structured answers that satisfy their schema ÷ those checked; null if \
-        no schema was requested";
-    let own = |which: &str| {
-        format!("{which} per request as reported by the server, mean; null if not reported")
-    };
     columns
         .with(Spec::float("window_s", "s", window), |s| s.window)
         .with(
@@ -342,6 +335,12 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
             ),
             move |s| s.a_second(total(s)?),
         )
+}
+
+fn tokens(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
+    let unknown =
+        |which: &str| format!("{which} tokens of ok requests; null if any count is unknown");
+    columns
         .with(Spec::int("output_tokens", "tok", unknown("output")), |s| {
             s.output
         })
@@ -382,6 +381,15 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
             ),
             |s| s.cached_told,
         )
+}
+
+fn answers(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
+    let valid = "complete structured answers that satisfy their schema ÷ those checked; null if \
+        no schema was requested";
+    let own = |which: &str| {
+        format!("{which} per request as reported by the server, mean; null if not reported")
+    };
+    columns
         .with(
             Spec::float("schema_valid_rate", "1", valid).within(Bounds::Share),
             |s| share(s.valid, s.checked),
@@ -430,6 +438,7 @@ impl TypedOperator for CellSummary {
         (Geyer, Statist. Sci. 7, 1992). A quantile is null if the values are too few to bound \
         it, unless you set `quantiles: all`. The window runs from the first byte sent to the end \
         of the last answer.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

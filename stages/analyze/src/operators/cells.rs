@@ -2,8 +2,8 @@
 
 use artifacts::Scalar;
 use contract::CellRows;
-use pipeline::Failure;
 use pipeline::suggest::remedy;
+use pipeline::{CellStatus, Failure};
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,6 +56,44 @@ pub(crate) fn each_rows(
         specs,
         rows,
         missing: load.missing.clone(),
+    })
+}
+
+/// Does the same for operators that also read the rows of cells that failed. Such a cell has a row, and its status
+/// says why its figures are those of a failure.
+///
+/// # Errors
+/// As [`each_cell`].
+pub(crate) fn each_status(
+    context: &Context<'_>,
+    load: &Load<'_>,
+    specs: Vec<Spec>,
+    row: impl Fn(&[Scalar], CellStatus, &Rows<'_>) -> Result<Row, Failure> + Sync,
+) -> Result<Frame, Failure> {
+    let ok = load
+        .cells
+        .iter()
+        .map(|(at, rows)| (at, CellStatus::Ok, rows));
+    let failed = load
+        .failed
+        .iter()
+        .map(|(at, status, rows)| (at, *status, rows));
+    let read = ok.chain(failed.filter(|(_, status, _)| context.reads.includes(*status)));
+    let mut read: Vec<(&Vec<Scalar>, CellStatus, &Rows<'_>)> = read.collect();
+    read.sort_by(|a, b| contract::compare_all(a.0, b.0));
+    let mut missing = load.missing.clone();
+    missing.retain(|m| !read.iter().any(|(_, _, rows)| rows.coordinates().0 == m.at));
+    let one = |(at, status, rows): &(&Vec<Scalar>, CellStatus, &Rows<'_>)| {
+        context.control.check()?;
+        row(at, *status, rows)
+    };
+    let rows = in_order(read.par_iter().map(one))?;
+    Ok(Frame {
+        level: Level::Cell,
+        keys: load.axes.clone(),
+        specs,
+        rows,
+        missing,
     })
 }
 

@@ -9,14 +9,14 @@ use statistics::{Sample, Survival, kaplan_meier};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Row, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operator::{Context, Draft, Reads, TypedOperator, unless};
 use crate::operators::cells::{Group, each_group};
 use crate::operators::distribution::{improbable, quantile_name};
 
 pub(crate) struct Censored;
 
 /// The statuses of requests that were abandoned while still running.
-const GIVEN_UP: [RequestStatus; 3] = [
+pub(crate) const GIVEN_UP: [RequestStatus; 3] = [
     RequestStatus::Timeout,
     RequestStatus::Hung,
     RequestStatus::Cancelled,
@@ -186,6 +186,7 @@ impl TypedOperator for Censored {
         SurvfuncRight, with quantiles defined as inf{t: S(t) ≤ 1 − p}. If you drop such \
         requests, a server that hangs looks fast. Neither zero nor the limit itself is a \
         latency.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let problems = improbable(draft.settings, &given.quantiles);

@@ -18,11 +18,12 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Level, Missing, SourceRows, text};
 use crate::lost_requests::LostRequests;
 use crate::operator::{Context, Draft};
+use crate::operators::alike::{Kept, cells_behind};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis};
 use crate::operators::looks::{self, Looks};
 use crate::operators::pairs::Sides;
 use crate::operators::units::{Scale, Units};
-use crate::operators::verdict::{Case, Ends};
+use crate::operators::verdict::{Case, Ends, Labels};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 /// The settings of both kinds of comparison.
@@ -114,12 +115,16 @@ pub(crate) struct Compared<T> {
     pub(crate) mean: Option<f64>,
     /// The effect of the units, or why it cannot be judged.
     pub(crate) effect: Result<UnitEffect, String>,
+    /// Notes that the units are not independent, as far as their values show, and how the effect counts that.
+    pub(crate) doubt: Option<String>,
     /// Whether the interval of the effect is the inverse of the deciding test.
     pub(crate) inverts: bool,
     /// The p value of the deciding test.
     pub(crate) p: Option<f64>,
     /// The smallest p value that the test can reach with this many units, if it is a test of ranks or signs.
     pub(crate) least: Option<f64>,
+    /// For sides with units of their own: the exact test of their labels.
+    pub(crate) labels: Option<Labels>,
     pub(crate) bootstrap: Option<Interval>,
     pub(crate) missing: Scalar,
     pub(crate) lineage: Vec<SourceRows>,
@@ -227,16 +232,20 @@ impl Terms {
         context: &Context<'_>,
         (tests, adjusted): (Vec<Compared<T>>, Vec<Adjusted>),
         columns: &Columns<'_, Judged<T>>,
-        units: &Units,
+        (units, alike): (&Units, &Kept),
         missing: Vec<Missing>,
     ) -> Result<Frame, Failure> {
-        let from = context.table(&self.from)?;
+        let from = alike.frame(context.table(&self.from)?);
+        let cells = self.columns.iter();
+        let cells = cells.map(|column| cells_behind(context, &self.from, column));
+        let cells: Vec<(&Frame, String)> = cells.collect::<Result<_, _>>()?;
         let mut judge = Judge::new(context)?;
         let unlike = self.unlike(&mut judge, &tests, units);
         let lost = self.lost(&mut judge, &tests, units)?;
         let row = |(((mut test, adjusted), unlike), lost): Decided<T>| {
             let uneven = self.uneven(from, &test);
-            let unlike_means = self.unlike_means(from, &test);
+            let column = test.column;
+            let (refused, note) = self.unlike_levels(from, alike, &test);
             if let Some(unlike) = &unlike {
                 test.lineage.extend(unlike.samples.iter().cloned());
                 test.lineage.sort();
@@ -246,12 +255,20 @@ impl Terms {
                 // Its interval would also be biased.
                 test.effect = Err(uneven);
             }
+            if let Some(refused) = refused.filter(|_| test.effect.is_err()) {
+                test.effect = Err(refused.to_owned());
+            }
             let biased = test.effect.as_ref().err().cloned();
             let reason = reason.or(biased);
             let mut judged = self.judge(test, adjusted, reason.as_deref(), (from, units));
-            self.with_losses(from, units, &mut judged);
-            if let Some(caution) = unlike_means {
-                judged.add_reason(&caution);
+            let (cells, name) = &cells[column];
+            self.with_losses((from, (cells, name)), units, &mut judged);
+            let doubt = judged.test.doubt.take();
+            for note in note
+                .into_iter()
+                .chain(doubt.filter(|_| judged.test.effect.is_ok()))
+            {
+                judged.add_reason(&note);
             }
             if let Some(lost) = lost {
                 self.with_lost_requests(from, &lost, &mut judged);
@@ -369,6 +386,7 @@ impl Terms {
             looks: self.looks,
             delta: test.delta,
             least: test.least,
+            labels: test.labels,
         }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator};
+use crate::operator::{Context, Draft, Reads, TypedOperator};
 use crate::operators::cells::each_cell;
 
 pub(crate) struct Compat;
@@ -81,6 +81,7 @@ impl TypedOperator for Compat {
         Tests compare the figures with those of the tools' own functions, to within 1e-6. The \
         rows do not hold events without text; docs/load.md lists the substitute for each tool. \
         If no value enters a figure, the tools print 0, but the figure here is null.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns(given.tool.tool()).specs())

@@ -10,6 +10,7 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans, text};
 use crate::operator::{Context, Draft, TypedOperator, at};
 use crate::operators::pairs::{all_declared, named};
+use crate::operators::units::{Units, averaged};
 
 pub(crate) struct Correlation;
 
@@ -28,6 +29,10 @@ pub(crate) struct Parameters {
     by: Vec<String>,
     /// Axes whose rows are the points.
     over: Vec<String>,
+    /// The axes whose labels are the units of replication; by default `block`, if the table has it. Points of one unit
+    /// depend on each other, so p is null if a unit has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -77,12 +82,16 @@ fn every() -> Vec<Coefficient> {
 struct Association {
     n: usize,
     correlation: Option<statistics::Correlation>,
+    /// Why there is no p value.
+    why: Option<String>,
     missing: Scalar,
 }
 
 fn columns() -> Columns<'static, Association> {
     let coefficient = "the coefficient, in [−1, 1]; null without spread on a side";
-    let p = "two-sided p value of no association; null for fewer than three points (Kendall: two)";
+    let p = "two-sided p value of no association; null for fewer than three points (Kendall: two), and if a unit of \
+        replication has several points";
+    let why = "why p is withheld although there are points enough; null otherwise";
     Columns::new()
         .with(
             Spec::int("n", "1", "points with both values"),
@@ -92,9 +101,21 @@ fn columns() -> Columns<'static, Association> {
             a.correlation.map(|c| c.coefficient)
         })
         .with(Spec::float("p", "1", p), |a| {
-            a.correlation.and_then(|c| c.p)
+            a.correlation.and_then(|c| c.p).filter(|_| a.why.is_none())
         })
+        .with(Spec::text("p_why", why), |a| a.why.clone())
         .with(missing_spec(), |a| a.missing.clone())
+}
+
+/// Explains why points have no p value: some units have several.
+fn dependent(units: &Units, n: usize, points: usize) -> Option<String> {
+    let axes = units.axes().join(" × ");
+    (!units.is_none() && n < points).then(|| {
+        format!(
+            "{points} points of {n} labels of `{axes}`: points of one `{axes}` are not independent; average them first, \
+             with `aggregate`"
+        )
+    })
 }
 
 impl TypedOperator for Correlation {
@@ -104,8 +125,8 @@ impl TypedOperator for Correlation {
     const SUMMARY: &'static str =
         "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values.";
     const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p: r exact under normality; ρ and τ exact for at most ten points, ties included, as an enumeration of all orders; for more points ρ by Student's t, τ exact without ties for at most 33 points, else normal, as scipy.stats. The \
-        p values assume independent points; points that share a server or a host are not \
-        independent.";
+        p values assume independent points. Points of one launch are not independent, so p is null if a unit of \
+        replication has several.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let route = |i: usize, side: &str| {
@@ -137,6 +158,8 @@ impl TypedOperator for Correlation {
         let from = context.table(&given.from)?;
         all_declared(from, &given.from, &[&given.by, &given.over])?;
         let by = from.key_positions(&given.by, &given.from)?;
+        let units = Units::of(given.unit.as_deref(), from, &given.from)?;
+        let unit = from.key_positions(units.axes(), &given.from)?;
         let (columns, mut rows) = (columns(), Vec::new());
         for (stratum, members) in from.groups(&by) {
             let missing = from.missing_at(&given.by, &stratum);
@@ -145,12 +168,15 @@ impl TypedOperator for Correlation {
                     |m: &usize| Some((*m, (named(from, *m, &pair.x)?, named(from, *m, &pair.y)?)));
                 let known: Vec<(usize, (f64, f64))> = members.iter().filter_map(both).collect();
                 let points: Vec<(f64, f64)> = known.iter().map(|(_, p)| *p).collect();
+                let labels = known.iter().map(|(m, _)| (from.key_at(*m, &unit), 0.0));
+                let why = dependent(&units, averaged(labels).len(), points.len());
                 for coefficient in &given.coefficients {
                     let mut key = stratum.clone();
                     key.extend([text(&pair.x), text(&pair.y), text(coefficient.word())]);
                     let association = Association {
                         n: points.len(),
                         correlation: statistics::correlation(coefficient.kind(), &points),
+                        why: why.clone(),
                         missing: missing.clone(),
                     };
                     let lineage = spans(&given.from, known.iter().map(|(m, _)| *m));

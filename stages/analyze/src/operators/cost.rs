@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::alike::follow;
 use crate::operators::units::{WHY, interval_beside};
 
 pub(crate) struct Cost;
@@ -214,7 +215,7 @@ impl TypedOperator for Cost {
             level: from.level,
             keys: from.keys.clone(),
             rows: rows.collect(),
-            specs: columns.specs(),
+            specs: follow(columns.specs(), &given.from, |_| &given.column),
             missing: from.missing.clone(),
         })
     }

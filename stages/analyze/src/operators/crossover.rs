@@ -10,11 +10,13 @@ use statistics::{Interval, UnitEffect};
 use crate::columns::{Columns, listed, missing_spec};
 use crate::frame::{Frame, Level, Missing, Row, SourceRows, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::alike::{Alike, Compares, Kept, cells_behind};
 use crate::operators::comparison::position;
 use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Pair, Sides, matched, rung};
+use crate::operators::resemblance;
 use crate::operators::uneven::Quantiles;
 use crate::operators::units::{Scale, Units, averaged, by_coordinate, outward};
 use crate::operators::verdict::Case;
@@ -238,8 +240,19 @@ impl TypedOperator for Crossover {
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
-        let from = context.table(&given.from)?;
         let wanted = [given.column.clone()];
+        let (a, b) = given.pair.labels();
+        let alike = Alike::of(
+            context,
+            &Compares {
+                table: &given.from,
+                columns: &wanted,
+                axis: &given.pair.axis,
+                sides: &[a.clone(), b.clone()],
+                apart: &given.average,
+            },
+        )?;
+        let from = alike.frame();
         let matched = matched(from, &given.from, &given.pair, &given.average, &wanted)?;
         let ladder = position("ladder", &given.ladder, &matched.keys)?;
         let units = Units::of(given.unit.as_deref(), from, &given.from)?;
@@ -271,7 +284,6 @@ impl TypedOperator for Crossover {
                 spans(&given.from, used),
             ));
         }
-        let (a, b) = given.pair.labels();
         let test = |rung: &Rung| {
             let p = rung.effect.as_ref().ok().map(|e| given.looks.p(e));
             let test = Hypothesis::new(0, p, (&a, &b), &rung.used);
@@ -296,6 +308,7 @@ impl TypedOperator for Crossover {
             units,
             keys,
             missing: matched.missing,
+            alike: alike.kept(),
         };
         let given = given.clone();
         Ok(Pending::new(question, move |adjusted, context| {
@@ -309,6 +322,7 @@ struct Around {
     units: Units,
     keys: Vec<String>,
     missing: Vec<Missing>,
+    alike: Kept,
 }
 
 /// Makes the table from decided tests.
@@ -319,11 +333,13 @@ fn table(
         units,
         keys,
         missing,
+        alike,
     }: Around,
     adjusted: Vec<Adjusted>,
     context: &Context<'_>,
 ) -> Result<Frame, Failure> {
-    let from = context.table(&given.from)?;
+    let from = alike.frame(context.table(&given.from)?);
+    let (cells, name) = cells_behind(context, &given.from, &given.column)?;
     let mut adjusted = adjusted.into_iter();
     let unit_of_column = from.declared(&given.column)?.unit.unwrap_or_default();
     let columns = columns(given, &unit_of_column);
@@ -363,10 +379,10 @@ fn table(
         }
         let missing = around.missing_at(&around.keys, &key);
         let losses = Losses::of(
-            from,
+            cells,
             (&given.pair.axis, [&a, &b]),
             (&around.keys, &key),
-            (&given.column, &units),
+            (&name, &units),
         );
         let lost = losses.flattered().and_then(|_| losses.words([&a, &b]));
         let why = unlike.as_ref().map(Unlike::reason).or(uneven).or(lost);
@@ -385,12 +401,10 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
         Some(scale.effect(a, b).map(|effect| (label, effect)))
     });
     let effects: Option<Vec<_>> = effects.collect();
-    let effects = effects.map(|e| {
-        averaged(e)
-            .into_iter()
-            .map(|(_, v)| v)
-            .collect::<Vec<f64>>()
-    });
+    let effects = effects.map(averaged);
+    let doubt = effects.clone();
+    let doubt = doubt.and_then(|e| resemblance::doubt_of_effects(units, e));
+    let effects = effects.map(|e| e.into_iter().map(|(_, v)| v).collect::<Vec<f64>>());
     let mean = effects.as_deref().filter(|e| !e.is_empty());
     let valued = pairs
         .iter()
@@ -412,7 +426,11 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
                     let coordinate = others.map(|k| pair.key[k].clone()).collect();
                     Some((coordinate, pair.a[0].zip(pair.b[0])?))
                 });
-                units.effect(effects, scale.rounding(&by_coordinate(values)))
+                let effect = units.effect(effects, scale.rounding(&by_coordinate(values)));
+                match doubt {
+                    Some(doubt) => effect.and_then(|effect| doubt.effect(&[effect])),
+                    None => effect,
+                }
             }
         },
         adjusted: Adjusted::default(),
@@ -444,6 +462,7 @@ fn course(
             looks: given.looks,
             delta: None,
             least: None,
+            labels: None,
         };
         // Lost requests may have been slow: the winner must also win if they were.
         let moved = rung.worst.zip(rung.effect.as_ref().ok());

@@ -13,7 +13,7 @@ use statistics::{Interval, Selection, launch_quantile};
 use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Row, SourceRows, Spec, spans};
 use crate::intake::Rows;
-use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operator::{Context, Draft, Reads, TypedOperator, unless};
 use crate::operators::cell_summary::{ICL, ITL, Printed, per_token};
 use crate::operators::cells::{Group, each_group};
 use crate::operators::units::{BLOCK, LEVEL, NO_VALUE, WHY};
@@ -277,6 +277,7 @@ impl TypedOperator for Distribution {
         clusters, because only units are independent (Woodruff, JASA 47, 1952). The units' shares of values up to the \
         estimate have a t interval, and the quantiles at its ends bound the quantile. If units differ so \
         much that it reaches 0 or 1, the interval is withheld.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let settings = draft.settings;

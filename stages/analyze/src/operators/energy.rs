@@ -9,7 +9,7 @@ use artifacts::{Table, TableError};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Row, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator};
+use crate::operator::{Context, Draft, Reads, TypedOperator};
 use crate::operators::cells::each_cell;
 
 pub(crate) struct Energy;
@@ -95,6 +95,7 @@ impl TypedOperator for Energy {
         covers the time before. Power at each end of the window is interpolated, or held from a \
         sample at most five intervals away. A gap of more than five intervals leaves the energy \
         undefined. The published unit \"tok/W\" means tok/s/W, which is tok/J.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

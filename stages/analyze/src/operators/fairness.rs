@@ -8,6 +8,7 @@ use contract::{Better, Verdict};
 
 use crate::frame::{Absence, Frame, Level, Missing, rows_of};
 use crate::lost_requests::LostRequests;
+use crate::operators::alike::Kept;
 use crate::operators::comparison::{Compared, Judged, Terms};
 use crate::operators::uneven::Quantiles;
 use crate::operators::units::Units;
@@ -175,11 +176,15 @@ impl Sided {
 impl Terms {
     /// Adds to a verdict that one side lost more cells than the other, since its remaining cells may not be a fair
     /// sample. If it lost many more, nothing is stated in its favour.
-    pub(super) fn with_losses<T>(&self, from: &Frame, units: &Units, judged: &mut Judged<T>) {
+    pub(super) fn with_losses<T>(
+        &self,
+        (from, (cells, column)): (&Frame, (&Frame, &str)),
+        units: &Units,
+        judged: &mut Judged<T>,
+    ) {
         let (a, b) = self.pair.labels();
         let place = (self.by.as_slice(), judged.test.stratum.as_slice());
-        let column = &self.columns[judged.test.column];
-        let losses = Losses::of(from, (&self.pair.axis, [&a, &b]), place, (column, units));
+        let losses = Losses::of(cells, (&self.pair.axis, [&a, &b]), place, (column, units));
         let Some(caution) = losses.words([&a, &b]) else {
             return;
         };
@@ -283,11 +288,40 @@ impl Terms {
         ));
     }
 
-    /// Notes that the means of the sides, as `aggregate` makes them, are over different numbers of values. If one side
-    /// lacks a slow level, its mean is lower for that reason alone. Means over requests have no levels.
+    /// Returns why figures of the sides cannot be compared because they pool unlike levels, and how many values were left
+    /// out for this reason.
+    pub(super) fn unlike_levels<'k, T>(
+        &self,
+        from: &Frame,
+        alike: &'k Kept,
+        test: &Compared<T>,
+    ) -> (Option<&'k str>, Option<String>) {
+        let column = &self.columns[test.column];
+        let by: Vec<Option<usize>> = self
+            .by
+            .iter()
+            .map(|by| from.keys.iter().position(|key| key == by))
+            .collect();
+        let here = |row: usize| {
+            let mut at = by.iter().zip(&test.stratum);
+            at.all(|(at, value)| at.is_none_or(|at| from.rows[row].key[at] == *value))
+        };
+        (
+            alike.refusal(column, here),
+            alike
+                .note(column, &rows_of(&test.lineage))
+                .or_else(|| self.unlike_means(from, test)),
+        )
+    }
+
+    /// Notes that the means of the sides, as a file or a query gives them, are over different numbers of values. If one
+    /// side lacks a slow level, its mean is lower for that reason alone. The levels are not known here. Means over requests
+    /// have no levels.
     pub(super) fn unlike_means<T>(&self, from: &Frame, test: &Compared<T>) -> Option<String> {
         let stem = self.columns[test.column].strip_suffix("_mean")?;
         let counts = format!("{stem}_n");
+        from.spec(&self.columns[test.column])
+            .filter(|spec| spec.pools.is_none())?;
         from.spec(&counts).filter(|_| from.level != Level::Cell)?;
         let axis = from.keys.iter().position(|key| *key == self.pair.axis)?;
         let rows = rows_of(&test.lineage);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, Spec, spans, text};
-use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operator::{Context, Draft, Reads, TypedOperator, unless};
 
 pub(crate) struct Goodput;
 
@@ -121,6 +121,7 @@ impl TypedOperator for Goodput {
         bound says `undefined-meets`. A failed request does not meet it either, so shedding load \
         cannot raise the pass rate. If no request failed, goodput = pass rate · request \
         throughput.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let known: Vec<&str> = METRICS.iter().map(|m| m.name).collect();

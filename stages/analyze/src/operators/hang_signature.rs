@@ -1,15 +1,16 @@
 //! `hang-signature`: the state of the machine while no answer came.
 
 use artifacts::{Table, TableError};
-use pipeline::{Failure, Problem};
+use pipeline::{CellStatus, Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::intake::Rows;
-use crate::operator::{Context, Draft, TypedOperator};
-use crate::operators::cells::each_rows;
+use crate::operator::{Context, Draft, Reads, TypedOperator};
+use crate::operators::cells::each_status;
+use crate::operators::censored::GIVEN_UP;
 
 pub(crate) struct HangSignature;
 
@@ -36,8 +37,8 @@ fn busy() -> f64 {
 }
 
 /// The longest silence of a cell, and the samples taken during it.
-#[derive(Default)]
 struct Silence {
+    status: CellStatus,
     at_ns: Option<i64>,
     ms: Option<f64>,
     in_flight: usize,
@@ -49,16 +50,37 @@ struct Silence {
     signature: &'static str,
 }
 
+impl Silence {
+    /// No silence, in a cell that ended with this status.
+    fn none(status: CellStatus) -> Self {
+        Self {
+            status,
+            at_ns: None,
+            ms: None,
+            in_flight: 0,
+            gpu: None,
+            power: None,
+            server_cpu: None,
+            running: None,
+            samples: 0,
+            signature: "none",
+        }
+    }
+}
+
 fn columns() -> Columns<'static, Silence> {
     let silence = "longest time without a sign of life on any stream while a request was in flight; a sign is a first or last \
-        token, a chunk, or the end of an answer";
+        token, a chunk, or the end of an answer; a request that the client gave up is in flight until then, and its end is no sign";
     let signature = "`none` if the silence is shorter than `at-least-ms`, otherwise `busy` if the GPU or the server computed \
         throughout, `idle` if neither did, and `not sampled` without samples";
     let during = |what: &str| format!("{what} during the silence; null if not sampled");
+    let status = "how the cell ended: `ok`, or `failed`, `hung` or `timeout`. No gate has judged the rows of a cell that is \
+        not ok";
     Columns::new()
-        .with(Spec::text("signature", signature), |s: &Silence| {
-            s.signature
+        .with(Spec::text("cell_status", status), |s: &Silence| {
+            s.status.word()
         })
+        .with(Spec::text("signature", signature), |s| s.signature)
         .with(Spec::float("silence_ms", "ms", silence), |s| s.ms)
         .with(
             Spec::float(
@@ -120,8 +142,12 @@ impl TypedOperator for HangSignature {
                                   waits: \"GPU 99 %, no rows for hours\" is `busy`, a lost wake-up is `idle`. A \
                                   kernel that spins counts as busy, so `busy` does not mean progress. The load \
                                   generator measures the silence over all streams together; the samples come from \
-                                  telemetry. Cells that ended as `hung` have no rows and are listed as missing, with \
-                                  their reason. The gate `stalls` judges whether a silence is unusual.";
+                                  telemetry. In a cell that hung, the silence lasts until the cell was ended. A cell \
+                                  that left no request rows, for instance because its server did not start, is listed \
+                                  as missing, with its reason. A stage that has only tables of this operator needs no \
+                                  verify stage, and runs even if no cell is ok. The gate `stalls` judges whether a \
+                                  silence is unusual.";
+    const READS: Reads = Reads::AlsoFailed;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let positive = |key: &str, value: f64| {
@@ -139,24 +165,26 @@ impl TypedOperator for HangSignature {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
         let columns = columns();
-        each_rows(context, load, columns.specs(), |at, rows| {
+        each_status(context, load, columns.specs(), |at, status, rows| {
             let cell = rows.get()?;
-            let flights: Vec<(i64, i64)> = (cell.requests.iter())
-                .filter(|r| !r.superseded)
-                .filter_map(|r| Some((r.sent_ns?, r.done_ns?)))
+            let sent = cell.requests.iter().filter(|r| !r.superseded);
+            let flights: Vec<Flight> = sent
+                .filter_map(|r| {
+                    Some(Flight {
+                        sent: r.sent_ns?,
+                        done: r.done_ns?,
+                        answered: !GIVEN_UP.contains(&r.status),
+                    })
+                })
                 .collect();
-            let of_requests = cell.requests.iter().flat_map(|r| {
-                [r.first_token_ns, r.last_token_ns, r.done_ns]
-                    .into_iter()
-                    .flatten()
-            });
+            let of_requests = cell
+                .requests
+                .iter()
+                .flat_map(|r| [r.first_token_ns, r.last_token_ns].into_iter().flatten());
             let signs: Vec<i64> = of_requests
                 .chain(cell.chunks.iter().map(|c| c.at_ns))
                 .collect();
-            let mut silence = Silence {
-                signature: "none",
-                ..Silence::default()
-            };
+            let mut silence = Silence::none(status);
             let mut lineage = spans(
                 cell.source("requests", cell.requests_digest),
                 0..cell.requests.len(),
@@ -164,7 +192,10 @@ impl TypedOperator for HangSignature {
             if let Some((from, to)) = longest(&flights, &signs) {
                 silence.at_ns = Some(from);
                 silence.ms = Some((to - from) as f64 / 1e6);
-                silence.in_flight = flights.iter().filter(|f| f.0 <= from && f.1 > from).count();
+                silence.in_flight = flights
+                    .iter()
+                    .filter(|f| f.sent <= from && f.done > from)
+                    .count();
                 sampled(rows, (from, to), &mut silence, &mut lineage)?;
                 silence.signature = signature(&silence, given);
             }
@@ -185,16 +216,28 @@ fn signature(silence: &Silence, given: &Parameters) -> &'static str {
     }
 }
 
+/// A request between its first byte and its end.
+struct Flight {
+    sent: i64,
+    done: i64,
+    /// Whether the server ended it. The client ends a request that it gives up.
+    answered: bool,
+}
+
 /// Returns the longest time between two signs of life, in ns, that some request spans. A time with no request in flight
 /// is not silence.
-fn longest(flights: &[(i64, i64)], signs: &[i64]) -> Option<(i64, i64)> {
+fn longest(flights: &[Flight], signs: &[i64]) -> Option<(i64, i64)> {
     // A request sent to an idle server begins a silence. A request sent during a silence does not end it.
-    let mut events: Vec<(i64, i64)> = flights.iter().flat_map(|f| [(f.0, 1), (f.1, -1)]).collect();
-    events.extend(signs.iter().map(|at| (*at, 0)));
+    let ends = |f: &Flight| (f.done, -1, f.answered);
+    let mut events: Vec<(i64, i64, bool)> = flights
+        .iter()
+        .flat_map(|f| [(f.sent, 1, false), ends(f)])
+        .collect();
+    events.extend(signs.iter().map(|at| (*at, 0, true)));
     events.sort_unstable();
     let (mut open, mut since) = (0, None);
     let mut longest: Option<(i64, i64)> = None;
-    for (at, change) in events {
+    for (at, change, sign) in events {
         if change <= 0
             && let Some(from) = since
             && longest.is_none_or(|(a, b)| at - from > b - a)
@@ -203,10 +246,10 @@ fn longest(flights: &[(i64, i64)], signs: &[i64]) -> Option<(i64, i64)> {
         }
         let before = open;
         open += change;
-        since = match change {
-            1 if before > 0 => since,
-            _ if open > 0 => Some(at),
-            _ => None,
+        since = match open {
+            0 => None,
+            _ if sign || before == 0 => Some(at),
+            _ => since,
         };
     }
     longest.filter(|(from, to)| to > from)
@@ -277,12 +320,39 @@ mod tests {
     #[test]
     fn a_silence_lies_between_two_signs_and_needs_a_request_in_flight() {
         // Two requests overlap; the server is idle from 50 to 90.
-        let flights = [(0, 40), (5, 50), (90, 120)];
+        let flights = [answered(0, 40), answered(5, 50), answered(90, 120)];
         assert_eq!(longest(&flights, &[10, 20, 38, 50, 100]), Some((100, 120)));
         assert_eq!(longest(&flights, &[10, 48]), Some((10, 40)));
         // A second request sent during a silence does not end it.
-        assert_eq!(longest(&[(0, 100), (60, 110)], &[10]), Some((10, 100)));
+        let flights = [answered(0, 100), answered(60, 110)];
+        assert_eq!(longest(&flights, &[10]), Some((10, 100)));
         assert_eq!(longest(&[], &[1, 5]), None);
+    }
+
+    #[test]
+    fn the_end_of_a_request_that_the_client_gave_up_is_no_sign_of_life() {
+        // The server falls silent at 10. The client gives up one request at 60 and the other at 90.
+        let flights = [given_up(0, 60), given_up(5, 90)];
+        assert_eq!(longest(&flights, &[10]), Some((10, 90)));
+        // Between them, an answer would have been a sign.
+        let flights = [answered(0, 60), given_up(5, 90)];
+        assert_eq!(longest(&flights, &[10]), Some((10, 60)));
+    }
+
+    fn answered(sent: i64, done: i64) -> Flight {
+        let answered = true;
+        Flight {
+            sent,
+            done,
+            answered,
+        }
+    }
+
+    fn given_up(sent: i64, done: i64) -> Flight {
+        Flight {
+            answered: false,
+            ..answered(sent, done)
+        }
     }
 
     #[test]
@@ -297,7 +367,7 @@ mod tests {
                 ms: Some(ms),
                 gpu,
                 server_cpu,
-                ..Silence::default()
+                ..Silence::none(CellStatus::Ok)
             };
             signature(&silence, &given)
         };

@@ -94,9 +94,11 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Margin> {
                 ),
                 move |m| m.means[i].n,
             )
-            .with(spec.like(format!("{name}_mean"), mean), move |m| {
-                m.means[i].value
-            })
+            .with(
+                spec.like(format!("{name}_mean"), mean)
+                    .pooling(&given.from, name, None),
+                move |m| m.means[i].value,
+            )
             .with(
                 Spec::float(format!("{name}_margin_gap"), unit, gap),
                 move |m| m.means[i].gap,

@@ -1,6 +1,7 @@
 //! The operators, one per file. To add one, add its file and a line here.
 
 mod aggregate;
+pub(crate) mod alike;
 mod anchored;
 mod breakdown;
 mod cell_summary;
@@ -25,6 +26,7 @@ mod frontier;
 mod goodput;
 mod hang_signature;
 mod identity;
+mod incomplete;
 mod latency_multipliers;
 pub(crate) mod looks;
 mod margins;
@@ -38,6 +40,7 @@ mod per_client_efficiency;
 pub(crate) mod published;
 mod ranking;
 mod requests;
+pub(crate) mod resemblance;
 mod sql;
 mod steady_state;
 mod telemetry_summary;
@@ -47,7 +50,7 @@ mod unpaired_comparison;
 pub(crate) mod verdict;
 mod wins;
 
-use crate::operator::Operator;
+use crate::operator::{Operator, Reads};
 
 /// Every operator, in the order of the documentation.
 pub(crate) const ALL: &[&dyn Operator] = &[
@@ -97,6 +100,8 @@ pub struct OperatorPage {
     pub summary: &'static str,
     /// The definition or publication that it follows, and where others differ.
     pub source: &'static str,
+    /// The cells whose rows it reads.
+    pub reads: Reads,
     /// The JSON Schema of its parameters.
     pub schema: pipeline::Json,
 }
@@ -107,6 +112,7 @@ pub fn pages() -> Vec<OperatorPage> {
         name: o.name(),
         summary: o.summary(),
         source: o.source(),
+        reads: o.reads(),
         schema: o.schema(),
     };
     ALL.iter().map(page).collect()

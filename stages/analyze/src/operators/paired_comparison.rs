@@ -12,9 +12,11 @@ use statistics::{
 use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::alike::{Alike, Compares};
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
 use crate::operators::family::{Hypothesis, Pending};
 use crate::operators::pairs::{Pair, matched};
+use crate::operators::resemblance::{self, Doubt};
 use crate::operators::units::{Scale, Units, averaged, by_coordinate};
 
 pub(crate) struct PairedComparison;
@@ -288,7 +290,18 @@ impl TypedOperator for PairedComparison {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let terms = &given.terms;
         terms.holds(Self::NAME, given.test.word())?;
-        let from = context.table(&terms.from)?;
+        let (a, b) = terms.pair.labels();
+        let alike = Alike::of(
+            context,
+            &Compares {
+                table: &terms.from,
+                columns: &terms.columns,
+                axis: &terms.pair.axis,
+                sides: &[a, b],
+                apart: &given.average,
+            },
+        )?;
+        let from = alike.frame();
         let units = Units::of(terms.unit.as_deref(), from, &terms.from)?;
         let matched = matched(
             from,
@@ -333,12 +346,13 @@ impl TypedOperator for PairedComparison {
                     column,
                     unit: &unit,
                     units: &units,
+                    keys: &matched.keys,
                     missing: missing.clone(),
                 };
                 tests.push(compare(given, &place, &pairs, context.seed));
             }
         }
-        let given = given.clone();
+        let (given, alike) = (given.clone(), alike.kept());
         let mut question = given.terms.question(&tests);
         // A mean of raw values over axes is not a mean of effects, and tests of ranks and signs have no mean.
         if given.test == Test::PairedT && given.average.is_empty() {
@@ -349,7 +363,7 @@ impl TypedOperator for PairedComparison {
             let (decided, columns) = ((tests, adjusted), columns(&given));
             given
                 .terms
-                .table(context, decided, &columns, &units, around.missing)
+                .table(context, decided, &columns, (&units, &alike), around.missing)
         }))
     }
 }
@@ -361,6 +375,8 @@ struct Place<'a> {
     /// The positions of the unit axes among the keys of a pair.
     unit: &'a [usize],
     units: &'a Units,
+    /// The names of the keys of a pair.
+    keys: &'a [String],
     missing: Scalar,
 }
 
@@ -377,6 +393,27 @@ impl Place<'_> {
     fn coordinate(&self, pair: &Pair) -> Vec<Scalar> {
         let others = (0..pair.key.len()).filter(|p| !self.unit.contains(p));
         others.map(|p| pair.key[p].clone()).collect()
+    }
+
+    /// Explains why the effects of the units are not independent, as far as they show it.
+    fn doubt(&self, complete: &[(&Pair, f64, f64)], scale: Scale) -> Option<Doubt> {
+        if self.units.is_none() {
+            return None;
+        }
+        let effect =
+            |(pair, a, b): &(&Pair, f64, f64)| Some((self.label(pair), scale.effect(*a, *b)?));
+        let effects: Option<Vec<_>> = complete.iter().map(effect).collect();
+        let effects = averaged(effects?).into_iter();
+        let unit = |(label, value)| resemblance::Unit {
+            label,
+            side: 0,
+            value,
+        };
+        let rows = complete.iter();
+        let rows = rows.map(|(pair, ..)| (self.label(pair), pair.key.clone()));
+        let groupings = resemblance::groupings(self.keys, &rows.collect::<Vec<_>>());
+        let effects: Vec<resemblance::Unit> = effects.map(unit).collect();
+        resemblance::doubt(self.units, &groupings, &effects)
     }
 
     /// Keeps a value that depends on units; `None` without units.
@@ -403,6 +440,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
     let deltas: Vec<f64> = units.iter().map(|(a, b)| a - b).collect();
     let logs = within(&|a, b| Scale::Ratio.effect(a, b)).and_then(|l| Sample::new(l).ok());
     let effects = within(&|a, b| terms.scale.effect(a, b));
+    let doubt = place.doubt(&complete, terms.scale);
     let effect = match &effects {
         _ if place.units.is_none() => Err(place.units.none()),
         None => {
@@ -414,7 +452,14 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
                 .iter()
                 .map(|(pair, a, b)| (place.coordinate(pair), (*a, *b)));
             let rounding = terms.scale.rounding(&by_coordinate(values));
-            place.units.effect(effects, rounding)
+            let effect = place.units.effect(effects, rounding);
+            match &doubt {
+                Some(doubt) if given.test == Test::PairedT => {
+                    effect.and_then(|e| doubt.effect(&[e]))
+                }
+                Some(doubt) => Err(doubt.refusal()),
+                None => effect,
+            }
         }
     };
     let sample = Sample::new(deltas.iter().copied()).ok();
@@ -441,16 +486,23 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         .bootstrap(seed)
         .and_then(|b| b.interval_of_mean(sample.as_ref()?));
     let bootstrap = place.replicated(bootstrap);
+    let doubted = doubt.is_some();
     let mean = effects.and_then(|e| Sample::new(e).ok()).map(|s| s.mean());
     Compared {
         stratum: place.stratum.to_vec(),
         column,
         delta: sample.as_ref().map(Sample::mean),
         mean,
+        doubt: doubt
+            .filter(|_| given.test == Test::PairedT)
+            .map(|d| d.note()),
         inverts: given.test == Test::PairedT,
         effect,
         // A comparison without an effect on the scale belongs to no family. The same holds for too few clusters.
-        p: p.filter(|_| mean.is_some() && place.units.refusal(units.len()).is_none()),
+        p: p.filter(|_| {
+            let doubted = doubted && given.test != Test::PairedT;
+            mean.is_some() && place.units.refusal(units.len()).is_none() && !doubted
+        }),
         // A unit with no difference has no sign.
         least: (given.test != Test::PairedT).then(|| {
             let signs = deltas.iter().filter(|d| **d != 0.0).count();
@@ -458,6 +510,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
                 .powi(1 - i32::try_from(signs).unwrap_or(i32::MAX))
                 .min(1.0)
         }),
+        labels: None,
         bootstrap,
         missing: place.missing.clone(),
         lineage: spans(

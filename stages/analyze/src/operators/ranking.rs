@@ -4,6 +4,8 @@ mod columns;
 mod contest;
 mod order;
 
+use std::collections::BTreeSet;
+
 use artifacts::Scalar;
 use contract::Better;
 use pipeline::{Failure, Problem};
@@ -15,6 +17,7 @@ use self::contest::Contest;
 use self::order::{Evidence, PairTest, Unfair};
 use crate::frame::{Frame, Level, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::alike::{Alike, Compares, Kept, cells_behind};
 use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
@@ -89,7 +92,8 @@ impl TypedOperator for Ranking {
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
-        let from = context.table(&given.from)?;
+        let alike = alike(given, context)?;
+        let from = alike.frame();
         let among = from.key_position(&given.among, &given.from)?;
         let units = Units::of(given.unit.as_deref(), from, &given.from)?;
         let mut apart = units.axes().to_vec();
@@ -119,7 +123,7 @@ impl TypedOperator for Ranking {
             let [a, b] = [i, j].map(|at| &contests[*c].contenders[*at]);
             let p = match units.is_none() {
                 true => None,
-                false => contests[*c].p(*i, *j, given.looks),
+                false => contests[*c].p((*i, *j), given.looks, &units),
             };
             let few = units.refusal(a.units.len().min(b.units.len()));
             let p = p.filter(|_| few.is_none());
@@ -136,11 +140,42 @@ impl TypedOperator for Ranking {
             contest: true,
             tests: pairs.iter().map(test).collect(),
         };
-        let given = given.clone();
+        let (given, alike) = (given.clone(), alike.kept());
         Ok(Pending::new(question, move |adjusted, context| {
-            table(&given, &contests, (&pairs, &adjusted), &units, context)
+            table(
+                &given,
+                &contests,
+                (&pairs, &adjusted),
+                (&units, &alike),
+                context,
+            )
         }))
     }
+}
+
+/// The table with the compared figures over the levels that all contenders have: within each unit, or, if the contenders
+/// have no unit in common, over all units.
+fn alike<'a>(given: &Parameters, context: &'a Context<'_>) -> Result<Alike<'a>, Failure> {
+    let from = context.table(&given.from)?;
+    let among = from.key_position(&given.among, &given.from)?;
+    let units = Units::of(given.unit.as_deref(), from, &given.from)?;
+    let labels = from.rows.iter().map(|row| &row.key[among]);
+    let labels: BTreeSet<String> = labels
+        .filter(|label| !context.is_arm(&given.among, label))
+        .map(ToString::to_string)
+        .collect();
+    let others: Vec<usize> = (0..from.keys.len()).filter(|at| *at != among).collect();
+    let shared = from.groups(&others).iter().any(|(_, rows)| rows.len() > 1);
+    Alike::of(
+        context,
+        &Compares {
+            table: &given.from,
+            columns: std::slice::from_ref(&given.column),
+            axis: &given.among,
+            sides: &labels.into_iter().collect::<Vec<_>>(),
+            apart: if shared { &[] } else { units.axes() },
+        },
+    )
 }
 
 /// Makes the table from decided tests.
@@ -148,10 +183,11 @@ fn table(
     given: &Parameters,
     contests: &[Contest],
     (pairs, adjusted): (&[(usize, usize, usize)], &[Adjusted]),
-    units: &Units,
+    (units, alike): (&Units, &Kept),
     context: &Context<'_>,
 ) -> Result<Frame, Failure> {
-    let from = context.table(&given.from)?;
+    let from = alike.frame(context.table(&given.from)?);
+    let (cells, name) = cells_behind(context, &given.from, &given.column)?;
     let columns = columns(&from.declared(&given.column)?, given);
     let keys = from.keys_without(units.axes());
     let mut apart = units.axes().to_vec();
@@ -181,7 +217,7 @@ fn table(
             &tests,
             given,
             (from, &contest_keys),
-            units,
+            (cells, &name, units),
         ));
         for (i, j, adjusted) in &tests {
             let pair = [*i, *j].map(|at| contest.contenders[at].label.as_str());
@@ -239,7 +275,7 @@ fn flattered(
     tests: &[PairTest<'_>],
     given: &Parameters,
     (from, contest_keys): (&Frame, &[String]),
-    units: &Units,
+    (cells, name, units): (&Frame, &str, &Units),
 ) -> Vec<Unfair> {
     // A contest's losses follow from its own key.
     let row = contest.contenders.first().map_or(0, |entry| entry.row);
@@ -252,10 +288,10 @@ fn flattered(
         let [a, b] = [*i, *j].map(|at| &contest.contenders[at]);
         let pair = [a.label.as_str(), b.label.as_str()];
         let losses = Losses::of(
-            from,
+            cells,
             (&given.among, pair),
             (contest_keys, &key),
-            (&given.column, units),
+            (name, units),
         );
         let [a, b] = [a, b].map(|entry| entry.value.unwrap_or(f64::NAN));
         let first_is_better = (a > b) == (given.better == Better::Higher);

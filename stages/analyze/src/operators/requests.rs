@@ -6,7 +6,7 @@ use pipeline::{Failure, Problem};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator};
+use crate::operator::{Context, Draft, Reads, TypedOperator};
 use crate::operators::cells::OfLoad;
 
 pub(crate) struct Requests;
@@ -41,6 +41,7 @@ impl TypedOperator for Requests {
     const SOURCE: &'static str = "[load.md](load.md#per-request) defines the metrics of a \
         request, and says what other tools mean by the same names. TPOT excludes all tokens of \
         the first chunk, not just one token.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

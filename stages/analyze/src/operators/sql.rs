@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use contract::{Settings, TableSpec};
-use pipeline::suggest::{closest, remedy};
+use pipeline::suggest::{closest, column_remedy, remedy};
 use pipeline::{Failure, Problem, Step};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
 use schemars::JsonSchema;
@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Missing, SourceRows, Spec, spans};
 use crate::intake::Load;
-use crate::operator::{Context, Draft, Scope, TypedOperator, at};
+use crate::operator::{Context, Draft, Reads, Scope, TypedOperator, at};
 
 pub(crate) struct Sql;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = { "sql": "`query`", "select": "`query`", "statement": "`query`" }))]
 pub(crate) struct Parameters {
     /// A single SELECT. It may read earlier tables by name, and the raw rows of a load stage as `"STAGE.requests"`, `"STAGE.chunks"` and the other [tables of a load cell](columns.md), with the axes as columns. Tables
     /// of a [run stage](run.md) are named in the same way.
@@ -92,20 +93,16 @@ impl TypedOperator for Sql {
         `stddev` and `variance` (n − 1) as in the other operators. [The SQL page](sql.md) lists \
         functions and limits. Rows are sorted by key. In the lineage, every row depends on the \
         whole of each table that the query reads, because SQL gives no finer information.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope) = (draft.settings, draft.scope);
         let shapes = shapes(&given.query, scope);
         let checked = query::check(&given.query, &shapes).map_err(|error| {
-            let known: BTreeSet<&str> = shapes
-                .iter()
-                .flat_map(|s| &s.columns)
-                .map(|c| c.name.as_str())
-                .collect();
             let problem = match &error {
                 QueryError::NoTable(name) => scope.table(settings, &at("query"), name).err(),
                 QueryError::NoColumn(name) => {
-                    let hint = remedy(name, "columns", known);
+                    let hint = column_remedy(name, query::columns(&shapes));
                     Some(settings.problem(&at("query"), error.to_string()).hint(hint))
                 }
                 _ => None,
@@ -411,12 +408,7 @@ impl Sources {
                 failure.hint(remedy(name, "tables", known))
             }
             QueryError::NoColumn(name) => {
-                let tables = self.database.names();
-                let columns = tables
-                    .iter()
-                    .flat_map(|t| self.database.columns(t).unwrap_or_default());
-                let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
-                failure.hint(remedy(name, "columns", known))
+                failure.hint(column_remedy(name, self.database.columns_by_table()))
             }
             _ => failure,
         }

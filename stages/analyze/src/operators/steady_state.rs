@@ -7,7 +7,7 @@ use pipeline::{Failure, Problem};
 
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, SourceRows, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator};
+use crate::operator::{Context, Draft, Reads, TypedOperator};
 use crate::operators::cell_summary::sample;
 use crate::operators::cells::{OfLoad, each_cell};
 
@@ -127,6 +127,7 @@ impl TypedOperator for SteadyState {
         names than those over the whole window (`cell-summary`), which remain the main figures. \
         Latencies are those of requests entirely inside the window, which leaves out long \
         requests at its edges.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

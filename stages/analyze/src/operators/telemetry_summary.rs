@@ -8,7 +8,7 @@ use pipeline::{Failure, Problem};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, SourceRows, Spec, spans};
-use crate::operator::{Context, Draft, TypedOperator};
+use crate::operator::{Context, Draft, Reads, TypedOperator};
 use crate::operators::cells::{OfLoad, each_cell};
 use crate::operators::energy::window;
 
@@ -246,6 +246,7 @@ impl TypedOperator for TelemetrySummary {
         within the measured window.";
     const SOURCE: &'static str = "Samples have a fixed interval, so plain means are means over \
         time. For energy, use the operator `energy`.";
+    const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

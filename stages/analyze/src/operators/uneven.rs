@@ -11,6 +11,22 @@ use crate::frame::Frame;
 /// tail, the quantiles then differ by at most 2 %.
 const TAIL: f64 = 0.05;
 
+/// Returns whether the quantile p of one number of values is noticeably nearer to the middle of its distribution than
+/// that of another number. For the extremes, p is 0 or 1.
+pub(crate) fn differ_by_counts(p: f64, counts: [f64; 2]) -> bool {
+    let [a, b] = counts.map(|n| 1.0 / (n + 1.0));
+    apart(p, [a, b]) > TAIL
+}
+
+/// How far the tails beyond a quantile are apart, given the means of 1 ÷ (n + 1).
+fn apart(p: f64, [a, b]: [f64; 2]) -> f64 {
+    match p.min(1.0 - p) {
+        tail if tail > 0.0 => (2.0 * p - 1.0).abs() / tail * (a - b).abs(),
+        // Beyond the largest of n values lies 1 ÷ (n + 1) of the distribution.
+        _ => (a - b).abs() / a.max(b),
+    }
+}
+
 /// Returns the metric and the quantile that a column's name stands for, as `ttft_ms_p99_9` is 0.999.
 pub(crate) fn quantile_of(column: &str) -> Option<(&str, f64)> {
     let (stem, percent) = column.rsplit_once("_p")?;
@@ -18,7 +34,7 @@ pub(crate) fn quantile_of(column: &str) -> Option<(&str, f64)> {
     (percent > 0.0 && percent < 100.0).then_some((stem, percent / 100.0))
 }
 
-/// A column of quantiles in a table that records the number of values behind each.
+/// A column of quantiles or extremes in a table that records the number of values behind each.
 pub(crate) struct Quantiles<'a> {
     from: &'a Frame,
     p: f64,
@@ -30,7 +46,10 @@ pub(crate) struct Quantiles<'a> {
 impl<'a> Quantiles<'a> {
     /// Returns `None` for other columns, and where the number of values is unknown.
     pub(crate) fn of(from: &'a Frame, column: &str, axis: &str) -> Option<Self> {
-        let (stem, p) = quantile_of(column)?;
+        let extreme = |end, p| Some((column.strip_suffix(end)?, p));
+        let (stem, p) = quantile_of(column)
+            .or_else(|| extreme("_max", 1.0))
+            .or_else(|| extreme("_min", 0.0))?;
         let counts = format!("{stem}_n");
         from.spec(&counts)?;
         Some(Self {
@@ -56,14 +75,19 @@ impl<'a> Quantiles<'a> {
             values.iter().map(|n| of(*n)).sum::<f64>() / values.len() as f64
         };
         let [a, b] = counts.each_ref().map(|n| mean(n, |n| 1.0 / (n + 1.0)));
-        let off = (2.0 * self.p - 1.0).abs() / self.p.min(1.0 - self.p) * (a - b).abs();
+        let off = apart(self.p, [a, b]);
         let [n, m] = counts.each_ref().map(|n| mean(n, |n| n).round());
         let [a, b] = sides;
         let percent = format!("{:.4}", 100.0 * self.p);
         let percent = percent.trim_end_matches('0').trim_end_matches('.');
+        let which = match self.p {
+            0.0 => "smallest value".to_owned(),
+            1.0 => "largest value".to_owned(),
+            _ => format!("p{percent}"),
+        };
         (off > TAIL).then(|| {
             format!(
-                "the p{percent} of {a} is of {n} values and that of {b} of {m}: a tail quantile of fewer values is biased \
+                "the {which} of {a} is of {n} values and that of {b} of {m}: a tail quantile of fewer values is biased \
                  towards the middle; measure as many requests on each side"
             )
         })
@@ -108,6 +132,13 @@ mod tests {
         assert_eq!(refusal("ttft_ms_p90", [40, 39]), None);
         assert_eq!(refusal("ttft_ms_p99", [400, 440]), None);
         assert_eq!(refusal("ttft_ms_p50", [6, 400]), None);
+        // The largest of more values is larger.
+        let told = refusal("ttft_ms_max", [40, 44]).unwrap();
+        assert!(
+            told.starts_with("the largest value of a is of 40 values and that of b of 44: "),
+            "{told}"
+        );
+        assert_eq!(refusal("ttft_ms_max", [40, 39]), None);
         // Not a quantile, or a quantile without a count.
         assert_eq!(refusal("ttft_ms_mean", [40, 400]), None);
         assert_eq!(refusal("other_p90", [40, 400]), None);

@@ -16,6 +16,7 @@ use statistics::{
 
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Spec};
+use crate::operators::resemblance::{doubt_of_effects, groupings, nested};
 
 /// The axis that a study's design adds.
 pub(crate) const BLOCK: &str = "block";
@@ -434,6 +435,9 @@ pub(crate) struct Together {
     pub(crate) units: Units,
     /// The positions of the unit axes.
     at: Vec<usize>,
+    /// The names and the positions of the other pooled axes.
+    names: Vec<String>,
+    within: Vec<usize>,
 }
 
 impl Together {
@@ -451,7 +455,11 @@ impl Together {
         let units = Units::of(unit, from, table)?.within(over)?;
         let keys = from.keys_without(over);
         let positions = from.key_positions(&keys, table)?;
+        let names = over.iter().filter(|axis| !units.axes().contains(axis));
+        let names: Vec<String> = names.cloned().collect();
         Ok(Self {
+            within: from.key_positions(&names, table)?,
+            names,
             groups: from.groups(&positions),
             at: from.key_positions(units.axes(), table)?,
             keys,
@@ -473,9 +481,23 @@ impl Together {
             let values: Vec<f64> = figures.map(|(_, value)| value).collect();
             return self.units.mean(&values, level, range);
         }
-        let labelled = figures.map(|(row, value)| (from.key_at(row, &self.at), value));
-        let units: Vec<f64> = averaged(labelled).into_iter().map(|(_, v)| v).collect();
-        self.units.mean(&units, level, range)
+        let figures: Vec<(usize, f64)> = figures.collect();
+        let unit = |row: usize| from.key_at(row, &self.at);
+        let labelled = averaged(figures.iter().map(|(row, value)| (unit(*row), *value)));
+        let values: Vec<f64> = labelled.iter().map(|(_, v)| *v).collect();
+        let mut mean = self.units.mean(&values, level, range)?;
+        if mean.interval.is_ok() {
+            let rows = figures.iter();
+            let rows = rows.map(|(row, _)| (unit(*row), from.key_at(*row, &self.within)));
+            let rows: Vec<_> = rows.collect();
+            let around = groupings(&self.names, &rows);
+            let doubt = || doubt_of_effects(&self.units, labelled).map(|doubt| doubt.refusal());
+            let doubt = nested(&around).or_else(doubt);
+            if let Some(doubt) = doubt {
+                mean.interval = Err(doubt);
+            }
+        }
+        Some(mean)
     }
 
     /// Returns the number of units among the rows.

@@ -1,7 +1,5 @@
 //! `unpaired-comparison`: is one side better than the other, when nothing pairs them?
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use artifacts::Scalar;
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem};
@@ -9,16 +7,24 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
     Continuity, Sample, UnitEffect, cliffs_delta, cohens_d, hedges_g, indirect_effect,
-    mann_whitney_u, permutation_test_means, pooled_t,
+    mann_whitney_u, permutation_test_means, permutation_test_welch, pooled_t,
 };
 
 use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, items};
+use crate::operators::alike::{Alike, Compares};
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own};
 use crate::operators::family::Pending;
+use crate::operators::incomplete;
 use crate::operators::pairs::all_declared;
+use crate::operators::resemblance::{self, Doubt};
 use crate::operators::units::{Scale, Units, averaged, by_coordinate};
+use crate::operators::verdict::Labels;
+
+mod groups;
+
+use groups::{Groups, is_nested};
 
 pub(crate) struct UnpairedComparison;
 
@@ -215,6 +221,18 @@ impl TypedOperator for UnpairedComparison {
             .into_iter()
             .partition(|axis| is_nested(from, *axis, &unit));
         let (a, b) = terms.pair.labels();
+        let apart = unit.iter().chain(&nested).map(|at| from.keys[*at].clone());
+        let alike = Alike::of(
+            context,
+            &Compares {
+                table: &terms.from,
+                columns: &terms.columns,
+                axis: &terms.pair.axis,
+                sides: &[a.clone(), b.clone()],
+                apart: &apart.collect::<Vec<_>>(),
+            },
+        )?;
+        let from = alike.frame();
         let mut tests = Vec::new();
         for (stratum, members) in from.groups(&by) {
             let on = |label: &str| -> Vec<usize> {
@@ -240,97 +258,29 @@ impl TypedOperator for UnpairedComparison {
                     within: &within,
                 };
                 let both = source.sides(&rows);
+                let doubt = source.doubt(&both, &nested);
+                let widening = source.widening(&both);
                 let missing = from.missing_at(&terms.by, &stratum);
                 let place = (stratum.clone(), column, missing);
                 let refusal = unlike.clone();
-                tests.push(compare(given, place, both, (&units, refusal), context.seed));
+                tests.push(compare(
+                    given,
+                    place,
+                    both,
+                    (&units, refusal),
+                    (doubt, widening, context.seed),
+                ));
             }
         }
         let missing = from.missing.clone();
-        let given = given.clone();
+        let (given, alike) = (given.clone(), alike.kept());
         let question = given.terms.question(&tests);
         Ok(Pending::new(question, move |adjusted, context| {
             let (decided, columns) = ((tests, adjusted), columns(&given));
             given
                 .terms
-                .table(context, decided, &columns, &units, missing)
+                .table(context, decided, &columns, (&units, &alike), missing)
         }))
-    }
-}
-
-/// Returns whether units cannot be compared at the labels of an axis. There are two such cases. The axis may number
-/// things within a unit, such as blocks numbered consecutively over several hosts: most of its labels then occur in one
-/// unit only. Or units lie within it, such as launches on a day: most units then have a single label of it. Centring a
-/// row on the mean of such a label would centre it on its own unit, or on the few units of a day. The spread of the
-/// units would be understated.
-fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
-    let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (row, found) in from.rows.iter().enumerate() {
-        let unit = from.key_at(row, unit);
-        let unit: Vec<String> = unit.iter().map(ToString::to_string).collect();
-        let (unit, label) = (unit.join(", "), found.key[axis].to_string());
-        units.entry(unit.clone()).or_default().insert(label.clone());
-        labels.entry(label).or_default().insert(unit);
-    }
-    let mostly_one = |sets: &BTreeMap<String, BTreeSet<String>>| {
-        2 * sets.values().filter(|set| set.len() == 1).count() > sets.len()
-    };
-    labels.len() > 1 && (mostly_one(&labels) || mostly_one(&units))
-}
-
-/// The share of a side's units that may lie in other groups than those of the other side: one lost launch of six in
-/// each of two or three groups.
-const UNLIKE: f64 = 0.15;
-
-/// The units of a side in each group, such as those of each day.
-struct Groups {
-    units: BTreeMap<String, BTreeSet<String>>,
-}
-
-impl Groups {
-    fn of(from: &Frame, rows: &[usize], axis: usize, unit: &[usize]) -> Self {
-        let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for row in rows {
-            let unit = from.key_at(*row, unit);
-            let unit: Vec<String> = unit.iter().map(ToString::to_string).collect();
-            let group = from.rows[*row].key[axis].to_string();
-            units.entry(group).or_default().insert(unit.join(", "));
-        }
-        Self { units }
-    }
-
-    /// Counts the units; `None` if one lies in several groups. The axis then numbers things within a unit.
-    fn count(&self) -> Option<usize> {
-        let all: BTreeSet<&String> = self.units.values().flatten().collect();
-        let entries: usize = self.units.values().map(BTreeSet::len).sum();
-        (entries == all.len()).then_some(entries)
-    }
-
-    fn share(&self, group: &str) -> f64 {
-        let own = self.units.get(group).map_or(0, BTreeSet::len);
-        own as f64 / self.count().unwrap_or(0).max(1) as f64
-    }
-
-    /// Explains why the units of two sides cannot be compared: they lie in different groups, and the units of a group
-    /// resemble each other. A difference between groups then looks like one between the sides. If each side has a
-    /// single group, such as its own machine, the group belongs to the side.
-    fn refusal(sides: &[Self; 2], [a, b]: [&str; 2], axis: &str) -> Option<String> {
-        let counted = sides.iter().all(|side| side.count().is_some());
-        let several = |side: &Self| side.units.values().any(|units| units.len() > 1);
-        let single = sides.iter().all(|side| side.units.len() == 1);
-        if !counted || single || !sides.iter().any(several) {
-            return None;
-        }
-        let groups: BTreeSet<&String> = sides.iter().flat_map(|side| side.units.keys()).collect();
-        let apart = |group: &&String| (sides[0].share(group) - sides[1].share(group)).abs();
-        let apart = groups.iter().map(apart).sum::<f64>() / 2.0;
-        (apart > UNLIKE).then(|| {
-            format!(
-                "the units of {a} and {b} have unlike shares of the labels of `{axis}`, so a difference between labels \
-                 looks like one between the sides: declare `unit: [{axis}]`, or put `{axis}` into `by`"
-            )
-        })
     }
 }
 
@@ -338,6 +288,8 @@ impl Groups {
 struct Side {
     /// The rows that have a value, at coordinates that the other side also has.
     rows: Vec<usize>,
+    /// The units, in the order of their values.
+    labels: Vec<Vec<Scalar>>,
     /// The mean of each unit.
     values: Vec<f64>,
     /// The same on the scale, with each row centred on the mean of its coordinate, so that a missing coordinate does
@@ -398,13 +350,67 @@ impl SideData<'_> {
         })
     }
 
+    /// Returns the factor by which centring each row on the mean of its coordinate hides the spread of the units, where
+    /// each unit has only some of the coordinates.
+    fn widening(&self, sides: &[Side; 2]) -> f64 {
+        if self.units.is_none() {
+            return 1.0;
+        }
+        let mut units: Vec<(usize, Vec<Scalar>)> = Vec::new();
+        let mut cells = Vec::new();
+        for (number, side) in sides.iter().enumerate() {
+            for row in &side.rows {
+                let unit = (number, self.from.key_at(*row, self.unit));
+                let at = units.iter().position(|known| *known == unit);
+                let at = at.unwrap_or_else(|| {
+                    units.push(unit);
+                    units.len() - 1
+                });
+                cells.push((at, self.from.key_at(*row, self.within)));
+            }
+        }
+        let sides: Vec<usize> = units.iter().map(|(side, _)| *side).collect();
+        incomplete::widening(&sides, &cells)
+    }
+
+    /// Explains why the units are not independent, as far as they show it. `nested` has the axes within which they lie.
+    fn doubt(&self, sides: &[Side; 2], nested: &[usize]) -> Option<Doubt> {
+        if self.units.is_none() {
+            return None;
+        }
+        let of_side = |side: usize, label: Vec<Scalar>| {
+            let side = std::iter::once(Scalar::Int(side as i64));
+            side.chain(label).collect::<Vec<Scalar>>()
+        };
+        let axes: Vec<usize> = nested.iter().chain(self.unit).copied().collect();
+        let names: Vec<String> = axes.iter().map(|at| self.from.keys[*at].clone()).collect();
+        let (mut rows, mut units) = (Vec::new(), Vec::new());
+        for (number, side) in sides.iter().enumerate() {
+            rows.extend(side.rows.iter().map(|row| {
+                let unit = of_side(number, self.from.key_at(*row, self.unit));
+                (unit, self.from.key_at(*row, &axes))
+            }));
+            let values = side
+                .labels
+                .iter()
+                .cloned()
+                .zip(side.inward.iter().flatten());
+            units.extend(values.map(|(label, value)| resemblance::Unit {
+                label: of_side(number, label),
+                side: number,
+                value: *value,
+            }));
+        }
+        resemblance::doubt(self.units, &resemblance::groupings(&names, &rows), &units)
+    }
+
     fn side(&self, valued: &[(usize, f64)], centres: &[(Vec<Scalar>, f64)]) -> Side {
         let label = |row: usize| match self.units.is_none() {
             true => self.from.rows[row].key.clone(),
             false => self.from.key_at(row, self.unit),
         };
-        let means = |values: Vec<(Vec<Scalar>, f64)>| -> Vec<f64> {
-            averaged(values).into_iter().map(|(_, v)| v).collect()
+        let means = |values: Vec<(Vec<Scalar>, f64)>| -> (Vec<Vec<Scalar>>, Vec<f64>) {
+            averaged(values).into_iter().unzip()
         };
         let whole = Sample::new(centres.iter().map(|(_, c)| *c)).ok();
         let whole = whole.map_or(0.0, |s| s.mean());
@@ -413,14 +419,16 @@ impl SideData<'_> {
             Some((label(*row), self.scale.inward(*value)? - centre + whole))
         });
         let values: Vec<f64> = valued.iter().map(|(_, v)| *v).collect();
-        let means_of_units = means(valued.iter().map(|(row, v)| (label(*row), *v)).collect());
+        let (labels, means_of_units) =
+            means(valued.iter().map(|(row, v)| (label(*row), *v)).collect());
         let strata = valued
             .iter()
             .map(|(row, value)| (self.from.key_at(*row, self.within), *value));
         Side {
             rows: valued.iter().map(|(row, _)| *row).collect(),
-            inward: inward.collect::<Option<Vec<_>>>().map(means),
+            inward: inward.collect::<Option<Vec<_>>>().map(|v| means(v).1),
             rounding: self.scale.rounding_of(&by_coordinate(strata)),
+            labels,
             values: means_of_units,
             refusal: (values.iter().any(|v| self.scale.inward(*v).is_none()))
                 .then(|| self.scale.refusal(self.column, &values)),
@@ -439,12 +447,19 @@ impl Side {
     }
 }
 
+/// The number of random assignments of units to sides of unlike sizes.
+const ASSIGNMENTS: usize = 1_999;
+
 /// The number of ways to deal `a` + `b` units to two sides.
 fn assignments(a: usize, b: usize) -> f64 {
     (1..=a).map(|i| (b + i) as f64 / i as f64).product()
 }
 
-fn effect([a, b]: [&Side; 2], units: &Units) -> Result<UnitEffect, String> {
+fn effect(
+    [a, b]: [&Side; 2],
+    units: &Units,
+    (doubt, widening): (Option<&Doubt>, f64),
+) -> Result<UnitEffect, String> {
     if units.is_none() {
         return Err(units.none());
     }
@@ -453,7 +468,11 @@ fn effect([a, b]: [&Side; 2], units: &Units) -> Result<UnitEffect, String> {
         let inward = side.inward.as_ref().ok_or_else(refusal)?;
         units.effect(inward, side.rounding)
     };
-    Ok(indirect_effect(&side(a)?, &side(b)?))
+    let (a, b) = (side(a)?, side(b)?);
+    match doubt {
+        Some(doubt) => doubt.effect(&[a, b]),
+        None => Ok(indirect_effect(&a, &b).widened(widening)),
+    }
 }
 
 fn compare(
@@ -461,14 +480,19 @@ fn compare(
     (stratum, column, missing): (Vec<Scalar>, usize, Scalar),
     [a, b]: [Side; 2],
     (units, refusal): (&Units, Option<String>),
-    seed: u64,
+    (doubt, widening, seed): (Option<Doubt>, f64, u64),
 ) -> Compared<Unpaired> {
     let terms = &given.terms;
-    let decides = refusal.is_none();
+    let decides = refusal.is_none() && (doubt.is_none() || given.test == Test::WelchT);
     let effect = match refusal {
         Some(refusal) if !units.is_none() => Err(refusal),
-        _ => effect([&a, &b], units),
+        _ if given.test == Test::WelchT => effect([&a, &b], units, (doubt.as_ref(), widening)),
+        _ => match &doubt {
+            Some(doubt) => Err(doubt.refusal()),
+            None => effect([&a, &b], units, (None, widening)),
+        },
     };
+    let doubt = doubt.filter(|_| given.test == Test::WelchT);
     let inward = a.inward.clone().zip(b.inward.clone());
     let samples = inward.as_ref().and_then(|(a, b)| {
         let sample = |values: &[f64]| Sample::new(values.iter().copied()).ok();
@@ -520,16 +544,28 @@ fn compare(
             side.values.len()
         }
     });
+    let least = (2.0 / assignments(n[0], n[1])).min(1.0);
+    let unlike = n[0].max(n[1]) >= 2 * n[0].min(n[1]) && given.test == Test::WelchT;
+    let studentised = both.filter(|_| unlike).and_then(|(a, b)| {
+        permutation_test_welch(a.values(), b.values(), ASSIGNMENTS, terms.seed(seed))
+    });
+    let exact = permuted.filter(|f| f.exact).map(|f| f.p);
     Compared {
         stratum,
         column,
         delta: of_values.map(|(a, b)| a.mean() - b.mean()),
         mean,
+        doubt: doubt.map(|d| d.note()),
         inverts: given.test == Test::WelchT,
         effect,
         p: p.filter(|_| mean.is_some() && decides),
-        least: matches!(given.test, Test::MannWhitney | Test::Permutation)
-            .then(|| (2.0 / assignments(n[0], n[1])).min(1.0)),
+        least: matches!(given.test, Test::MannWhitney | Test::Permutation).then_some(least),
+        labels: Some(Labels {
+            units: n,
+            least,
+            p: exact,
+            studentised,
+        }),
         bootstrap: bootstrap
             .zip(of_values)
             .and_then(|(bootstrap, (a, b))| bootstrap.interval_of_difference(a, b)),
@@ -542,7 +578,7 @@ fn compare(
             test,
             statistic,
             df,
-            permutation_p: permuted.filter(|f| f.exact).map(|f| f.p),
+            permutation_p: exact,
         },
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use contract::Verdict;
-use statistics::{HolmDecision, Interval, UnitEffect, smallest_detectable_shift};
+use statistics::{HolmDecision, Interval, UnitEffect, smallest_shift_beyond};
 
 use crate::operators::looks::Looks;
 use crate::operators::units::{POWER, Scale};
@@ -15,13 +15,16 @@ pub(crate) const VERDICTS: &str = "different (the adjusted interval excludes no 
 /// The smallest detectable effects in standard errors, by degrees of freedom and level. Each is computed once.
 static FACTORS: Mutex<BTreeMap<(u64, u64), Option<f64>>> = Mutex::new(BTreeMap::new());
 
-/// Returns the smallest detectable effect in standard errors, which follows from the degrees of freedom and the level
-/// alone.
-fn detectable(df: f64, alpha: f64) -> Option<f64> {
+/// Returns the smallest detectable effect in standard errors, which follows from the degrees of freedom, the level, and the
+/// margin in standard errors.
+fn detectable(df: f64, alpha: f64, margin: f64) -> Option<f64> {
+    if margin > 0.0 {
+        return smallest_shift_beyond(df, alpha, POWER, margin);
+    }
     let mut factors = FACTORS.lock().unwrap_or_else(PoisonError::into_inner);
     *factors
         .entry((df.to_bits(), alpha.to_bits()))
-        .or_insert_with(|| smallest_detectable_shift(df, alpha, POWER))
+        .or_insert_with(|| smallest_shift_beyond(df, alpha, POWER, 0.0))
 }
 
 /// An effect with everything its verdict depends on.
@@ -42,6 +45,21 @@ pub(crate) struct Case<'a> {
     pub(crate) delta: Option<f64>,
     /// The smallest p value that this many units can give, if a test of ranks or signs decides.
     pub(crate) least: Option<f64>,
+    /// For sides with units of their own: the exact test of their labels.
+    pub(crate) labels: Option<Labels>,
+}
+
+/// The exact test of all assignments of the units' labels to two sides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Labels {
+    /// The numbers of units.
+    pub(crate) units: [usize; 2],
+    /// The smallest p value that they can give.
+    pub(crate) least: f64,
+    /// The p value; `None` with too many assignments to enumerate.
+    pub(crate) p: Option<f64>,
+    /// The p value of Welch's t over random assignments, if the numbers of units are unlike.
+    pub(crate) studentised: Option<f64>,
 }
 
 /// An effect relative to each end of the margin: one-sided findings.
@@ -96,7 +114,8 @@ impl Case<'_> {
         Some(self.looks.equivalence(effect, margin, self.alpha))
     }
 
-    /// Returns the smallest effect that the same number of units detects by a t test, at the level of this test's step.
+    /// Returns the smallest effect that the same number of units would call `different` by a t test, at the level of this
+    /// test's step and beyond the margin.
     pub(crate) fn smallest_detectable(&self) -> Option<f64> {
         if self.least.is_some() {
             return None;
@@ -104,9 +123,11 @@ impl Case<'_> {
         let alpha = self.decision.map_or(self.alpha, |d| d.alpha);
         let effect = self.effect.ok()?;
         let alpha = self.looks.level(effect.n, alpha)?;
+        let margin = self.margin.map_or(0.0, |margin| self.scale.margin(margin));
+        let margin = margin / effect.error;
         let size = self
             .scale
-            .size(detectable(effect.df, alpha)? * effect.error);
+            .size(detectable(effect.df, alpha, margin)? * effect.error);
         Some(size).filter(|size| size.is_finite())
     }
 
@@ -121,6 +142,9 @@ impl Case<'_> {
         }
         let margin = self.margin.map_or(0.0, |margin| self.scale.margin(margin));
         if decision.rejected && mean.abs() > margin {
+            if let Some(reason) = self.unlike_numbers() {
+                return (Verdict::Undecidable, Some(reason));
+            }
             let reasons = [self.opposed(mean), self.caution()];
             let reasons: Vec<String> = reasons.into_iter().flatten().collect();
             return (
@@ -163,22 +187,53 @@ impl Case<'_> {
         })
     }
 
+    /// Explains why Welch's t does not decide between sides with unlike numbers of units: the mean of a few skewed launches
+    /// lies below that of many more often than above it. With equal numbers, the skew of the sides cancels.
+    fn unlike_numbers(&self) -> Option<String> {
+        let Labels {
+            units: [a, b],
+            studentised,
+            ..
+        } = self.labels?;
+        let p = studentised.filter(|p| *p > self.alpha)?;
+        let p = super::units::short(p);
+        Some(format!(
+            "with {a} against {b} units, a t test finds too much if launches are skewed, and the permutation p is {p}: \
+             measure similar numbers of units"
+        ))
+    }
+
     /// A caution for readers of the verdict `different`.
     fn caution(&self) -> Option<String> {
         let effect = self.effect.ok()?;
         if self.looks == Looks::AfterEachBlock {
             return Some("assumes normality, and holds at every look".to_owned());
         }
-        let least = 0.5_f64.powi(i32::try_from(effect.n).ok()? - 1);
+        let n = effect.n;
+        let (units, least, exact, test) = match self.labels {
+            None => (
+                format!("{n} units"),
+                0.5_f64.powi(i32::try_from(n).ok()? - 1),
+                effect.sign_flip_p,
+                "sign-flip",
+            ),
+            Some(Labels {
+                units: [a, b],
+                least,
+                p,
+                ..
+            }) => (format!("{a} against {b} units"), least, p, "permutation"),
+        };
         if least > self.alpha {
-            let n = effect.n;
+            let least = format!("{least:.4}");
+            let least = least.trim_end_matches('0');
             return Some(format!(
-                "assumes normality: the exact p of {n} units is never below {least}"
+                "assumes normality: the exact {test} p of {units} is never below {least}"
             ));
         }
-        let exact = effect.sign_flip_p.filter(|p| *p > self.alpha)?;
+        let exact = exact.filter(|p| *p > self.alpha)?;
         Some(format!(
-            "the exact sign-flip p is {}",
+            "the exact {test} p is {}",
             super::units::short(exact)
         ))
     }
@@ -210,6 +265,7 @@ mod tests {
             looks: Looks::Once,
             delta: None,
             least: None,
+            labels: None,
         };
         let (verdict, reason) = case.judge();
         (verdict, reason.unwrap_or_default())
@@ -219,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_word_follows_from_interval_margin_and_family() {
-        let normality = "assumes normality: the exact p of 5 units is never below 0.0625";
+        let normality = "assumes normality: the exact sign-flip p of 5 units is never below 0.0625";
         assert_eq!(
             judged(&FIVE, None, &[]),
             (Verdict::Different, normality.to_owned())
@@ -271,6 +327,7 @@ mod tests {
                 looks: Looks::Once,
                 delta: None,
                 least: None,
+                labels: None,
             };
             case.ends().unwrap()
         };

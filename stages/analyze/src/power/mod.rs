@@ -336,6 +336,7 @@ impl<'a> Simulation<'a> {
             files: None,
             shares: &self.shares,
             absent: self.absent,
+            rehearsal: true,
         };
         maker.make(&self.made, &mut tables, &mut changed)?;
         Ok(Tables { tables, changed })

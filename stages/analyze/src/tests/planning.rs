@@ -114,7 +114,7 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
         told,
         [
             "tables.Loud: `Loud` is not a valid name for a table — use lower-case letters, digits \
-             and underscores",
+             and underscores, at most 64",
             "tables.bare: table `bare` needs an `operator`, or a `file` — operators are: requests, cell-summary, distribution, \
              steady-state, censored, goodput, compat, aggregate, margins, censored-cells, parallel-efficiency, \
              per-client-efficiency, latency-multipliers, mfu, cost, frontier, breakdown, monotonicity, crossover, fit, paired-deltas, \

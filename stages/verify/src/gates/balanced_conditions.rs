@@ -36,10 +36,11 @@ impl TypedGate for BalancedConditions {
     type Parameters = Parameters;
     const NAME: &'static str = "balanced-conditions";
     const SUMMARY: &'static str = "The sides of a comparison were measured under the same \
-        conditions. Telemetry samples these conditions during each cell: load and threads of \
+        conditions. Telemetry samples these conditions during each cell: the load of \
         other programs, steal, memory pressure, network errors, other processes on the GPUs, and \
-        frequency and temperature before the load. For a server on another machine, the gate \
-        uses the conditions there, including the threads that ran before the load. Each \
+        the threads that ran, frequency and temperature before the load. What the server itself \
+        causes does not count: its threads, its heat, its processes on the GPUs. For a server on \
+        another machine, the gate uses the conditions there. Each \
         condition has a smallest difference that matters. With an axis `block`, a condition \
         fails if the sides differ by more than that and a paired t test over blocks confirms it, \
         Holm-adjusted over conditions and pairs of sides. Without blocks, it fails if they \

@@ -28,6 +28,7 @@ mod possible_scaling;
 mod repeats;
 mod row_status;
 mod same_prompts;
+mod server_latency;
 mod sql;
 mod stalls;
 mod stationarity;
@@ -58,6 +59,7 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &client_health::ClientHealth,
     &calibrated_range::CalibratedRange,
     &in_flight::InFlight,
+    &server_latency::ServerLatency,
     &clock::Clock,
     &stalls::Stalls,
     &identities::Identities,

@@ -51,8 +51,8 @@ const LEAST_RANGE: f64 = 0.005;
 impl TypedGate for OutlyingLaunches {
     type Parameters = Parameters;
     const NAME: &'static str = "outlying-launches";
-    const SUMMARY: &'static str = "No launch of a condition is unlike the other launches in the figures that the study \
-        compares. A launch has one value for each figure: the mean of the logarithm over its cells, at the \
+    const SUMMARY: &'static str = "All launches of a condition agree in the figures that the study \
+        compares. For each figure, a launch has one value: the mean of the logarithm over its cells, at the \
         coordinates that all launches of the condition have. The statistic is Dixon's ratio: the distance from a \
         launch to the nearest other launch, divided by the range of the others. The p value is that of launches with \
         an exponential tail, so skewed noise raises no more false alarms than normal noise. Holm adjusts it over \
@@ -60,7 +60,7 @@ impl TypedGate for OutlyingLaunches {
         The gate needs three launches of a condition. With three, it finds only a launch that is many times as far \
         away as the others are from each other; from five on, it finds most launches that are 25 standard deviations \
         away. `outlying-repeats` finds smaller differences of latencies, but assumes normal noise that is the same in \
-        all cells. A finding is no reason to leave a launch out: if an engine sometimes starts slowly, that is a \
+        all cells. Do not leave a launch out because of this gate alone: if an engine sometimes starts slowly, that is a \
         result.";
     const SEVERITY: Severity = Severity::Warn;
 

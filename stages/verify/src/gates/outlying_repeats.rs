@@ -93,7 +93,7 @@ impl TypedGate for OutlyingRepeats {
                         judge(level, &others, noise, parameters, &expected)
                     }
                     _ => Assessment::not_judged(
-                        format!("{} repetitions are too few to find an outlier", group.len()),
+                        format!("too few repetitions to find an outlier: {}", group.len()),
                         &expected,
                     ),
                 };

@@ -182,84 +182,10 @@ fn roofs(
     rows: &CellRows,
 ) -> Assessment {
     let model = facts(&parameters.model, cell);
-    let devices = f64::from(parameters.devices);
-    let slack = 1.0 + parameters.tolerance;
     let ok: Vec<&Request> = rows.measured().filter(|r| r.is_ok()).collect();
-    let mut roofs = Vec::new();
-    let peak = hardware
-        .peak_tflops
-        .get(&parameters.dtype)
-        .map(|t| t * devices);
-    if let (Some(peak), Some(p)) = (peak, model.parameters) {
-        let tflop = |tokens: i64| 2.0 * p as f64 * tokens as f64 / 1e12;
-        let cached = |r: &Request| r.cached_prompt_tokens.unwrap_or(0);
-        let from = ok.iter().filter_map(|r| r.sent_ns).min();
-        let to = ok.iter().filter_map(|r| r.done_ns).max();
-        if let Some(window) = from
-            .zip(to)
-            .map(|(a, b)| (b - a) as f64 / 1e9)
-            .filter(|s| *s > 0.0)
-        {
-            let tokens = |r: &&Request| {
-                r.prompt_tokens.unwrap_or(0) - cached(r) + r.output_tokens.unwrap_or(0)
-            };
-            let reached = tflop(ok.iter().map(tokens).sum()) / window;
-            roofs.push(Roof {
-                name: "compute",
-                unit: "TFLOP/s",
-                height: peak,
-                reached,
-                rows: Vec::new(),
-            });
-        }
-        let prefill = |r: &&Request| {
-            let seconds = (r.first_token_ns? - r.sent_ns?) as f64 / 1e9;
-            Some((r.request_id, tflop(r.prompt_tokens? - cached(r)) / seconds))
-        };
-        roofs.extend(over_rows(
-            "prefill",
-            "TFLOP/s",
-            peak,
-            slack,
-            ok.iter().filter_map(prefill),
-        ));
-    }
-    if let (Some(bandwidth), Some(bytes)) = (hardware.bandwidth_gb_per_s, model.weights_bytes) {
-        let height = bandwidth * devices * f64::from(parameters.tokens_per_pass);
-        let decode = |r: &&Request| {
-            let after = r.output_tokens? - r.first_chunk_tokens.unwrap_or(1);
-            // The stamps of an answer in one piece do not show how long generation took, but it took less than the time
-            // since the request.
-            let from = [r.first_token_ns?, r.sent_ns?];
-            let from = from
-                .into_iter()
-                .find(|from| *from < r.last_token_ns.unwrap_or(0))?;
-            let seconds = (r.last_token_ns? - from) as f64 / 1e9;
-            (after > 0).then(|| (r.request_id, after as f64 * bytes as f64 / 1e9 / seconds))
-        };
-        roofs.extend(over_rows(
-            "bandwidth",
-            "GB/s",
-            height,
-            slack,
-            ok.iter().filter_map(decode),
-        ));
-    }
-    let kv = [model.layers, model.kv_heads, model.head_dim, model.kv_bytes];
-    if let (Some(memory), Some(weights), [Some(l), Some(h), Some(d), Some(b)]) =
-        (hardware.memory_gb, model.weights_bytes, kv)
-    {
-        // Keys and values.
-        let per_token = (2 * l * h * d * b) as f64;
-        let reached = (weights as f64 + most_resident(&ok) as f64 * per_token) / 1e9;
-        roofs.push(Roof {
-            name: "memory",
-            unit: "GB",
-            height: memory * devices,
-            reached,
-            rows: Vec::new(),
-        });
-    }
+    let mut roofs = of_compute(parameters, hardware, &model, &ok);
+    roofs.extend(of_bandwidth(parameters, hardware, &model, &ok));
+    roofs.extend(of_memory(parameters, hardware, &model, &ok));
     let expected = format!(
         "within the roofs of the hardware, {} over at most",
         percent(parameters.tolerance)
@@ -270,6 +196,7 @@ fn roofs(
             expected,
         );
     }
+    let slack = slack(parameters);
     let broken: Vec<&Roof> = roofs
         .iter()
         .filter(|r| r.reached > r.height * slack)
@@ -284,12 +211,103 @@ fn roofs(
         )
     };
     let all: Vec<&Roof> = roofs.iter().collect();
-    let told: Vec<String> = if broken.is_empty() { &all } else { &broken }
+    let shown: Vec<String> = if broken.is_empty() { &all } else { &broken }
         .iter()
         .map(say)
         .collect();
     let ids: Vec<i64> = broken.iter().flat_map(|r| r.rows.iter().copied()).collect();
-    Assessment::new(broken.is_empty(), told.join("; "), expected).evidence(some(&ids))
+    Assessment::new(broken.is_empty(), shown.join("; "), expected).evidence(some(&ids))
+}
+
+/// Returns the factor above a roof at which it counts as broken.
+fn slack(parameters: &Parameters) -> f64 {
+    1.0 + parameters.tolerance
+}
+
+/// Returns the roofs of the arithmetic: over the measured window, and over the prefill of each request.
+fn of_compute(
+    parameters: &Parameters,
+    hardware: &Hardware,
+    model: &ModelFacts,
+    ok: &[&Request],
+) -> Vec<Roof> {
+    let peak = hardware.peak_tflops.get(&parameters.dtype);
+    let (Some(peak), Some(p)) = (peak, model.parameters) else {
+        return Vec::new();
+    };
+    let height = peak * f64::from(parameters.devices);
+    let tflop = |tokens: i64| 2.0 * p as f64 * tokens as f64 / 1e12;
+    let cached = |r: &Request| r.cached_prompt_tokens.unwrap_or(0);
+    let from = ok.iter().filter_map(|r| r.sent_ns).min();
+    let to = ok.iter().filter_map(|r| r.done_ns).max();
+    let seconds = from.zip(to).map(|(a, b)| (b - a) as f64 / 1e9);
+    let window = seconds.filter(|s| *s > 0.0).map(|seconds| {
+        let tokens =
+            |r: &&Request| r.prompt_tokens.unwrap_or(0) - cached(r) + r.output_tokens.unwrap_or(0);
+        Roof {
+            name: "compute",
+            unit: "TFLOP/s",
+            height,
+            reached: tflop(ok.iter().map(tokens).sum()) / seconds,
+            rows: Vec::new(),
+        }
+    });
+    let prefill = |r: &&Request| {
+        let seconds = (r.first_token_ns? - r.sent_ns?) as f64 / 1e9;
+        Some((r.request_id, tflop(r.prompt_tokens? - cached(r)) / seconds))
+    };
+    let prefills = ok.iter().filter_map(prefill);
+    let prefills = over_rows("prefill", "TFLOP/s", height, slack(parameters), prefills);
+    window.into_iter().chain(prefills).collect()
+}
+
+/// Returns the roof of the bandwidth: the weights are read once for each pass of a decode.
+fn of_bandwidth(
+    parameters: &Parameters,
+    hardware: &Hardware,
+    model: &ModelFacts,
+    ok: &[&Request],
+) -> Option<Roof> {
+    let (bandwidth, bytes) = (hardware.bandwidth_gb_per_s?, model.weights_bytes?);
+    let height = bandwidth * f64::from(parameters.devices) * f64::from(parameters.tokens_per_pass);
+    let decode = |r: &&Request| {
+        let after = r.output_tokens? - r.first_chunk_tokens.unwrap_or(1);
+        // The stamps of an answer in one piece do not show how long generation took, but it took less than the time
+        // since the request.
+        let from = [r.first_token_ns?, r.sent_ns?];
+        let from = from
+            .into_iter()
+            .find(|from| *from < r.last_token_ns.unwrap_or(0))?;
+        let seconds = (r.last_token_ns? - from) as f64 / 1e9;
+        (after > 0).then(|| (r.request_id, after as f64 * bytes as f64 / 1e9 / seconds))
+    };
+    let decodes = ok.iter().filter_map(decode);
+    over_rows("bandwidth", "GB/s", height, slack(parameters), decodes)
+}
+
+/// Returns the roof of the memory: the weights, and the keys and values of the requests in flight.
+fn of_memory(
+    parameters: &Parameters,
+    hardware: &Hardware,
+    model: &ModelFacts,
+    ok: &[&Request],
+) -> Option<Roof> {
+    let (memory, weights) = (hardware.memory_gb?, model.weights_bytes?);
+    let parts = [
+        model.layers?,
+        model.kv_heads?,
+        model.head_dim?,
+        model.kv_bytes?,
+    ];
+    // Keys and values.
+    let per_token = 2.0 * parts.into_iter().map(|part| part as f64).product::<f64>();
+    Some(Roof {
+        name: "memory",
+        unit: "GB",
+        height: memory * f64::from(parameters.devices),
+        reached: (weights as f64 + most_resident(ok) as f64 * per_token) / 1e9,
+        rows: Vec::new(),
+    })
 }
 
 fn over_rows(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use artifacts::{Scalar, Table};
 use contract::{CellRows, Chunk, Request, Row as _, Settings, TableSpec};
-use pipeline::suggest::remedy;
+use pipeline::suggest::{column_remedy, remedy};
 use pipeline::{Failure, Json, Problem, Step};
 use query::{Database, Limits, QueryError, Shape};
 use rayon::prelude::*;
@@ -20,6 +20,7 @@ pub(crate) struct Sql;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = { "sql": "`query`", "select": "`query`", "statement": "`query`" }))]
 struct Parameters {
     /// The gate's name in the results.
     name: String,
@@ -72,18 +73,15 @@ impl Gate for Sql {
         let shapes = shapes();
         if let Err(error) = query::check(&given.query, &shapes) {
             let problem = settings.problem(&at("query"), error.to_string());
-            let hint = match &error {
-                QueryError::NoTable(name) => Some((
-                    name,
-                    "tables",
-                    shapes.iter().map(|s| s.name.as_str()).collect(),
-                )),
-                QueryError::NoColumn(name) => Some((name, "columns", columns(&shapes))),
-                _ => None,
-            };
-            problems.push(match hint {
-                Some((name, what, known)) => problem.hint(remedy(name, what, known)),
-                None => problem,
+            problems.push(match &error {
+                QueryError::NoTable(name) => {
+                    let known = shapes.iter().map(|s| s.name.as_str());
+                    problem.hint(remedy(name, "tables", known))
+                }
+                QueryError::NoColumn(name) => {
+                    problem.hint(column_remedy(name, query::columns(&shapes)))
+                }
+                _ => problem,
             });
         }
         if problems.is_empty() {
@@ -136,14 +134,6 @@ fn shapes() -> Vec<Shape> {
         open: false,
     };
     contract::LOAD_TABLES.iter().map(shape).collect()
-}
-
-fn columns(shapes: &[Shape]) -> BTreeSet<&str> {
-    shapes
-        .iter()
-        .flat_map(|s| &s.columns)
-        .map(|c| c.name.as_str())
-        .collect()
 }
 
 /// Returns a table of a cell; `None` if the cell has none of this name.

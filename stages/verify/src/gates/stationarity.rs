@@ -80,7 +80,7 @@ impl TypedGate for Stationarity {
         {
             let trend = kendall_trend(std::slice::from_ref(&waves));
             let (Some(trend), Some(change)) = (trend, relative_change(&waves)) else {
-                let observed = format!("{} {called} are too few for a trend", waves.len());
+                let observed = format!("too few {called} for a trend: {}", waves.len());
                 found.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };

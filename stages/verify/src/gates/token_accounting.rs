@@ -1,13 +1,12 @@
 //! `token-accounting`: do the accounts of output tokens agree?
 
-use std::collections::BTreeSet;
-
 use contract::ServerCounter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, each, some};
+use crate::scrapes;
 use crate::study::{Cell, Stage};
 
 pub(crate) struct TokenAccounting;
@@ -70,14 +69,9 @@ impl TypedGate for TokenAccounting {
                 .map(|r| r.output_tokens)
                 .sum();
             let counter = parameters.counter.clone().or_else(|| named(cell, rows));
-            let rise = rows
-                .server_metrics
-                .as_ref()
-                .zip(counter.as_ref())
-                .zip(window(rows))
-                .map_or(ServerCounter::Unknown, |((t, counter), window)| {
-                    contract::server_counter(t, counter, window, &counting(cell, rows))
-                });
+            let rise = counter.as_ref().map_or(ServerCounter::Unknown, |name| {
+                scrapes::rise(cell, rows, name)
+            });
             let counter = counter.unwrap_or_default();
             let mut unseen = false;
             let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
@@ -121,42 +115,6 @@ impl TypedGate for TokenAccounting {
             Assessment::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
         })
     }
-}
-
-/// Returns the time of the first sending and of the last end.
-fn window(rows: &contract::CellRows) -> Option<(i64, i64)> {
-    let all = || rows.requests.iter();
-    let from = all().filter_map(|r| r.sent_ns).min()?;
-    let to = all().filter_map(|r| r.done_ns.or(r.sent_ns)).max()?;
-    Some((from, to))
-}
-
-/// Returns the members of a group whose counters are summed: all that run the same engine as a member with metrics. A
-/// balancer in front of them has none.
-fn counting(cell: &Cell<'_>, rows: &contract::CellRows) -> Vec<String> {
-    let Ok(Some(table)) = cell.table("members") else {
-        return Vec::new();
-    };
-    let (Ok(names), Ok(engines)) = (table.text("member"), table.text("engine")) else {
-        return Vec::new();
-    };
-    let members: Vec<(&str, &str)> = names
-        .into_iter()
-        .zip(engines)
-        .filter_map(|(name, engine)| Some((name?, engine?)))
-        .collect();
-    let metrics = rows.server_metrics.as_ref();
-    let labels = metrics.and_then(|table| table.text("labels").ok());
-    let labels = labels.into_iter().flatten().flatten();
-    let sources: BTreeSet<&str> = labels.map(contract::metrics_source).collect();
-    let scraped = |name: &str| sources.contains(format!("member=\"{name}\"").as_str());
-    let counted = members.iter().filter(|(name, _)| scraped(name));
-    let engines: BTreeSet<&str> = counted.map(|(_, engine)| *engine).collect();
-    members
-        .iter()
-        .filter(|(_, engine)| engines.contains(engine))
-        .map(|(name, _)| (*name).to_owned())
-        .collect()
 }
 
 /// Returns the counter that the definition of the cell's engine names. Without a definition, returns llama.cpp's if it

@@ -92,9 +92,9 @@ impl TypedGate for WarmUp {
         for (cell, (start, later)) in cells {
             let Some((change, test)) = test(cell, &start, &later, parameters) else {
                 let observed = format!(
-                    "{} {} are too few for a beginning",
-                    start.values.len() + later.len(),
-                    start.called
+                    "too few {} for a beginning: {}",
+                    start.called,
+                    start.values.len() + later.len()
                 );
                 found.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;

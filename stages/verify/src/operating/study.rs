@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use artifacts::{Column, Digest, Scalar, Table};
-use contract::synthetic::{even_chunks, request};
+use contract::synthetic::{self, even_chunks, request};
 use contract::{CellRows, Request};
-use pipeline::{CellStatus, Coordinates, InputCell, Json};
+use pipeline::{Coordinates, InputCell, Json};
 use serde_json::json;
 
 use super::server::{Draws, Flight, Senders, Server, Work, serve};
@@ -58,20 +58,12 @@ impl Made {
                         false => CLIENTS[level] as i64,
                         true => TOKENS[level],
                     };
-                    let at = vec![
-                        ("configuration".to_owned(), Scalar::Text((*name).to_owned())),
-                        ("level".to_owned(), Scalar::Int(label)),
-                        ("block".to_owned(), Scalar::Int(block as i64 + 1)),
+                    let at = [
+                        ("configuration", Scalar::Text((*name).to_owned())),
+                        ("level", Scalar::Int(label)),
+                        ("block", Scalar::Int(block as i64 + 1)),
                     ];
-                    made.inputs.push(InputCell {
-                        coordinates: Coordinates(at),
-                        status: CellStatus::Ok,
-                        reason: None,
-                        parameters: json!({}),
-                        outputs: Default::default(),
-                        record: None,
-                        live: None,
-                    });
+                    made.inputs.push(synthetic::bare(&at, json!({})));
                     made.rows.push(cell(seed, arrivals, fault, place));
                 }
             }

@@ -211,7 +211,7 @@ impl Terms {
             1.0 - 2.0 * self.alpha
         );
         let smallest = format!(
-            "the smallest true effect that this number of units with this spread finds in 80 % \
+            "the smallest true effect that this number of units with this spread calls different in 80 % \
             of studies, {of}; null if a test of ranks or signs decides"
         );
         columns = self

@@ -9,7 +9,8 @@ use crate::frame::{Frame, SourceRows, spans};
 use crate::lost_requests::LostRequests;
 use crate::operators::family::Adjusted;
 use crate::operators::looks::Looks;
-use crate::operators::units::{Scale, averaged, mean};
+use crate::operators::resemblance::{Doubt, doubt_of_effects};
+use crate::operators::units::{Scale, Units, averaged, mean};
 
 /// The rows of one contest, by contender.
 pub(super) struct Contest {
@@ -111,9 +112,19 @@ impl Contest {
         Some((scale, effect))
     }
 
+    /// Returns why the effects of two contenders are not independent, as far as they show it.
+    fn doubt(&self, (i, j): (usize, usize), scale: Scale, units: &Units) -> Option<Doubt> {
+        let (a, b) = (&self.contenders[i], &self.contenders[j]);
+        let effects = a.units.iter().filter_map(|(unit, value)| {
+            let (_, other) = b.units.iter().find(|(other, _)| other == unit)?;
+            Some((unit.clone(), scale.effect(*value, *other)?))
+        });
+        doubt_of_effects(units, effects)
+    }
+
     /// The p value of two contenders over the units that have both. If no unit has both, the units count as
     /// independent.
-    pub(super) fn p(&self, i: usize, j: usize, looks: Looks) -> Option<f64> {
+    pub(super) fn p(&self, (i, j): (usize, usize), looks: Looks, units: &Units) -> Option<f64> {
         let (a, b) = (&self.contenders[i], &self.contenders[j]);
         if self.both(i, j).is_empty() {
             // Independent units have no test that holds at every look.
@@ -122,7 +133,11 @@ impl Contest {
                 Looks::AfterEachBlock => None,
             };
         }
-        let (_, effect) = self.paired(i, j)?;
+        let (scale, effect) = self.paired(i, j)?;
+        let effect = match self.doubt((i, j), scale, units) {
+            Some(doubt) => doubt.effect(&[effect]).ok()?,
+            None => effect,
+        };
         Some(looks.p(&effect))
     }
 

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use artifacts::{Digest, Scalar};
+use artifacts::Scalar;
 use contract::CellRows;
-use contract::synthetic::ClosedLoop;
-use pipeline::{CellStatus, Coordinates, InputCell, Json};
+use contract::synthetic::{self, ClosedLoop};
+use pipeline::{CellStatus, InputCell, Json};
 use serde_json::json;
 
 use super::*;
@@ -28,29 +28,12 @@ fn study(slowdowns: &[f64], clients: &[u32]) -> Study {
                 mood: 0.0,
                 ..ClosedLoop::default()
             };
-            let at = vec![
-                ("clients".to_owned(), Scalar::Int(i64::from(*clients))),
-                ("block".to_owned(), Scalar::Int(block as i64 + 1)),
+            let at = [
+                ("clients", Scalar::Int(i64::from(*clients))),
+                ("block", Scalar::Int(block as i64 + 1)),
             ];
-            inputs.push(InputCell {
-                coordinates: Coordinates(at),
-                status: CellStatus::Ok,
-                reason: None,
-                parameters: json!({}),
-                outputs: Default::default(),
-                record: None,
-                live: None,
-            });
-            rows.push(CellRows {
-                place: pipeline::place::CellName::default(),
-                requests_digest: Digest::of(b"rows"),
-                requests: load.requests(),
-                chunks_digest: None,
-                chunks: Vec::new(),
-                cell: None,
-                server_metrics: None,
-                beside: Default::default(),
-            });
+            inputs.push(synthetic::bare(&at, json!({})));
+            rows.push(synthetic::rows_of(load.requests()));
         }
     }
     Study { inputs, rows }

@@ -1,0 +1,236 @@
+//! Units that resemble each other, and are therefore fewer than they seem.
+//!
+//! Launches of one day or on one host have something in common. An interval over launches then understates how far
+//! launches of another day would lie, and a test over them finds too much. Which axis groups units follows from the keys;
+//! whether it matters, from the values.
+
+use std::collections::BTreeMap;
+
+use artifacts::Scalar;
+use statistics::{
+    Group, Refusal, UnitEffect, group_resemblance, indirect_effect, lag_correlation,
+    successive_resemblance, unit_effect,
+};
+
+use crate::operators::units::{Units, short};
+
+/// The level at which groups of units count as unlike each other, divided among the axes that group them.
+const GROUPS: f64 = 0.1;
+
+/// The level at which a unit counts as similar to the one before it.
+const NEIGHBOURS: f64 = 0.05;
+
+/// The smallest number of units in which such a similarity can be seen. With fewer, the test finds next to nothing.
+const LEAST_IN_ORDER: usize = 8;
+
+/// The number of orders drawn.
+const ORDERS: usize = 999;
+
+/// The smallest correlation with the unit before that matters.
+const LEAST_CORRELATION: f64 = 0.2;
+
+/// A unit: its label, whose last part is that of the last unit axis, the side that it belongs to (0 or 1), and its value.
+pub(crate) struct Unit {
+    pub(crate) label: Vec<Scalar>,
+    pub(crate) side: usize,
+    pub(crate) value: f64,
+}
+
+/// An axis that groups units: each unit has a single label of it.
+#[derive(Debug)]
+pub(crate) struct Grouping {
+    axis: String,
+    labels: BTreeMap<String, String>,
+}
+
+fn name(label: &[Scalar]) -> String {
+    let parts: Vec<String> = label.iter().map(ToString::to_string).collect();
+    parts.join(", ")
+}
+
+/// Returns the axes that group units, from the label of the unit and the keys of each row. An axis groups them if each
+/// unit has a single label of it, and some labels, but not all units, have several.
+pub(crate) fn groupings(keys: &[String], rows: &[(Vec<Scalar>, Vec<Scalar>)]) -> Vec<Grouping> {
+    let of = |(at, axis): (usize, &String)| {
+        let mut labels: BTreeMap<String, String> = BTreeMap::new();
+        for (unit, key) in rows {
+            let label = key[at].to_string();
+            let before = labels.insert(name(unit), label.clone());
+            if before.is_some_and(|before| before != label) {
+                return None;
+            }
+        }
+        let mut distinct: Vec<&String> = labels.values().collect();
+        distinct.sort();
+        distinct.dedup();
+        (distinct.len() > 1 && distinct.len() < labels.len()).then(|| Grouping {
+            axis: axis.clone(),
+            labels,
+        })
+    };
+    keys.iter().enumerate().filter_map(of).collect()
+}
+
+/// Explains that units lie within the labels of a pooled axis, such as launches within days. A difference between the
+/// labels, which a comparison of two sides may cancel, is part of the error of a mean.
+pub(crate) fn nested(groupings: &[Grouping]) -> Option<String> {
+    let axis = &groupings.first()?.axis;
+    Some(format!(
+        "units lie within `{axis}`, and those with the same `{axis}` may resemble each other: declare `unit: [{axis}]`"
+    ))
+}
+
+/// Units that are not independent, as far as their values show.
+pub(crate) struct Doubt {
+    /// What shows it.
+    reason: String,
+    how: How,
+}
+
+enum How {
+    /// Units with the same label of the axis resemble each other.
+    Grouped(String, Vec<Group>),
+    /// Each unit resembles the one before it, on each side with this correlation.
+    InOrder([f64; 2]),
+}
+
+impl Doubt {
+    /// Explains why units cannot be judged as they are.
+    pub(crate) fn refusal(&self) -> String {
+        match &self.how {
+            How::Grouped(axis, _) => format!(
+                "{}, so they are not independent: declare `unit: [{axis}]`",
+                self.reason
+            ),
+            How::InOrder(_) => format!(
+                "{}, so they are not independent: measure further apart in time, or declare longer units, such as days",
+                self.reason
+            ),
+        }
+    }
+
+    /// Notes how the units were judged.
+    pub(crate) fn note(&self) -> String {
+        match &self.how {
+            How::Grouped(axis, _) => {
+                format!("{}, so the labels of `{axis}` are the units", self.reason)
+            }
+            How::InOrder(_) => format!("{}, so they count as fewer units", self.reason),
+        }
+    }
+
+    /// Returns the effect of units that are paired, or otherwise those of both sides, with the dependence counted.
+    ///
+    /// # Errors
+    /// If the groups are too few to be the units.
+    pub(crate) fn effect(&self, sides: &[UnitEffect]) -> Result<UnitEffect, String> {
+        match &self.how {
+            How::InOrder(rho) => {
+                let sides: Vec<UnitEffect> = sides
+                    .iter()
+                    .zip(rho)
+                    .map(|(side, rho)| side.dependent(*rho))
+                    .collect();
+                Ok(match sides.as_slice() {
+                    [a, b] => indirect_effect(a, b),
+                    _ => sides[0],
+                })
+            }
+            How::Grouped(_, groups) => {
+                let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+                let both = sides.len() == 2;
+                let effect = |(a, b): &Group| match both {
+                    true if a.is_empty() || b.is_empty() => None,
+                    true => Some(mean(a) - mean(b)),
+                    false => Some(mean(a)),
+                };
+                let effects: Vec<f64> = groups.iter().filter_map(effect).collect();
+                let few = |refusal: Refusal| format!("{}; there, {refusal}", self.refusal());
+                unit_effect(&effects).map_err(few)
+            }
+        }
+    }
+}
+
+/// As [`doubt`], where only the unit axes may group the units.
+pub(crate) fn doubt_of_effects(
+    units: &Units,
+    effects: impl IntoIterator<Item = (Vec<Scalar>, f64)>,
+) -> Option<Doubt> {
+    let unit = |(label, value)| Unit {
+        label,
+        side: 0,
+        value,
+    };
+    let effects: Vec<Unit> = effects.into_iter().map(unit).collect();
+    let rows = effects.iter();
+    let rows: Vec<_> = rows
+        .map(|unit| (unit.label.clone(), unit.label.clone()))
+        .collect();
+    doubt(units, &groupings(units.axes(), &rows), &effects)
+}
+
+/// Returns why units are not independent, as far as their values show; `None` if nothing shows it.
+pub(crate) fn doubt(units: &Units, groupings: &[Grouping], values: &[Unit]) -> Option<Doubt> {
+    let level = GROUPS / groupings.len().max(1) as f64;
+    let grouped = groupings.iter().find_map(|grouping| {
+        let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
+        for unit in values {
+            let group = groups.entry(grouping.labels.get(&name(&unit.label))?);
+            let (a, b) = group.or_default();
+            match unit.side {
+                0 => a.push(unit.value),
+                _ => b.push(unit.value),
+            }
+        }
+        let groups: Vec<Group> = groups.into_values().collect();
+        let p = group_resemblance(&groups).filter(|p| *p <= level)?;
+        let axis = &grouping.axis;
+        Some(Doubt {
+            reason: format!(
+                "units with the same `{axis}` resemble each other ({})",
+                shown(p)
+            ),
+            how: How::Grouped(axis.clone(), groups),
+        })
+    });
+    grouped.or_else(|| in_order(units, values))
+}
+
+/// Writes a p value for people.
+fn shown(p: f64) -> String {
+    match p < 0.001 {
+        true => "p < 0.001".to_owned(),
+        false => format!("p = {}", short(p)),
+    }
+}
+
+/// Returns that each unit resembles the one before it. Only units that are numbered have an order.
+fn in_order(units: &Units, values: &[Unit]) -> Option<Doubt> {
+    let [axis] = units.axes() else {
+        return None;
+    };
+    let side = |side: usize| {
+        let of = values.iter().filter(|unit| unit.side == side);
+        let numbered = of.map(|unit| Some((unit.label.last()?.as_f64()?, unit.value)));
+        let mut numbered: Vec<(f64, f64)> = numbered.collect::<Option<_>>()?;
+        numbered.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let values: Vec<f64> = numbered.into_iter().map(|(_, value)| value).collect();
+        let enough = values.len() >= LEAST_IN_ORDER;
+        let rho = lag_correlation(&values);
+        let worth = enough && rho >= LEAST_CORRELATION;
+        let p = worth.then(|| successive_resemblance(&values, ORDERS, 0))??;
+        Some((p, rho))
+    };
+    let found = [side(0), side(1)];
+    let sides = 1 + usize::from(values.iter().any(|unit| unit.side == 1));
+    let level = NEIGHBOURS / sides as f64;
+    let least = found.iter().flatten().map(|(p, _)| *p).reduce(f64::min)?;
+    (least <= level).then(|| Doubt {
+        reason: format!(
+            "each `{axis}` resembles the one before it ({})",
+            shown(least)
+        ),
+        how: How::InOrder(found.map(|side| side.map_or(0.0, |(_, rho)| rho))),
+    })
+}

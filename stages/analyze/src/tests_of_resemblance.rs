@@ -1,0 +1,207 @@
+//! Units that resemble each other: on a host, on a day, from launch to launch, and points of one launch.
+
+use serde_json::{Value as Json, json};
+
+use crate::awkward::draw::Noise;
+use crate::frame::Frame;
+use crate::published::{column, run, table};
+
+/// The number of studies behind a share, and the largest share of false verdicts among them: three standard errors
+/// above 5 %.
+const STUDIES: u64 = 200;
+const MOST: f64 = 0.096;
+
+/// The share of studies whose table has a word in a column of its only row.
+fn share(
+    (operator, parameters): (&str, &Json),
+    (key, name, word): (&[&str], &str, &str),
+    study: impl Fn(&mut Noise) -> Frame,
+) -> f64 {
+    let has = |number: &u64| {
+        let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
+        let found = run(operator, parameters, study(&mut noise));
+        column(&found, key, name).to_string() == word
+    };
+    (0..STUDIES).filter(has).count() as f64 / STUDIES as f64
+}
+
+/// Two equal sides on hosts that suit one of them by `suits`, with several seeds on each; a is faster by `factor`.
+fn hosts(noise: &mut Noise, (hosts, seeds): (usize, usize), suits: f64, factor: f64) -> Frame {
+    let mut text = "host,seed,side,ms\n".to_owned();
+    for host in 0..hosts {
+        let (level, suits) = (0.1 * noise.normal(), suits * noise.normal());
+        for seed in 0..seeds {
+            let mut value = |more: f64| 100.0 * (level + more + 0.01 * noise.normal()).exp();
+            let (a, b) = (factor * value(suits), value(0.0));
+            text.push_str(&format!("h{host},{seed},a,{a}\nh{host},{seed},b,{b}\n"));
+        }
+    }
+    table(&text, &["host", "seed", "side"], &["ms"])
+}
+
+#[test]
+fn units_of_one_host_are_not_independent_if_hosts_suit_sides() {
+    let pair = json!({"axis": "side", "a": "a", "b": "b"});
+    let unit = json!(["host", "seed"]);
+    let paired =
+        json!({"from": "t", "pair": pair, "columns": ["ms"], "unit": unit, "family": "table"});
+    let apart = json!({"from": "t", "pair": pair, "columns": ["ms"], "unit": unit, "over": unit, "family": "table"});
+    for (operator, parameters) in [
+        ("paired-comparison", &paired),
+        ("unpaired-comparison", &apart),
+    ] {
+        let different = |size, suits, factor| {
+            let asked = (
+                (operator, parameters),
+                (&["ms"][..], "verdict", "different"),
+            );
+            share(asked.0, asked.1, |noise| hosts(noise, size, suits, factor))
+        };
+        // Without the rule, 36 to 45 % of these studies find a difference.
+        for size in [(3, 4), (6, 4), (10, 5)] {
+            let found = different(size, 0.05, 1.0);
+            assert!(found <= MOST, "{operator} {size:?}: {found}");
+        }
+        // Hosts that suit no side cost nothing.
+        assert!(different((6, 4), 0.0, 1.3) > 0.95, "{operator}");
+    }
+    let mut noise = Noise(5);
+    let found = run(
+        "paired-comparison",
+        &paired,
+        hosts(&mut noise, (6, 4), 0.05, 1.5),
+    );
+    let reason = column(&found, &["ms"], "verdict_reason").to_string();
+    assert!(
+        reason.contains("units with the same `host` resemble each other (p < 0.001), so the labels of `host` are the units"),
+        "{reason}"
+    );
+    let method = column(&found, &["ms"], "ci_method").to_string();
+    assert!(method.contains("t over 6 units"), "{method}");
+}
+
+#[test]
+fn a_mean_over_launches_has_no_interval_if_they_lie_within_days() {
+    let text = "day,launch,ms\nd1,1,100\nd1,2,101\nd2,3,108\nd2,4,107\nd3,5,97\nd3,6,95\n";
+    let frame = || table(text, &["day", "launch"], &["ms"]);
+    let of = |unit: &str| {
+        let parameters =
+            json!({"from": "t", "over": ["day", "launch"], "unit": [unit], "columns": ["ms"]});
+        let found = run("aggregate", &parameters, frame());
+        ["ms_ci_low", "ms_ci_why"].map(|name| column(&found, &[], name).to_string())
+    };
+    let [low, why] = of("launch");
+    assert_eq!(low, "null");
+    assert!(why.contains("declare `unit: [day]`"), "{why}");
+    let [low, why] = of("day");
+    assert_ne!(low, "null");
+    assert_eq!(why, "null");
+}
+
+/// Launches of two sides, each of which resembles the one before of its side.
+fn series(noise: &mut Noise, (blocks, rho): (usize, f64), factor: f64) -> Frame {
+    let mut text = "side,block,ms\n".to_owned();
+    for (side, factor) in [("a", factor), ("b", 1.0)] {
+        let mut last = 0.03 * noise.normal();
+        for block in 0..blocks {
+            text.push_str(&format!("{side},{block},{}\n", factor * 100.0 * last.exp()));
+            last = rho * last + 0.03 * (1.0 - rho * rho).sqrt() * noise.normal();
+        }
+    }
+    table(&text, &["side", "block"], &["ms"])
+}
+
+#[test]
+fn launches_that_resemble_the_one_before_count_as_fewer() {
+    let parameters = json!({"from": "t", "columns": ["ms"], "family": "table",
+        "pair": {"axis": "side", "a": "a", "b": "b"}});
+    let different = |size, factor| {
+        let asked = (
+            ("paired-comparison", &parameters),
+            (&["ms"][..], "verdict", "different"),
+        );
+        share(asked.0, asked.1, |noise| series(noise, size, factor))
+    };
+    assert!(different((20, 0.0), 1.0) <= MOST);
+    assert!(different((10, 0.0), 1.1) > 0.95);
+    // A t test over these launches finds a difference in 55 %.
+    let alike = different((20, 0.8), 1.0);
+    assert!(alike <= 0.25, "{alike}");
+}
+
+#[test]
+fn a_t_test_of_few_against_many_skewed_launches_does_not_decide_alone() {
+    let parameters = json!({"from": "t", "columns": ["ms"], "over": ["launch"], "unit": ["launch"],
+        "family": "table", "pair": {"axis": "side", "a": "a", "b": "b"}});
+    let study = |noise: &mut Noise, factor: f64| {
+        let mut text = "side,launch,ms\n".to_owned();
+        for (side, launches, factor) in [("a", 4, factor), ("b", 16, 1.0)] {
+            for launch in 0..launches {
+                let value = factor * 100.0 * noise.uniform().powf(-0.05);
+                text.push_str(&format!("{side},{side}{launch},{value}\n"));
+            }
+        }
+        table(&text, &["side", "launch"], &["ms"])
+    };
+    let different = |factor: f64| {
+        let asked = (
+            ("unpaired-comparison", &parameters),
+            (&["ms"][..], "verdict", "different"),
+        );
+        share(asked.0, asked.1, |noise| study(noise, factor))
+    };
+    assert!(different(1.0) <= MOST - 0.03, "{}", different(1.0));
+    assert!(different(1.2) > 0.9, "{}", different(1.2));
+    // Where the larger side is noisier, exchanging labels keeps most of what the t test finds.
+    let noisier = |noise: &mut Noise| {
+        let mut text = "side,launch,ms\n".to_owned();
+        for (side, launches, factor, spread) in [("a", 16, 1.05, 0.06), ("b", 4, 1.0, 0.02)] {
+            for launch in 0..launches {
+                let value = factor * 100.0 * (spread * noise.normal()).exp();
+                text.push_str(&format!("{side},{side}{launch},{value}\n"));
+            }
+        }
+        table(&text, &["side", "launch"], &["ms"])
+    };
+    let asked = (
+        ("unpaired-comparison", &parameters),
+        (&["ms"][..], "verdict", "different"),
+    );
+    let found = share(asked.0, asked.1, noisier);
+    assert!(found > 0.4, "{found}");
+}
+
+#[test]
+fn points_of_one_launch_have_no_p_value() {
+    let frame = || {
+        let mut noise = Noise(3);
+        let mut text = "block,clients,x,y\n".to_owned();
+        for block in 0..5 {
+            for clients in 0..4 {
+                let (x, y) = (noise.normal(), noise.normal());
+                text.push_str(&format!("{block},{clients},{x},{y}\n"));
+            }
+        }
+        table(&text, &["block", "clients"], &["x", "y"])
+    };
+    let of = |parameters: Json| {
+        let found = run("correlation", &parameters, frame());
+        let key: &[&str] = match found.keys.len() {
+            3 => &["x", "y", "pearson"],
+            _ => &["1", "x", "y", "pearson"],
+        };
+        ["correlation", "p", "p_why"].map(|name| column(&found, key, name).to_string())
+    };
+    let pairs = json!([{"x": "x", "y": "y"}]);
+    let [coefficient, p, why] = of(
+        json!({"from": "t", "over": ["block", "clients"], "pairs": pairs, "coefficients": ["pearson"]}),
+    );
+    assert_ne!(coefficient, "null");
+    assert_eq!(p, "null");
+    assert!(why.starts_with("20 points of 5 labels of `block`"), "{why}");
+    let [_, p, why] = of(
+        json!({"from": "t", "by": ["clients"], "over": ["block"], "pairs": pairs, "coefficients": ["pearson"]}),
+    );
+    assert_ne!(p, "null");
+    assert_eq!(why, "null");
+}
