@@ -16,9 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Objection, finding_of};
 use crate::data::{Data, Miss};
+use crate::extended::Extended;
 use crate::language::{World, missed, shown, wrong};
 use crate::settings::Named;
-use crate::statement::{Outcome, Recorded, Rule, Truth, judge};
+use crate::statement::{Outcome, Recorded, Rule, Truth, alternatives, judge, judge_claim};
 use crate::trace::Extracted;
 
 /// A claim: a sentence, and the rule that decides whether it may be said.
@@ -114,15 +115,23 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         return Ok(());
     }
     let data = &world.data;
-    let look = |table: &str, only: &Condition| data.view(table, only);
+    let look = |table: &str, only: &Condition| {
+        let mut view = data.view(table, only)?;
+        view.share.intervals = true;
+        Ok(view)
+    };
     let (mut verdicts, mut may_say, mut reasons, mut orders) = (vec![], vec![], vec![], vec![]);
     let (mut licences, executions) = (vec![], most_executions(data));
+    let extended = data.study().ok().and_then(Extended::of);
     for Named { name, settings } in claims {
         let at = |miss: Miss| match miss {
             Miss::Wrong(message) => Miss::Wrong(format!("claim `{name}`: {message}")),
             unread => unread,
         };
-        let judgement = judge(&settings.rule, &look).map_err(at)?;
+        let sentences = settings.narrower.iter().map(|narrower| &narrower.rule);
+        let sentences: Vec<&Rule> = std::iter::once(&settings.rule).chain(sentences).collect();
+        let shared = alternatives(&sentences, &look).map_err(at)?;
+        let judgement = judge_claim(&settings.rule, shared, &look).map_err(at)?;
         let refuted = match &settings.refused_if {
             Some(rule) => judge(rule, &look).map_err(at)?.truth == Truth::Yes,
             None => judgement.truth == Truth::No,
@@ -134,19 +143,25 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         };
         let mut instead = (outcome == Outcome::Licensed).then(|| settings.says.clone());
         for narrower in &settings.narrower {
-            if instead.is_none() && judge(&narrower.rule, &look).map_err(at)?.truth == Truth::Yes {
+            let holds = |miss| judge_claim(&narrower.rule, shared, &look).map_err(miss);
+            if instead.is_none() && holds(at)?.truth == Truth::Yes {
                 instead = Some(narrower.says.clone());
             }
         }
         world.record(Recorded {
             claim: Some(name.clone()),
             rule: Some(settings.rule.clone()),
+            alternatives: shared,
             outcome,
             reason: judgement.reason.clone(),
             judgement: Some(judgement.clone()),
         });
-        let repeated = outcome == Outcome::Licensed && executions > 1;
-        licences.push(repeated.then(|| format!("by the latest of {executions} executions")));
+        let repeated =
+            (executions > 1).then(|| format!("by the latest of {executions} executions"));
+        let extended = extended.as_ref().map(Extended::licence);
+        let licence: Vec<String> = repeated.into_iter().chain(extended).collect();
+        let noted = outcome == Outcome::Licensed && !licence.is_empty();
+        licences.push(noted.then(|| licence.join(", and ")));
         verdicts.push(outcome.word());
         may_say.push(instead);
         reasons.push(judgement.reason);
@@ -168,8 +183,9 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
             ),
             Column::text("reason", reasons.into_iter().map(Some)),
             Column::text("licensed_by", licences).describe(
-                "the latest execution, if measurements were executed several times; null \
-                otherwise, or if the claim is not licensed",
+                "the latest execution, if measurements were executed several times, and the planned \
+                number of blocks, if it changed after blocks were measured; null otherwise, or if \
+                the claim is not licensed",
             ),
             Column::text("registered", orders.iter().map(|o| Some(o.word()))).describe(
                 "the order of this wording and the measurements, according to the \

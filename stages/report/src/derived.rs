@@ -10,6 +10,7 @@ use pipeline::stage::{CellStatus, Execution, Input, Json, LedgerLine};
 
 use crate::data::{Data, Miss};
 use crate::environment::{self, ok};
+use crate::extended::Extended;
 use crate::{method, setup};
 
 /// Derives a table by name; `None` if it is not one of these.
@@ -160,6 +161,9 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     let mut say = |topic: &str, subject: &str, text: String| {
         rows.push([topic.to_owned(), subject.to_owned(), text]);
     };
+    if let Some(extended) = Extended::of(study) {
+        say("blocks", "", extended.words());
+    }
     if let Some(text) = stopping_rule(&study.spec) {
         say("stopping rule", "", text);
     }

@@ -203,11 +203,12 @@ fn states<'a>(
             .map(|facets| facets.get(key))
             .collect::<Vec<_>>()
     };
+    let set_by_axes = set_by_axes(data, stage);
     let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
         // Two unknown values are not known to be the same.
         values if values.len() < 2 && values.iter().flatten().any(|v| is_unknown(v)) => "unknown",
         values if values.len() < 2 => "same",
-        _ if is_planned(data, stage, key) => "planned",
+        _ if set_by_axes.contains(last_segment(key)) => "planned",
         _ if follows_choice(data, stage, key, &placed) => "follows",
         values if values.contains(&None) => "unmatched",
         _ => "confound",
@@ -283,23 +284,83 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
     if unread { Err(Miss::Unread) } else { Ok(found) }
 }
 
-/// Whether the experiment itself sets the value from an axis.
-fn is_planned(data: &Data, stage: &str, key: &str) -> bool {
+/// Returns the names of the settings that axes or overrides make differ between the cells of a stage.
+fn set_by_axes(data: &Data, stage: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
     let Ok(study) = data.study() else {
-        return false;
+        return names;
     };
-    let settings = study
-        .spec
-        .get("stages")
-        .and_then(|s| s.get(stage))
-        .and_then(|s| s.get("settings"));
-    let last = key.rsplit('.').next().unwrap_or(key);
-    let mut flat = Facets::new();
+    let settings = study.spec.pointer(&format!("/stages/{stage}/settings"));
     if let Some(settings) = settings {
-        flatten("", settings, &mut flat);
+        insert_set_by_axes(settings, "", &study.spec, &mut names);
     }
-    flat.iter()
-        .any(|(path, value)| value.contains("${") && path.rsplit('.').next() == Some(last))
+    let overrides = study.spec.get("overrides").and_then(Json::as_array);
+    for one in overrides.into_iter().flatten() {
+        let of = one.pointer("/where/stage").and_then(Json::as_str);
+        if of.is_none_or(|name| name == stage) {
+            let mut set = Facets::new();
+            flatten("", &one["set"], &mut set);
+            names.extend(set.keys().map(|path| last_segment(path).to_owned()));
+        }
+    }
+    names
+}
+
+/// Inserts the names below a value in which it depends on axes. A text that is exactly one placeholder can stand for many
+/// settings: those in which the labels of its axis differ.
+fn insert_set_by_axes(value: &Json, name: &str, spec: &Json, names: &mut BTreeSet<String>) {
+    match value {
+        Json::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| insert_set_by_axes(value, key, spec, names)),
+        Json::Array(items) => items
+            .iter()
+            .for_each(|item| insert_set_by_axes(item, name, spec, names)),
+        Json::String(text) if text.contains("${") => {
+            let sides = whole(text).and_then(|path| by_label(spec, path));
+            let Some(sides) = sides else {
+                names.insert(name.to_owned());
+                return;
+            };
+            let paths: BTreeSet<&String> = sides.iter().flat_map(Facets::keys).collect();
+            for path in paths {
+                let values: BTreeSet<_> = sides.iter().map(|side| side.get(path)).collect();
+                if values.len() > 1 {
+                    let own = last_segment(path);
+                    names.insert(if own.is_empty() { name } else { own }.to_owned());
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Returns what the only placeholder of a text names, if the text has nothing else.
+fn whole(text: &str) -> Option<&str> {
+    let path = text.strip_prefix("${")?.strip_suffix('}')?;
+    (!path.contains("${")).then_some(path)
+}
+
+/// Returns the leaves of what a placeholder stands for, for each label of its axis. A value that is not a mapping is one
+/// leaf with an empty path.
+fn by_label(spec: &Json, path: &str) -> Option<Vec<Facets>> {
+    let (axis, field) = path.split_once('.').unwrap_or((path, ""));
+    let labels = spec.pointer(&format!("/axes/{axis}/labels"))?.as_array()?;
+    let at = field.split('.').filter(|part| !part.is_empty());
+    let sides = labels.iter().map(|label| {
+        let of_label = label.get("fields").unwrap_or(&label["label"]);
+        let value = at.clone().try_fold(of_label, |value, part| value.get(part));
+        let mut leaves = Facets::new();
+        value
+            .into_iter()
+            .for_each(|value| flatten("", value, &mut leaves));
+        leaves
+    });
+    Some(sides.collect())
+}
+
+fn last_segment(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or(path)
 }
 
 /// Flattens a document to scalars by path; lists of scalars are joined by spaces.

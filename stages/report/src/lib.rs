@@ -11,6 +11,7 @@ mod comparisons;
 mod data;
 mod derived;
 mod environment;
+mod extended;
 mod figure;
 mod footnotes;
 mod format;

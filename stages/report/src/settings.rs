@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::OutputName;
 use pipeline::stage::{Json, Library, Problem};
 use pipeline::suggest::remedy;
 use schemars::JsonSchema;
@@ -379,7 +380,16 @@ fn named<T: serde::de::DeserializeOwned>(
     found
 }
 
+/// Returns the name of the output that holds a figure.
+pub(crate) fn figure_output(name: &str) -> String {
+    format!("figures/{name}.svg")
+}
+
 fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
+    if let Err(error) = OutputName::check(&figure_output(&figure.name)) {
+        let problem = Problem::at_key(&["figures", &figure.name], error.to_string());
+        problems.push(problem.hint("use letters, digits, `-` and `_`"));
+    }
     let settings = &figure.settings;
     let mut need = |missing: bool, key: &str| {
         if missing {

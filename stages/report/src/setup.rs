@@ -13,6 +13,12 @@ use crate::environment::{Facets, STATE, Sides, flatten, ok, sides};
 /// The prefix of the names of these tables; the stage follows.
 pub(crate) const SETUP: &str = "setup-";
 
+/// The fact that servers complete if the engine's definition does not state it.
+const ENGINE_VERSION: &str = "Engine version";
+
+/// The version in a definition that does not state one.
+const UNKNOWN: &str = "unknown";
+
 /// The items to report first, and for each the facets that provide it, of which the first existing one is used.
 const ITEMS: &[(&str, &[&str])] = &[
     ("Host", &["host.host", "server.facets.host"]),
@@ -43,7 +49,7 @@ const ITEMS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "Engine version",
+        ENGINE_VERSION,
         &["environment.engine.version", "server.engine.version"],
     ),
     ("Interpreter", &["environment.software.python"]),
@@ -130,6 +136,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
         }
     }
     mark_versions(&mut rows, &sides);
+    complete_versions(&mut rows, data, input, &sides)?;
     rows.extend(told_of_running(&sides));
     rows.extend(roles(&sides));
     let mut changed_settings = Vec::new();
@@ -165,17 +172,78 @@ type FactRow = (String, Vec<Option<String>>, &'static str);
 
 /// Marks the version of a running server as declared by the user.
 fn mark_versions(rows: &mut [FactRow], sides: &Sides<'_>) {
-    let Some((_, values, _)) = rows.iter_mut().find(|(item, ..)| item == "Engine version") else {
+    let Some((_, values, _)) = rows.iter_mut().find(|(item, ..)| item == ENGINE_VERSION) else {
         return;
     };
     let sources = ["environment.engine.source", "server.engine.source"];
     for (value, (_, facets)) in values.iter_mut().zip(&sides.groups) {
         let source = sources.iter().find_map(|key| facets.get(*key));
         let running = source.is_some_and(|source| source == EngineSource::Running.word());
-        if let Some(version) = value.as_mut().filter(|v| running && *v != "unknown") {
+        if let Some(version) = value.as_mut().filter(|v| running && *v != UNKNOWN) {
             version.push_str(AS_DECLARED);
         }
     }
+}
+
+/// Completes the versions of engines whose definitions do not state one, with what their servers reported.
+fn complete_versions(
+    rows: &mut [FactRow],
+    data: &Data,
+    input: &Input,
+    sides: &Sides<'_>,
+) -> Result<(), Miss> {
+    let Some((_, values, state)) = rows.iter_mut().find(|(item, ..)| item == ENGINE_VERSION) else {
+        return Ok(());
+    };
+    for (value, (members, _)) in values.iter_mut().zip(&sides.groups) {
+        if value.as_deref() != Some(UNKNOWN) {
+            continue;
+        }
+        let cell = ok(input).find(|cell| cell.coordinates == *members[0]);
+        let environment = cell.and_then(|cell| cell.outputs.get("environment"));
+        if let Some(environment) = environment {
+            let environment = data.by_digest(&environment.digest)?;
+            let reported = reported_versions(data, &environment)?;
+            if !reported.is_empty() {
+                let reported: Vec<String> = reported.into_iter().collect();
+                *value = Some(reported.join(", "));
+            }
+        }
+    }
+    let told = |value: &Option<String>| value.as_deref() != Some(UNKNOWN);
+    if *state == "unknown" && values.iter().all(told) {
+        let engine = sides.stands.get("environment.engine.name");
+        *state = match values.iter().collect::<BTreeSet<_>>().len() {
+            0 | 1 => "same",
+            _ if matches!(engine, Some(&("planned" | "follows"))) => "follows",
+            _ => "confound",
+        };
+    }
+    Ok(())
+}
+
+/// Returns the versions that servers of an environment reported.
+fn reported_versions(data: &Data, environment: &Json) -> Result<BTreeSet<String>, Miss> {
+    // A server repeats the engine and the facets of its environment, but not the definition.
+    let mut engine = environment["engine"].clone();
+    if let Some(engine) = engine.as_object_mut() {
+        engine.remove("definition");
+    }
+    let mut versions = BTreeSet::new();
+    for input in data.stages().iter().filter(|s| s.kind == "serve") {
+        for artifact in ok(input).filter_map(|cell| cell.outputs.get("server")) {
+            let server = data.by_digest(&artifact.digest)?;
+            let roles = server["roles"].as_object().into_iter().flatten();
+            let roles = roles.map(|(_, role)| &role["server"]);
+            for server in roles.chain([&*server]) {
+                let is_own =
+                    server["engine"] == engine && server["facets"] == environment["facets"];
+                let version = server["version"].as_str().filter(|v| *v != UNKNOWN);
+                versions.extend(version.filter(|_| is_own).map(str::to_owned));
+            }
+        }
+    }
+    Ok(versions)
 }
 
 /// The facts about running servers: their key prefix, their title, and the text after their values.

@@ -8,7 +8,7 @@ use pipeline::stage::{
 
 use crate::data::Data;
 use crate::render::render;
-use crate::settings::{Parameters, Settings, canonical};
+use crate::settings::{Parameters, Settings, canonical, figure_output};
 
 /// Renders the report: outputs `report` (Markdown), `html`, `trace` and `statements` (tables), `figures/NAME.svg`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +20,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        17
+        20
     }
 
     fn class(&self) -> Class {
@@ -73,7 +73,7 @@ fn report(job: &Job<'_>, data: Data) -> Result<Done, Failure> {
     }
     for figure in report.figures {
         outputs.push(Output::text(
-            format!("figures/{}.svg", figure.name),
+            figure_output(&figure.name),
             Media::Svg,
             figure.svg,
         ));

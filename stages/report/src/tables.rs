@@ -13,7 +13,7 @@ pub(crate) use self::headings::Heads;
 
 use self::choice::{WHOLE, choose, telling, upper_end};
 use self::grid::grid;
-use self::headings::{interval_note, side};
+use self::headings::{interval_notes, side};
 use crate::footnotes;
 use crate::language::{World, declared, missed, render_text};
 use crate::settings::{ColumnSettings, TableSettings};
@@ -108,12 +108,7 @@ pub(crate) fn whole(
     }
     let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
     let intervals = settings.columns.iter().filter(|c| c.to.is_some());
-    let intervals: Vec<String> = intervals
-        .filter_map(|c| interval_note(world, &view, c))
-        .collect();
-    if !intervals.is_empty() {
-        parts.push(format!("{}.", intervals.join("; ")));
-    }
+    parts.extend(interval_notes(world, &view, intervals));
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
     if shown < known.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(missed)?;

@@ -5,6 +5,8 @@
 //! line. [`extract`] removes all marks again and returns the clean Markdown, the place of each traced text, and the
 //! origins.
 
+use std::ops::Range;
+use std::str::Chars;
 use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Ratio, Scalar, Table, TableError};
@@ -165,7 +167,7 @@ fn push_number(text: &mut String, mut number: usize) {
     }
 }
 
-fn take_number(chars: &mut std::str::Chars<'_>, end: char) -> Option<usize> {
+fn take_number(chars: &mut Chars<'_>, end: char) -> Option<usize> {
     let mut number = 0usize;
     for position in 0.. {
         let c = chars.next()?;
@@ -188,7 +190,7 @@ pub struct TracedSpan {
     /// One past the last character.
     pub column_end: usize,
     /// The same place in bytes of the whole text.
-    pub bytes: std::ops::Range<usize>,
+    pub bytes: Range<usize>,
     /// The traced number or statement.
     pub entry: Entry,
 }
@@ -212,7 +214,7 @@ pub(crate) struct Enclosed {
     /// The position of the statement among the recorded ones.
     pub statement: usize,
     /// The place in bytes of the whole text.
-    pub bytes: std::ops::Range<usize>,
+    pub bytes: Range<usize>,
     /// Line and character of the first character, from 1.
     pub start: (usize, usize),
     /// Line and character one past the last, from 1.
@@ -259,108 +261,150 @@ impl Extracted {
 /// If a filter of the template changed a traced text or cut a mark in half.
 pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, String> {
     let entries = ledger.entries();
-    let mut out = Extracted::default();
-    let (mut line, mut column) = (1usize, 1usize);
+    let mut extractor = Extractor {
+        out: Extracted::default(),
+        line: 1,
+        column: 1,
+        open: Vec::new(),
+        places: Places::default(),
+    };
     let mut chars = rendered.chars();
-    let mut open: Vec<Enclosed> = Vec::new();
-    let mut places = Places::default();
-    let broken =
-        || "a filter cut a traced text in two; filters must not change traced texts".to_owned();
     while let Some(c) = chars.next() {
         match c {
-            OPEN => {
-                let index = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
-                let entry = entries.get(index).ok_or_else(broken)?;
-                let marked: String = chars.by_ref().take_while(|c| *c != CLOSE).collect();
-                let plain = unguarded(&marked);
-                // A bar inside a table cell was escaped after the text was made.
-                if plain != entry.text && plain.replace("\\|", "|") != entry.text {
-                    return Err(format!(
-                        "a filter changed the traced text `{}` to `{}`",
-                        entry.text,
-                        unmarked(&plain)
-                    ));
-                }
-                let start = out.markdown.len();
-                put(&marked, &mut places, &mut out.markdown);
-                let text = out.markdown[start..].to_owned();
-                let length = text.chars().count();
-                out.spans.push(TracedSpan {
-                    line,
-                    column_start: column,
-                    column_end: column + length,
-                    bytes: start..out.markdown.len(),
-                    entry: Entry {
-                        text,
-                        ..entry.clone()
-                    },
-                });
-                column += length;
-            }
-            ORIGIN => {
-                let template = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
-                let line = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
-                let column = take_number(&mut chars, ORIGIN_END).ok_or_else(broken)?;
-                let origin = Origin {
-                    at: out.markdown.len(),
-                    template,
-                    line,
-                    column,
-                };
-                out.origins.push(origin);
-                for statement in open.iter_mut().filter(|s| s.origin.is_none()) {
-                    statement.origin = Some(origin);
-                }
-            }
+            OPEN => extractor.traced(&mut chars, &entries)?,
+            ORIGIN => extractor.origin(&mut chars)?,
             STATEMENT => {
                 let statement = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
-                let at = out.markdown.len();
-                open.push(Enclosed {
-                    statement,
-                    bytes: at..at,
-                    start: (line, column),
-                    end: (line, column),
-                    origin: None,
-                });
+                extractor.begin(statement);
             }
-            STATEMENT_END => {
-                let mut statement = open.pop().ok_or_else(broken)?;
-                statement.bytes.end = out.markdown.len();
-                statement.end = (line, column);
-                out.statements.push(statement);
-            }
+            STATEMENT_END => extractor.end()?,
             c if is_guard(c) => {
                 let guarded: String = [c].into_iter().chain(chars.next()).collect();
-                let start = out.markdown.len();
-                put(&guarded, &mut places, &mut out.markdown);
-                column += out.markdown[start..].chars().count();
+                extractor.put(&guarded);
             }
             c if is_mark(c) => return Err(broken()),
-            '\n' if out.markdown.is_empty() || out.markdown.ends_with("\n\n") => {}
-            '\n' => {
-                places.pass(c);
-                out.markdown.push('\n');
-                line += 1;
-                column = 1;
-            }
-            c => {
-                places.pass(c);
-                out.markdown.push(c);
-                column += 1;
-            }
+            c => extractor.pass(c),
         }
     }
-    while out.markdown.ends_with('\n') {
-        out.markdown.pop();
+    extractor.finish()
+}
+
+fn broken() -> String {
+    "a filter cut a traced text in two; filters must not change traced texts".to_owned()
+}
+
+/// The text without marks so far, and the statements that have not ended.
+struct Extractor {
+    out: Extracted,
+    line: usize,
+    column: usize,
+    open: Vec<Enclosed>,
+    places: Places,
+}
+
+impl Extractor {
+    /// Appends a value with its marks; returns its place in the Markdown.
+    fn put(&mut self, guarded: &str) -> Range<usize> {
+        let start = self.out.markdown.len();
+        put(guarded, &mut self.places, &mut self.out.markdown);
+        self.column += self.out.markdown[start..].chars().count();
+        start..self.out.markdown.len()
     }
-    out.markdown.push('\n');
-    if !open.is_empty() {
-        return Err(broken());
+
+    /// Takes a traced text, up to its end.
+    fn traced(&mut self, chars: &mut Chars<'_>, entries: &[Entry]) -> Result<(), String> {
+        let index = take_number(chars, MIDDLE).ok_or_else(broken)?;
+        let entry = entries.get(index).ok_or_else(broken)?;
+        let marked: String = chars.by_ref().take_while(|c| *c != CLOSE).collect();
+        let plain = unguarded(&marked);
+        // A bar inside a table cell was escaped after the text was made.
+        if plain != entry.text && plain.replace("\\|", "|") != entry.text {
+            return Err(format!(
+                "a filter changed the traced text `{}` to `{}`",
+                entry.text,
+                unmarked(&plain)
+            ));
+        }
+        let column_start = self.column;
+        let bytes = self.put(&marked);
+        let text = self.out.markdown[bytes.clone()].to_owned();
+        self.out.spans.push(TracedSpan {
+            line: self.line,
+            column_start,
+            column_end: self.column,
+            bytes,
+            entry: Entry {
+                text,
+                ..entry.clone()
+            },
+        });
+        Ok(())
     }
-    for statement in &mut out.statements {
-        statement.bytes.end = statement.bytes.end.min(out.markdown.len());
+
+    /// Takes the place in a template that the next text comes from.
+    fn origin(&mut self, chars: &mut Chars<'_>) -> Result<(), String> {
+        let origin = Origin {
+            at: self.out.markdown.len(),
+            template: take_number(chars, MIDDLE).ok_or_else(broken)?,
+            line: take_number(chars, MIDDLE).ok_or_else(broken)?,
+            column: take_number(chars, ORIGIN_END).ok_or_else(broken)?,
+        };
+        self.out.origins.push(origin);
+        for statement in self.open.iter_mut().filter(|s| s.origin.is_none()) {
+            statement.origin = Some(origin);
+        }
+        Ok(())
     }
-    Ok(out)
+
+    fn begin(&mut self, statement: usize) {
+        let at = self.out.markdown.len();
+        self.open.push(Enclosed {
+            statement,
+            bytes: at..at,
+            start: (self.line, self.column),
+            end: (self.line, self.column),
+            origin: None,
+        });
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let mut statement = self.open.pop().ok_or_else(broken)?;
+        statement.bytes.end = self.out.markdown.len();
+        statement.end = (self.line, self.column);
+        self.out.statements.push(statement);
+        Ok(())
+    }
+
+    /// Takes a character of the template. Consecutive blank lines become one.
+    fn pass(&mut self, c: char) {
+        let markdown = &mut self.out.markdown;
+        if c == '\n' && (markdown.is_empty() || markdown.ends_with("\n\n")) {
+            return;
+        }
+        self.places.pass(c);
+        markdown.push(c);
+        if c == '\n' {
+            self.line += 1;
+            self.column = 1;
+        } else {
+            self.column += 1;
+        }
+    }
+
+    fn finish(self) -> Result<Extracted, String> {
+        let mut out = self.out;
+        while out.markdown.ends_with('\n') {
+            out.markdown.pop();
+        }
+        out.markdown.push('\n');
+        if !self.open.is_empty() {
+            return Err(broken());
+        }
+        for statement in &mut out.statements {
+            statement.bytes.end = statement.bytes.end.min(out.markdown.len());
+        }
+        Ok(out)
+    }
 }
 
 /// Appends a value with its marks to a text, as Markdown.

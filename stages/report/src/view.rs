@@ -11,6 +11,7 @@ use artifacts::{Digest, Ratio, Scalar, Table};
 use pipeline::place::{Condition, Coordinates, LabelKey};
 
 use crate::data::{Miss, lock};
+use crate::statement::Share;
 use crate::trace::TraceSource;
 
 /// An output of one cell.
@@ -136,6 +137,7 @@ impl Opened {
             rows,
             condition: condition.clone(),
             keys,
+            share: Share::default(),
         })
     }
 
@@ -265,15 +267,19 @@ pub(crate) struct View {
     pub condition: Condition,
     /// The columns that distinguish rows, in order.
     pub keys: Vec<String>,
+    /// The part of their level at which the findings of the rows count.
+    pub share: Share,
 }
 
 impl View {
-    /// Returns a value of the selected row `index`.
+    /// Returns a value of the selected row `index`. A finding that is not shown at the share of its level reads as one
+    /// that was not shown.
     ///
     /// # Errors
     /// If the column does not exist.
     pub(crate) fn get(&self, index: usize, column: &str) -> Result<Scalar, Miss> {
-        self.table.at(self.rows[index], column)
+        let value = self.table.at(self.rows[index], column)?;
+        Ok(self.share.at(self, index, column, value))
     }
 
     /// Returns the key columns of a selected row and their values.

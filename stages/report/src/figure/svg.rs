@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::html::escape::escape;
+
 pub(super) const WIDTH: f64 = 720.0;
 
 /// The colours of series on a light background.
@@ -293,13 +295,4 @@ fn fixed(value: f64) -> String {
     } else {
         text.to_owned()
     }
-}
-
-fn escape(text: &str) -> String {
-    // XML allows no other control characters, and a figure with one would not be drawn at all.
-    text.replace(crate::format::acts, "\u{fffd}")
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
-        .replace('"', "&quot;")
 }

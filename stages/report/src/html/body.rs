@@ -9,6 +9,7 @@ use pulldown_cmark::{Alignment, CodeBlockKind, Event, HeadingLevel, Options, Par
 use super::escape::{escape, push, slug};
 use super::trails::{Trails, statement_line};
 use crate::figure::Drawn;
+use crate::settings::figure_output;
 use crate::statement::Recorded;
 use crate::trace::{Enclosed, TraceSource};
 
@@ -60,7 +61,7 @@ impl<'a> Body<'a> {
         }
         let figures = figures
             .iter()
-            .map(|f| (format!("figures/{}.svg", f.name), f))
+            .map(|f| (figure_output(&f.name), f))
             .collect();
         Self {
             markdown,

@@ -1,7 +1,7 @@
 //! Escapes text for HTML.
 
-/// Returns text escaped for content and quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+/// Returns text escaped for content and quoted attributes, also of SVG.
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     push(&mut out, text);
     out
@@ -15,7 +15,7 @@ pub(super) fn push(out: &mut String, text: &str) {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            // XML and HTML allow no other control characters, and no reader could see them.
+            // XML and HTML allow no other control characters. A figure with one would not be drawn.
             c if crate::format::acts(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }

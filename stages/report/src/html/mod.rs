@@ -6,7 +6,7 @@
 
 mod appendix;
 mod body;
-mod escape;
+pub(crate) mod escape;
 mod page;
 mod style;
 mod trails;

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Table};
 use pipeline::place::{Condition, Coordinates};
+use serde::{Deserialize, Serialize};
 
 use super::bound::{rows, values};
-use super::judge::judge;
+use super::judge::{judge_at, judge_claim};
 use super::rule::Rule;
 use crate::data::{Miss, lock};
 use crate::trace::TraceSource;
@@ -31,6 +32,31 @@ pub struct Rejudged {
     pub against: String,
 }
 
+/// A rule as the column `rule` has it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Written {
+    /// The number of sentences of its claim among which the level of its tests is divided.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub(super) alternatives: usize,
+    /// Whether the values that it compares with bounds count with their intervals, as in a claim.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) intervals: bool,
+    #[serde(flatten)]
+    pub(super) rule: Rule,
+}
+
+fn one() -> usize {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_one(alternatives: &usize) -> bool {
+    *alternatives == 1
+}
+
 /// The tables of an audit. Each is read and indexed once for all rules.
 #[derive(Debug, Default)]
 pub struct Judge(Mutex<BTreeMap<String, Arc<Opened>>>);
@@ -45,12 +71,18 @@ impl Judge {
         rule: &str,
         read: &dyn Fn(&str) -> Result<Vec<TablePart>, String>,
     ) -> Result<Rejudged, String> {
-        let rule: Rule = serde_json::from_str(rule).map_err(|e| format!("not a rule: {e}"))?;
+        let written: Written =
+            serde_json::from_str(rule).map_err(|e| format!("not a rule: {e}"))?;
         let look = |name: &str, condition: &Condition| self.open(name, read)?.choose(condition);
-        let found = judge(&rule, &look).map_err(|miss| match miss {
-            Miss::Unread => "a table is not read".to_owned(),
-            Miss::Wrong(message) => message,
-        })?;
+        let judge = match written.intervals {
+            true => judge_claim,
+            false => judge_at,
+        };
+        let found =
+            judge(&written.rule, written.alternatives, &look).map_err(|miss| match miss {
+                Miss::Unread => "a table is not read".to_owned(),
+                Miss::Wrong(message) => message,
+            })?;
         Ok(Rejudged {
             truth: found.truth.word(),
             n: found.n(),

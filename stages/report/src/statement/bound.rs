@@ -11,6 +11,7 @@ use minijinja::value::{Enumerator, Kwargs, Object, Value, from_args};
 use minijinja::{Environment, Error, State};
 use pipeline::stage::Json;
 
+use super::again::Written;
 use super::judge::judge;
 use super::judgement::Judgement;
 use super::licence::{FREE, checked, denies};
@@ -45,6 +46,8 @@ pub(crate) struct Recorded {
     pub(crate) claim: Option<String>,
     /// The rule; `None` for a premise.
     pub(crate) rule: Option<Rule>,
+    /// The number of sentences of its claim among which the level of its tests is divided; otherwise 1.
+    pub(crate) alternatives: usize,
     /// The outcome.
     pub(crate) outcome: Outcome,
     /// The result of the evaluation.
@@ -148,6 +151,7 @@ impl Object for Function {
         let id = self.world.record(Recorded {
             claim: None,
             rule: Some(rule),
+            alternatives: 1,
             outcome: if holds {
                 Outcome::Holds
             } else {
@@ -356,6 +360,7 @@ impl Object for Premise {
         let id = self.world.record(Recorded {
             claim: None,
             rule: None,
+            alternatives: 1,
             outcome: Outcome::Premise,
             judgement: None,
             reason,
@@ -420,13 +425,20 @@ pub(crate) fn statements_table(
             Column::text(
                 "rule",
                 text(&|id| {
-                    recorded[id]
-                        .rule
-                        .as_ref()
-                        .map(|r| serde_json::to_string(r).expect("a rule is plain data"))
+                    let recorded = &recorded[id];
+                    let rule = Written {
+                        alternatives: recorded.alternatives,
+                        intervals: recorded.claim.is_some(),
+                        rule: recorded.rule.clone()?,
+                    };
+                    Some(serde_json::to_string(&rule).expect("a rule is plain data"))
                 }),
             )
-            .describe("the rule about the rows, as JSON; null for a premise"),
+            .describe(
+                "the rule about the rows, as JSON; `alternatives` is the number of sentences of \
+                 its claim that share the level of its tests, if there are several; null for a \
+                 premise",
+            ),
             Column::text(
                 "stage",
                 text(&|id| Some(view(id)?.table.stage.clone()).filter(|s| !s.is_empty())),

@@ -5,6 +5,7 @@ use artifacts::Scalar;
 use super::judgement::{Judgement, is_one, rows_text};
 use super::predicate::{Predicate, Truth};
 use super::rule::{Counted, OnlyThese, That};
+use super::span;
 use crate::data::Miss;
 use crate::view::View;
 
@@ -14,8 +15,10 @@ fn truths(that: &str, view: &View) -> Result<(Predicate, Vec<Truth>), Miss> {
     for column in predicate.columns() {
         view.table.require(column)?;
     }
-    let truths =
-        (0..view.rows.len()).map(|row| predicate.holds(&|column: &str| view.get(row, column)));
+    let truths = (0..view.rows.len()).map(|row| {
+        let span = |column: &str| span::span(view, row, column);
+        predicate.holds_over(&|column: &str| view.get(row, column), &span)
+    });
     let truths = truths.collect::<Result<_, Miss>>()?;
     Ok((predicate, truths))
 }
@@ -51,7 +54,13 @@ fn met(count: usize, n: usize, that: &str) -> String {
 /// Adds the rows that decide, if any, to a reason.
 fn name_rows(reason: &mut String, how: &str, view: &View, rows: &[usize], predicate: &Predicate) {
     if !rows.is_empty() {
-        let rows = rows_text(view, rows, &predicate.columns());
+        let spans = match view.share.intervals {
+            true => span::columns(view, predicate),
+            false => Vec::new(),
+        };
+        let columns = predicate.columns().into_iter();
+        let columns: Vec<&str> = columns.chain(spans.iter().map(String::as_str)).collect();
+        let rows = rows_text(view, rows, &columns);
         reason.push_str(&format!("; {how} {rows}"));
     }
 }

@@ -10,6 +10,8 @@ use super::counting::{counted, every, no_row, only_these};
 use super::judgement::Judgement;
 use super::predicate::Truth;
 use super::rule::Rule;
+use super::share::{Share, alternatives, tests_anything};
+use super::span;
 use super::steps::{monotone, steepest};
 use super::values::{between, consistent, extremum, within};
 use super::verdicts::{not_worse, tested};
@@ -24,21 +26,98 @@ pub(crate) type Look<'a> = &'a dyn Fn(&str, &Condition) -> Result<View, Miss>;
 /// # Errors
 /// If a table or column is missing, values of different types are compared, or the rule itself is wrong.
 pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
+    judge_at(rule, 1, look)
+}
+
+/// Judges the rule of a claim, which may be one of several alternatives, among which the level of its tests is divided.
+/// Values that it compares with bounds count with their intervals.
+///
+/// # Errors
+/// As [`judge`].
+pub(crate) fn judge_claim(
+    rule: &Rule,
+    alternatives: usize,
+    look: Look<'_>,
+) -> Result<Judgement, Miss> {
+    let share = Share {
+        intervals: true,
+        ..Share::default()
+    };
+    let claimed = |table: &str, condition: &Condition| {
+        let mut view = look(table, condition)?;
+        view.share.intervals = true;
+        Ok(view)
+    };
+    shared(rule, share.among(alternatives), &claimed)
+}
+
+/// Judges a rule that is one of several alternatives, among which the level of its tests is divided.
+///
+/// # Errors
+/// As [`judge`].
+pub(crate) fn judge_at(
+    rule: &Rule,
+    alternatives: usize,
+    look: Look<'_>,
+) -> Result<Judgement, Miss> {
+    shared(rule, Share::default().among(alternatives), look)
+}
+
+fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> {
     rule.check()?;
-    if let Rule::AllOf(rules) | Rule::AnyOf(rules) = rule {
-        return combined(rules, matches!(rule, Rule::AllOf(_)), look);
+    match rule {
+        // Every part must hold, so the parts need no stricter level.
+        Rule::AllOf(rules) => return combined(rules, true, share, look),
+        Rule::AnyOf(rules) => {
+            let parts: Vec<&Rule> = rules.iter().collect();
+            let share = share.among(alternatives(&parts, look)?);
+            return combined(rules, false, share, look);
+        }
+        _ => {}
     }
     let (table, _) = rule.place().expect("rules made of rules are handled above");
-    let view = look(table, &rule.condition())?;
+    let mut view = look(table, &rule.condition())?;
     if view.rows.is_empty() {
         let reason = format!("no row of `{table}` matches {{{}}}", view.condition);
         return Ok(Judgement::new(&view, Truth::Unknown, Vec::new(), reason).counted(0));
     }
+    view.share = match rule {
+        Rule::AtLeast(r) | Rule::Exactly(r) => share.among_rows(&view, r.count),
+        Rule::AtMost(r) => {
+            let rows = u64::try_from(view.rows.len()).unwrap_or(u64::MAX);
+            share.among_rows(&view, rows.saturating_sub(r.count))
+        }
+        // That nothing was shown is not a finding.
+        Rule::NoEvidence(_) => share.whole(),
+        _ => share,
+    };
+    if rule
+        .predicate()
+        .is_some_and(|that| that.contains(Verdict::NoEvidence.word()))
+    {
+        view.share = share.whole();
+    }
+    let mut found = over_rows(rule, &view)?;
+    if found.truth != Truth::Yes
+        && let Some(words) = view.share.words(&view)
+        && tests_anything(rule, look)?
+    {
+        found.reason = format!("{}; {words}", found.reason);
+    }
+    if found.truth == Truth::Unknown
+        && let Some(words) = span::words(&view, rule.predicate())
+    {
+        found.reason = format!("{}; {words}", found.reason);
+    }
+    Ok(found)
+}
+
+fn over_rows(rule: &Rule, view: &View) -> Result<Judgement, Miss> {
     match rule {
-        Rule::Every(r) => every(r, &view),
-        Rule::NoRow(r) => no_row(r, &view),
+        Rule::Every(r) => every(r, view),
+        Rule::NoRow(r) => no_row(r, view),
         Rule::Holds(r) => match view.rows.len() {
-            1 => every(r, &view),
+            1 => every(r, view),
             n => Err(format!(
                 "`holds` needs exactly one row, but {n} match {{{}}}",
                 view.condition
@@ -47,42 +126,42 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
         },
         Rule::AtLeast(r) => counted(
             r,
-            &view,
+            view,
             |sure, _, wanted| sure >= wanted,
             |_, may, wanted| may < wanted,
         ),
         Rule::AtMost(r) => counted(
             r,
-            &view,
+            view,
             |_, may, wanted| may <= wanted,
             |sure, _, wanted| sure > wanted,
         ),
         Rule::Exactly(r) => counted(
             r,
-            &view,
+            view,
             |sure, may, wanted| sure == wanted && may == wanted,
             |sure, may, wanted| sure > wanted || may < wanted,
         ),
-        Rule::OnlyThese(r) => only_these(r, &view),
-        Rule::Largest(r) => extremum(r, &view, "largest", 1.0),
-        Rule::Smallest(r) => extremum(r, &view, "smallest", -1.0),
-        Rule::Between(r) => between(r, &view),
-        Rule::Within(r) => within(r, &view),
-        Rule::Monotone(r) => monotone(r, &view),
-        Rule::Steepest(r) => steepest(r, &view),
-        Rule::Different(r) => tested(r, &view, Verdict::Different),
-        Rule::Equivalent(r) => tested(r, &view, Verdict::Equivalent),
-        Rule::NoEvidence(r) => tested(r, &view, Verdict::NoEvidence),
-        Rule::NotWorse(r) => not_worse(r, &view),
-        Rule::Consistent(r) => consistent(r, &view),
-        Rule::AllOf(_) | Rule::AnyOf(_) => unreachable!("rules made of rules are handled above"),
+        Rule::OnlyThese(r) => only_these(r, view),
+        Rule::Largest(r) => extremum(r, view, "largest", 1.0),
+        Rule::Smallest(r) => extremum(r, view, "smallest", -1.0),
+        Rule::Between(r) => between(r, view),
+        Rule::Within(r) => within(r, view),
+        Rule::Monotone(r) => monotone(r, view),
+        Rule::Steepest(r) => steepest(r, view),
+        Rule::Different(r) => tested(r, view, Verdict::Different),
+        Rule::Equivalent(r) => tested(r, view, Verdict::Equivalent),
+        Rule::NoEvidence(r) => tested(r, view, Verdict::NoEvidence),
+        Rule::NotWorse(r) => not_worse(r, view),
+        Rule::Consistent(r) => consistent(r, view),
+        Rule::AllOf(_) | Rule::AnyOf(_) => unreachable!("rules made of rules have no rows"),
     }
 }
 
-fn combined(rules: &[Rule], all: bool, look: Look<'_>) -> Result<Judgement, Miss> {
+fn combined(rules: &[Rule], all: bool, share: Share, look: Look<'_>) -> Result<Judgement, Miss> {
     let (mut truth, mut reasons) = (Truth::of(all), Vec::new());
     for rule in rules {
-        let part = judge(rule, look)?;
+        let part = shared(rule, share, look)?;
         truth = if all {
             truth.and(part.truth)
         } else {

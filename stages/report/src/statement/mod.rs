@@ -4,6 +4,8 @@
 //! - `rule`: a condition on the rows of a table, the same in a template and in YAML;
 //! - `judge`: whether a rule holds, and the rows that refute it (`judgement`), by kind of rule: `counting`, `values`,
 //!   `steps`, `verdicts`;
+//! - `share`: the levels of rules with alternatives;
+//! - `span`: the intervals of the values that claims compare;
 //! - `licence`: the words that each rule allows;
 //! - `bound`: the template functions, and the record of their results;
 //! - `again`: rules judged again by an audit.
@@ -16,14 +18,21 @@ mod judgement;
 mod licence;
 mod predicate;
 mod rule;
+mod share;
+mod span;
 mod steps;
+#[cfg(test)]
+mod tests_of_shares;
+#[cfg(test)]
+mod tests_of_spans;
 mod token;
 mod values;
 mod verdicts;
 
 pub use again::{Judge, Rejudged, TablePart};
 pub(crate) use bound::{Outcome, Recorded, install, statements_table};
-pub(crate) use judge::judge;
+pub(crate) use judge::{judge, judge_claim};
 pub(crate) use licence::{FREE, allows, checked, is_checked_before_number};
 pub(crate) use predicate::Truth;
 pub use rule::Rule;
+pub(crate) use share::{Share, alternatives};

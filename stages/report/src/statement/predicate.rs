@@ -19,6 +19,7 @@ use std::fmt;
 
 use artifacts::Scalar;
 
+use super::span::Span;
 use super::token::{Token, tokens};
 use crate::data::Miss;
 
@@ -201,6 +202,62 @@ impl Predicate {
         }
     }
 
+    /// Returns the columns that it compares with constant bounds.
+    pub(super) fn bounded(&self) -> Vec<&str> {
+        match self {
+            Self::Either(a, b) | Self::Both(a, b) => [a.bounded(), b.bounded()].concat(),
+            Self::Not(inner) => inner.bounded(),
+            Self::Compare(Operand::Column(name), how, Operand::Constant(_))
+            | Self::Compare(Operand::Constant(_), how, Operand::Column(name))
+                if how.is_order() =>
+            {
+                vec![name]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// As [`Predicate::holds`], where a value that is compared with a constant bound counts with its interval: the
+    /// comparison is unknown if it holds at one end and not at the other.
+    ///
+    /// # Errors
+    /// As [`Predicate::holds`], or if `span` fails.
+    pub(crate) fn holds_over<E: From<PredicateError>>(
+        &self,
+        value: &dyn Fn(&str) -> Result<Scalar, E>,
+        span: &dyn Fn(&str) -> Result<Span, E>,
+    ) -> Result<Truth, E> {
+        let (name, how, bound, flipped) = match self {
+            Self::Either(a, b) => {
+                return Ok(a.holds_over(value, span)?.or(b.holds_over(value, span)?));
+            }
+            Self::Both(a, b) => {
+                return Ok(a.holds_over(value, span)?.and(b.holds_over(value, span)?));
+            }
+            Self::Not(inner) => return Ok(inner.holds_over(value, span)?.not()),
+            Self::Compare(Operand::Column(name), how, Operand::Constant(bound)) => {
+                (name, *how, bound, false)
+            }
+            Self::Compare(Operand::Constant(bound), how, Operand::Column(name)) => {
+                (name, *how, bound, true)
+            }
+            _ => return self.holds(value),
+        };
+        let found = self.holds(value)?;
+        if !how.is_order() || found == Truth::Unknown {
+            return Ok(found);
+        }
+        let at = |end: f64| match flipped {
+            true => how.apply(bound, &Scalar::Float(end)),
+            false => how.apply(&Scalar::Float(end), bound),
+        };
+        Ok(match span(name)? {
+            Span::Exact => found,
+            Span::Between(low, high) if at(low)? == at(high)? => at(low)?,
+            Span::Between(..) | Span::Withheld => Truth::Unknown,
+        })
+    }
+
     /// Returns whether it holds for a row; `value` returns the row's values.
     ///
     /// # Errors
@@ -239,6 +296,11 @@ impl Predicate {
 }
 
 impl Comparison {
+    /// Whether it asks which of two values is larger.
+    fn is_order(self) -> bool {
+        !matches!(self, Self::Equal | Self::Different)
+    }
+
     fn apply(self, a: &Scalar, b: &Scalar) -> Result<Truth, PredicateError> {
         let order = match (a, b) {
             (Scalar::Null, _) | (_, Scalar::Null) => return Ok(Truth::Unknown),

@@ -353,6 +353,16 @@ impl Rule {
         })
     }
 
+    /// Returns the predicate over its rows; `None` for rules of other kinds.
+    pub(crate) fn predicate(&self) -> Option<&str> {
+        Some(match self {
+            Self::Every(r) | Self::NoRow(r) | Self::Holds(r) => &r.that,
+            Self::AtLeast(r) | Self::AtMost(r) | Self::Exactly(r) => &r.that,
+            Self::OnlyThese(r) => &r.that,
+            _ => return None,
+        })
+    }
+
     /// Returns the condition that selects its rows.
     pub(crate) fn condition(&self) -> Condition {
         self.place()

@@ -7,6 +7,7 @@ use pipeline::stage::Json;
 use super::judgement::{Judgement, is_one, rows_text};
 use super::predicate::Truth;
 use super::rule::{Between, Consistent, Extremum, Within};
+use super::span::{Span, span};
 use crate::data::Miss;
 use crate::view::View;
 
@@ -65,12 +66,48 @@ pub(super) fn extremum(
         let reason = format!("{} rows share the {what} value: {text}", best.len());
         return Ok(Judgement::new(view, Truth::No, best, reason));
     }
+    if let Some(rival) = rival(view, &r.column, best[0], sign, &values)? {
+        let rows = rows_text(view, &[best[0], rival], &[&r.column]);
+        let reason = format!(
+            "the intervals of two rows overlap, so which has the {what} value is open: {rows}"
+        );
+        return Ok(Judgement::new(view, Truth::Unknown, vec![rival], reason));
+    }
     let is = is_one(view, best[0], &r.are)?;
     let reason = format!("the {what} is {text}");
     let against = if is { Vec::new() } else { best.clone() };
     let mut found = Judgement::new(view, Truth::of(is), against, reason);
     found.named.push(("row", best[0]));
     Ok(found)
+}
+
+/// Returns a row whose interval reaches that of the row with the best value; `None` if there is none, or if the values
+/// count without intervals.
+fn rival(
+    view: &View,
+    column: &str,
+    best: usize,
+    sign: f64,
+    values: &[Option<f64>],
+) -> Result<Option<usize>, Miss> {
+    let ends = |row: usize| -> Result<(f64, f64), Miss> {
+        let value = values[row].unwrap_or(f64::NAN);
+        Ok(match span(view, row, column)? {
+            Span::Exact => (sign * value, sign * value),
+            Span::Between(low, high) => {
+                let (low, high) = (sign * low, sign * high);
+                (low.min(high), low.max(high))
+            }
+            Span::Withheld => (f64::NEG_INFINITY, f64::INFINITY),
+        })
+    };
+    let (least, _) = ends(best)?;
+    for row in (0..values.len()).filter(|row| *row != best) {
+        if ends(row)?.1 >= least {
+            return Ok(Some(row));
+        }
+    }
+    Ok(None)
 }
 
 pub(super) fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
@@ -192,6 +229,21 @@ pub(super) fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss>
     }
     if !null.is_empty() {
         return Ok(unknown(view, &r.column, null));
+    }
+    for row in 0..values.len() {
+        let reaches = match span(view, row, &r.column)? {
+            Span::Exact => false,
+            Span::Between(low, high) => low <= r.reference && r.reference <= high,
+            Span::Withheld => true,
+        };
+        if reaches {
+            let rows = rows_text(view, &[row], &[&r.column]);
+            let reason = format!(
+                "the interval of a row reaches {}, or is withheld: {rows}",
+                r.reference
+            );
+            return Ok(Judgement::new(view, Truth::Unknown, vec![row], reason));
+        }
     }
     let side = if below.is_empty() { "above" } else { "below" };
     let reason = format!("all {} rows lie {side} {}", values.len(), r.reference);

@@ -75,20 +75,48 @@ pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
     }
     let n = view.rows.len();
     let count = n - against.len() - open.len();
+    let value = |row: usize, column: &str| {
+        view.table
+            .at(view.rows[row], column)
+            .unwrap_or(Scalar::Null)
+    };
     let why = |row: &usize| {
-        let value = |column: &str| view.get(*row, column).unwrap_or(Scalar::Null);
+        let value = |column: &str| value(*row, column);
         let name = view.row_name(*row);
-        match (value("margin"), value(bound)) {
-            (Scalar::Null, _) => {
+        match (margin_end(view, *row, r.better), value(bound).as_f64()) {
+            (None, _) => {
                 format!("{name} has no margin: declare `margin` in the comparison")
             }
-            (_, Scalar::Null) => format!(
+            (_, None) => format!(
                 "{} for {name}: {}",
                 value("verdict"),
                 value("verdict_reason")
             ),
-            (margin, end) => format!("{name}: {bound} = {end}, beyond the margin of {margin}"),
+            _ if value(column) == Scalar::Bool(true) => {
+                let p = value(&format!("{column}_p"));
+                format!(
+                    "{name}: p = {}",
+                    p.as_f64().map_or_else(|| p.to_string(), short)
+                )
+            }
+            (Some((end, sign)), Some(bound)) => format!(
+                "{name}: the one-sided bound is {}{sign}, beyond the margin, which ends at {}{sign}",
+                short(bound),
+                short(end)
+            ),
         }
+    };
+    let beyond = |row: &usize| match (
+        margin_end(view, *row, r.better),
+        value(*row, "effect").as_f64(),
+    ) {
+        (Some((end, sign)), Some(effect)) => format!(
+            "{}: the effect is {}{sign}, and the margin ends at {}{sign}",
+            view.row_name(*row),
+            short(effect),
+            short(end)
+        ),
+        _ => view.row_name(*row),
     };
     if against.is_empty() && !open.is_empty() {
         let reason = format!(
@@ -101,16 +129,44 @@ pub(super) fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
         true => format!("a is not {word} by more than the margin in any of {n} rows"),
         false => format!(
             "{word} by more than the margin: {}",
-            rows_text(view, &against, &["effect", "margin"])
+            first_of(&against, beyond)
         ),
     };
     Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
 }
 
+/// Returns the end of the margin on the side that is worse, on the scale of the effect, and the sign of that scale. A margin
+/// of 0.05 on the scale `ratio` ends at 1.05 and at 1 ÷ 1.05.
+fn margin_end(view: &View, row: usize, better: Better) -> Option<(f64, &'static str)> {
+    let margin = view.get(row, "margin").ok()?.as_f64()?;
+    let difference = view
+        .get(row, "scale")
+        .is_ok_and(|scale| scale.to_string() == "difference");
+    Some(match (difference, better) {
+        (true, Better::Higher) => (-margin, ""),
+        (true, Better::Lower) => (margin, ""),
+        (false, Better::Higher) => (1.0 / (1.0 + margin), "×"),
+        (false, Better::Lower) => (1.0 + margin, "×"),
+    })
+}
+
+/// Formats a number with four significant digits.
+fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 9);
+    let text = format!("{value:.*}", digits as usize);
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 /// Explains in a sentence why nothing is shown: in how many rows, and the verdict and reason for each.
 fn not_shown(view: &View, open: &[usize], n: usize) -> String {
     let row = |row: &usize| {
-        let text = |column: &str| match view.get(*row, column) {
+        let text = |column: &str| match view.table.at(view.rows[*row], column) {
             Ok(Scalar::Null) | Err(_) => None,
             Ok(value) => Some(value.to_string()),
         };

@@ -133,21 +133,48 @@ pub(super) fn of_schema(world: &World, view: &View, column: &str, text: String) 
     })
 }
 
-/// Describes an interval, in the words of the table's schema for its lower end.
-pub(super) fn interval_note(world: &World, view: &View, column: &ColumnSettings) -> Option<String> {
-    let description = view
-        .table
-        .parts
-        .first()?
-        .content
-        .description(&column.column)?;
-    let (IntervalEnd::Lower, interval) = IntervalEnd::read(&description)? else {
-        return None;
-    };
-    let what = interval.strip_prefix("the ").unwrap_or(interval).to_owned();
-    Some(format!(
-        "*{}*: {}",
-        own_heading(world, view, column),
-        of_schema(world, view, &column.column, what)
-    ))
+/// Describes the intervals of a table, in the words of its schema for their lower ends. What they have in common stands
+/// once, after them.
+pub(super) fn interval_notes<'a>(
+    world: &World,
+    view: &View,
+    columns: impl Iterator<Item = &'a ColumnSettings>,
+) -> Option<String> {
+    let table = &view.table.parts.first()?.content;
+    let mut told: Vec<(&ColumnSettings, Vec<String>)> = columns
+        .filter_map(|column| {
+            let description = table.description(&column.column)?;
+            let (IntervalEnd::Lower, interval) = IntervalEnd::read(&description)? else {
+                return None;
+            };
+            let what = interval.strip_prefix("the ").unwrap_or(interval);
+            Some((column, what.split("; ").map(str::to_owned).collect()))
+        })
+        .collect();
+    let (first, _) = *told.first()?;
+    let mut common = Vec::new();
+    while told.len() > 1 && told.iter().all(|(_, parts)| parts.len() > 1) {
+        let last = told[0].1.last().cloned().unwrap_or_default();
+        if told.iter().any(|(_, parts)| parts.last() != Some(&last)) {
+            break;
+        }
+        told.iter_mut()
+            .for_each(|(_, parts)| parts.truncate(parts.len() - 1));
+        common.insert(0, last);
+    }
+    let notes = told.iter().map(|(column, parts)| {
+        format!(
+            "*{}*: {}",
+            own_heading(world, view, column),
+            of_schema(world, view, &column.column, parts.join("; "))
+        )
+    });
+    let notes = notes.collect::<Vec<_>>().join("; ");
+    Some(match common.is_empty() {
+        true => format!("{notes}."),
+        false => {
+            let common = of_schema(world, view, &first.column, common.join("; "));
+            format!("{notes}. *Each of these intervals*: {common}.")
+        }
+    })
 }

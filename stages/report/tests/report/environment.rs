@@ -210,6 +210,38 @@ fn a_reader_sees_which_settings_are_not_the_defaults_and_how_servers_were_launch
 }
 
 #[test]
+fn the_version_that_a_server_reports_completes_an_engine_that_does_not_state_one() {
+    let line = |versions: [&str; 3], facets: [&str; 3]| {
+        let mut lab = lab(&json!({}));
+        let engine = json!({"name": "llama-server", "version": "unknown"});
+        let mut described = engine.clone();
+        described["definition"] = json!({"settings": {}});
+        let environment = json!({"engine": described, "facets": {"cpu": "a"}});
+        let environment = store_json(&lab.store, &environment);
+        lab.inputs[0].cells[0]
+            .outputs
+            .insert("environment".to_owned(), environment);
+        for (cell, (version, cpu)) in versions.iter().zip(facets).enumerate() {
+            let server = json!({"engine": engine, "version": version, "facets": {"cpu": cpu}});
+            let server = store_json(&lab.store, &server);
+            lab.inputs[1].cells[cell]
+                .outputs
+                .insert("server".to_owned(), server);
+        }
+        let machine = lab.render_text("{{ setup(\"machine\") }}").unwrap();
+        let line = machine.lines().find(|l| l.contains("Engine version"));
+        let cells = line.unwrap_or_default().split('|').nth(2);
+        cells.unwrap_or_default().trim().to_owned()
+    };
+    let here = ["a"; 3];
+    assert_eq!(line(["unknown"; 3], here), "unknown");
+    assert_eq!(line(["b1", "b1", "unknown"], here), "b1");
+    assert_eq!(line(["b2", "b1", "b2"], here), "b1, b2");
+    // A server of another environment says nothing about this one.
+    assert_eq!(line(["b2", "b1", "b2"], ["a", "b", "a"]), "b2");
+}
+
+#[test]
 fn what_an_engine_from_an_axis_brings_with_it_is_no_confound() {
     let server = |version: &str, host: &str| {
         json!({

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::{Column, Table};
 use pipeline::stage::{Execution, Input};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixture::{Lab, Templates, cell, coordinates, markdown, store_table, trace};
 
@@ -27,7 +27,7 @@ fn lab() -> Lab {
 }
 
 /// Returns a text with each run of spaces collapsed.
-fn squeezed(text: &str) -> String {
+pub(crate) fn squeezed(text: &str) -> String {
     let lines = text.lines().map(|line| {
         line.split(' ')
             .filter(|w| !w.is_empty())
@@ -79,6 +79,39 @@ fn limits_and_deviations_follow_from_the_ledger_and_are_traced() {
         .count();
     assert!(outputs > 0);
     assert!(done.outputs.iter().any(|o| o.name == "limits"));
+}
+
+#[test]
+fn settings_that_an_axis_gives_as_a_whole_are_planned_where_its_labels_differ() {
+    let state = |settings: &Value, batched: &Value, overrides: &Value| {
+        let mut lab = lab();
+        let spec = &mut lab.study.spec;
+        spec["stages"]["server"]["settings"] = json!({ "settings": settings });
+        spec["overrides"] = overrides.clone();
+        spec["axes"]["configuration"] = json!({"labels": [
+            {"label": "batched", "fields": {"settings": batched}},
+            {"label": "serial", "fields": {"settings": {"parallel": 1, "threads": 2}}},
+        ]});
+        let done = lab.render(&json!({}), &shipped());
+        let text = squeezed(&markdown(&done.map_err(|f| f.reason).unwrap()));
+        let row = "| server.settings.parallel | 8 | 1 | ";
+        let at = text.find(row).unwrap_or_else(|| panic!("no row in {text}")) + row.len();
+        text[at..].split(' ').next().unwrap().to_owned()
+    };
+    let (unlike, alike) = (json!({"parallel": 8}), json!({"parallel": 1}));
+    let whole = json!("${configuration.settings}");
+    assert_eq!(state(&whole, &unlike, &json!([])), "planned");
+    let merged = json!({"merge": [{"context": 512}, "${configuration.settings}"]});
+    assert_eq!(state(&merged, &unlike, &json!([])), "planned");
+    let within = json!({"parallel": "${configuration.settings.parallel}"});
+    assert_eq!(state(&within, &unlike, &json!([])), "planned");
+    // The labels differ in another setting.
+    assert_eq!(state(&whole, &alike, &json!([])), "confound");
+    assert_eq!(state(&within, &alike, &json!([])), "confound");
+    let other =
+        |stage: &str| json!([{"where": {"stage": stage}, "set": {"settings": {"parallel": 8}}}]);
+    assert_eq!(state(&whole, &alike, &other("server")), "planned");
+    assert_eq!(state(&whole, &alike, &other("ladder")), "confound");
 }
 
 #[test]
@@ -208,7 +241,7 @@ fn a_mistake_in_a_partial_or_a_macro_is_told_with_its_line_and_column() {
 }
 
 /// Returns the default report of a study whose analysis has an additional table.
-fn with_table(name: &str, table: &Table) -> String {
+pub(crate) fn with_table(name: &str, table: &Table) -> String {
     let mut lab = lab();
     let artifact = store_table(&lab.store, table);
     let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
@@ -324,9 +357,9 @@ fn sides(a: &str, verdict: &str, higher: Option<&str>, reason: Option<&str>) -> 
 }
 
 #[test]
-fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
+fn the_summary_says_which_side_is_better_by_how_much_and_of_how_many() {
     let text = with_table("comparison", &compared("different", Some("serial"), None));
-    let sentence = "- **ttft_ms_p50**: *different*, higher on *serial* (lower is better). *batched* − *serial* is \
+    let sentence = "- **ttft_ms_p50**: *different*, lower and so better on *batched*. *batched* − *serial* is \
                     −2,646 ms, interval [−3,193, −218.5]; the means are 17.25 and 2,664 ms, over n = 8 units \
                     (block).";
     assert!(text.contains(sentence), "{text}");
@@ -356,7 +389,7 @@ fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
     assert!(
         text.contains("- **ttft_ms_p50**: *no evidence*. *batched* − *serial* is −2,646 ms")
             && text.contains("(block). Note: smallest detectable effect 90 ms.")
-            && !text.contains("higher on"),
+            && !text.contains("better on"),
         "{text}"
     );
 }
@@ -383,14 +416,19 @@ fn a_summary_counts_the_verdicts_of_a_long_table_and_says_if_there_is_none() {
         number("adjusted_high"),
         text("unit_of_replication", "block"),
         text("family", "all columns (11 tests)"),
-        text("higher", "batched"),
+        Column::text(
+            "higher",
+            rows.iter()
+                .map(|r| Some(if r.0 == 1 { "serial" } else { "batched" })),
+        ),
         Column::text("verdict", rows.iter().map(|r| Some(r.1))),
         Column::text("verdict_reason", rows.iter().map(|_| None::<String>)),
     ];
     let table = Table::with_metadata(columns, &[("keys", "clients,metric")]).unwrap();
     let text = with_table("comparison", &table);
     assert!(
-        text.contains("compares *batched* with *serial*, by clients.\nThe verdicts of its 11 comparisons: 3 *different*, 8 *no evidence*."),
+        text.contains("compares *batched* with *serial*, by clients.\n\n- **ttft_ms_p50**, 11 comparisons: 2 *different*, lower and so better on *serial*; 1 *different*, lower and so better on \
+             *batched*; 8 *no evidence*.\n"),
         "{text}"
     );
     let nothing = Table::with_metadata(
@@ -444,7 +482,7 @@ fn the_summary_begins_with_what_the_claims_rest_on_and_ends_with_the_a_a_arm() {
         "slower".to_owned(),
         json!({"says": "It is slower.", "rule": rule}),
     )]);
-    let mut order = |claims: BTreeMap<String, serde_json::Value>| {
+    let mut order = |claims: BTreeMap<String, Value>| {
         lab.study.spec["claims"] = serde_json::to_value(&claims).unwrap();
         let library = crate::claims::Study {
             templates: shipped(),

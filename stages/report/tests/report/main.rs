@@ -8,6 +8,7 @@ mod footnotes;
 mod generic;
 mod hostile;
 mod html;
+mod notes;
 mod pivot;
 mod ratios;
 mod rendering;

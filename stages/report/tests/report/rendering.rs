@@ -272,6 +272,16 @@ fn every_mistake_in_the_settings_is_reported() {
     let problems = canonical(&settings, &Templates::one("")).unwrap_err();
     let messages: Vec<_> = problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(messages.len(), 3, "{messages:?}");
+    // The name of a figure becomes that of a file.
+    let figure = json!({"kind": "ecdf", "table": "x.y", "x": "n", "title": "", "caption": ""});
+    for name in ["../f", "/f", ".f", "a\u{1b}", &"f".repeat(190)] {
+        let settings = json!({"template": "t.md", "figures": {name: figure}});
+        let problems = canonical(&settings, &Templates::one("")).unwrap_err();
+        let wrong = problems
+            .iter()
+            .any(|p| p.message.contains("cannot be the name of an output"));
+        assert!(wrong, "{name}: {problems:?}");
+    }
 }
 
 #[test]

@@ -1,0 +1,94 @@
+//! Intervals behind the values that a claim compares.
+//!
+//! A claim that a value lies beyond a bound needs more than the value of one study: of two equal systems, either is
+//! higher in half of the studies. Where its table has an interval of a value, the whole interval must lie there.
+
+use super::predicate::Predicate;
+use crate::data::Miss;
+use crate::view::View;
+
+/// The interval of a value, as far as its table has one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Span {
+    /// The table has none, or the units have no spread by definition: the value stands for itself.
+    Exact,
+    /// From the lower to the upper end.
+    Between(f64, f64),
+    /// It is withheld.
+    Withheld,
+}
+
+/// The most alternatives among which the level of a 95 % interval can be divided: each of its ends leaves 2.5 %.
+const MOST_ALTERNATIVES: usize = 2;
+
+/// The reasons for which a withheld interval leaves the value as it is: the table was not meant to have any, or all
+/// units have the same value.
+const NOT_MEANT: [&str; 3] = [
+    "no replication of launches",
+    "one unit per row",
+    "with the same effect",
+];
+
+/// Returns the columns with the ends of the interval of a column, and the one with the reason for withholding it.
+fn around(view: &View, column: &str) -> Option<[String; 3]> {
+    let stems = [
+        column
+            .strip_suffix("_mean")
+            .map(|stem| format!("{stem}_ci")),
+        (column == "effect").then(|| "adjusted".to_owned()),
+        Some(column.to_owned()),
+    ];
+    let ends = |stem: String| ["low", "high", "why"].map(|end| format!("{stem}_{end}"));
+    let has = |[low, high, _]: &[String; 3]| view.table.has(&[low.clone(), high.clone()]);
+    // The smallest and the largest rank in a unit are no interval.
+    let mut stems = stems.into_iter().flatten().map(ends);
+    stems.find(has).filter(|_| column != "rank")
+}
+
+/// Returns the columns with the ends of the intervals of the columns that a predicate compares with bounds.
+pub(super) fn columns(view: &View, predicate: &Predicate) -> Vec<String> {
+    let ends = predicate.bounded().into_iter();
+    let ends = ends.filter_map(|column| around(view, column));
+    ends.flat_map(|[low, high, _]| [low, high]).collect()
+}
+
+/// Explains why a claim about values that have intervals is open.
+pub(super) fn words(view: &View, that: Option<&str>) -> Option<String> {
+    let predicate = Predicate::parse(that?).ok()?;
+    if !view.share.intervals || columns(view, &predicate).is_empty() {
+        return None;
+    }
+    Some(match view.share.margin > MOST_ALTERNATIVES {
+        true => {
+            "a claim counts a value with its interval, and one of 95 % is too short for so many alternatives: \
+             use the rule `different`"
+        }
+        false => "a claim counts a value with its whole interval",
+    }
+    .to_owned())
+}
+
+/// Returns the interval of a value of a row. Only claims take it into account.
+///
+/// # Errors
+/// If a column cannot be read.
+pub(super) fn span(view: &View, index: usize, column: &str) -> Result<Span, Miss> {
+    let Some([low, high, why]) = around(view, column).filter(|_| view.share.intervals) else {
+        return Ok(Span::Exact);
+    };
+    let number = |column: &str| Ok::<_, Miss>(view.get(index, column)?.as_f64());
+    match number(&low)?.zip(number(&high)?) {
+        Some(_) if view.share.margin > MOST_ALTERNATIVES => Ok(Span::Withheld),
+        Some((low, high)) => Ok(Span::Between(low, high)),
+        None => {
+            let why = match view.table.has(std::slice::from_ref(&why)) {
+                true => view.get(index, &why)?.to_string(),
+                false => NOT_MEANT[0].to_owned(),
+            };
+            Ok(match NOT_MEANT.iter().any(|reason| why.contains(reason)) {
+                true => Span::Exact,
+                false => Span::Withheld,
+            })
+        }
+    }
+}
