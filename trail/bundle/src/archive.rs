@@ -285,7 +285,7 @@ impl Expected {
 
 /// Returns the files below a folder, as sorted relative paths with `/`.
 pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
-    fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) -> io::Result<()> {
+    fn walk(folder: &Path, prefix: &str, names: &mut Vec<String>) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name().into_string().map_err(|name| {
@@ -297,17 +297,17 @@ pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
                 format!("{prefix}/{name}")
             };
             if entry.file_type()?.is_dir() {
-                walk(&entry.path(), &path, found)?;
+                walk(&entry.path(), &path, names)?;
             } else {
-                found.push(path);
+                names.push(path);
             }
         }
         Ok(())
     }
-    let mut found = Vec::new();
-    walk(folder, "", &mut found)?;
-    found.sort();
-    Ok(found)
+    let mut names = Vec::new();
+    walk(folder, "", &mut names)?;
+    names.sort();
+    Ok(names)
 }
 
 #[cfg(test)]

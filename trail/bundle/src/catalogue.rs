@@ -51,7 +51,7 @@ impl Catalogue {
         store: &Store,
         without: &[String],
     ) -> Result<Self, BundleError> {
-        let mut found = Self {
+        let mut catalogue = Self {
             cells: Vec::new(),
             objects: BTreeMap::new(),
             left_out: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl Catalogue {
         for stage in &lock.stages {
             for line in &stage.cells {
                 let name = cell_text(&stage.name, &line.coordinates);
-                found.earlier(&name, line, store);
+                catalogue.earlier(&name, line, store);
                 let Some(digest) = line.record else { continue };
                 let wrong = |e: &dyn std::fmt::Display| {
                     BundleError::Study(format!("{name}: its record {}: {e}", digest.short()))
@@ -69,7 +69,7 @@ impl Catalogue {
                 if Some(record.key) != line.key {
                     return Err(wrong(&"its key differs from the lock's"));
                 }
-                found.objects.insert(
+                catalogue.objects.insert(
                     digest,
                     Object {
                         media: Media::Json,
@@ -80,13 +80,13 @@ impl Catalogue {
                 for (output, artifact) in &record.outputs {
                     let measured = stage.class == LockClass::Measurement;
                     let wanted = !(measured && unwanted.contains(output.as_str()));
-                    found.add(&format!("{name}.{output}"), artifact, wanted);
+                    catalogue.add(&format!("{name}.{output}"), artifact, wanted);
                 }
                 let attempts = record.attempts.iter().flat_map(|a| &a.evidence);
                 for (output, artifact) in record.evidence.iter().chain(attempts) {
-                    found.add(&format!("{name}.{output} (evidence)"), artifact, true);
+                    catalogue.add(&format!("{name}.{output} (evidence)"), artifact, true);
                 }
-                found.cells.push(Cell {
+                catalogue.cells.push(Cell {
                     name,
                     class: stage.class,
                     digest,
@@ -95,13 +95,13 @@ impl Catalogue {
             }
         }
         // An object that another output also has is included anyway.
-        let held = &found.objects;
-        found
+        let held = &catalogue.objects;
+        catalogue
             .left_out
             .retain(|digest, _| !held.contains_key(digest));
-        found.check_inputs()?;
-        found.check_left_out(&unwanted)?;
-        Ok(found)
+        catalogue.check_inputs()?;
+        catalogue.check_left_out(&unwanted)?;
+        Ok(catalogue)
     }
 
     /// Checks that request rows stay, because numbers lead to them, and that every unwanted name occurs in a
@@ -121,10 +121,10 @@ impl Catalogue {
                 )));
             }
             if !names.contains(name) {
-                let known: Vec<&str> = names.iter().copied().filter(|n| *n != REQUESTS).collect();
+                let others: Vec<&str> = names.iter().copied().filter(|n| *n != REQUESTS).collect();
                 return Err(BundleError::Study(format!(
                     "no measurement of the study has an output `{name}` to leave out; its outputs are {}",
-                    known.join(", ")
+                    others.join(", ")
                 )));
             }
         }

@@ -212,12 +212,12 @@ fn check_seals(
 }
 
 /// Checks that the sums, which are for readers without other tools, match the manifest.
-fn sums(bundle: &Bundle, found: Option<Vec<u8>>, checked: &mut Checked) {
-    let Some(found) = found else {
+fn sums(bundle: &Bundle, bytes: Option<Vec<u8>>, checked: &mut Checked) {
+    let Some(bytes) = bytes else {
         return checked.complain(layout::SUMS, "it is missing");
     };
-    let found = String::from_utf8_lossy(&found).into_owned();
-    let lines: BTreeSet<&str> = found.lines().collect();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let lines: BTreeSet<&str> = text.lines().collect();
     let missing = bundle.manifest().files.iter().find(|f| {
         let line = format!("{}  {}", f.sha256, f.path);
         !lines.contains(line.as_str())

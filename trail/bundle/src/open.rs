@@ -35,7 +35,7 @@ impl Bundle {
     /// # Errors
     /// If it is not a bundle.
     pub fn open(path: &Path) -> Result<Self, BundleError> {
-        let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-bundle")
+        let work = pipeline::temporary::of_the_system("benchtrail-bundle")
             .map_err(|e| BundleError::Io(std::env::temp_dir(), e))?;
         let root = if path.is_dir() {
             path.to_owned()
@@ -172,15 +172,5 @@ pub fn open_store(store: &Path, folder: &Path) -> Result<Store, BundleError> {
     let objects = objects
         .canonicalize()
         .map_err(|e| BundleError::Io(objects, e))?;
-    let make = || {
-        fs::create_dir_all(folder)?;
-        let link = folder.join("objects");
-        if link.is_symlink() {
-            Ok(())
-        } else {
-            std::os::unix::fs::symlink(&objects, link)
-        }
-    };
-    make().map_err(|e| BundleError::Io(folder.to_owned(), e))?;
-    Ok(Store::open(folder)?)
+    Ok(Store::open_over(&objects, folder)?)
 }

@@ -156,21 +156,21 @@ impl Scanner {
 
     /// Returns the first rule that a text breaks, with the offset.
     fn first(&self, text: &str) -> Vec<(usize, &'static str, &'static str)> {
-        let mut found: Vec<(usize, &'static str, &'static str)> = Vec::new();
+        let mut secrets: Vec<(usize, &'static str, &'static str)> = Vec::new();
         for (rule, pattern) in &self.rules {
-            found.extend(
+            secrets.extend(
                 pattern
                     .find(text)
                     .map(|m| (m.start(), rule.name, rule.finds)),
             );
         }
         for name in &self.names {
-            found.extend(
+            secrets.extend(
                 name.find(text)
                     .map(|m| (m.start(), "user-name", "the name of this machine's user")),
             );
         }
-        found
+        secrets
     }
 
     /// Scans text, line by line.
@@ -208,17 +208,17 @@ impl Scanner {
             let Ok(values) = table.text(&column) else {
                 continue;
             };
-            let mut told: Vec<&str> = Vec::new();
+            let mut kinds: Vec<&str> = Vec::new();
             let mut seen = std::collections::HashSet::new();
             for (row, value) in values.into_iter().enumerate() {
                 let Some(value) = value.filter(|v| seen.insert(*v)) else {
                     continue;
                 };
                 for (_, rule, finds) in self.first(value) {
-                    if told.contains(&rule) {
+                    if kinds.contains(&rule) {
                         continue;
                     }
-                    told.push(rule);
+                    kinds.push(rule);
                     findings.push(SecretFinding {
                         path: path.to_owned(),
                         what: what.to_owned(),

@@ -25,7 +25,7 @@ pub struct DocumentChange {
 /// Returns the differences in the JSON outputs of provision and serve cells that both sides have.
 pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<DocumentChange>, CompareError> {
     let (before, after) = (leaves(a)?, leaves(b)?);
-    let mut found: BTreeMap<String, DocumentChange> = BTreeMap::new();
+    let mut changes: BTreeMap<String, DocumentChange> = BTreeMap::new();
     for ((cell, document), new) in &after {
         let Some(old) = before.get(&(cell.clone(), document.clone())) else {
             continue;
@@ -46,16 +46,16 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<DocumentChange>,
                 b,
                 cells: 0,
             };
-            found.entry(key).or_insert_with(change).cells += 1;
+            changes.entry(key).or_insert_with(change).cells += 1;
         }
     }
-    Ok(found.into_values().collect())
+    Ok(changes.into_values().collect())
 }
 
 type Leaves = BTreeMap<String, Json>;
 
 fn leaves(side: &Side<'_>) -> Result<BTreeMap<(String, String), Leaves>, CompareError> {
-    let mut found = BTreeMap::new();
+    let mut documents = BTreeMap::new();
     for cell in side
         .cells
         .iter()
@@ -73,10 +73,10 @@ fn leaves(side: &Side<'_>) -> Result<BTreeMap<(String, String), Leaves>, Compare
             flatten("", &value, &mut flat);
             // Observations vary from minute to minute and are not changes of the environment.
             flat.retain(|path, _| !path.starts_with("observations"));
-            found.insert((cell.name(), document), flat);
+            documents.insert((cell.name(), document), flat);
         }
     }
-    Ok(found)
+    Ok(documents)
 }
 
 fn flatten(path: &str, value: &Json, into: &mut Leaves) {

@@ -107,19 +107,19 @@ impl Lost {
 
 /// Judges the columns and states the smallest worsening that each would find.
 pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
-    let known = || columns.iter().filter(|c| c.better != Direction::Unknown);
-    let mut results = decide(known(), rule);
+    let directed = || columns.iter().filter(|c| c.better != Direction::Unknown);
+    let mut results = decide(directed(), rule);
     let tested = results.iter().filter(|r| r.p.is_some()).count().max(1);
-    for (result, column) in results.iter_mut().zip(known()) {
+    for (result, column) in results.iter_mut().zip(directed()) {
         if column.same {
             continue;
         }
         // One-sided: the two-sided test at twice the level, in the first step of Holm's procedure.
         let detectable = effect_of(column).ok().map(|effect| {
-            let found = effect.smallest_detectable(2.0 * rule.alpha / tested as f64, POWER);
+            let smallest = effect.smallest_detectable(2.0 * rule.alpha / tested as f64, POWER);
             // The estimate must also exceed the allowed worsening.
             let exceeds = log_margin(rule.threshold) + Z_OF_POWER * effect.error;
-            found.max(exceeds).exp_m1()
+            smallest.max(exceeds).exp_m1()
         });
         result.smallest_detectable = detectable.filter(|d| d.is_finite());
     }
@@ -255,15 +255,15 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
                 fails_above: 0.0,
                 alpha: rule.alpha,
             };
-            let found = effect.regression(&gate);
+            let regression = effect.regression(&gate);
             let worse = match column.better {
                 Direction::Higher => -effect.mean,
                 _ => effect.mean,
             };
             result.worsening = Some(worse.exp_m1());
-            result.low = Some(found.worsening.low.exp_m1());
-            result.high = Some(found.worsening.high.exp_m1());
-            result.p = Some(found.p_worse);
+            result.low = Some(regression.worsening.low.exp_m1());
+            result.high = Some(regression.worsening.high.exp_m1());
+            result.p = Some(regression.p_worse);
         }
     }
     result
@@ -322,19 +322,19 @@ mod tests {
     fn few_units_or_none_are_undecidable_with_a_reason() {
         let rule = Rule::default();
         let two = study(1, 2, 3.0, 0.01);
-        let found = &judge(std::slice::from_ref(&two), &rule)[0];
-        assert_eq!(found.outcome, Outcome::Undecidable);
+        let verdict = &judge(std::slice::from_ref(&two), &rule)[0];
+        assert_eq!(verdict.outcome, Outcome::Undecidable);
         assert_eq!(
-            found.reason.as_deref(),
+            verdict.reason.as_deref(),
             Some("the newer study: 2 units, and at least 3 are needed")
         );
         let unreplicated = Column {
             replicated: false,
             ..study(2, 5, 3.0, 0.01)
         };
-        let found = &judge(&[unreplicated], &rule)[0];
+        let verdict = &judge(&[unreplicated], &rule)[0];
         assert_eq!(
-            (found.outcome, found.reason.as_deref()),
+            (verdict.outcome, verdict.reason.as_deref()),
             (Outcome::Undecidable, Some(NONE))
         );
         assert_eq!(outcome(&[]), Outcome::Undecidable);
@@ -349,9 +349,13 @@ mod tests {
         for sides in &mut noisy.at {
             sides[1] = sides[0].clone();
         }
-        let found = &judge(std::slice::from_ref(&noisy), &Rule::default())[0];
+        let verdict = &judge(std::slice::from_ref(&noisy), &Rule::default())[0];
         assert_eq!(
-            (found.outcome, found.worsening, found.reason.as_deref()),
+            (
+                verdict.outcome,
+                verdict.worsening,
+                verdict.reason.as_deref()
+            ),
             (Outcome::Pass, Some(0.0), Some(SAME))
         );
         // Equal values with different bytes are two measurements, and noise hides a worsening.
@@ -388,8 +392,8 @@ mod tests {
             .filter_map(|_| gate(1.0).smallest_detectable)
             .collect();
         let stated = stated.iter().sum::<f64>() / stated.len() as f64;
-        let found = (0..300).filter(|_| gate(1.0 + stated).outcome == Outcome::Fail);
-        found.count() as f64 / 300.0
+        let failed = (0..300).filter(|_| gate(1.0 + stated).outcome == Outcome::Fail);
+        failed.count() as f64 / 300.0
     }
 
     #[test]
@@ -397,19 +401,19 @@ mod tests {
         // Four standard errors of 300 gates are 9 points. A mean of estimates from five units per side states slightly
         // less than the truth.
         for (columns, threshold) in [(1, 0.0), (1, 0.05), (4, 0.05), (4, 0.1)] {
-            let found = found_at_the_stated(columns, threshold);
+            let share = found_at_the_stated(columns, threshold);
             assert!(
-                (0.68..0.9).contains(&found),
-                "{columns}, {threshold}: {found}"
+                (0.68..0.9).contains(&share),
+                "{columns}, {threshold}: {share}"
             );
         }
     }
 
     #[test]
     fn a_column_states_the_smallest_worsening_it_finds() {
-        let found = &judge(&[study(7, 5, 1.0, 0.03)], &Rule::default())[0];
-        let detectable = found.smallest_detectable.unwrap();
+        let verdict = &judge(&[study(7, 5, 1.0, 0.03)], &Rule::default())[0];
+        let detectable = verdict.smallest_detectable.unwrap();
         assert!(detectable > 0.01 && detectable < 0.2, "{detectable}");
-        assert_eq!((found.n_a, found.n_b, found.coordinates), (5, 5, 4));
+        assert_eq!((verdict.n_a, verdict.n_b, verdict.coordinates), (5, 5, 4));
     }
 }

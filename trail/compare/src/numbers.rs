@@ -34,7 +34,7 @@ pub(crate) fn changes(
     b: &Side<'_>,
 ) -> Result<(Vec<NumberChange>, usize), CompareError> {
     let (before, after) = (numbers(a)?, numbers(b)?);
-    let mut found: Vec<NumberChange> = Vec::new();
+    let mut changes: Vec<NumberChange> = Vec::new();
     let mut compared = 0;
     for (key, newer) in after {
         let Some(older) = before.get(&key) else {
@@ -49,7 +49,7 @@ pub(crate) fn changes(
             .zip(value(&newer))
             .filter(|(a, _)| *a != 0.0)
             .map(|(a, b)| b / a - 1.0);
-        found.push(NumberChange {
+        changes.push(NumberChange {
             place: newer.place(),
             source: key.source,
             row: newer.row_key.as_ref().map(ToString::to_string),
@@ -59,11 +59,11 @@ pub(crate) fn changes(
             change,
         });
     }
-    found.sort_by_key(|n| {
+    changes.sort_by_key(|n| {
         let mut parts = n.place.split(':').map(|p| p.parse::<usize>().unwrap_or(0));
         (parts.next(), parts.next())
     });
-    Ok((found, compared))
+    Ok((changes, compared))
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -77,7 +77,7 @@ struct Key {
 
 /// Returns the numbers of a side's reports by what they are. If a number has several places, the first one counts.
 fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
-    let mut found = BTreeMap::new();
+    let mut numbers = BTreeMap::new();
     for cell in side
         .cells
         .iter()
@@ -110,7 +110,7 @@ fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
             };
             let row = number.row_key.as_ref().map(ToString::to_string);
             let (cell, column) = (number.coordinates.clone(), number.column.clone());
-            found
+            numbers
                 .entry(Key {
                     source,
                     cell: cell.map(|c| c.to_string()),
@@ -121,5 +121,5 @@ fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
                 .or_insert(number);
         }
     }
-    Ok(found)
+    Ok(numbers)
 }

@@ -198,8 +198,8 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> Pair {
-        let found = pairs().into_iter().find(|pair| pair.name == name);
-        found.expect("it is there")
+        let pair = pairs().into_iter().find(|pair| pair.name == name);
+        pair.expect("it is there")
     }
 
     #[test]
@@ -244,9 +244,9 @@ mod tests {
             launch: [0.001; 2],
             ..PLAIN
         };
-        let found = &judge(&lost.drawn(3, 1.0), &rule)[0];
-        assert_eq!(found.outcome, Outcome::Undecidable);
-        let reason = found.reason.as_deref().unwrap();
+        let verdict = &judge(&lost.drawn(3, 1.0), &rule)[0];
+        assert_eq!(verdict.outcome, Outcome::Undecidable);
+        let reason = verdict.reason.as_deref().unwrap();
         assert!(
             reason.contains("of its 20 cells there, the older of 0 of 20"),
             "{reason}"

@@ -34,15 +34,16 @@ pub struct CellChange {
 /// Returns the fields in which recipes differ. Inputs of pure stages are left out, because their
 /// differences follow from those reported for the stages above them.
 pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
-    let of: BTreeMap<(&str, &str), &Executed> = a
+    let counterparts: BTreeMap<(&str, &str), &Executed> = a
         .cells
         .iter()
         .map(|c| ((c.stage.as_str(), c.coordinates.as_str()), c))
         .collect();
-    let mut found: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut changes: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut common: BTreeMap<String, usize> = BTreeMap::new();
     for newer in &b.cells {
-        let Some(older) = of.get(&(newer.stage.as_str(), newer.coordinates.as_str())) else {
+        let Some(older) = counterparts.get(&(newer.stage.as_str(), newer.coordinates.as_str()))
+        else {
             continue;
         };
         *common.entry(newer.stage.clone()).or_default() += 1;
@@ -60,13 +61,13 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
                 && difference.path != "study"
                 && !difference.path.starts_with("study.")
             {
-                *found
+                *changes
                     .entry((newer.stage.clone(), difference.to_string()))
                     .or_default() += 1;
             }
         }
     }
-    found
+    changes
         .into_iter()
         .map(|((stage, what), cells)| RecipeChange {
             of: common[&stage],

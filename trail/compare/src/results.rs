@@ -145,7 +145,7 @@ pub(crate) fn changes(
 ) -> Result<(Vec<ResultChange>, Vec<Column>), CompareError> {
     let replicates: Vec<String> = a.replicates().into_iter().chain(b.replicates()).collect();
     let (before, after) = (a.tables(&["analyze"])?, b.tables(&["analyze"])?);
-    let (mut found, mut pooled) = (Vec::new(), Vec::new());
+    let (mut results, mut pooled) = (Vec::new(), Vec::new());
     for (name, newer) in &after {
         let Some(older) = before.get(name) else {
             continue;
@@ -202,10 +202,10 @@ pub(crate) fn changes(
                         .entry(at.clone())
                         .or_insert_with(|| both.unlike(Some(&at)))
                         .clone(),
-                    known => known.clone(),
+                    everywhere => everywhere.clone(),
                 };
                 let place = (at, unit.clone(), unlike);
-                found.extend(result(&whole, place, &sides, rule));
+                results.extend(result(&whole, place, &sides, rule));
                 whole.at.push(sides);
             }
             // A quantile that too few requests can support is null everywhere. A column that only the newer study lacks
@@ -215,14 +215,14 @@ pub(crate) fn changes(
             }
         }
     }
-    if found.is_empty() && !rule.columns.is_empty() {
+    if results.is_empty() && !rule.columns.is_empty() {
         return Err(CompareError(format!(
             "no table of cells in both studies has {}",
             rule.columns.join(", ")
         )));
     }
-    judge(&mut found, rule);
-    Ok((found, pooled))
+    judge(&mut results, rule);
+    Ok((results, pooled))
 }
 
 fn columns(a: &Table, b: &Table, rule: &Rule) -> Vec<String> {

@@ -108,7 +108,7 @@ impl<'s> Side<'s> {
         let measuring = stages.filter(|stage| stage.class == LockClass::Measurement);
         let parts = |text: &str| -> Option<BTreeSet<String>> {
             let at: Coordinates = text.parse().ok()?;
-            let part = |of: (String, Scalar)| Coordinates(vec![of]).to_string();
+            let part = |pair: (String, Scalar)| Coordinates(vec![pair]).to_string();
             Some(at.0.into_iter().map(part).collect())
         };
         measuring
@@ -119,7 +119,7 @@ impl<'s> Side<'s> {
 
     /// Returns the tables of a kind's cells by `CELL.OUTPUT`, without lineages.
     pub(crate) fn tables(&self, kinds: &[&str]) -> Result<BTreeMap<String, Table>, CompareError> {
-        let mut found = BTreeMap::new();
+        let mut values = BTreeMap::new();
         for cell in self
             .cells
             .iter()
@@ -130,11 +130,11 @@ impl<'s> Side<'s> {
                     let name = format!("{}.{output}", cell.name());
                     let table = Table::from_parquet(self.bytes(&name, &artifact.digest)?)
                         .map_err(|e| CompareError(format!("{}: {name}: {e}", self.name)))?;
-                    found.insert(name, table);
+                    values.insert(name, table);
                 }
             }
         }
-        Ok(found)
+        Ok(values)
     }
 
     /// Returns the digest of an output by its `CELL.OUTPUT`.

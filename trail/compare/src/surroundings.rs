@@ -30,17 +30,17 @@ impl Surroundings {
         name: &str,
         rows: usize,
     ) -> Result<Self, CompareError> {
-        let mut known: BTreeMap<String, Option<Conditions>> = BTreeMap::new();
+        let mut conditions: BTreeMap<String, Option<Conditions>> = BTreeMap::new();
         let mut behind = vec![Vec::new(); rows];
         let mut seen = BTreeSet::new();
         for (row, cell) in cells(side, name)? {
             if row >= rows || !seen.insert((row, cell.clone())) {
                 continue;
             }
-            if !known.contains_key(&cell) {
-                known.insert(cell.clone(), sampled(side, &cell)?);
+            if !conditions.contains_key(&cell) {
+                conditions.insert(cell.clone(), sampled(side, &cell)?);
             }
-            behind[row].extend(known[&cell].clone());
+            behind[row].extend(conditions[&cell].clone());
         }
         Ok(Self {
             side: called,
@@ -99,9 +99,9 @@ impl Both<'_> {
             };
             self.surroundings[side].measured(self.tables[side], &self.units, wanted)
         });
-        let mut found = compared(&measured.collect::<Vec<_>>(), ALPHA, self.may_differ);
-        found.retain(|condition| condition.differs);
-        let text: Vec<String> = found.iter().map(Compared::text).collect();
+        let mut differences = compared(&measured.collect::<Vec<_>>(), ALPHA, self.may_differ);
+        differences.retain(|condition| condition.differs);
+        let text: Vec<String> = differences.iter().map(Compared::text).collect();
         (!text.is_empty()).then(|| {
             format!(
                 "the studies were measured under different conditions: {}",
@@ -125,11 +125,11 @@ fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareEr
         return Ok(Vec::new());
     };
     let rows = lineage.rows.iter();
-    let of = |row: &contract::LineageRow<usize>| match &lineage.sources[row.source] {
+    let origin = |row: &contract::LineageRow<usize>| match &lineage.sources[row.source] {
         LineageSource::Artifact(source) => Some((row.row, source.cell.to_string())),
         LineageSource::Table(_) => None,
     };
-    Ok(rows.filter_map(of).collect())
+    Ok(rows.filter_map(origin).collect())
 }
 
 /// Reads the conditions sampled during a cell; `None` if there are none.
@@ -139,8 +139,9 @@ fn sampled(side: &Side<'_>, cell: &str) -> Result<Option<Conditions>, CompareErr
     };
     let table = |output: &str| -> Result<Option<Table>, CompareError> {
         let outputs = executed.record.outputs.iter();
-        let mut found = outputs.filter(|(name, _)| name.as_str() == output);
-        let Some((_, artifact)) = found.next().filter(|(_, a)| a.media == Media::Parquet) else {
+        let mut artifacts = outputs.filter(|(name, _)| name.as_str() == output);
+        let Some((_, artifact)) = artifacts.next().filter(|(_, a)| a.media == Media::Parquet)
+        else {
             return Ok(None);
         };
         let name = format!("{cell}.{output}");
@@ -160,6 +161,6 @@ fn sampled(side: &Side<'_>, cell: &str) -> Result<Option<Conditions>, CompareErr
         server_host: server_host.as_ref(),
         window: fact("window_from_ns").zip(fact("window_to_ns")),
     };
-    let known = host.is_some() || gpu.is_some() || server_host.is_some();
-    Ok(known.then(|| samples.conditions()))
+    let sampled = host.is_some() || gpu.is_some() || server_host.is_some();
+    Ok(sampled.then(|| samples.conditions()))
 }

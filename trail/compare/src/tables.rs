@@ -29,7 +29,7 @@ const GATES: [&str; 1] = ["outcome"];
 
 /// Returns every verdict that differs, and every gate with a different outcome.
 pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>, CompareError> {
-    let mut found = Vec::new();
+    let mut tables = Vec::new();
     for (kinds, columns) in [(["analyze"], &ANALYSIS[..]), (["verify"], &GATES[..])] {
         let (before, after) = (a.tables(&kinds)?, b.tables(&kinds)?);
         for (name, newer) in &after {
@@ -46,7 +46,7 @@ pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>,
                     if a != b {
                         let (table, row, column) =
                             (name.clone(), row.clone(), (*column).to_owned());
-                        found.push(VerdictChange {
+                        tables.push(VerdictChange {
                             table,
                             row,
                             column,
@@ -58,7 +58,7 @@ pub(crate) fn verdicts(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<VerdictChange>,
             }
         }
     }
-    Ok(found)
+    Ok(tables)
 }
 
 /// Returns the columns that distinguish the rows of a table.

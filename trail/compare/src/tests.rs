@@ -255,8 +255,8 @@ fn rule() -> Rule {
     }
 }
 
-fn regressions(found: &crate::Comparison) -> Vec<(&str, &str)> {
-    let worse = found
+fn regressions(comparison: &crate::Comparison) -> Vec<(&str, &str)> {
+    let worse = comparison
         .results
         .iter()
         .filter(|r| r.verdict == ChangeVerdict::Regression);
@@ -298,27 +298,27 @@ fn a_slower_study_is_a_regression_at_the_coordinate_it_is_slower_at() {
         throughput: [vec![100.5, 99.5, 100.0], vec![150.0, 151.0, 149.0]],
         ..Study::default()
     };
-    let found = compared(&Study::default(), &slower, &rule());
+    let comparison = compared(&Study::default(), &slower, &rule());
     assert_eq!(
-        regressions(&found),
+        regressions(&comparison),
         [("concurrency=4", "output_throughput")]
     );
     // Over both coordinates, it is 9.5 % worse.
-    let gate = |found: &crate::Comparison| -> Vec<(String, Outcome)> {
-        found
+    let gate = |comparison: &crate::Comparison| -> Vec<(String, Outcome)> {
+        comparison
             .gate
             .iter()
             .map(|g| (g.column.clone(), g.outcome))
             .collect()
     };
     assert_eq!(
-        gate(&found),
+        gate(&comparison),
         [
             ("output_throughput".to_owned(), Outcome::Fail),
             ("ttft_ms_p50".to_owned(), Outcome::Pass)
         ]
     );
-    assert_eq!(found.outcome(), Outcome::Fail);
+    assert_eq!(comparison.outcome(), Outcome::Fail);
     let back = compared(&slower, &Study::default(), &rule());
     assert!(regressions(&back).is_empty() && back.outcome() == Outcome::Pass);
     assert!(
@@ -334,15 +334,15 @@ fn longer_waits_are_worse_and_shorter_ones_better() {
         ttft: [vec![60.0, 61.0, 59.0], vec![80.5, 81.0, 79.5]],
         ..Study::default()
     };
-    let found = compared(&Study::default(), &slower, &rule());
-    assert_eq!(regressions(&found), [("concurrency=1", "ttft_ms_p50")]);
+    let comparison = compared(&Study::default(), &slower, &rule());
+    assert_eq!(regressions(&comparison), [("concurrency=1", "ttft_ms_p50")]);
     assert!(
-        found
+        comparison
             .results
             .iter()
             .all(|r| r.column != "ttft_ms_p50" || r.better == Direction::Lower)
     );
-    assert_eq!(found.outcome(), Outcome::Fail);
+    assert_eq!(comparison.outcome(), Outcome::Fail);
 }
 
 #[test]
@@ -354,8 +354,8 @@ fn a_large_change_inside_a_larger_noise_is_no_evidence_and_passes_no_gate() {
         ],
         ..Study::default()
     };
-    let found = compared(&noisy(0.0), &noisy(-15.0), &rule());
-    let result = found
+    let comparison = compared(&noisy(0.0), &noisy(-15.0), &rule());
+    let result = comparison
         .results
         .iter()
         .find(|r| r.at == "concurrency=1" && r.column == "output_throughput")
@@ -364,8 +364,8 @@ fn a_large_change_inside_a_larger_noise_is_no_evidence_and_passes_no_gate() {
         result.change.unwrap() < -0.1 && result.verdict == ChangeVerdict::NoEvidence,
         "{result:?}"
     );
-    assert_eq!(found.outcome(), Outcome::Undecidable);
-    let column = &found.gate[0];
+    assert_eq!(comparison.outcome(), Outcome::Undecidable);
+    let column = &comparison.gate[0];
     assert!(column.smallest_detectable.unwrap() > 0.1, "{column:?}");
     assert!(
         column
@@ -387,8 +387,8 @@ fn a_change_that_is_shown_and_below_the_threshold_does_not_count() {
         throughput: [vec![98.0, 98.01, 97.99], vec![180.0, 180.1, 179.9]],
         ..Study::default()
     };
-    let found = compared(&a, &b, &rule());
-    assert!(regressions(&found).is_empty() && found.outcome() == Outcome::Pass);
+    let comparison = compared(&a, &b, &rule());
+    assert!(regressions(&comparison).is_empty() && comparison.outcome() == Outcome::Pass);
     let strict = Rule {
         threshold: 0.01,
         ..rule()
@@ -403,27 +403,30 @@ fn a_change_without_launches_is_undecidable_and_passes_no_gate() {
         ttft: [vec![50.0], vec![80.0]],
         ..Study::default()
     };
-    let undecidable = |found: &crate::Comparison, reason: &str| {
-        assert_eq!(found.outcome(), Outcome::Undecidable);
-        for result in &found.results {
+    let undecidable = |comparison: &crate::Comparison, reason: &str| {
+        assert_eq!(comparison.outcome(), Outcome::Undecidable);
+        for result in &comparison.results {
             assert_eq!(
                 (result.verdict, result.p),
                 (ChangeVerdict::Undecidable, None)
             );
             assert_eq!(result.reason.as_deref(), Some(reason));
         }
-        assert!(found.to_string().contains(reason), "{found}");
+        assert!(comparison.to_string().contains(reason), "{comparison}");
     };
-    let found = compared(&one(100.0), &one(150.0), &rule());
-    undecidable(&found, "the newer study: 1 unit, and at least 3 are needed");
+    let comparison = compared(&one(100.0), &one(150.0), &rule());
+    undecidable(
+        &comparison,
+        "the newer study: 1 unit, and at least 3 are needed",
+    );
     // Repetitions are not launches unless that is declared.
     let newer = Study {
         ttft: [vec![50.5, 51.0, 49.0], vec![80.0]],
         ..Study::default()
     };
-    let found = compared(&Study::default(), &newer, &Rule::default());
+    let comparison = compared(&Study::default(), &newer, &Rule::default());
     undecidable(
-        &found,
+        &comparison,
         "no replication of launches: the cells have no axis `block`, and no `--unit` is named",
     );
 }
@@ -443,11 +446,11 @@ fn studies_measured_beside_other_programs_are_undecidable_and_the_reason_names_t
     let alike = compared(&quiet, &slower([0.02, 0.01, 0.02]), &rule());
     assert_eq!(alike.outcome(), Outcome::Fail);
     let busy = slower([0.30, 0.32, 0.31]);
-    let found = compared(&quiet, &busy, &rule());
-    assert_eq!(found.outcome(), Outcome::Undecidable);
+    let comparison = compared(&quiet, &busy, &rule());
+    assert_eq!(comparison.outcome(), Outcome::Undecidable);
     let reason = "the studies were measured under different conditions: foreign-load: 0.310 with the newer study, \
                   0.0150 with the older study (share of all processors that other programs used)";
-    for result in &found.results {
+    for result in &comparison.results {
         assert_eq!(
             (result.verdict, result.p),
             (ChangeVerdict::Undecidable, None)
@@ -458,7 +461,7 @@ fn studies_measured_beside_other_programs_are_undecidable_and_the_reason_names_t
         );
     }
     assert!(
-        found
+        comparison
             .gate
             .iter()
             .all(|g| g.reason.as_deref().unwrap().starts_with(reason))
@@ -483,21 +486,21 @@ fn three_repetitions_are_too_few_for_the_rank_test() {
         test: Test::MannWhitney,
         ..rule()
     };
-    let found = compared(&Study::default(), &slower, &rule);
+    let comparison = compared(&Study::default(), &slower, &rule);
     assert!(
-        found
+        comparison
             .results
             .iter()
             .all(|r| r.verdict == ChangeVerdict::Undecidable),
         "{:?}",
-        found.results
+        comparison.results
     );
     assert_eq!(
-        found.results[0].reason.as_deref(),
+        comparison.results[0].reason.as_deref(),
         Some("the smallest p of 3 and 3 units is 0.100: the test cannot reject")
     );
     // The gate uses t, whatever the test of single results is.
-    assert_eq!(found.outcome(), Outcome::Fail);
+    assert_eq!(comparison.outcome(), Outcome::Fail);
 }
 
 #[test]
@@ -508,14 +511,14 @@ fn changed_settings_engines_and_verdicts_are_named() {
         verdict: "no evidence",
         ..Study::default()
     };
-    let found = compared(&Study::default(), &other, &rule());
-    let recipes: Vec<_> = found
+    let comparison = compared(&Study::default(), &other, &rule());
+    let recipes: Vec<_> = comparison
         .recipes
         .iter()
         .map(|r| (r.stage.as_str(), r.what.as_str(), r.cells, r.of))
         .collect();
     assert_eq!(recipes, [("server", "`settings.threads` 1 → 2", 1, 1)]);
-    let environment: Vec<_> = found
+    let environment: Vec<_> = comparison
         .environment
         .iter()
         .map(|c| (c.document.as_str(), c.path.as_str()))
@@ -525,7 +528,7 @@ fn changed_settings_engines_and_verdicts_are_named() {
         [("server.server", "engine.version")],
         "observations are not a change"
     );
-    let verdict = &found.verdicts[0];
+    let verdict = &comparison.verdicts[0];
     assert_eq!(
         (
             verdict.row.as_str(),
@@ -538,7 +541,7 @@ fn changed_settings_engines_and_verdicts_are_named() {
             Some("no evidence")
         )
     );
-    let text = found.to_string();
+    let text = comparison.to_string();
     assert!(
         text.contains("≠ recipe\n    server: `settings.threads` 1 → 2 (every cell)"),
         "{text}"
@@ -555,12 +558,12 @@ fn cells_of_one_side_only_are_told() {
         ttft: [vec![50.0, 51.0, 49.5, 50.0], vec![80.0, 82.0, 79.0, 80.0]],
         ..Study::default()
     };
-    let found = compared(&Study::default(), &more, &rule());
-    let cells: Vec<_> = found
+    let comparison = compared(&Study::default(), &more, &rule());
+    let cells: Vec<_> = comparison
         .cells
         .iter()
         .map(|c| (c.cell.as_str(), c.a.as_deref(), c.b.as_deref()))
         .collect();
     assert_eq!(cells, [("ladder[rep=4]", None, Some("ok"))]);
-    assert!(found.results.iter().all(|r| (r.n_a, r.n_b) == (3, 4)));
+    assert!(comparison.results.iter().all(|r| (r.n_a, r.n_b) == (3, 4)));
 }

@@ -154,8 +154,8 @@ impl Comparison {
             *reasons.entry(reason).or_default() += 1;
         }
         for (reason, results) in reasons {
-            let of = self.results.len();
-            writeln!(f, "    undecidable: {results} of {of} results: {reason}")?;
+            let total = self.results.len();
+            writeln!(f, "    undecidable: {results} of {total} results: {reason}")?;
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ impl Axes {
         let (all, units) = (keys(table), &self.units);
         let places = self.places(table);
         let labels = if units.is_empty() { &all } else { units };
-        let mut found: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+        let mut by_unit: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
         for (row, value) in table
             .float(column)
             .unwrap_or_default()
@@ -70,7 +70,7 @@ impl Axes {
             .enumerate()
         {
             if let Some(value) = value.filter(|v| v.is_finite()) {
-                let here = found.entry(row_key(table, &places, row)).or_default();
+                let here = by_unit.entry(row_key(table, &places, row)).or_default();
                 here.entry(row_key(table, labels, row))
                     .or_default()
                     .push(value);
@@ -82,7 +82,7 @@ impl Axes {
                 .filter_map(|(unit, values)| Some((unit, mean(values)?)))
                 .collect(),
         };
-        found
+        by_unit
             .into_iter()
             .map(|(at, units)| (at, averaged(units)))
             .collect()
@@ -100,7 +100,7 @@ impl Axes {
     ) -> Lost {
         let parts = |text: &str| -> BTreeSet<String> {
             let at = text.parse::<Coordinates>().map_or(Vec::new(), |at| at.0);
-            let part = |of: (String, Scalar)| Coordinates(vec![of]).to_string();
+            let part = |pair: (String, Scalar)| Coordinates(vec![pair]).to_string();
             at.into_iter().map(part).collect()
         };
         let axis = |part: &String| part.split_once('=').map(|(axis, _)| axis.to_owned());

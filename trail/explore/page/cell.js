@@ -221,8 +221,8 @@ function largeTimeline(study, stage, at, requests, others) {
     const rows = one.row.map((row, i) => ({ i, row, id: value("request_id", i), attempt: value("attempt", i), status: value("status", i), phase: value("phase", i), scheduled: value("scheduled_ns", i), sent: value("sent_ns", i), headers: value("headers_ns", i), first: value("first_token_ns", i), last: value("last_token_ns", i), done: value("done_ns", i), lag: value("send_lag_ns", i) }))
       .sort((a, b) => (a.scheduled ?? a.sent ?? 0) - (b.scheduled ?? b.sent ?? 0));
     const own = chart([waterfall(rows)], found.span, { onspan: () => {}, label: `${rows.length} requests of the span` });
-    const columns = ["request_id", "phase", "status", "sent_ns", "first_token_ns", "done_ns"].map((name) => ({ name, unit: name.endsWith("_ns") ? "ns" : null, values: rows.slice(0, SHOWN).map((r) => one[name][r.i]) }));
-    replace(under, told, h("figure", {}, own.element), tableView(asTable({ table: `${stage}.requests`, rows: rows.slice(0, SHOWN).map((r) => r.row), columns }), { rowLink: (_, i) => requestLink(study, stage, at, rows[i]) }));
+    const columns = { column: (name) => (one[name] ? { name, unit: null, values: one[name] } : null) };
+    replace(under, h("figure", {}, own.element), ...list(study, stage, at, columns, rows, found.requests_in_all));
     own.draw(null);
   };
   get(["studies", study, "activity"], { stage, cell: at }).then((all) => {

@@ -9,7 +9,7 @@ const KEPT = 60;
 export async function runView(main, id, signal) {
   const { runs } = await get(["runs"], {}, true);
   const known = runs.find((run) => run.id === id);
-  const state = { began: null, plan: null, cells: new Map(), ended: null, messages: [], measured: [], current: null, left: null, log: [], rates: null };
+  const state = { began: null, plan: null, open: 0, cells: new Map(), ended: null, messages: [], measured: [], current: null, left: null, log: [], rates: null };
   let shown = null;
   const grid = h("div");
   const top = h("div");
@@ -62,11 +62,14 @@ function hear(state, event) {
   const at = (text, bad = false) => { state.messages.push({ text, bad }); if (state.messages.length > 4 * KEPT) state.messages.splice(0, KEPT); };
   const kind = event.event;
   if (kind === "run-began") {
-    Object.assign(state, { began: event, plan: null, cells: new Map(), ended: null, measured: [], current: null, left: null, log: [], rates: null });
+    Object.assign(state, { began: event, plan: null, open: 0, cells: new Map(), ended: null, measured: [], current: null, left: null, log: [], rates: null });
     at(`The run of ${event.experiment} began.`);
   } else if (kind === "plan-made") {
     state.plan = event;
+    state.open = event.run + event.after;
     at(`${event.cells} cells: ${event.cached} cached, ${event.run} to run, ${event.after} decided later, ${event.blocked} blocked.`);
+  } else if (kind === "cells-left") {
+    state.open = Object.values(event.stages).reduce((sum, n) => sum + n, 0);
   } else if (kind === "cell-started") {
     state.cells.set(event.cell, { status: "running", attempt: event.attempt });
     state.current = { cell: event.cell };
@@ -77,6 +80,7 @@ function hear(state, event) {
     if (state.log.length > 4 * KEPT) state.log.splice(0, KEPT);
   } else if (kind === "cell-ended") {
     state.cells.set(event.cell, event);
+    state.open = Math.max(0, state.open - 1);
     state.left = event.left_s ?? null;
     if (state.rates?.cell === event.cell) state.rates = null;
     if (event.status !== "ok" && !event.cached) at(`${event.cell}: ${event.status}${event.reason ? `, ${event.reason}` : ""}`, event.status !== "skipped");
@@ -95,10 +99,10 @@ function hear(state, event) {
 function summary(state) {
   if (state.ended) return h("p", {}, "It ended: ", Object.entries(state.ended.counts).map(([s, n]) => `${n} ${s}`).join(", "), ". Its study is among the ", h("a", { href: address(["studies"]) }, "studies"), ".");
   if (!state.plan) return h("p", { class: "soft" }, "Waiting for its plan.");
-  const done = [...state.cells.values()].filter((c) => c.event === "cell-ended");
+  const done = state.plan.cells - state.open;
   const { current } = state;
-  return [h("p", {}, `${state.plan.cached + done.length} of ${plural(state.plan.cells, "cell")} ended or were cached`, left(state)),
-    h("progress", { max: String(state.plan.cells), value: String(state.plan.cached + done.length), "aria-label": "Cells that ended or were cached" }),
+  return [h("p", {}, `${done} of ${plural(state.plan.cells, "cell")} ended or were cached`, left(state)),
+    h("progress", { max: String(state.plan.cells), value: String(done), "aria-label": "Cells that ended or were cached" }),
     current ? h("p", { class: "soft" }, current.cell, current.what ? `: ${digits(current.done)}${current.total ? ` of ${digits(current.total)}` : ""} ${current.what}` : "") : null];
 }
 

@@ -33,10 +33,10 @@ pub(crate) fn about(lock: &Lock, file: &Path, store: &Store) -> Value {
             }
         } else if stage.class == LockClass::Measurement {
             for started in cells.filter_map(|cell| started(cell, store)) {
-                if first.as_ref().is_none_or(|known| started < *known) {
+                if first.as_ref().is_none_or(|first| started < *first) {
                     first = Some(started.clone());
                 }
-                last = last.filter(|known| *known >= started).or(Some(started));
+                last = last.filter(|last| *last >= started).or(Some(started));
             }
         }
     }
@@ -90,9 +90,9 @@ fn described(
             "/facets/gpu_model",
             "/facets/hostname",
         ];
-        let known: Vec<&str> = parts.iter().filter_map(|path| text(path)).collect();
-        if name.as_str() == "host" && !known.is_empty() {
-            hosts.insert(known.join(", "));
+        let facts: Vec<&str> = parts.iter().filter_map(|path| text(path)).collect();
+        if name.as_str() == "host" && !facts.is_empty() {
+            hosts.insert(facts.join(", "));
         }
     }
 }
@@ -111,7 +111,7 @@ struct Answer {
 
 /// Returns the claims of the reports with their verdicts.
 fn answers(lock: &Lock, store: &Store) -> Vec<Answer> {
-    let mut found = Vec::new();
+    let mut documents = Vec::new();
     for stage in lock.stages.iter().filter(|s| s.class == LockClass::Study) {
         let Some(cell) = stage.cells.iter().find(|cell| cell.outputs.is_some()) else {
             continue;
@@ -131,7 +131,7 @@ fn answers(lock: &Lock, store: &Store) -> Vec<Answer> {
             let text =
                 |values: &[Option<&str>]| values.get(row).copied().flatten().map(str::to_owned);
             let Some(verdict) = verdict else { continue };
-            found.push(Answer {
+            documents.push(Answer {
                 claim: text(&claims).unwrap_or_default(),
                 verdict: (*verdict).to_owned(),
                 may_say: text(&may_say),
@@ -140,7 +140,7 @@ fn answers(lock: &Lock, store: &Store) -> Vec<Answer> {
             });
         }
     }
-    found
+    documents
 }
 
 /// Returns the number of claims with each verdict.

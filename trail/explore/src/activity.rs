@@ -118,8 +118,8 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     // If the rows lack the tokens of their first chunks, TPOT is omitted: reading the chunks would cost more than the
     // rest.
     let chunks = record.is_some_and(|record| record.outputs.contains_key("chunks"));
-    let known = !chunks || tells_first_chunks(&digest, store)?;
-    let metrics = LATENCIES.map(|name| metric(name).filter(|_| known || name != "tpot_ms"));
+    let tells_tpot = !chunks || tells_first_chunks(&digest, store)?;
+    let metrics = LATENCIES.map(|name| metric(name).filter(|_| tells_tpot || name != "tpot_ms"));
     let mut span = WindowActivity::new(from, to.max(from + 1), moments, metrics);
     each(&digest, store, metrics, |attempt| span.add(attempt))?;
     Ok(Reply::json(&span.told(&whole), Freshness::Tagged))
@@ -454,18 +454,18 @@ mod tests {
             from: -100,
             to: 99,
         };
-        let told = span.told(&whole);
-        assert_eq!(told["at_ns"], json!([0, 10, 20, 30, 40]));
-        assert_eq!(told["in_flight"], json!([2, 2, 1, 2, 1]));
-        assert_eq!(told["waiting"], json!([1, 1, 0, 1, 1]));
-        assert_eq!(told["running"], json!([1, 1, 1, 1, 0]));
-        assert_eq!(told["requests"], 4);
-        assert_eq!(told["ended"], json!([0, 1, 1, 0, 1]));
-        assert_eq!(told["failed"], json!([0, 0, 1, 0, 0]));
-        assert_eq!(told["single"]["row"], json!([0, 1, 2, 3]));
+        let activity = span.told(&whole);
+        assert_eq!(activity["at_ns"], json!([0, 10, 20, 30, 40]));
+        assert_eq!(activity["in_flight"], json!([2, 2, 1, 2, 1]));
+        assert_eq!(activity["waiting"], json!([1, 1, 0, 1, 1]));
+        assert_eq!(activity["running"], json!([1, 1, 1, 1, 0]));
+        assert_eq!(activity["requests"], 4);
+        assert_eq!(activity["ended"], json!([0, 1, 1, 0, 1]));
+        assert_eq!(activity["failed"], json!([0, 0, 1, 0, 0]));
+        assert_eq!(activity["single"]["row"], json!([0, 1, 2, 3]));
         // Sent in the span: the first, the second, which failed, and the fourth. Ended in it successfully: the first
         // and the third.
-        let figures = &told["figures"];
+        let figures = &activity["figures"];
         assert_eq!(
             (&figures["sent"], &figures["failed"]),
             (&json!(3), &json!(1))
@@ -508,10 +508,10 @@ mod tests {
             from: 0,
             to: 1_000_000,
         };
-        let told = span.told(&whole);
-        assert_eq!(told["requests"], ONE_BY_ONE + 1);
-        assert_eq!(told["single"], Value::Null);
-        let counts = told["ttft_cloud"]["counts"].as_array().unwrap();
+        let activity = span.told(&whole);
+        assert_eq!(activity["requests"], ONE_BY_ONE + 1);
+        assert_eq!(activity["single"], Value::Null);
+        let counts = activity["ttft_cloud"]["counts"].as_array().unwrap();
         let sum: u64 = counts.iter().map(|c| c[2].as_u64().unwrap()).sum();
         assert_eq!(sum, ONE_BY_ONE as u64 + 1);
         // A millisecond is 10⁰ ms.

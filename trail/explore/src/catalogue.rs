@@ -8,7 +8,7 @@ use artifacts::{Column, ColumnData, Digest, Scalar, Store, StoreError, Table, Ta
 use pipeline::lock::{Lock, LockCell, LockStage};
 use pipeline::place::cell_text;
 use pipeline::record::{Record, RecordError};
-use pipeline::suggest::remedy;
+use pipeline::suggest::{column_remedy, remedy};
 use pipeline::{Artifact, CellStatus, OutputName};
 use query::{Database, Limits, QueryError};
 
@@ -85,9 +85,9 @@ impl Known {
             return Ok(None);
         };
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lock().get(&digest).cloned();
-        if known.is_some() {
-            return Ok(known);
+        let kept = lock().get(&digest).cloned();
+        if kept.is_some() {
+            return Ok(kept);
         }
         let read = read(store, stage, cell, Record::parse_outputs)?.map(Arc::new);
         if let Some(read) = &read {
@@ -239,13 +239,13 @@ impl<'lock> Catalogue<'lock> {
             return format!("several stages have it: {}", in_stages.join(", "));
         }
         let derived = |name: &&str| !name.ends_with(".lineage");
-        let known = self
+        let names = self
             .tables
             .keys()
             .chain(self.short.keys())
             .map(String::as_str)
             .filter(derived);
-        remedy(name, "tables", known)
+        remedy(name, "tables", names)
     }
 
     /// Returns the number of values, rows times columns, in the tables that a query mentions.
@@ -311,14 +311,7 @@ impl<'lock> Catalogue<'lock> {
     fn hint_for(&self, error: &QueryError, database: &Database) -> String {
         match error {
             QueryError::NoTable(name) => self.hint(name),
-            QueryError::NoColumn(name) => {
-                let tables = database.names();
-                let columns = tables
-                    .iter()
-                    .flat_map(|t| database.columns(t).unwrap_or_default());
-                let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
-                remedy(name.rsplit('.').next().unwrap_or(name), "columns", known)
-            }
+            QueryError::NoColumn(name) => column_remedy(name, database.columns_by_table()),
             _ => String::new(),
         }
     }
@@ -406,8 +399,8 @@ fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Colum
     });
     if values.iter().all(|v| *v == Scalar::Null) {
         // No value shows the type, but a table with the column does.
-        if let Some(of) = parts.iter().find_map(|(_, t)| t.column(name).ok()) {
-            column.data = nulls(&of.data, values.len());
+        if let Some(typed) = parts.iter().find_map(|(_, t)| t.column(name).ok()) {
+            column.data = nulls(&typed.data, values.len());
         }
     }
     column.unit = unit;
@@ -416,8 +409,8 @@ fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Colum
 }
 
 /// Returns `rows` nulls of a type.
-fn nulls(of: &ColumnData, rows: usize) -> ColumnData {
-    match of {
+fn nulls(like: &ColumnData, rows: usize) -> ColumnData {
+    match like {
         ColumnData::Int(_) => ColumnData::Int(vec![None; rows]),
         ColumnData::Float(_) => ColumnData::Float(vec![None; rows]),
         ColumnData::Text(_) => ColumnData::Text(vec![None; rows]),

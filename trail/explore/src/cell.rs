@@ -15,10 +15,10 @@ const LEFT_OUT_OF_RECIPE: usize = 64;
 
 /// Answers with a cell: its record, and the digests of its outputs and evidence.
 pub(crate) fn cell(study: &Study, stage: &str, at: &str, store: &Store) -> Result<Reply, Failure> {
-    let (found, cell) = study.find(stage, at)?;
+    let (declared, cell) = study.find(stage, at)?;
     let record = record_of(store, stage, cell)?;
     let mut value = json!({
-        "stage": found.name,
+        "stage": declared.name,
         "at": cell.coordinates,
         "status": cell.status.word(),
         "reason": cell.reason,

@@ -60,7 +60,7 @@ pub(crate) fn contrast(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
         let list = ask.get(name).unwrap_or_default().split(',');
         list.filter(|n| !n.is_empty()).map(str::to_owned).collect()
     };
-    let found = match cells_table(study, ask.get("table"), &sides, store)? {
+    let contrast = match cells_table(study, ask.get("table"), &sides, store)? {
         Some((name, table)) => deltas(
             &name,
             &table,
@@ -82,7 +82,7 @@ pub(crate) fn contrast(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
         "b": sides.labels[1],
         "example": [one.coordinates, other.coordinates],
         "facets": facets,
-        "results": found,
+        "results": contrast,
     });
     Ok(Reply::json(&value, Freshness::Tagged))
 }
@@ -121,13 +121,13 @@ fn pair_of_cells<'s>(
         .or(both.first())
         .copied()
         .ok_or_else(|| {
-            let known: Vec<String> = labels.into_iter().collect();
+            let labels: Vec<String> = labels.into_iter().collect();
             Failure::question(
                 format!(
                     "no coordinate has both `{}` and `{}`",
                     sides.labels[0], sides.labels[1]
                 ),
-                format!("labels of {}: {}", sides.axis, known.join(", ")),
+                format!("labels of {}: {}", sides.axis, labels.join(", ")),
             )
         })
 }
@@ -195,13 +195,13 @@ fn deltas(
             .collect(),
         named => named.to_vec(),
     };
-    let mut told = Vec::new();
+    let mut contrasts = Vec::new();
     for column in &columns {
         if !table.has(column) {
             return Err(artifacts::TableError::no_column(column, &table.names()).into());
         }
         let pairs = Pairs::of(table, column, sides, &places, &units)?;
-        told.push(json!({
+        contrasts.push(json!({
             "column": column,
             "unit": table.unit(column),
             "description": table.description(column),
@@ -222,7 +222,7 @@ fn deltas(
         "level": LEVEL,
         "power": POWER,
         "could_be_units": keys.iter().filter(|k| repeats.contains(*k) || *k == BLOCK).collect::<Vec<_>>(),
-        "columns": told,
+        "columns": contrasts,
     }))
 }
 
@@ -430,13 +430,13 @@ pub(crate) fn studies(
         Side::read(study.id.clone(), study.lock.clone(), store).map_err(Failure::store)
     };
     let (a, b) = (side(older)?, side(newer)?);
-    let found = compare::compare(&a, &b, &rule).map_err(|e| Failure::question(e, ""))?;
-    let planned: BTreeSet<&str> = found
+    let comparison = compare::compare(&a, &b, &rule).map_err(|e| Failure::question(e, ""))?;
+    let planned: BTreeSet<&str> = comparison
         .recipes
         .iter()
         .map(|change| change.stage.as_str())
         .collect();
-    let facets: Vec<Facet> = found
+    let facets: Vec<Facet> = comparison
         .environment
         .iter()
         .map(|change| {
@@ -462,9 +462,9 @@ pub(crate) fn studies(
         "a": older.summary(),
         "b": newer.summary(),
         "rule": rule,
-        "outcome": found.outcome(),
+        "outcome": comparison.outcome(),
         "facets": facets,
-        "comparison": found,
+        "comparison": comparison,
     });
     Ok(Reply::json(&value, Freshness::Tagged))
 }

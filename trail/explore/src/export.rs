@@ -197,8 +197,8 @@ fn plots(file: &mut File<'_>, cells: &Value, overview: &Value) {
     for stage in stages.filter(|stage| stage["class"] == "measurement") {
         let name = stage["name"].as_str().unwrap_or_default();
         let repeats = |axis: &str| {
-            let known = overview["replicates"].as_array();
-            axis == "block" || known.is_some_and(|axes| axes.iter().any(|known| known == axis))
+            let replicate = overview["replicates"].as_array();
+            axis == "block" || replicate.is_some_and(|axes| axes.iter().any(|known| known == axis))
         };
         let axes = stage["axes"].as_array().into_iter().flatten();
         let axes: Vec<&str> = axes.filter_map(Value::as_str).collect();
@@ -281,13 +281,17 @@ impl<'a> File<'a> {
     }
 
     /// Begins another kind of reply, and records how many of the last kind did not fit.
-    fn group(&mut self, what: &'static str, of: usize) {
+    fn group(&mut self, what: &'static str, total: usize) {
         if self.missing > 0 {
             self.left_out
                 .push(format!("{} of {}", self.missing, self.step.what));
         }
         self.missing = 0;
-        self.step = Step { what, done: 0, of };
+        self.step = Step {
+            what,
+            done: 0,
+            of: total,
+        };
         (self.progress)(self.step);
     }
 

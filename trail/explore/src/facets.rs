@@ -82,14 +82,14 @@ pub(crate) fn between(
     let [a, b] = &sides;
     let planned = different(&a.set, &b.set, |_| Status::Planned);
     let stages: BTreeSet<&str> = planned.iter().map(|facet| facet.at.as_str()).collect();
-    let found = different(&a.found, &b.found, |(at, key)| {
+    let facets = different(&a.found, &b.found, |(at, key)| {
         let part = key.split('.').next().unwrap_or(key);
         match !stages.is_empty() && !is_of_host(at, key) && MADE.contains(&part) {
             true => Status::Follows,
             false => Status::Confound,
         }
     });
-    let mut all: Vec<Facet> = planned.into_iter().chain(found).collect();
+    let mut all: Vec<Facet> = planned.into_iter().chain(facets).collect();
     all.sort_by(|a, b| (a.status, &a.at, &a.key).cmp(&(b.status, &b.at, &b.key)));
     Ok(all)
 }
@@ -197,21 +197,22 @@ mod tests {
     use super::*;
 
     fn leaves(value: &Value) -> Leaves {
-        let mut found = Leaves::new();
+        let mut leaves = Leaves::new();
         flatten(value, &mut |key, value| {
-            found.insert(("serve".to_owned(), key), value);
+            leaves.insert(("serve".to_owned(), key), value);
         });
-        found
+        leaves
     }
 
     #[test]
     fn every_leaf_that_differs_is_told_and_one_that_a_side_lacks_is_unknown() {
         let a = leaves(&json!({"engine": {"version": 1}, "cpu": "x", "list": [1, 2]}));
         let b = leaves(&json!({"engine": {"version": 2}, "list": [1, 3]}));
-        let found = different(&a, &b, |_| Status::Confound);
-        let told: Vec<(&str, Status)> = found.iter().map(|f| (f.key.as_str(), f.status)).collect();
+        let facets = different(&a, &b, |_| Status::Confound);
+        let statuses: Vec<(&str, Status)> =
+            facets.iter().map(|f| (f.key.as_str(), f.status)).collect();
         assert_eq!(
-            told,
+            statuses,
             [
                 ("cpu", Status::Unknown),
                 ("engine.version", Status::Confound),

@@ -97,7 +97,7 @@ pub(crate) struct Exclusions {
 impl Exclusions {
     /// Reads the tables of exclusions of all verify stages.
     pub(crate) fn read(lock: &Lock, store: &Store) -> Result<Self, Failure> {
-        let mut found = Self::default();
+        let mut exclusions = Self::default();
         for verify in &lock.stages {
             for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
                 let Some(record) = record_of(store, &verify.name, cell)? else {
@@ -107,10 +107,10 @@ impl Exclusions {
                     // All cells of a stage have the same outputs.
                     break;
                 };
-                found.add(&Table::from_parquet(store.get(&artifact.digest)?)?)?;
+                exclusions.add(&Table::from_parquet(store.get(&artifact.digest)?)?)?;
             }
         }
-        Ok(found)
+        Ok(exclusions)
     }
 
     fn add(&mut self, table: &Table) -> Result<(), Failure> {
@@ -123,7 +123,7 @@ impl Exclusions {
             let reason = format!("gate {gate}: {}", reasons[row].unwrap_or_default());
             self.reasons
                 .entry(((*stage).to_owned(), cells[row].map(str::to_owned)))
-                .and_modify(|known| *known = format!("{known}; {reason}"))
+                .and_modify(|earlier| *earlier = format!("{earlier}; {reason}"))
                 .or_insert(reason);
         }
         Ok(())

@@ -80,12 +80,12 @@ fn place_of(axes: &[String], axis: &str) -> Result<usize, Failure> {
 /// of the axes `by`.
 pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let wanted = ask.get("metric").unwrap_or("ttft_ms");
-    let known: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
+    let metric_names: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
     let Some(metric) = metric(wanted) else {
         let message = format!("a request has no metric `{wanted}`");
         return Err(Failure::question(
             message,
-            remedy(wanted, "metrics", &known),
+            remedy(wanted, "metrics", &metric_names),
         ));
     };
     let chosen = Chosen::of(study, ask)?;
@@ -129,8 +129,8 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
             continue;
         }
         let values = &mut group.values;
-        let hear = |found: &[Option<f64>]| {
-            if let Some(value) = found[0] {
+        let hear = |metrics: &[Option<f64>]| {
+            if let Some(value) = metrics[0] {
                 values.add(value);
             }
         };
@@ -250,13 +250,13 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
         }
         line
     });
-    let told = metrics.iter().zip(&steps).map(|(metric, steps)| {
+    let described = metrics.iter().zip(&steps).map(|(metric, steps)| {
         json!({"name": metric.name, "unit": metric.unit, "definition": metric.definition, "steps": steps})
     });
     let value = json!({
         "stage": chosen.stage.name,
         "axes": chosen.axes,
-        "metrics": told.collect::<Vec<_>>(),
+        "metrics": described.collect::<Vec<_>>(),
         "cells": cells.collect::<Vec<_>>(),
     });
     Ok(Reply::json(&value, Freshness::Tagged))
@@ -295,22 +295,22 @@ fn steps((least, most): (f64, f64)) -> &'static [f64] {
 /// Returns the number of requests of a cell in each combination of bins of their metrics, `[bin, …, count]`. The bins
 /// of a metric are its steps and one beyond.
 fn bins(counts: &Counts, steps: &[&[f64]]) -> Vec<Vec<usize>> {
-    let mut found: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+    let mut merged: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     for (notches, count) in counts {
-        let of = |(notch, steps): (&usize, &&[f64])| {
+        let step_of = |(notch, steps): (&usize, &&[f64])| {
             let first = steps
                 .first()
                 .map_or(LADDER.len(), |step| self::notch(Some(*step)));
             notch.saturating_sub(first).min(steps.len())
         };
-        let key = notches.iter().zip(steps).map(of).collect();
-        *found.entry(key).or_default() += count;
+        let key = notches.iter().zip(steps).map(step_of).collect();
+        *merged.entry(key).or_default() += count;
     }
     let line = |(mut key, count): (Vec<usize>, usize)| {
         key.push(count);
         key
     };
-    found.into_iter().map(line).collect()
+    merged.into_iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -329,10 +329,13 @@ mod tests {
 
     #[test]
     fn the_bounds_that_can_be_set_are_round_and_cover_all_values() {
-        let found = steps((18.0, 131.0));
-        assert_eq!(found.first(), Some(&20.0));
-        assert_eq!(found.last(), Some(&150.0));
-        assert!(found.contains(&25.0) && found.contains(&100.0), "{found:?}");
+        let ladder = steps((18.0, 131.0));
+        assert_eq!(ladder.first(), Some(&20.0));
+        assert_eq!(ladder.last(), Some(&150.0));
+        assert!(
+            ladder.contains(&25.0) && ladder.contains(&100.0),
+            "{ladder:?}"
+        );
         assert_eq!(steps((0.12, 0.12)), [0.12]);
         assert_eq!(steps((f64::INFINITY, f64::NEG_INFINITY)), [0.0; 0]);
     }
@@ -365,16 +368,16 @@ mod tests {
             *counts.entry([first, second, 0]).or_default() += 1;
         }
         let steps = [steps((10.0, 20.1)), steps((1.0, 2.0)), &LADDER[..1]];
-        let found = bins(&counts, &steps);
+        let merged = bins(&counts, &steps);
         let met = |first: f64, second: f64| -> usize {
             let below = |i: usize, bound: f64| steps[i].iter().filter(|s| **s < bound).count();
             let (first, second) = (below(0, first), below(1, second));
             let inside = |bin: &&Vec<usize>| bin[0] <= first && bin[1] <= second;
-            found.iter().filter(inside).map(|bin| bin[3]).sum()
+            merged.iter().filter(inside).map(|bin| bin[3]).sum()
         };
         // At most 20 and 2: the first two. At most 25 and 1: two. An undefined value meets no bound.
         assert_eq!((met(20.0, 2.0), met(25.0, 1.0), met(25.0, 2.0)), (2, 2, 3));
-        let all: usize = found.iter().map(|bin| bin[3]).sum();
+        let all: usize = merged.iter().map(|bin| bin[3]).sum();
         assert_eq!(all, 4);
     }
 }

@@ -17,6 +17,7 @@ mod gates;
 mod guard;
 mod latency;
 mod live;
+mod moving;
 mod reply;
 mod report;
 mod request;

@@ -2,7 +2,7 @@
 //! never more than a fixed amount of them.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -35,7 +35,7 @@ const ROWS: u64 = 200_000;
 
 /// Lists the runs that have an event log, newest first.
 pub(crate) fn runs(root: &Path) -> Reply {
-    let mut found = Vec::new();
+    let mut logs = Vec::new();
     let folders = fs::read_dir(root.join("reports")).into_iter().flatten();
     for folder in folders.flatten() {
         let Ok(meta) = fs::metadata(folder.path().join(LOG)) else {
@@ -44,12 +44,12 @@ pub(crate) fn runs(root: &Path) -> Reply {
         let modified = meta.modified().ok();
         let modified = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         if let (Some(modified), Ok(id)) = (modified, folder.file_name().into_string()) {
-            found.push((modified.as_secs(), id, meta.len()));
+            logs.push((modified.as_secs(), id, meta.len()));
         }
     }
-    found.sort_by(|a, b| b.cmp(a));
+    logs.sort_by(|a, b| b.cmp(a));
     let line = |(modified, id, bytes): (u64, String, u64)| json!({"id": id, "modified_unix_s": modified, "bytes": bytes});
-    let runs: Vec<Value> = found.into_iter().map(line).collect();
+    let runs: Vec<Value> = logs.into_iter().map(line).collect();
     Reply::json(&json!({"runs": runs}), Freshness::Never)
 }
 
@@ -184,13 +184,15 @@ pub(crate) fn stop(root: &Path, id: &str, token: &str) -> Result<Reply, Failure>
     }
     // Renamed only when complete.
     let (part, file) = (folder.join(".stop.tmp"), folder.join(STOP));
-    let written = fs::write(&part, token).and_then(|()| fs::rename(&part, &file));
+    let written = artifacts::regular::create(&part)
+        .and_then(|mut new| new.write_all(token.as_bytes()))
+        .and_then(|()| fs::rename(&part, &file));
     written.map_err(|e| Failure::store(format!("{}: {e}", file.display())))?;
-    let told = json!({"stopping": id, "how": "as after Ctrl-C: measured cells stay, and you can \
+    let answer = json!({"stopping": id, "how": "as after Ctrl-C: measured cells stay, and you can \
         continue the run later"});
     Ok(Reply {
         status: 202,
-        ..Reply::json(&told, Freshness::Never)
+        ..Reply::json(&answer, Freshness::Never)
     })
 }
 

@@ -55,9 +55,9 @@ pub(crate) fn find(study: &Study, cell: Option<&str>, store: &Store) -> Result<F
 
 /// Answers with the report's text, the place of each number, and the checked statements.
 pub(crate) fn report(study: &Study, cell: Option<&str>, store: &Store) -> Result<Reply, Failure> {
-    let found = find(study, cell, store)?;
-    let provenance = Provenance::choose(store, std::slice::from_ref(&study.path), &found.document);
-    let numbers = found.document.numbers.iter().map(|n| {
+    let report = find(study, cell, store)?;
+    let provenance = Provenance::choose(store, std::slice::from_ref(&study.path), &report.document);
+    let numbers = report.document.numbers.iter().map(|n| {
         json!([
             n.line,
             n.column_start,
@@ -67,12 +67,12 @@ pub(crate) fn report(study: &Study, cell: Option<&str>, store: &Store) -> Result
         ])
     });
     let value = json!({
-        "cell": found.cell,
-        "digest": found.document.report,
-        "markdown": found.document.markdown,
+        "cell": report.cell,
+        "digest": report.document.report,
+        "markdown": report.document.markdown,
         "numbers": numbers.collect::<Vec<Value>>(),
         "statements": why::statements(&provenance)?,
-        "outputs": found.outputs.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+        "outputs": report.outputs.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
         "doubts": provenance.doubts,
     });
     Ok(Reply::json(&value, Freshness::Tagged))

@@ -56,8 +56,8 @@ impl Ask {
 
     /// Returns the first parameter with a name.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let found = self.parameters.iter().find(|(n, _)| n == name);
-        found.map(|(_, value)| value.as_str())
+        let parameter = self.parameters.iter().find(|(n, _)| n == name);
+        parameter.map(|(_, value)| value.as_str())
     }
 }
 

@@ -36,9 +36,9 @@ impl Measured {
     }
 
     fn widen(&mut self, sent: Option<i64>, done: Option<i64>) {
-        let known = self.span.unwrap_or((i64::MAX, i64::MIN));
-        let from = sent.map_or(known.0, |sent| sent.min(known.0));
-        let to = done.map_or(known.1, |done| done.max(known.1));
+        let so_far = self.span.unwrap_or((i64::MAX, i64::MIN));
+        let from = sent.map_or(so_far.0, |sent| sent.min(so_far.0));
+        let to = done.map_or(so_far.1, |done| done.max(so_far.1));
         self.span = Some((from, to)).filter(|span| *span != (i64::MAX, i64::MIN));
     }
 
@@ -104,17 +104,17 @@ impl Measured {
         };
         let rows = CellRows::read(store, stage, &cell).map_err(|e| Failure::store(e.reason))?;
         let timings: Vec<Timing<'_>> = contract::timings(&rows);
-        let mut found = Self::default();
+        let mut measured = Self::default();
         for timing in &timings {
-            found.rows += 1;
-            found.widen(timing.request.sent_ns, timing.request.done_ns);
+            measured.rows += 1;
+            measured.widen(timing.request.sent_ns, timing.request.done_ns);
             if timing.request.is_ok() {
-                found.ok += 1;
+                measured.ok += 1;
                 let values: Vec<_> = metrics.iter().map(|metric| metric.of(timing)).collect();
                 hear(&values);
             }
         }
-        Ok(found)
+        Ok(measured)
     }
 
     fn narrow(
@@ -125,7 +125,7 @@ impl Measured {
     ) -> Result<Self, Failure> {
         let mut columns: Vec<&str> = metrics.iter().flat_map(|m| m.columns()).collect();
         columns.extend(["phase", "status", "superseded", "sent_ns", "done_ns"]);
-        let mut found = Self::default();
+        let mut measured = Self::default();
         let mut values = vec![None; metrics.len()];
         for batch in ColumnReader::open(store, digest, &columns)? {
             let batch = batch?;
@@ -134,18 +134,18 @@ impl Measured {
             let each = metrics.iter().map(|metric| metric.of_each(&batch));
             let each = each.collect::<Result<Vec<_>, _>>()?;
             for row in states.measured() {
-                found.rows += 1;
-                found.widen(sent.get(row), done.get(row));
+                measured.rows += 1;
+                measured.widen(sent.get(row), done.get(row));
                 if states.is_ok(row) {
-                    found.ok += 1;
-                    for (value, of) in values.iter_mut().zip(&each) {
-                        *value = of[row];
+                    measured.ok += 1;
+                    for (value, column) in values.iter_mut().zip(&each) {
+                        *value = column[row];
                     }
                     hear(&values);
                 }
             }
         }
-        Ok(found)
+        Ok(measured)
     }
 }
 

@@ -22,6 +22,7 @@ use tokio::sync::Semaphore;
 use crate::error::Failure;
 use crate::guard::{Asker, Guard};
 use crate::live::{self, Tail};
+use crate::moving::Moving;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::site::Site;
@@ -43,6 +44,9 @@ const MOST_ASKED: usize = 1 << 10;
 
 /// The time that a connection has to send its request.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The time that a client has to take some of an answer, or to send a body.
+const STANDSTILL: Duration = Duration::from_secs(20);
 
 /// The permissions of the page: load its own files, and query its own server.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
@@ -176,22 +180,29 @@ async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>) {
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(64 << 10)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Moving::new(stream, STANDSTILL)), service)
         .await;
+}
+
+/// Reads who asks. A header that is there twice, or is not text, is as foreign as one of another site.
+fn asker(headers: &HeaderMap) -> Asker<'_> {
+    let text = |name: &str| {
+        let mut all = headers.get_all(name).iter();
+        let first = all.next()?;
+        let only = all.next().is_none().then_some(first);
+        Some(only.and_then(|value| value.to_str().ok()).unwrap_or("?"))
+    };
+    Asker {
+        host: text("host"),
+        origin: text("origin"),
+        site: text("sec-fetch-site"),
+        authorization: text("authorization"),
+    }
 }
 
 /// Answers a request.
 async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
-    let text = |name| request.headers().get(name).and_then(|v| v.to_str().ok());
-    let asker = Asker {
-        host: text(header::HOST),
-        origin: text(header::ORIGIN),
-        site: request
-            .headers()
-            .get("sec-fetch-site")
-            .and_then(|v| v.to_str().ok()),
-        authorization: text(header::AUTHORIZATION),
-    };
+    let asker = asker(request.headers());
     if let Err(refused) = guarded(&request, &asker, &shared.guard) {
         let (status, words) = refused.words();
         return of_reply(&refusal(status, words), request.headers());
@@ -241,12 +252,13 @@ async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body>
     let json = request.headers().get(header::CONTENT_TYPE);
     let is_json = json.and_then(|v| v.to_str().ok()) == Some("application/json");
     // An unread body could reset the connection before the answer has arrived.
-    let body = Limited::new(request.into_body(), MOST_ASKED)
-        .collect()
-        .await;
+    let body = Limited::new(request.into_body(), MOST_ASKED).collect();
+    let Ok(body) = tokio::time::timeout(STANDSTILL, body).await else {
+        return of_reply(&refusal(408, "the body took too long"), &nothing);
+    };
     if !is_json {
-        let told = "the token comes as JSON: {\"token\": …}";
-        return of_reply(&refusal(415, told), &nothing);
+        let reason = "the token comes as JSON: {\"token\": …}";
+        return of_reply(&refusal(415, reason), &nothing);
     }
     let value = body.ok().map(http_body_util::Collected::to_bytes);
     let value: Option<serde_json::Value> = value.and_then(|b| serde_json::from_slice(&b).ok());
@@ -322,8 +334,8 @@ fn of_reply(reply: &Reply, asked: &HeaderMap) -> Response<Body> {
         headers.insert(header::ETAG, value);
     }
     let text = |name| asked.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
-    let known = text(header::IF_NONE_MATCH);
-    if known.is_some_and(|known| known.split(',').any(|k| k.trim() == tag)) {
+    let tags = text(header::IF_NONE_MATCH);
+    if tags.is_some_and(|known| known.split(',').any(|k| k.trim() == tag)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = full(Bytes::new());
         return response;
@@ -332,7 +344,7 @@ fn of_reply(reply: &Reply, asked: &HeaderMap) -> Response<Body> {
         return response;
     }
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    let stale = text(header::IF_RANGE).is_some_and(|known| known != tag);
+    let stale = text(header::IF_RANGE).is_some_and(|condition| condition != tag);
     let size = reply.body.len();
     match text(header::RANGE)
         .filter(|_| !stale)
@@ -340,16 +352,24 @@ fn of_reply(reply: &Reply, asked: &HeaderMap) -> Response<Body> {
     {
         None | Some(Range::Whole) => {}
         Some(Range::Part(from, to)) => {
-            let told = format!("bytes {from}-{}/{size}", to - 1);
+            let content_range = format!("bytes {from}-{}/{size}", to - 1);
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             *response.body_mut() = full(reply.body.slice(from..to));
-            insert(response.headers_mut(), header::CONTENT_RANGE, &told);
+            insert(
+                response.headers_mut(),
+                header::CONTENT_RANGE,
+                &content_range,
+            );
         }
         Some(Range::Outside) => {
             *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
             *response.body_mut() = full(Bytes::new());
-            let told = format!("bytes */{size}");
-            insert(response.headers_mut(), header::CONTENT_RANGE, &told);
+            let content_range = format!("bytes */{size}");
+            insert(
+                response.headers_mut(),
+                header::CONTENT_RANGE,
+                &content_range,
+            );
         }
     }
     response

@@ -163,10 +163,10 @@ impl Site {
 
     /// Returns the study with an id.
     pub(crate) fn study(&self, id: &str) -> Result<Arc<Study>, Failure> {
-        let known = lock(&self.studies).get(id).cloned();
-        if let Some(known) = known {
+        let study = lock(&self.studies).get(id).cloned();
+        if let Some(study) = study {
             // Cheap compared with what follows: the lock of 1,800 cells is half a megabyte.
-            return self.read(&known.path);
+            return self.read(&study.path);
         }
         for path in (self.find)().map_err(Failure::store)? {
             if id_of(&self.root, &path) == id {
@@ -185,9 +185,9 @@ impl Site {
         let bytes = artifacts::regular::read(path)
             .map_err(|e| Failure::store(format!("{}: {e}", path.display())))?;
         let digest = Digest::of(&bytes);
-        let known = lock(&self.studies).get(&id).cloned();
-        if let Some(known) = known.filter(|known| known.digest == digest) {
-            return Ok(known);
+        let kept = lock(&self.studies).get(&id).cloned();
+        if let Some(cached) = kept.filter(|known| known.digest == digest) {
+            return Ok(cached);
         }
         let study = Arc::new(Study::read(id.clone(), path, &self.root, &bytes)?);
         lock(&self.studies).insert(id, Arc::clone(&study));

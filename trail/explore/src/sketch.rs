@@ -62,7 +62,7 @@ impl Sketch {
         self.exact.sort_unstable_by(f64::total_cmp);
         let mut bins = self.bins.iter();
         let (mut value, mut passed) = (0.0, 0);
-        let known = ranks.into_iter().filter(|rank| (1..=self.n).contains(rank));
+        let valid = ranks.into_iter().filter(|rank| (1..=self.n).contains(rank));
         let value_of = |rank: usize| match self.exact.is_empty() {
             false => (self.exact[rank - 1], rank),
             true => {
@@ -75,14 +75,14 @@ impl Sketch {
                 (value, rank)
             }
         };
-        known.map(value_of).collect()
+        valid.map(value_of).collect()
     }
 
     /// Returns the quantile of a share, at the nearest rank above.
     pub(crate) fn quantile(&mut self, share: f64) -> Option<f64> {
         let rank = (share * self.n as f64).ceil() as usize;
-        let found = self.at([rank.max(1)]);
-        found.first().map(|(value, _)| *value)
+        let values = self.at([rank.max(1)]);
+        values.first().map(|(value, _)| *value)
     }
 }
 
@@ -115,9 +115,9 @@ mod tests {
         assert!(few.is_exact() && !many.is_exact());
         assert_eq!((few.len(), many.len()), (100_000, 100_000));
         let ranks = [1, 2, 50_000, 99_000, 100_000];
-        let (exact, told) = (few.at(ranks), many.at(ranks));
+        let (exact, approximate) = (few.at(ranks), many.at(ranks));
         assert_eq!(exact[0].0, 0.01);
-        for ((a, rank), (b, _)) in exact.iter().zip(&told) {
+        for ((a, rank), (b, _)) in exact.iter().zip(&approximate) {
             assert!((b / a - 1.0).abs() <= WIDTH / 2.0 + 1e-9, "{rank}: {a} {b}");
         }
         // There is one bin for each thousandth, regardless of the number of values.

@@ -225,7 +225,7 @@ impl Study {
             None => {
                 // Damaged exclusions must not hide the cells.
                 let exclusions = Exclusions::read(&self.lock, store);
-                let known = exclusions.is_ok();
+                let readable = exclusions.is_ok();
                 let exclusions = exclusions.unwrap_or_default();
                 let mut stages = Vec::new();
                 for stage in &self.lock.stages {
@@ -236,7 +236,7 @@ impl Study {
                     .iter()
                     .filter_map(|s| s["cells"].as_array())
                     .flatten();
-                match !known || lines.any(|line| line.get("unread").is_some()) {
+                match !readable || lines.any(|line| line.get("unread").is_some()) {
                     // The store may be repaired while the lock stays the same.
                     true => bytes,
                     false => self.cells.get_or_init(|| bytes).clone(),
@@ -339,7 +339,7 @@ impl Study {
 
     /// Returns a stage and one of its cells.
     pub(crate) fn find(&self, stage: &str, at: &str) -> Result<(&LockStage, &LockCell), Failure> {
-        let found = self.stage(stage)?;
+        let declared = self.stage(stage)?;
         let positions = self.positions.get_or_init(|| {
             let stages = self.lock.stages.iter();
             let cells = stages.flat_map(|s| s.cells.iter().enumerate().map(move |c| (s, c)));
@@ -349,15 +349,18 @@ impl Study {
             cells.map(place).collect()
         });
         let position = positions.get(&(stage.to_owned(), at.to_owned()));
-        let cell = position.map(|position| &found.cells[*position]);
+        let cell = position.map(|position| &declared.cells[*position]);
         let missing = || {
-            let first = found.cells.first().map_or("", |c| c.coordinates.as_str());
+            let first = declared
+                .cells
+                .first()
+                .map_or("", |c| c.coordinates.as_str());
             Failure::nothing(
                 format!("there is no cell {}", cell_text(stage, at)),
                 format!("its first cell is {}", cell_text(stage, first)),
             )
         };
-        Ok((found, cell.ok_or_else(missing)?))
+        Ok((declared, cell.ok_or_else(missing)?))
     }
 }
 
@@ -429,13 +432,13 @@ fn page_of_many(
 }
 
 /// Refuses to hold a table with more values than one question may use memory for.
-fn few_enough(of: &str, name: &str, rows: usize, columns: usize) -> Result<(), Failure> {
+fn few_enough(owner: &str, name: &str, rows: usize, columns: usize) -> Result<(), Failure> {
     if rows.saturating_mul(columns) <= MAX_VALUES {
         return Ok(());
     }
     Err(Failure::new(
         Fault::TooMuch,
-        format!("`{name}` of {of} has {rows} rows of {columns} columns: too many to hold"),
+        format!("`{name}` of {owner} has {rows} rows of {columns} columns: too many to hold"),
         "ask for rows by their numbers, choose one cell, or use `benchtrail sql`",
     ))
 }

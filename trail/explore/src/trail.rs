@@ -146,7 +146,7 @@ fn of_table(study: &Study, table: &str, ask: &Ask, store: &Store) -> Result<Valu
     let answer = why::why_value(&provenance, stage, &at, (output, row, column))?;
     // Without a report, no line prints the value.
     let document = report::find(study, ask.get("report"), store).ok();
-    let printed = document.map(|found| Printed::of(found.document));
+    let printed = document.map(|report| Printed::of(report.document));
     Ok(told(answer, printed.as_ref(), usize::MAX))
 }
 

@@ -63,9 +63,9 @@ impl Scope<'_> {
     }
 
     fn words_after(&self, number: &Quantity, most: usize) -> Vec<Word> {
-        let mut found = words(self.after(number));
-        found.truncate(most);
-        found
+        let mut following = words(self.after(number));
+        following.truncate(most);
+        following
     }
 
     fn quote(&self, from: usize, to: usize) -> &str {

@@ -203,7 +203,7 @@ impl<'a> Tracer<'a> {
             .map(|word| word.text)
             .collect();
         let digits = significant(text);
-        let mut found: Vec<(f64, usize, Derived)> = Vec::new();
+        let mut derivations: Vec<(f64, usize, Derived)> = Vec::new();
         for (at, keys) in asked.iter().enumerate() {
             if keys.is_empty()
                 && !self.sources[at]
@@ -222,21 +222,21 @@ impl<'a> Tracer<'a> {
                 .collect();
             for derived in candidates {
                 let score = self.score(at, &derived, keys, &said, digits);
-                found.push((score, at, derived));
+                derivations.push((score, at, derived));
             }
         }
-        found.retain(|(score, _, _)| *score >= ENOUGH);
-        found.sort_by(|a, b| b.0.total_cmp(&a.0));
-        found.dedup_by(|b, a| {
+        derivations.retain(|(score, _, _)| *score >= ENOUGH);
+        derivations.sort_by(|a, b| b.0.total_cmp(&a.0));
+        derivations.dedup_by(|b, a| {
             a.1 == b.1 && a.2.rows == b.2.rows && a.2.column == b.2.column && a.2.how == b.2.how
         });
-        let candidates = found.len();
-        let mut sources: Vec<Derivation> = found
+        let candidates = derivations.len();
+        let mut sources: Vec<Derivation> = derivations
             .iter()
             .take(LISTED)
             .map(|(_, at, derived)| self.source(*at, derived))
             .collect();
-        let status = match found.first() {
+        let status = match derivations.first() {
             Some((_, _, derived)) if derived.how == How::Cell => Status::Cell,
             Some(_) => Status::Derived,
             None => {
@@ -281,7 +281,7 @@ impl<'a> Tracer<'a> {
         };
         let named = column(derived.column) + derived.against.map_or(0.0, column);
         let has = |list: &[&str]| list.iter().any(|word| said.contains(*word));
-        let (cost, told) = match derived.how {
+        let (cost, is_named) = match derived.how {
             How::Cell => (0.0, true),
             How::Mean => (1.0, has(&["mean", "average", "avg"])),
             How::Median => (1.5, has(&["median"])),
@@ -341,7 +341,7 @@ impl<'a> Tracer<'a> {
         2.0 * named
             + 1.5 * keys.iter().map(|key| key.0).collect::<BTreeSet<_>>().len() as f64
             + 0.8 * digits.min(4) as f64
-            + if told { 1.0 } else { -0.5 }
+            + if is_named { 1.0 } else { -0.5 }
             - cost
             - by
             - between
@@ -367,7 +367,7 @@ impl<'a> Tracer<'a> {
         if digits < 3 {
             return Vec::new();
         }
-        let mut found = Vec::new();
+        let mut matching = Vec::new();
         for scale in [1.0, 0.01, 100.0, 1e-3, 1e3] {
             let (low, high) = (
                 (stated.value - stated.half) * scale,
@@ -380,18 +380,18 @@ impl<'a> Tracer<'a> {
                 .take(LISTED)
             {
                 let table = self.sources[*at].table;
-                found.push(Derivation {
+                matching.push(Derivation {
                     formula: format!("`{}`", table.name(*column)),
                     places: vec![table.place(*row, *column)],
                     value: *value,
                 });
             }
-            if !found.is_empty() {
+            if !matching.is_empty() {
                 break;
             }
         }
-        found.truncate(LISTED);
-        found
+        matching.truncate(LISTED);
+        matching
     }
 }
 

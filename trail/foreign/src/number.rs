@@ -123,7 +123,7 @@ static ROUGH: LazyLock<Regex> = LazyLock::new(|| {
 /// Finds the numbers of a text from left to right. Parts of names (`qwen2.5-7b`, `A100`), version numbers and dates are
 /// not numbers.
 pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
-    let mut found = Vec::new();
+    let mut numbers = Vec::new();
     let mut from = 0;
     while let Some(matched) = NUMBER.find_at(text, from) {
         from = matched.end();
@@ -181,7 +181,7 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
         if sign.is_some_and(|sign| signed && sign != '+') {
             value = -value;
         }
-        found.push(Quantity {
+        numbers.push(Quantity {
             value,
             half,
             unit,
@@ -192,7 +192,7 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
         });
         from = finish;
     }
-    found
+    numbers
 }
 
 /// Whether digits belong to a name, a version, a date or a time, by the characters around them.

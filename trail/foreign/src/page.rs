@@ -92,7 +92,7 @@ fn section(status: Status, numbers: &[&Traced], page: &mut String) {
         "| line | number | in | source | value | other sources |\n|---:|---:|---|---|---:|---|\n",
     );
     for number in numbers {
-        let told: Vec<String> = number
+        let lines: Vec<String> = number
             .sources
             .iter()
             .map(|source| {
@@ -106,11 +106,11 @@ fn section(status: Status, numbers: &[&Traced], page: &mut String) {
             .first()
             .map_or(String::new(), |source| shown(source.value));
         let more = number.candidates.saturating_sub(number.sources.len());
-        let mut others = told.get(1..).unwrap_or(&[]).join("<br>");
+        let mut others = lines.get(1..).unwrap_or(&[]).join("<br>");
         if more > 0 {
             others.push_str(&format!("<br>and {more} more"));
         }
-        let first = told.first().map_or("", String::as_str);
+        let first = lines.first().map_or("", String::as_str);
         page.push_str(&format!(
             "| {} | {} | {} | {first} | {value} | {others} |\n",
             number.line,

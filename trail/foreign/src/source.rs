@@ -104,7 +104,7 @@ impl<'a> KeyedTable<'a> {
         }
         for column in keys {
             let mut codes = Vec::with_capacity(table.rows.len());
-            let mut known: BTreeMap<String, usize> = BTreeMap::new();
+            let mut indices: BTreeMap<String, usize> = BTreeMap::new();
             for row in 0..table.rows.len() {
                 let text = table.cell(row, column).map_or("", |cell| &cell.text);
                 let name = if source.levels.contains(&column) {
@@ -112,8 +112,8 @@ impl<'a> KeyedTable<'a> {
                 } else {
                     normal(text)
                 };
-                let next = known.len();
-                codes.push(*known.entry(name.clone()).or_insert(next));
+                let next = indices.len();
+                codes.push(*indices.entry(name.clone()).or_insert(next));
                 if !name.is_empty() {
                     if !source.levels.contains(&column) {
                         source.names.entry(name.clone()).or_default().insert(column);
@@ -121,8 +121,8 @@ impl<'a> KeyedTable<'a> {
                     source.rows.entry((column, name)).or_default().push(row);
                 }
             }
-            let mut names = vec![String::new(); known.len()];
-            for (name, code) in known {
+            let mut names = vec![String::new(); indices.len()];
+            for (name, code) in indices {
                 names[code] = name;
             }
             source.keys.push((column, codes, names));
@@ -133,7 +133,7 @@ impl<'a> KeyedTable<'a> {
     /// The keys that a text names: names of the table, longest first, and levels as `name=4` or `name 4`.
     pub(crate) fn named(&self, text: &str) -> BTreeSet<Key> {
         let words = words(text);
-        let mut found = BTreeSet::new();
+        let mut mentioned = BTreeSet::new();
         let mut at = 0;
         while at < words.len() {
             let taken = (1..=LONGEST_NAME.min(words.len() - at))
@@ -146,7 +146,7 @@ impl<'a> KeyedTable<'a> {
                         .join(" ");
                     let plain = name.len() < 2 || length == 1 && COMMON.contains(&name.as_str());
                     let columns = self.names.get(&name).filter(|_| !plain)?;
-                    found.extend(columns.iter().map(|column| (*column, name.clone())));
+                    mentioned.extend(columns.iter().map(|column| (*column, name.clone())));
                     Some(length)
                 });
             if taken.is_none()
@@ -155,7 +155,7 @@ impl<'a> KeyedTable<'a> {
             {
                 let joined = &text[words[at].end..next.start];
                 let said = joined.trim() == "=" || joined == " ";
-                found.extend(self.level(&words[at].text, &next.text).filter(|_| said));
+                mentioned.extend(self.level(&words[at].text, &next.text).filter(|_| said));
             }
             // As in `8 clients`.
             if taken.is_none()
@@ -163,11 +163,11 @@ impl<'a> KeyedTable<'a> {
                 && words[at].text.bytes().all(|b| b.is_ascii_digit())
                 && next.text.len() > 1
             {
-                found.extend(self.level(&next.text, &words[at].text));
+                mentioned.extend(self.level(&next.text, &words[at].text));
             }
             at += taken.unwrap_or(1);
         }
-        found
+        mentioned
     }
 
     /// The key of a level, by the name of its column or that name's first letter.
@@ -314,13 +314,13 @@ impl<'a> KeyedTable<'a> {
                     } else {
                         How::Mean
                     };
-                    if let Some(found) = mean(group) {
+                    if let Some(average) = mean(group) {
                         out.push(Derived {
                             how,
                             column: *value,
                             against: None,
                             by: format!("{}={key}", self.table.name(*column)),
-                            value: found,
+                            value: average,
                             unit: unit.clone(),
                             rows: group.clone(),
                         });

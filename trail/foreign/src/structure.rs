@@ -121,7 +121,7 @@ fn percent_decoded(text: &str) -> String {
 /// The count that a text gives for a plural noun: its place, its value, the noun. `None` if there are several.
 fn count(text: &str) -> Option<(usize, usize, usize, String)> {
     let words = words(text);
-    let mut found = None;
+    let mut count = None;
     for (at, word) in words.iter().enumerate() {
         let raw = text.get(word.start..word.end)?;
         let value = number_word(&word.text).or_else(|| raw.parse().ok());
@@ -131,7 +131,7 @@ fn count(text: &str) -> Option<(usize, usize, usize, String)> {
             }
             continue;
         };
-        if found.is_some() {
+        if count.is_some() {
             return None;
         }
         let before = at.checked_sub(1).map_or("", |at| words[at].text.as_str());
@@ -182,9 +182,9 @@ fn count(text: &str) -> Option<(usize, usize, usize, String)> {
         {
             return None;
         }
-        found = noun.map(|noun| (word.start, noun.end, value, noun.text.clone()));
+        count = noun.map(|noun| (word.start, noun.end, value, noun.text.clone()));
     }
-    found
+    count
 }
 
 /// Checks `Three runs failed:` before a list of four.

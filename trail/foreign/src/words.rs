@@ -10,7 +10,7 @@ pub(crate) struct Word {
 
 /// Splits a text into words: runs of letters and digits; a dot between digits belongs to the number.
 pub(crate) fn words(text: &str) -> Vec<Word> {
-    let mut found: Vec<Word> = Vec::new();
+    let mut words: Vec<Word> = Vec::new();
     let mut open: Option<usize> = None;
     let mut chars = text.char_indices().peekable();
     let mut before = ' ';
@@ -21,14 +21,14 @@ pub(crate) fn words(text: &str) -> Vec<Word> {
         if inside && open.is_none() {
             open = Some(at);
         } else if !inside && let Some(start) = open.take() {
-            found.push(word(text, start, at));
+            words.push(word(text, start, at));
         }
         before = c;
     }
     if let Some(start) = open {
-        found.push(word(text, start, text.len()));
+        words.push(word(text, start, text.len()));
     }
-    found
+    words
 }
 
 fn word(text: &str, start: usize, end: usize) -> Word {
@@ -78,7 +78,7 @@ pub(crate) fn normal(text: &str) -> String {
 /// Splits a text into sentences, as byte ranges: at a full stop, question mark or exclamation mark, followed by a blank
 /// and a capital, a digit or an opening mark.
 pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
+    let mut sentences = Vec::new();
     let mut start = 0;
     let bytes = text.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
@@ -106,14 +106,14 @@ pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
         if !short
             && next.is_some_and(|c| c.is_uppercase() || c.is_ascii_digit() || "([`\"".contains(c))
         {
-            found.push((start, at + 1));
+            sentences.push((start, at + 1));
             start = at + 2;
         }
     }
     if start < text.len() {
-        found.push((start, text.len()));
+        sentences.push((start, text.len()));
     }
-    found
+    sentences
 }
 
 /// The number that a word stands for: `one` to `twelve`.

@@ -43,14 +43,14 @@ fn rates() -> Vec<Table> {
 /// Status and best formula of the only number printed in this form.
 fn traced(audit: &Audit, number: &str) -> (Status, String) {
     let numbers = &audit.coverage.as_ref().expect("a coverage").numbers;
-    let found: Vec<_> = numbers
+    let matching: Vec<_> = numbers
         .iter()
         .filter(|traced| traced.number.starts_with(number))
         .collect();
-    assert_eq!(found.len(), 1, "{number}: {found:?}");
+    assert_eq!(matching.len(), 1, "{number}: {matching:?}");
     (
-        found[0].status,
-        found[0]
+        matching[0].status,
+        matching[0]
             .sources
             .first()
             .map_or(String::new(), |source| source.formula.clone()),
@@ -126,12 +126,12 @@ fn the_page_lists_what_was_not_found_before_what_was() {
         &rates(),
     );
     let page = markdown(&audit);
-    let (lost, found) = (
+    let (lost, known) = (
         page.find("## Not found").expect("a section"),
         page.find("351.75").expect("a number"),
     );
     assert!(
-        lost < found && page.contains("771.25 W") && page.contains("rates.csv"),
+        lost < known && page.contains("771.25 W") && page.contains("rates.csv"),
         "{page}"
     );
     let page = html(&audit);

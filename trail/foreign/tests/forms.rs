@@ -37,14 +37,14 @@ const STATEMENTS: &[(Rule, &str, &str, &str, &str)] = &[
 #[test]
 fn a_false_statement_is_found_and_its_true_twin_is_not() {
     for (rule, before, form, wrong, right) in STATEMENTS {
-        let told = |words: &str| {
+        let findings_of = |words: &str| {
             audit(
                 "r.md",
                 &format!("# Report\n\n{before}{}\n", form.replace("{}", words)),
                 &[],
             )
         };
-        let (bad, good) = (told(wrong), told(right));
+        let (bad, good) = (findings_of(wrong), findings_of(right));
         assert!(
             bad.findings.iter().any(|finding| finding.rule == *rule),
             "{rule}: {form}\n{bad}"

@@ -7,17 +7,17 @@ const PAGE: &str = "<!DOCTYPE html>\n<html><head><title>1 of 0</title><style>p {
 
 fn places(text: &str) -> Vec<(usize, usize, String)> {
     let audit = audit("page.html", text, &[]);
-    let found = audit.findings.into_iter();
-    found
+    let findings = audit.findings.into_iter();
+    findings
         .map(|f| (f.line, f.column, f.rule.to_string()))
         .collect()
 }
 
 #[test]
 fn findings_have_their_place_in_the_source() {
-    let found = places(PAGE);
+    let places_found = places(PAGE);
     assert_eq!(
-        found,
+        places_found,
         [
             (6, 1, "structure".to_owned()),
             (6, 52, "arithmetic".to_owned()),
@@ -91,9 +91,12 @@ fn lists_headings_code_and_tables_that_arrange_the_page_are_read() {
 fn a_table_of_html_within_markdown_is_read() {
     let page = "# R\n\n<table>\n<tr><th>Part</th><th>Files</th></tr>\n<tr><td>a</td><td>14</td></tr>\n\
         <tr><td>b</td><td>3</td></tr>\n<tr><td>Total</td><td>19</td></tr>\n</table>\n\nText.\n";
-    let found = audit("a.md", page, &[]);
-    assert_eq!((found.tables, found.findings.len()), (1, 1), "{found}");
-    assert_eq!((found.findings[0].line, found.findings[0].column), (7, 23));
+    let report = audit("a.md", page, &[]);
+    assert_eq!((report.tables, report.findings.len()), (1, 1), "{report}");
+    assert_eq!(
+        (report.findings[0].line, report.findings[0].column),
+        (7, 23)
+    );
 }
 
 #[test]

@@ -71,8 +71,8 @@ fn a_slip_is_found_among_words_that_the_audit_does_not_know() {
             "Startup is 4.5 times faster, hurrah: 28 s before, 8 s now.",
         ),
     ] {
-        let told = |sentence: &str| findings(&format!("{TABLE}{sentence}"));
-        assert_eq!((told(right), told(wrong)), (0, 1), "{wrong}");
+        let findings_of = |sentence: &str| findings(&format!("{TABLE}{sentence}"));
+        assert_eq!((findings_of(right), findings_of(wrong)), (0, 1), "{wrong}");
     }
 }
 

@@ -154,14 +154,14 @@ fn documents() -> Vec<(PathBuf, String)> {
 
 /// Whether there is a finding at a line that the unaltered document does not have.
 fn found(before: &Audit, after: &Audit, line: usize) -> bool {
-    let told = |audit: &Audit| {
+    let reported = |audit: &Audit| {
         audit
             .findings
             .iter()
             .filter(|finding| finding.line == line + 1)
             .count()
     };
-    told(after) > told(before)
+    reported(after) > reported(before)
 }
 
 /// Counts the numbers in a line that have neither cell nor derivation on the page.

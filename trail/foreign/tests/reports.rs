@@ -96,14 +96,14 @@ fn reports(folder: &str) -> Vec<Report> {
 fn nothing_is_reported_of_twenty_true_reports_and_some_of_each_false_one_is_found() {
     let reports = reports("reports");
     // By class: found and planted, without data and with data.
-    let mut found: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
+    let mut tallies: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
     for report in &reports {
         for data in [&[][..], &report.data] {
             let at = if data.is_empty() { 0 } else { 2 };
             let right = audit("a.md", &report.with(None), data);
             assert!(right.findings.is_empty(), "{}: {right}", report.name);
             for (i, plant) in report.plants.iter().enumerate() {
-                let counts = found.entry(&plant.class).or_default();
+                let counts = tallies.entry(&plant.class).or_default();
                 let wrong = audit("a.md", &report.with(Some(i)), data);
                 counts[at] += usize::from(!wrong.findings.is_empty());
                 counts[at + 1] += 1;
@@ -114,7 +114,7 @@ fn nothing_is_reported_of_twenty_true_reports_and_some_of_each_false_one_is_foun
         }
     }
     let mut all = [0; 4];
-    for (class, counts) in &found {
+    for (class, counts) in &tallies {
         eprintln!(
             "{class:22} {} of {}, with data {} of {}",
             counts[0], counts[1], counts[2], counts[3]
@@ -133,7 +133,7 @@ fn nothing_is_reported_of_twenty_true_reports_and_some_of_each_false_one_is_foun
 
 #[test]
 fn of_serving_reports_some_false_statements_are_found_and_nothing_true_is_reported() {
-    let mut found: BTreeMap<String, [usize; 4]> = BTreeMap::new();
+    let mut tallies: BTreeMap<String, [usize; 4]> = BTreeMap::new();
     let mut all = [0; 4];
     for (half, at) in [("serving/developed", 0), ("serving/held-out", 2)] {
         for report in reports(half) {
@@ -142,7 +142,7 @@ fn of_serving_reports_some_false_statements_are_found_and_nothing_true_is_report
             for (i, plant) in report.plants.iter().enumerate() {
                 let wrong = audit("a.md", &report.with(Some(i)), &[]);
                 let hit = usize::from(!wrong.findings.is_empty());
-                let counts = found.entry(plant.class.clone()).or_default();
+                let counts = tallies.entry(plant.class.clone()).or_default();
                 for counts in [counts, &mut all] {
                     counts[at] += hit;
                     counts[at + 1] += 1;
@@ -150,7 +150,7 @@ fn of_serving_reports_some_false_statements_are_found_and_nothing_true_is_report
             }
         }
     }
-    for (class, counts) in &found {
+    for (class, counts) in &tallies {
         eprintln!(
             "{class:22} developed {} of {}, held out {} of {}",
             counts[0], counts[1], counts[2], counts[3]

@@ -59,8 +59,8 @@ pub(crate) fn check(
         TraceSource::Json => json_value(provenance, number, format),
         TraceSource::Trail => {
             let trail = provenance.lock.trail().to_string();
-            let told = number.value.as_deref() == Some(&trail) && number.text == trail;
-            if told || !provenance.is_known() {
+            let matches = number.value.as_deref() == Some(&trail) && number.text == trail;
+            if matches || !provenance.is_known() {
                 Ok(())
             } else {
                 Err(format!("the lock's trail digest is {trail}"))
@@ -192,13 +192,13 @@ fn table_value(provenance: &Provenance<'_>, number: &Number) -> Result<Scalar, S
 fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
     let (artifact, column) = artifact(number)?;
     let table = provenance.reader.table(&artifact).map_err(text)?;
-    let (short, told) = (
+    let (short, printed) = (
         artifact.short(),
         number.value.as_deref().unwrap_or_default(),
     );
     match number.source {
         TraceSource::Sides => match table.ratio(column) {
-            Some(ratio) if ratio.to_string() == told && number.text == told => Ok(()),
+            Some(ratio) if ratio.to_string() == printed && number.text == printed => Ok(()),
             Some(ratio) => Err(format!("{short} says that `{column}` is {ratio}")),
             None => Err(format!("{short} does not name the sides of `{column}`")),
         },
@@ -209,8 +209,8 @@ fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
             let cells = number.row_key.clone().unwrap_or_default();
             let there = missing
                 .iter()
-                .filter(|m| m.is_given_as(told) && allows_letters(&cells, m));
-            let texts = [cells.to_string(), one_line(&format!("{cells} ({told})"))];
+                .filter(|m| m.is_given_as(printed) && allows_letters(&cells, m));
+            let texts = [cells.to_string(), one_line(&format!("{cells} ({printed})"))];
             let shown = number.text.replace("\\|", "|");
             let is_shown = |text: &String| *text == number.text || *text == shown;
             if Some(there.count()) != cells.combinations() || !texts.iter().any(is_shown) {
@@ -240,9 +240,9 @@ fn recount(provenance: &Provenance<'_>, number: &Number) -> Result<Option<Scalar
         Some(artifact) => parts.push((artifact, holder(provenance, number, &artifact)?)),
         None => {
             for cell in provenance.cells(stage).map_err(text)? {
-                let found = cell.record.outputs.get(output).map(|a| a.digest);
+                let digest = cell.record.outputs.get(output).map(|a| a.digest);
                 parts.push((
-                    found.ok_or_else(|| format!("{} has no output {output}", cell.cell()))?,
+                    digest.ok_or_else(|| format!("{} has no output {output}", cell.cell()))?,
                     Some(cell),
                 ));
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use artifacts::{Digest, Table, TableError};
-use pipeline::Json;
+use pipeline::{CellStatus, Json};
 use serde::Serialize;
 
 use crate::error::TrailError;
@@ -15,6 +15,9 @@ use crate::provenance::{Holder, Provenance};
 pub struct LoadCell {
     /// The cell.
     pub cell: String,
+    /// How it ended and why, if it is not ok. No gate has judged its rows then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Its record; `None` if the lock no longer has it.
     pub record: Option<Digest>,
     /// The start of its measurement: wall clock, RFC 3339, UTC.
@@ -88,7 +91,7 @@ pub struct GateFinding {
 #[derive(Debug)]
 pub(crate) struct GateTable {
     /// The findings with their stages, in the order of the table.
-    found: Vec<(String, GateFinding)>,
+    findings: Vec<(String, GateFinding)>,
     /// The indices of findings about a cell, by stage and cell.
     of_cell: HashMap<String, HashMap<String, Vec<usize>>>,
     /// The indices of findings about a whole stage.
@@ -108,7 +111,7 @@ impl GateTable {
         let outcomes = text("outcome")?;
         let owned = |value: Option<&str>| value.unwrap_or_default().to_owned();
         let mut read = Self {
-            found: Vec::with_capacity(table.rows()),
+            findings: Vec::with_capacity(table.rows()),
             of_cell: HashMap::new(),
             of_stage: Vec::new(),
         };
@@ -129,19 +132,19 @@ impl GateTable {
                 observed: owned(observed[i]),
                 expected: owned(expected[i]),
             };
-            read.found.push((stage, finding));
+            read.findings.push((stage, finding));
         }
         Ok(read)
     }
 
     fn of_cell(&self, stage: &str, cell: &str) -> impl Iterator<Item = &GateFinding> {
         let rows = self.of_cell.get(stage).and_then(|cells| cells.get(cell));
-        rows.into_iter().flatten().map(|row| &self.found[*row].1)
+        rows.into_iter().flatten().map(|row| &self.findings[*row].1)
     }
 
     fn of_stages(&self, stages: &BTreeSet<&str>) -> impl Iterator<Item = &GateFinding> {
-        let found = self.of_stage.iter().map(|row| &self.found[*row]);
-        let own = found.filter(|(stage, _)| stages.contains(stage.as_str()));
+        let of_stages = self.of_stage.iter().map(|row| &self.findings[*row]);
+        let own = of_stages.filter(|(stage, _)| stages.contains(stage.as_str()));
         own.map(|(_, finding)| finding)
     }
 }
@@ -211,6 +214,7 @@ pub(crate) fn behind(
         }
         evidence.cells.push(LoadCell {
             cell,
+            failure: holder.as_ref().and_then(failure),
             record: holder.as_ref().map(|h| h.digest),
             started: holder.as_ref().map(|h| h.record.started.clone()),
             imported: holder.as_ref().and_then(imported),
@@ -226,6 +230,17 @@ pub(crate) fn behind(
     }
     judge(provenance, analysis, &places, &mut evidence)?;
     Ok(evidence)
+}
+
+/// Returns how a cell that is not ok ended.
+fn failure(holder: &Holder) -> Option<String> {
+    let status = holder.record.status;
+    let reason = holder
+        .record
+        .reason
+        .as_deref()
+        .unwrap_or("no reason is recorded");
+    (status != CellStatus::Ok).then(|| format!("{}: {reason}", status.word()))
 }
 
 /// Reads the gates of the cells: those among the inputs of the analysis or, if there are none, those of every stage
@@ -280,8 +295,8 @@ fn server_of(provenance: &Provenance<'_>, holder: &Holder) -> Result<Option<Serv
     let inputs = holder.record.recipe.inputs.iter();
     let mut cells =
         inputs.flat_map(|input| input.cells.iter().map(move |cell| (&input.stage, cell)));
-    let found = cells.find_map(|(stage, cell)| Some((stage, cell, *cell.outputs.get("server")?)));
-    let Some((stage, cell, artifact)) = found else {
+    let server = cells.find_map(|(stage, cell)| Some((stage, cell, *cell.outputs.get("server")?)));
+    let Some((stage, cell, artifact)) = server else {
         return Ok(None);
     };
     let descriptor = provenance.reader.json(&artifact)?;

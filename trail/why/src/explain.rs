@@ -258,7 +258,7 @@ fn descend(
         end: row + 1,
     }));
     let place = (holder.digest, output, &*spans);
-    let found = provenance.descent(place, || below(provenance, holder, output, &spans))?;
+    let descent = provenance.descent(place, || below(provenance, holder, output, &spans))?;
     let Descent {
         meaning,
         doubts,
@@ -268,7 +268,7 @@ fn descend(
         stage_gates,
         servers,
         see,
-    } = Descent::clone(&found);
+    } = Descent::clone(&descent);
     if let Some(meaning) = meaning {
         answer.meaning = format!("{}, {meaning}", answer.meaning);
     }
@@ -288,22 +288,22 @@ fn below(
     output: &str,
     spans: &[RowRange],
 ) -> Result<Descent, TrailError> {
-    let mut found = Descent {
+    let mut descent = Descent {
         lineage: lineage::follow(provenance, holder, output, spans)?,
         ..Descent::default()
     };
-    match &found.lineage {
+    match &descent.lineage {
         Some(lineage) => {
-            found.raw = lineage.raw();
+            descent.raw = lineage.raw();
             let lost = lineage.lost().into_iter();
-            found.doubts = lost
+            descent.doubts = lost
                 .map(|l| format!("the lineage ends early, at {l}"))
                 .collect();
             let files = lineage.files().into_iter().take(6);
-            found.see = files.map(|file| show(&file.artifact, &[])).collect();
+            descent.see = files.map(|file| show(&file.artifact, &[])).collect();
         }
         // A row of a measurement is itself a raw row.
-        None if holder.record.outputs.contains_key("requests") => found.raw.push(RawRows {
+        None if holder.record.outputs.contains_key("requests") => descent.raw.push(RawRows {
             stage: holder.record.stage.clone(),
             coordinates: holder.record.coordinates.to_string(),
             output: output.to_owned(),
@@ -311,25 +311,25 @@ fn below(
             spans: spans.to_vec(),
             rows: lineage::count(spans),
         }),
-        None => found.meaning = Some(inputs(holder)),
+        None => descent.meaning = Some(inputs(holder)),
     }
     let Evidence {
         cells,
         study,
         servers,
         ..
-    } = evidence::behind(provenance, holder, &found.raw)?;
-    let raw = found.raw.iter().take(6);
-    found
+    } = evidence::behind(provenance, holder, &descent.raw)?;
+    let raw = descent.raw.iter().take(6);
+    descent
         .see
         .extend(raw.map(|raw| show(&raw.artifact, &raw.spans)));
     for server in &servers {
-        found.see.push(show(&server.artifact, &[]));
+        descent.see.push(show(&server.artifact, &[]));
         let environments = server.environment.iter();
-        found.see.extend(environments.map(|e| show(e, &[])));
+        descent.see.extend(environments.map(|e| show(e, &[])));
     }
-    (found.cells, found.servers, found.stage_gates) = (cells, servers, study);
-    Ok(found)
+    (descent.cells, descent.servers, descent.stage_gates) = (cells, servers, study);
+    Ok(descent)
 }
 
 /// Returns the rows behind a count.

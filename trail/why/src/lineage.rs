@@ -121,7 +121,7 @@ impl<'a> Found<'a> {
     fn add(&mut self, raw: &'a RawRows) {
         let output = (&*raw.stage, &*raw.coordinates, &*raw.output, raw.artifact);
         match self.places.get(&output) {
-            Some(known) => self.raw[*known].spans.extend(&raw.spans),
+            Some(index) => self.raw[*index].spans.extend(&raw.spans),
             None => {
                 self.places.insert(output, self.raw.len());
                 self.raw.push(raw.clone());
@@ -133,20 +133,20 @@ impl<'a> Found<'a> {
 impl TableRows {
     /// Returns every raw source below, merged by output.
     pub fn raw(&self) -> Vec<RawRows> {
-        let mut found = Found::default();
-        self.collect(&mut found);
-        for raw in &mut found.raw {
+        let mut collected = Found::default();
+        self.collect(&mut collected);
+        for raw in &mut collected.raw {
             raw.spans = joined(raw.spans.iter().copied());
             raw.rows = count(&raw.spans);
         }
-        found.raw
+        collected.raw
     }
 
-    fn collect<'a>(&'a self, found: &mut Found<'a>) {
+    fn collect<'a>(&'a self, collected: &mut Found<'a>) {
         for source in &self.sources {
             match source {
-                MadeOf::Table(table) => table.collect(found),
-                MadeOf::Raw(raw) => found.add(raw),
+                MadeOf::Table(table) => table.collect(collected),
+                MadeOf::Raw(raw) => collected.add(raw),
                 MadeOf::File(_) | MadeOf::Lost { .. } => {}
             }
         }
@@ -154,31 +154,31 @@ impl TableRows {
 
     /// Returns every file below, without duplicates.
     pub fn files(&self) -> Vec<&FileRows> {
-        let mut found: Vec<&FileRows> = Vec::new();
+        let mut files: Vec<&FileRows> = Vec::new();
         for source in &self.sources {
             let below = match source {
                 MadeOf::Table(table) => table.files(),
                 MadeOf::File(file) => vec![file],
                 MadeOf::Raw(_) | MadeOf::Lost { .. } => Vec::new(),
             };
-            let is_new = |file: &&FileRows| found.iter().all(|f| f.artifact != file.artifact);
+            let is_new = |file: &&FileRows| files.iter().all(|f| f.artifact != file.artifact);
             let below: Vec<&FileRows> = below.into_iter().filter(is_new).collect();
-            found.extend(below);
+            files.extend(below);
         }
-        found
+        files
     }
 
     /// Returns every place below where the trail ends early.
     pub fn lost(&self) -> Vec<String> {
-        let mut found = Vec::new();
+        let mut lost = Vec::new();
         for source in &self.sources {
             match source {
-                MadeOf::Table(table) => found.extend(table.lost()),
-                MadeOf::Lost { source, reason } => found.push(format!("{source}: {reason}")),
+                MadeOf::Table(table) => lost.extend(table.lost()),
+                MadeOf::Lost { source, reason } => lost.push(format!("{source}: {reason}")),
                 MadeOf::Raw(_) | MadeOf::File(_) => {}
             }
         }
-        found
+        lost
     }
 }
 

@@ -118,17 +118,17 @@ impl<'store> Provenance<'store> {
         };
         if let Some((i, seal)) = best {
             let (path, lock) = read.swap_remove(i);
-            let mut found = Self {
+            let mut provenance = Self {
                 file: Some(path),
                 lock,
                 ..none
             };
             if seal.report_intact && seal.trace_intact {
                 // Problems with other locks do not affect this report.
-                found.doubts.clear();
+                provenance.doubts.clear();
             }
-            found.seal = Some(seal);
-            return found;
+            provenance.seal = Some(seal);
+            return provenance;
         }
         let Some(named) = document
             .numbers
@@ -137,16 +137,16 @@ impl<'store> Provenance<'store> {
         else {
             return none;
         };
-        let mut found = none;
+        let mut provenance = none;
         for (path, lock) in read {
-            found.lock = lock;
-            found.holders.take();
-            found.places.take();
-            found.judges.take();
-            found.descent.take();
-            if let Ok(Some(_)) = found.holder(named) {
-                found.file = Some(path);
-                return found;
+            provenance.lock = lock;
+            provenance.holders.take();
+            provenance.places.take();
+            provenance.judges.take();
+            provenance.descent.take();
+            if let Ok(Some(_)) = provenance.holder(named) {
+                provenance.file = Some(path);
+                return provenance;
             }
         }
         Self {
@@ -156,7 +156,7 @@ impl<'store> Provenance<'store> {
             judges: RefCell::default(),
             descent: RefCell::default(),
             descents: Cell::default(),
-            ..found
+            ..provenance
         }
     }
 
@@ -240,8 +240,8 @@ impl<'store> Provenance<'store> {
 
     /// Returns any cell of a stage that has an artifact among its outputs.
     fn some_holder(&self, stage: &str, artifact: &Digest) -> Result<Option<Holder>, TrailError> {
-        let known = self.holders.borrow().get(stage).cloned();
-        let holders = match known {
+        let kept = self.holders.borrow().get(stage).cloned();
+        let holders = match kept {
             Some(holders) => holders,
             None => {
                 let mut holders = HashMap::new();
@@ -271,8 +271,8 @@ impl<'store> Provenance<'store> {
     /// # Errors
     /// If the record cannot be read.
     pub fn at(&self, stage: &str, coordinates: &str) -> Result<Option<Holder>, TrailError> {
-        let known = self.places.borrow().clone();
-        let places = known.unwrap_or_else(|| {
+        let kept = self.places.borrow().clone();
+        let places = kept.unwrap_or_else(|| {
             let stages = self.lock.stages.iter();
             let cells = stages.flat_map(|s| s.cells.iter().map(move |c| (s, c)));
             let place = |(s, c): (&LockStage, &LockCell)| {
@@ -306,11 +306,11 @@ impl<'store> Provenance<'store> {
         if let Some((_, known)) = self.descent.borrow().as_ref().filter(is_same) {
             return Ok(known.clone());
         }
-        let found = Rc::new(follow()?);
+        let descent = Rc::new(follow()?);
         self.descents.set(self.descents.get() + 1);
         let place = (record, output.to_owned(), spans.to_vec());
-        self.descent.replace(Some((place, found.clone())));
-        Ok(found)
+        self.descent.replace(Some((place, descent.clone())));
+        Ok(descent)
     }
 
     /// Returns how many times rows were followed.
@@ -324,8 +324,8 @@ impl<'store> Provenance<'store> {
     /// # Errors
     /// If a record cannot be read.
     pub(crate) fn gates_of(&self, places: &[(&str, &str)]) -> Result<Vec<Digest>, TrailError> {
-        let known = self.judges.borrow().clone();
-        let judges = match known {
+        let kept = self.judges.borrow().clone();
+        let judges = match kept {
             Some(judges) => judges,
             None => {
                 let judges: Rc<[Judge]> = self.judges()?.into();
@@ -381,7 +381,7 @@ fn seals(
     path: &Path,
     doubts: &mut Vec<String>,
 ) -> Vec<Seal> {
-    let mut found = Vec::new();
+    let mut documents = Vec::new();
     let studies = lock.stages.iter().filter(|s| s.class == LockClass::Study);
     for record in studies.flat_map(|s| &s.cells).filter_map(|c| c.record) {
         let outputs = match reader.record(&record) {
@@ -401,7 +401,7 @@ fn seals(
         let (report_intact, trace_intact) =
             (report == document.report, trace == Some(document.trace));
         if report_intact || trace_intact {
-            found.push(Seal {
+            documents.push(Seal {
                 record,
                 report,
                 trace,
@@ -410,5 +410,5 @@ fn seals(
             });
         }
     }
-    found
+    documents
 }

@@ -67,8 +67,8 @@ impl<'store> Reader<'store> {
             return Ok(Vec::new());
         };
         let key: TableColumns = (*digest, condition.columns().map(str::to_owned).collect());
-        let known = self.indexes.borrow().get(&key).cloned();
-        let index = match known {
+        let kept = self.indexes.borrow().get(&key).cloned();
+        let index = match kept {
             Some(index) => index,
             None => {
                 let index = Index::new(&table, &key.1);
@@ -126,8 +126,8 @@ impl<'store> Reader<'store> {
 
     /// Returns the cells that a table lacks, from its note `missing`.
     pub(crate) fn missing(&self, digest: &Digest) -> Result<Rc<[MissingCell]>, TrailError> {
-        if let Some(known) = self.missing.borrow().get(digest) {
-            return Ok(known.clone());
+        if let Some(cells) = self.missing.borrow().get(digest) {
+            return Ok(cells.clone());
         }
         let note = self.table(digest)?.metadata("missing");
         let cells: Vec<MissingCell> = match note.filter(|note| !note.is_empty()) {
@@ -143,8 +143,8 @@ impl<'store> Reader<'store> {
 
     /// Returns the positions of the inputs of a cell in its recipe.
     pub(crate) fn inputs(&self, holder: &Holder) -> Rc<Inputs> {
-        let mut known = self.inputs.borrow_mut();
-        let places = known.entry(holder.digest).or_insert_with(|| {
+        let mut inputs = self.inputs.borrow_mut();
+        let places = inputs.entry(holder.digest).or_insert_with(|| {
             let mut places = Inputs::new();
             for (i, input) in holder.record.recipe.inputs.iter().enumerate() {
                 for (j, cell) in input.cells.iter().enumerate() {
@@ -175,8 +175,8 @@ impl<'store> Reader<'store> {
         digest: &Digest,
         parse: impl Fn(Vec<u8>) -> Result<T, String>,
     ) -> Result<Rc<T>, TrailError> {
-        if let Some(found) = kept.borrow().get(digest) {
-            return Ok(found.clone());
+        if let Some(value) = kept.borrow().get(digest) {
+            return Ok(value.clone());
         }
         let bytes = self.store.get(digest)?;
         let read = Rc::new(parse(bytes).map_err(|what| TrailError::Artifact(*digest, what))?);

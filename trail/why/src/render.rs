@@ -264,8 +264,8 @@ impl Answer {
                 rows.rows
             ));
         }
-        if let Some(known) = self.cells.iter().find(|c| c.cell == cell) {
-            lines.extend(cell_lines(known));
+        if let Some(explained) = self.cells.iter().find(|c| c.cell == cell) {
+            lines.extend(cell_lines(explained));
         }
         Tree {
             lines,
@@ -328,6 +328,9 @@ fn cell_lines(cell: &LoadCell) -> Vec<String> {
         }
         _ => lines.push("the lock has no record of this cell".to_owned()),
     }
+    if let Some(failure) = &cell.failure {
+        lines.push(format!("{failure}; no gate has judged these rows"));
+    }
     if cell.gates.asked() > 0 {
         lines.push(format!("gates: {}", counts(&cell.gates)));
     }
@@ -362,8 +365,8 @@ fn finding_text(finding: &GateFinding) -> String {
 }
 
 fn write_server(f: &mut fmt::Formatter<'_>, server: &Server) -> fmt::Result {
-    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
-    let (engine, model) = (known(&server.engine), known(&server.model));
+    let or_unknown = |text: &Option<String>| text.clone().unwrap_or_else(|| "unknown".to_owned());
+    let (engine, model) = (or_unknown(&server.engine), or_unknown(&server.model));
     let version = server
         .version
         .as_deref()

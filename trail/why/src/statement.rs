@@ -165,17 +165,17 @@ pub(crate) fn judge_again(
     judge: Judge<'_>,
 ) -> Result<Again, String> {
     stands(document, statement)?;
-    let (Some(rule), Some(found)) = (&statement.rule, &statement.found) else {
+    let (Some(rule), Some(judged)) = (&statement.rule, &statement.found) else {
         return Ok(Again::NotJudged);
     };
     let expected = match statement.outcome.as_str() {
-        "holds" | "licensed" => found.truth == "yes",
-        _ => found.truth != "yes",
+        "holds" | "licensed" => judged.truth == "yes",
+        _ => judged.truth != "yes",
     };
     if !expected {
         return Err(format!(
             "it is reported as `{}`, but was found to be `{}`",
-            statement.outcome, found.truth
+            statement.outcome, judged.truth
         ));
     }
     if matches!(
@@ -185,10 +185,10 @@ pub(crate) fn judge_again(
         return Ok(Again::NotJudged);
     }
     let now = judge(rule, &|name| parts(provenance, name))?;
-    if now == *found {
+    if now == *judged {
         return Ok(Again::Holds);
     }
-    let told = |j: &Judged| {
+    let described = |j: &Judged| {
         let count = j
             .count
             .map(|c| format!(", {c} satisfy the predicate"))
@@ -203,8 +203,8 @@ pub(crate) fn judge_again(
     };
     Err(format!(
         "it was judged {}, but its tables give {}",
-        told(found),
-        told(&now)
+        described(judged),
+        described(&now)
     ))
 }
 
@@ -266,17 +266,17 @@ fn parts(provenance: &Provenance<'_>, name: &str) -> Result<Vec<TablePart>, Stri
         let table = provenance.reader.table(&artifact.digest).map_err(text)?;
         return Ok(vec![(Coordinates::default(), artifact.digest, table)]);
     };
-    let mut found = Vec::new();
+    let mut tables = Vec::new();
     for cell in provenance.cells(stage).map_err(text)? {
         let artifact = cell.record.outputs.get(output);
         let artifact = artifact.ok_or_else(|| format!("{} has no output {output}", cell.cell()))?;
         let table = provenance.reader.table(&artifact.digest).map_err(text)?;
-        found.push((cell.record.coordinates.clone(), artifact.digest, table));
+        tables.push((cell.record.coordinates.clone(), artifact.digest, table));
     }
-    if found.is_empty() {
+    if tables.is_empty() {
         Err(format!("the lock has no cell of stage `{stage}`"))
     } else {
-        Ok(found)
+        Ok(tables)
     }
 }
 
@@ -304,7 +304,7 @@ fn ledger(provenance: &Provenance<'_>) -> Result<Table, String> {
 
 /// Returns the values of the statements by their names in a trace, `NUMBER.VALUE`.
 pub(crate) fn values(statements: &[Statement]) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    let mut contents = BTreeMap::new();
     for statement in statements {
         let values = statement
             .found
@@ -317,10 +317,10 @@ pub(crate) fn values(statements: &[Statement]) -> BTreeMap<String, String> {
             let value = value
                 .as_str()
                 .map_or_else(|| value.to_string(), str::to_owned);
-            found.insert(format!("{}.{name}", statement.number), value);
+            contents.insert(format!("{}.{name}", statement.number), value);
         }
     }
-    found
+    contents
 }
 
 impl fmt::Display for Statement {
@@ -334,12 +334,12 @@ impl fmt::Display for Statement {
             writeln!(f, "rule     {rule}")?;
         }
         write!(f, "because  {}", self.reason)?;
-        if let Some(found) = &self.found {
-            if let Some(n) = found.n {
+        if let Some(judged) = &self.found {
+            if let Some(n) = judged.n {
                 write!(f, "\nrows     {n} looked at")?;
             }
-            if found.against != "[]" {
-                write!(f, "\nagainst  {}", found.against)?;
+            if judged.against != "[]" {
+                write!(f, "\nagainst  {}", judged.against)?;
             }
         }
         Ok(())

@@ -163,13 +163,13 @@ fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
         && !a.unit.is_empty();
     // A range of users is a range of load levels, not a change.
     let levels = a.unit == "users" || b.unit == "users";
-    let found = (arrow || from || bracket || back)
+    let is_change = (arrow || from || bracket || back)
         && !levels
         && commensurable(a, b)
         && a.value != 0.0
         && b.value != 0.0;
     let (first, second) = if back { (b, a) } else { (a, b) };
-    found.then_some(Ends {
+    is_change.then_some(Ends {
         at,
         a: first,
         b: second,
@@ -275,15 +275,15 @@ fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     let rest = scope.after(claim).trim_start();
     let alone = rest.is_empty() || rest.starts_with([')', ']', ',', '.', ';']);
     let signed = between == "," && claim.signed && alone && measured(scope, pair);
-    let told = introduced(between) && measured(scope, pair);
+    let is_introduced = introduced(between) && measured(scope, pair);
     let change = factor(scope, claim).unwrap_or_else(|| claim.clone());
     if rate(&change) {
         let said = said_change(scope, claim) && !between.contains('.') && between.len() <= 24;
-        return (near && (said || signed || told || bracket && alone)).then_some(change);
+        return (near && (said || signed || is_introduced || bracket && alone)).then_some(change);
     }
     // `from 310 MB to 356 MB, by 46 MB`
     let same = !claim.unit.is_empty() && claim.unit == pair.b.unit && claim.unit == pair.a.unit;
-    (near && same && told && alone).then_some(change)
+    (near && same && is_introduced && alone).then_some(change)
 }
 
 /// The claim before the only pair: `fell 71% (212 ms → 94 ms)`, `a 3.9x speedup, from 52 to 117`.
@@ -368,13 +368,13 @@ pub(super) fn apart(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         }
         (claim, first, third)
     } else {
-        let told = introduced(between) && between.starts_with(',');
+        let is_introduced = introduced(between) && between.starts_with(',');
         let end = scope.after(third).trim().trim_end_matches(['.', ')', '!']);
         let claim = factor(scope, third).unwrap_or_else(|| third.clone());
         let change = words(between)
             .iter()
             .any(|word| CHANGE.contains(&word.text.as_str()));
-        if !told || !end.is_empty() || !change || !rate(&claim) {
+        if !is_introduced || !end.is_empty() || !change || !rate(&claim) {
             return;
         }
         if ends(scope, 0).is_some() {

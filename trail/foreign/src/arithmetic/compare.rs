@@ -120,12 +120,12 @@ pub(super) fn nearness(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         let lead = words(scope.between(a, bound));
         let within = lead.last().is_some_and(|word| word.text == "within") && lead.len() <= 3;
         let then = words(scope.between(bound, b));
-        let of = then.first().is_some_and(|word| word.text == "of")
+        let has_of = then.first().is_some_and(|word| word.text == "of")
             && then.len() <= 4
             && !then
                 .iter()
                 .any(|word| matches!(word.text.as_str(), "each" | "one" | "and"));
-        if !within || !of || a.unit.is_empty() || a.unit != b.unit || b.value <= 0.0 {
+        if !within || !has_of || a.unit.is_empty() || a.unit != b.unit || b.value <= 0.0 {
             continue;
         }
         let gap = (a.value - b.value).abs() - a.half - b.half;

@@ -24,7 +24,7 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
             let noun =
                 between.trim_start_matches(|c: char| c.is_alphabetic() || c == '-' || c == ' ');
             let equal = matches!(noun, "=" | "≈" | "==" | ") =");
-            let told = ops.iter().all(|op| *op == '×')
+            let is_total = ops.iter().all(|op| *op == '×')
                 && matches!(noun, "," | "(" | "—" | "–" | ":")
                 && words(scope.after(result)).iter().take(4).any(|w| {
                     matches!(w.text.as_str(), "all" | "total" | "altogether" | "together")
@@ -36,7 +36,7 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
             let right = scope.after(result).trim_start();
             // Part of a longer expression: a bracket or an operator outside its ends.
             let open = left.ends_with(['(', '+', '*', '/', '-', '−', '×', '^', '=', '·', '['])
-                && !told
+                && !is_total
                 && !left.ends_with('(')
                 || right.starts_with(['+', '*', '/', '×', '^', '-', '−', '·'])
                 || right.starts_with("x ")
@@ -46,7 +46,7 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 let word = word.to_lowercase();
                 word.ends_with("byte") || word.ends_with("bytes")
             });
-            if (equal || told) && !open && !scaled {
+            if (equal || is_total) && !open && !scaled {
                 let (low, high) = chain(operands, &ops);
                 // `5 GB / 10 s = 500 MB/s`: a different unit, so a different power of ten or of 1024.
                 let scaled = [
@@ -179,14 +179,14 @@ pub(super) fn rates(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
             [_, "in" | "take" | "took" | "within"] | ["in" | "take" | "took"]
         );
         let then = scope.between(time, rate);
-        let told = matches!(
+        let is_restated = matches!(
             then,
             "(" | ", that is" | ", i.e." | ", or" | "=" | ", a rate of" | "(that is" | "(i.e."
         );
         if !per_second
             || !same
             || !whole
-            || !told
+            || !is_restated
             || time.measure().0 != "time"
             || time.value <= 0.0
         {

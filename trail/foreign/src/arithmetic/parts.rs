@@ -60,9 +60,9 @@ pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for (at, two) in scope.numbers.windows(2).enumerate() {
         let [k, m] = two else { continue };
         let between = scope.between(k, m);
-        let of = matches!(between, "of" | "out of" | "of the" | "out of the");
+        let has_of = matches!(between, "of" | "out of" | "of the" | "out of the");
         let slash = between == "/";
-        if !(of || slash) || !k.is_count() || !m.is_count() || m.value == 0.0 {
+        if !(has_of || slash) || !k.is_count() || !m.is_count() || m.value == 0.0 {
             continue;
         }
         let before = at
@@ -79,7 +79,7 @@ pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 && (text.ends_with('(') || text == "=" || text == ",")
                 && said.len() <= if bracket { 6 } else { 3 }
                 && !said.iter().any(|word| CHANGE.contains(&word.text.as_str()))
-                && (of || text != ",")
+                && (has_of || text != ",")
         });
         // `5493/4318 = +27.2%` is a change.
         let Some(p) = before.or(after).filter(|p| !(slash && p.signed)) else {
@@ -124,7 +124,7 @@ pub(super) fn outcomes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
             continue;
         }
         let lead = words(scope.before(whole));
-        let of = lead.last().is_some_and(|word| word.text == "of");
+        let has_of = lead.last().is_some_and(|word| word.text == "of");
         let between = scope.between(whole, one);
         let colon = between.ends_with(':');
         let verb = |number: &Quantity| scope.words_after(number, 1).pop().map(|word| word.text);
@@ -143,7 +143,7 @@ pub(super) fn outcomes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         let more = more[..more.find(['.', ';']).unwrap_or(more.len())]
             .contains(|c: char| c.is_ascii_digit());
         let sum = one.value + other.value;
-        if (of && between.ends_with(',') || colon)
+        if (has_of && between.ends_with(',') || colon)
             && between.len() <= 40
             && opposite
             && only

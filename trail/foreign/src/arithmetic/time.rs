@@ -69,7 +69,7 @@ pub(super) fn durations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
 /// Clock times: minutes, start, end, and whether a date precedes them.
 fn clock_times(text: &str) -> Vec<(f64, usize, usize, bool)> {
     let bytes = text.as_bytes();
-    let mut found = Vec::new();
+    let mut times = Vec::new();
     for (at, _) in text.match_indices(':') {
         let (Some(hour), Some(minute)) = (
             at.checked_sub(2)
@@ -97,9 +97,9 @@ fn clock_times(text: &str) -> Vec<(f64, usize, usize, bool)> {
             .and_then(days);
         let minutes = f64::from(hour * 60 + minute) + date.unwrap_or(0.0) * 1440.0;
         let start = if date.is_some() { start - 11 } else { start };
-        found.push((minutes, start, at + 3, date.is_some()));
+        times.push((minutes, start, at + 3, date.is_some()));
     }
-    found
+    times
 }
 
 /// Days since year 0 of an ISO date (Howard Hinnant's algorithm).

@@ -174,10 +174,19 @@ impl Column {
     }
 }
 
-impl<'a> Facts<'a> {
-    /// Reads a table, or several with the same rows and columns, which then form an additional axis.
-    pub(crate) fn of(tables: &[&'a Table]) -> Option<Self> {
-        let table = *tables.first()?;
+/// Which columns of a table are figures, and which name its rows.
+struct Layout {
+    columns: Vec<Column>,
+    labels: Vec<usize>,
+    /// The column of labels whose labels are levels, such as numbers of clients.
+    levels: Option<usize>,
+    /// The words that the headers of all figures share.
+    shared: Vec<String>,
+}
+
+impl Layout {
+    /// Returns the layout of a table with figures and labels.
+    fn of(table: &Table) -> Option<Self> {
         let numeric: Vec<usize> = (0..table.columns.len())
             .filter(|c| table.is_numeric(*c))
             .collect();
@@ -219,6 +228,25 @@ impl<'a> Facts<'a> {
                 column.level = Some((noun.clone(), level));
             }
         }
+        Some(Self {
+            columns,
+            labels,
+            levels,
+            shared,
+        })
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// Reads a table, or several with the same rows and columns, which then form an additional axis.
+    pub(crate) fn of(tables: &[&'a Table]) -> Option<Self> {
+        let table = *tables.first()?;
+        let Layout {
+            columns,
+            labels,
+            levels,
+            shared,
+        } = Layout::of(table)?;
         let mut metric = plain_words(&table.title);
         metric.extend(plain_words(&table.caption));
         metric.extend(shared.iter().cloned());

@@ -44,7 +44,7 @@ fn field<'a>(
     if claim.words.iter().any(below) {
         return None;
     }
-    let found: Vec<&Fact> = select(facts, claim, &claim.mentions)
+    let candidates: Vec<&Fact> = select(facts, claim, &claim.mentions)
         .into_iter()
         .filter(|fact| unit.is_none_or(|unit| comparable(unit, &fact.value)))
         .filter(|fact| {
@@ -59,7 +59,7 @@ fn field<'a>(
             })
         })
         .collect();
-    let columns: BTreeSet<Option<usize>> = found
+    let columns: BTreeSet<Option<usize>> = candidates
         .iter()
         .map(|fact| facts.across.and_then(|across| fact.at[across]))
         .collect();
@@ -67,10 +67,10 @@ fn field<'a>(
         let unitless = unit.is_none_or(|unit| unit.unit.is_empty());
         !unitless || claim.mentions.iter().any(|m| m.axis == across)
     });
-    let units = found
+    let units = candidates
         .iter()
-        .all(|fact| fact.value.unit == found[0].value.unit && fact.high.is_none());
-    (columns.len() == 1 && metric && units && !found.is_empty()).then_some(found)
+        .all(|fact| fact.value.unit == candidates[0].value.unit && fact.high.is_none());
+    (columns.len() == 1 && metric && units && !candidates.is_empty()).then_some(candidates)
 }
 
 /// The stated number, excluding the count of rows.
@@ -165,7 +165,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if holds {
         return Some(None);
     }
-    let told = if claim.many == Some(Many::No) {
+    let shown = if claim.many == Some(Many::No) {
         field
             .iter()
             .filter(|fact| beyond(fact, 1.0))
@@ -181,7 +181,7 @@ pub(super) fn bound(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     };
     Some(Some((
         format!("it holds for {count} of {n}"),
-        evidence(&told),
+        evidence(&shown),
     )))
 }
 

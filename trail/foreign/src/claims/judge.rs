@@ -202,11 +202,11 @@ fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Ruling {
             .filter(|m| m.axis != axis)
             .copied()
             .collect();
-        let found: Vec<&Fact> = select(facts, claim, &places)
+        let matching: Vec<&Fact> = select(facts, claim, &places)
             .into_iter()
             .filter(|fact| same(stated, fact))
             .collect();
-        let [fact] = found.as_slice() else {
+        let [fact] = matching.as_slice() else {
             return None;
         };
         let exact =
@@ -236,7 +236,7 @@ fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated,
     if n > 1 && paired.is_none() {
         return None;
     }
-    let mut found = Vec::new();
+    let mut cells = Vec::new();
     for (at, stated) in claim.numbers.iter().enumerate() {
         let mut mentions: Vec<Mention> = claim
             .mentions
@@ -255,9 +255,9 @@ fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated,
         }) {
             return None;
         }
-        found.push((stated, mentions));
+        cells.push((stated, mentions));
     }
-    Some(found)
+    Some(cells)
 }
 
 /// Whether a stated number can be a cell's: they have the same measure, and both or neither have a unit.

@@ -237,7 +237,7 @@ const CONDITIONS: &[&str] = &[
 /// The clauses of a sentence, cut at commas, colons, semicolons and before *and* between two numbers. Nothing is cut if
 /// a clause may be a condition of the others; `, with` before a number adds a fact.
 fn clauses(sentence: &str) -> Vec<&str> {
-    let mut found: Vec<&str> = Vec::new();
+    let mut clauses: Vec<&str> = Vec::new();
     for part in sentence
         .split(", ")
         .flat_map(|part| part.split("; "))
@@ -250,9 +250,9 @@ fn clauses(sentence: &str) -> Vec<&str> {
                     && number(other)
                     && !words(one).iter().any(|w| w.text == "between") =>
             {
-                found.extend([one, other]);
+                clauses.extend([one, other]);
             }
-            _ => found.push(part),
+            _ => clauses.push(part),
         }
     }
     let condition = |clause: &str| {
@@ -265,10 +265,10 @@ fn clauses(sentence: &str) -> Vec<&str> {
             });
         CONDITIONS.contains(&first) && !adds
     };
-    if found.iter().skip(1).any(|clause| condition(clause)) {
+    if clauses.iter().skip(1).any(|clause| condition(clause)) {
         return Vec::new();
     }
-    found
+    clauses
 }
 
 /// The whole sentence, then its parts between semicolons, dashes and contrasts.

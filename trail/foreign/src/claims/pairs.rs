@@ -145,10 +145,10 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         if !units || several && pairs.len() > 1 {
             return None;
         }
-        let Some(found) = compared(claim, facts, &pairs, several)? else {
+        let Some(verdict) = compared(claim, facts, &pairs, several)? else {
             return Some(None);
         };
-        first.get_or_insert(found);
+        first.get_or_insert(verdict);
     }
     first.map(Some)
 }
@@ -262,10 +262,10 @@ fn by_so_much(
 ) -> Ruling {
     // `faster by 30 %`, `30 % faster`; but in `on a larger card 3,100 tok/s` the number is not a difference.
     let by = |two: &[String]| two[0] == "by" && two[1].starts_with(|c: char| c.is_ascii_digit());
-    let told = claim.words.windows(2).any(by)
+    let is_claim = claim.words.windows(2).any(by)
         || claim.bound.is_some()
         || claim.relation.is_some_and(|(_, at)| stated.low.start <= at);
-    if !told {
+    if !is_claim {
         return None;
     }
     let all = stated.high.is_some() || claim.bound.is_some() || pairs.len() == 1;

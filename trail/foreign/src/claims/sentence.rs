@@ -246,10 +246,10 @@ impl Reader<'_> {
             }
             Some(Sense::Than) => self.claim.than = Some(start),
             Some(Sense::Peak) => {
-                let of = self.text[..start].trim_end();
+                let preceding = self.text[..start].trim_end();
                 self.claim.of_peak = ["of its", "of the", "of their"]
                     .iter()
-                    .any(|before| of.ends_with(before));
+                    .any(|before| preceding.ends_with(before));
                 self.claim.peak = Some(start);
             }
             Some(Sense::Below | Sense::Above | Sense::Not) => return None,
@@ -328,11 +328,11 @@ impl Reader<'_> {
             };
             let named = |value: usize| places.values[value].words.contains(&word);
             let any = (0..places.values.len()).any(named);
-            let found: Vec<usize> = (0..places.values.len())
+            let matching: Vec<usize> = (0..places.values.len())
                 .filter(|value| if any { named(*value) } else { of_unit(*value) })
                 .collect();
             let start = self.words[at].start;
-            match found.as_slice() {
+            match matching.as_slice() {
                 [] => {}
                 [value] => {
                     self.hints.push(Mention {
@@ -501,7 +501,7 @@ impl Reader<'_> {
     /// `399 cells were executed`. Returns the words that they take.
     fn scattered(&mut self) -> Vec<usize> {
         let mut taken = Vec::new();
-        let mut found: Vec<(usize, Mention, Vec<usize>)> = Vec::new();
+        let mut candidates: Vec<(usize, Mention, Vec<usize>)> = Vec::new();
         for (axis, places) in self.facts.axes.iter().enumerate() {
             for (value, place) in places
                 .values
@@ -529,13 +529,13 @@ impl Reader<'_> {
                     && place.words.iter().all(|word| word.parse::<f64>().is_err())
                 {
                     let start = self.words[*at.iter().min().unwrap_or(&0)].start;
-                    found.push((axis, Mention { axis, value, start }, at));
+                    candidates.push((axis, Mention { axis, value, start }, at));
                 }
             }
         }
         // Only if a single label of its axis can be meant.
-        for (axis, mention, at) in &found {
-            if found.iter().filter(|other| other.0 == *axis).count() == 1 {
+        for (axis, mention, at) in &candidates {
+            if candidates.iter().filter(|other| other.0 == *axis).count() == 1 {
                 self.claim.mentions.push(*mention);
                 taken.extend(at);
             }

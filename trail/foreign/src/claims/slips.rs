@@ -174,12 +174,12 @@ pub(super) fn slip(saying: &Saying<'_>, tables: &[&Facts<'_>], subject: &str) ->
         .map(|facts| (*facts, saying.mentions(facts)))
         .collect();
     saying.numbers.iter().filter(spoken).find_map(|number| {
-        let found = written_out(saying, number).or_else(|| {
+        let slip = written_out(saying, number).or_else(|| {
             let mut tables = tables.iter();
             tables.find_map(|(facts, all)| misstated(saying, number, (facts, all), subject))
         })?;
         let mut tables = tables.iter();
-        (!tables.any(|(facts, all)| follows(saying, number, facts, all))).then_some(found)
+        (!tables.any(|(facts, all)| follows(saying, number, facts, all))).then_some(slip)
     })
 }
 
@@ -363,24 +363,26 @@ fn misstated(
         value: number.value.abs(),
         ..number.clone()
     };
-    let fits = |found: &Yield<'_>| size.rounds(found.value.abs(), found.value.abs());
+    let fits = |candidate: &Yield<'_>| size.rounds(candidate.value.abs(), candidate.value.abs());
     if yields.iter().any(fits) {
         return None;
     }
     ends(saying, number, &mut yields);
-    let told = |found: &Yield<'_>| Slip {
+    let slip_to = |candidate: &Yield<'_>| Slip {
         start: number.start,
-        message: format!("the table gives {} here", shown(found.value)),
-        evidence: evidence(&found.cells),
+        message: format!("the table gives {} here", shown(candidate.value)),
+        evidence: evidence(&candidate.cells),
     };
     let n = yields.len();
-    let near = |found: &&Yield<'_>| {
-        !number.rough || (found.value - number.value).abs() > 0.15 * found.value.abs()
+    let near = |candidate: &&Yield<'_>| {
+        !number.rough || (candidate.value - number.value).abs() > 0.15 * candidate.value.abs()
     };
-    let near = |found: &&Yield<'_>| {
-        near(found)
-            && match mistaken(&digits, &printed(found.value, number)) {
-                _ if digits.is_empty() => n == 1 && !circumstance && coarse(number, found.value),
+    let near = |candidate: &&Yield<'_>| {
+        near(candidate)
+            && match mistaken(&digits, &printed(candidate.value, number)) {
+                _ if digits.is_empty() => {
+                    n == 1 && !circumstance && coarse(number, candidate.value)
+                }
                 Some(true) => n <= 6 && (!circumstance || digits.len() >= 4),
                 Some(false) => match digits.len() {
                     2 => n <= 2 && !circumstance,
@@ -390,8 +392,8 @@ fn misstated(
                 None => false,
             }
     };
-    if let Some(found) = yields.iter().find(near) {
-        return Some(told(found));
+    if let Some(candidate) = yields.iter().find(near) {
+        return Some(slip_to(candidate));
     }
     let swapped = |fact: &&&Fact| {
         digits.len() >= if circumstance { 4 } else { 3 }
@@ -401,7 +403,7 @@ fn misstated(
             ) == Some(true)
     };
     if let Some(fact) = column.iter().find(swapped).filter(|_| !whole) {
-        return Some(told(&Yield {
+        return Some(slip_to(&Yield {
             value: fact.value.value * scale(number, fact),
             cells: vec![*fact],
         }));
@@ -410,7 +412,7 @@ fn misstated(
     let [own] = yields.as_slice() else {
         return None;
     };
-    (sure && neighbour(saying, number, facts, &mentions, own, &column)).then(|| told(own))
+    (sure && neighbour(saying, number, facts, &mentions, own, &column)).then(|| slip_to(own))
 }
 
 /// Leaves the largest of several changes for `up to`, and the smallest and the largest for the ends of a range.

@@ -180,11 +180,11 @@ impl Tracer<'_> {
         findings: &mut Vec<Finding>,
     ) {
         let at = &signature.0;
-        let found = self
+        let derivation = self
             .derive(*at, &asked[*at])
             .iter()
             .find(|derived| derived.is(signature));
-        let Some(derived) = found.cloned() else {
+        let Some(derived) = derivation.cloned() else {
             return;
         };
         let source = self.source(*at, &derived);

@@ -31,9 +31,9 @@ impl<'a> Lines<'a> {
     pub(super) fn place(&self, offset: usize) -> (usize, usize) {
         let index = self.index(offset);
         let start = self.starts[index];
-        let (known, column) = self.last.get();
-        let (from, before) = if (start..=offset).contains(&known) {
-            (known, column)
+        let (counted, column) = self.last.get();
+        let (from, before) = if (start..=offset).contains(&counted) {
+            (counted, column)
         } else {
             (start, 0)
         };

@@ -66,12 +66,12 @@ impl Reader for Rest<'_> {
 
     fn try_read_string(&mut self, text: &[u8], case_sensitive: bool) -> Result<bool, Overlong> {
         let next = self.text[self.at.get()..].get(..text.len());
-        let found = next
+        let matches_text = next
             .is_some_and(|next| next == text || !case_sensitive && next.eq_ignore_ascii_case(text));
-        if found {
+        if matches_text {
             self.take(text.len())?;
         }
-        Ok(found)
+        Ok(matches_text)
     }
 
     fn read_until<'b>(

@@ -40,12 +40,12 @@ fn kind(name: &str) -> Option<(Kind, String)> {
 pub(super) fn check(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let kinds: Vec<_> = grid.names.iter().map(|name| kind(name)).collect();
     let find = |wanted: Kind, statistic: &str| {
-        let mut found = (0..kinds.len()).filter(|c| {
+        let mut columns = (0..kinds.len()).filter(|c| {
             kinds[*c]
                 .as_ref()
                 .is_some_and(|k| k.0 == wanted && k.1 == statistic)
         });
-        found.next().filter(|_| found.next().is_none())
+        columns.next().filter(|_| columns.next().is_none())
     };
     for (end, kind) in kinds.iter().enumerate() {
         let Some((Kind::End, statistic)) = kind else {

@@ -96,18 +96,18 @@ enum Operands {
 impl Operands {
     /// The interval of the operands' value in a row; `None` if it is not positive.
     fn interval(self, grid: &Grid<'_>, row: usize) -> Option<(f64, f64)> {
-        let of = |column: usize| {
+        let bounds = |column: usize| {
             let (value, half) = (grid.value(row, column)?.value, grid.half(row, column));
             (value - half > 0.0).then_some((value - half, value + half))
         };
         Some(match self {
-            Self::One(a) => of(a)?,
+            Self::One(a) => bounds(a)?,
             Self::Product(a, b) => {
-                let (a, b) = (of(a)?, of(b)?);
+                let (a, b) = (bounds(a)?, bounds(b)?);
                 (a.0 * b.0, a.1 * b.1)
             }
             Self::Ratio(a, b) => {
-                let (a, b) = (of(a)?, of(b)?);
+                let (a, b) = (bounds(a)?, bounds(b)?);
                 (a.0 / b.1, a.1 / b.0)
             }
         })
@@ -176,13 +176,13 @@ pub(super) fn proportions(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             columns.push(result);
             // The row was already reported, for another form of the same relation or for another relation.
             let line = grid.place(row, result).map(|place| place.0);
-            let told = findings.iter().any(|finding| {
+            let is_reported = findings.iter().any(|finding| {
                 finding.rule == Rule::Relation && Some(finding.line) == line
                     || columns
                         .iter()
                         .any(|c| grid.place(row, *c) == Some((finding.line, finding.column)))
             });
-            if told || columns.iter().any(|c| promised_elsewhere(grid, *c)) {
+            if is_reported || columns.iter().any(|c| promised_elsewhere(grid, *c)) {
                 continue;
             }
             let message = format!(

@@ -138,7 +138,7 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let mut order: Vec<usize> = (0..grid.names.len()).collect();
     order.sort_by_key(|c| promised(&grid.names[*c]).is_empty());
     // One relation has as many forms as columns. Columns that are derived by name come first.
-    let mut told: Vec<(usize, [usize; 3])> = Vec::new();
+    let mut reported: Vec<(usize, [usize; 3])> = Vec::new();
     for result in order {
         let header = &grid.names[result];
         let promised = promised(header);
@@ -187,10 +187,10 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         for row in broken {
             let mut columns = [result, best.a, best.b];
             columns.sort_unstable();
-            if told.contains(&(row, columns)) {
+            if reported.contains(&(row, columns)) {
                 continue;
             }
-            told.push((row, columns));
+            reported.push((row, columns));
             let base = best.form.base(row);
             let Some(value) = best.form.at(grid, row, best.a, best.b, [0.0; 2]) else {
                 continue;

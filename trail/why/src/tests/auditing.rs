@@ -322,7 +322,7 @@ fn counting_again_visits_each_row_once_for_each_set_of_columns() {
         .unwrap();
     let document = study.document();
     let provenance = study.provenance(&document);
-    let found = |condition: &str| {
+    let rows = |condition: &str| {
         provenance
             .reader
             .rows(&artifact, &condition.parse().unwrap(), None)
@@ -330,15 +330,15 @@ fn counting_again_visits_each_row_once_for_each_set_of_columns() {
             .len()
     };
     for n in 0..100 {
-        assert_eq!(found(&format!("n={n}|{n}.0|x")), 1);
+        assert_eq!(rows(&format!("n={n}|{n}.0|x")), 1);
     }
     assert_eq!(provenance.reader.visited(), 500 + 100);
     assert_eq!(
         (
-            found("group=g1|g2"),
-            found("group=g1,n=3"),
-            found("absent=1"),
-            found("")
+            rows("group=g1|g2"),
+            rows("group=g1,n=3"),
+            rows("absent=1"),
+            rows("")
         ),
         (200, 0, 0, 500)
     );

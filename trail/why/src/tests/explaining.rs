@@ -137,9 +137,9 @@ fn engine_and_host_behind_it_are_told() {
 #[test]
 fn people_see_a_tree() {
     let study = Study::new();
-    let mut told = explain(&study, "15.5").to_string();
+    let mut text = explain(&study, "15.5").to_string();
     for (name, digest) in &study.outputs {
-        told = told.replace(
+        text = text.replace(
             &digest.short(),
             &format!("<{}>", name.rsplit(['.', ']']).next().unwrap_or(name)),
         );
@@ -152,16 +152,16 @@ fn people_see_a_tree() {
       ├─ ladder[configuration=batched,rep=1]
       │     requests 2..10 (<requests>): 8 request rows
 ";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(text.starts_with(expected), "{text}");
     assert!(
-        told.contains(
+        text.contains(
             "engine llama-cpp 1.2, model small; server[configuration=batched] (<server>)"
         ),
-        "{told}"
+        "{text}"
     );
     assert!(
-        told.contains("\n  benchtrail show <requests> --rows 2..10\n"),
-        "{told}"
+        text.contains("\n  benchtrail show <requests> --rows 2..10\n"),
+        "{text}"
     );
 }
 

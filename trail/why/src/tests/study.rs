@@ -132,7 +132,7 @@ impl Builder {
             earlier: Vec::new(),
         };
         match self.stages.iter_mut().find(|s| s.name == stage) {
-            Some(known) => known.cells.push(line),
+            Some(existing) => existing.cells.push(line),
             None => self.stages.push(LockStage {
                 name: stage.to_owned(),
                 class,
@@ -174,15 +174,15 @@ fn gates(cells: &[RecipeCell]) -> Table {
     let places: Vec<Option<String>> = std::iter::once(None)
         .chain(cells.iter().map(|c| Some(c.coordinates.to_string())))
         .collect();
-    let of = |text: &str| vec![Some(text.to_owned()); places.len()];
+    let column = |text: &str| vec![Some(text.to_owned()); places.len()];
     Table::new(vec![
-        Column::text("stage", of("ladder")),
+        Column::text("stage", column("ladder")),
         Column::text("cell", places.clone()),
-        Column::text("gate", of("row-status")),
-        Column::text("severity", of("warn")),
+        Column::text("gate", column("row-status")),
+        Column::text("severity", column("warn")),
         Column::text("outcome", ["not judged", "pass", "fail"].map(Some)),
-        Column::text("observed", of("7 ok rows")),
-        Column::text("expected", of("8 ok rows")),
+        Column::text("observed", column("7 ok rows")),
+        Column::text("expected", column("8 ok rows")),
     ])
     .unwrap()
 }
@@ -210,7 +210,7 @@ pub(super) fn traced(source: TraceSource, place: (usize, usize), text: &str) -> 
 }
 
 fn trace(means: Digest, cells: Digest) -> Table {
-    let of = |number: Number, (output, artifact): (&str, Digest), column: &str| Number {
+    let of_cell = |number: Number, (output, artifact): (&str, Digest), column: &str| Number {
         stage: Some("results".to_owned()),
         coordinates: Some(Coordinates::default()),
         output: Some(output.to_owned()),
@@ -223,12 +223,12 @@ fn trace(means: Digest, cells: Digest) -> Table {
         row: Some(row),
         unit: Some("tok/s".to_owned()),
         format: "0.0".to_owned(),
-        ..of(traced(TraceSource::Table, place, text), from, column)
+        ..of_cell(traced(TraceSource::Table, place, text), from, column)
     };
     let (means, cells) = (("ladder", means), ("cells", cells));
     contract::trace_table(&[
         value((3, 13), "15.5", means, 0, "throughput_mean"),
-        of(traced(TraceSource::Count, (3, 27), "2"), cells, "count"),
+        of_cell(traced(TraceSource::Count, (3, 27), "2"), cells, "count"),
         Number {
             column: Some("seed".to_owned()),
             ..traced(TraceSource::Spec, (3, 41), "164")

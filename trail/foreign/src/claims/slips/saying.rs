@@ -98,17 +98,17 @@ impl<'a> Saying<'a> {
     pub(super) fn scoped(&self, number: &Quantity, mentions: &[Mention]) -> Vec<Mention> {
         let (start, end) = self.clause(number);
         let inside = |m: &&Mention| (start..end).contains(&m.start);
-        let mut found: Vec<Mention> = mentions.iter().filter(inside).copied().collect();
+        let mut named: Vec<Mention> = mentions.iter().filter(inside).copied().collect();
         for mention in mentions.iter().filter(|m| !inside(m)) {
-            let own = found.iter().filter(|m| m.axis == mention.axis && inside(m));
+            let own = named.iter().filter(|m| m.axis == mention.axis && inside(m));
             let alone = own.clone().count() == 1
                 && relative(number)
-                && !found.iter().any(|m| m.axis == mention.axis && !inside(&m));
+                && !named.iter().any(|m| m.axis == mention.axis && !inside(&m));
             if own.count() == 0 || alone {
-                found.push(*mention);
+                named.push(*mention);
             }
         }
-        found
+        named
     }
 
     pub(super) fn word(&self, at: usize) -> &str {
@@ -147,17 +147,17 @@ impl<'a> Saying<'a> {
 
     /// The labels and levels that the sentence names, with the number of words of each.
     pub(super) fn mentions(&self, facts: &Facts<'_>) -> Vec<Mention> {
-        let mut found = Vec::new();
+        let mut mentions = Vec::new();
         let mut at = 0;
         while at < self.words.len() {
             let best = self.mention(at, facts);
             if let Some((axis, value, _)) = best {
                 let start = self.words[at].start;
-                found.push(Mention { axis, value, start });
+                mentions.push(Mention { axis, value, start });
             }
             at += best.map_or(1, |best| best.2);
         }
-        found
+        mentions
     }
 
     fn mention(&self, at: usize, facts: &Facts<'_>) -> Option<(usize, usize, usize)> {
@@ -251,7 +251,7 @@ impl<'a> Saying<'a> {
             if !CIRCUMSTANCES.contains(&self.word(at)) {
                 return false;
             }
-            let known = |i: usize| {
+            let understood = |i: usize| {
                 let word = self.word(i);
                 let start = self.words[i].start;
                 mentions.iter().any(|m| m.start == start)
@@ -283,7 +283,7 @@ impl<'a> Saying<'a> {
                     .unwrap_or("");
                 !gap.contains([',', ';', ':', '(', ')'])
             });
-            !near.into_iter().any(known)
+            !near.into_iter().any(understood)
         })
     }
 }

@@ -144,7 +144,7 @@ pub(super) fn changes<'a>(
     let spoken = facts
         .across
         .is_some_and(|across| mentions.iter().any(|m| m.axis == across));
-    let mut found: Vec<Yield<'a>> = Vec::new();
+    let mut yields: Vec<Yield<'a>> = Vec::new();
     for axis in 0..facts.axes.len() {
         let values: BTreeSet<usize> = mentions
             .iter()
@@ -198,7 +198,7 @@ pub(super) fn changes<'a>(
                         };
                         let forms =
                             forms(saying, number, a.value.value * size, b.value.value * size);
-                        found.extend(forms.into_iter().map(|value| Yield {
+                        yields.extend(forms.into_iter().map(|value| Yield {
                             value,
                             cells: vec![*b, *a],
                         }));
@@ -208,17 +208,17 @@ pub(super) fn changes<'a>(
         }
     }
     // A number beside it that is one of the cells shows which column is meant.
-    let beside = |found: &Yield<'_>| {
+    let beside = |candidate: &Yield<'_>| {
         let mut others = saying
             .numbers
             .iter()
             .filter(|n| n.start != number.start && !relative(n));
-        others.any(|n| found.cells.iter().any(|fact| same(n, fact)))
+        others.any(|n| candidate.cells.iter().any(|fact| same(n, fact)))
     };
-    if found.iter().any(beside) {
-        found.retain(beside);
+    if yields.iter().any(beside) {
+        yields.retain(beside);
     }
-    found
+    yields
 }
 
 /// The changes between the two other numbers of a sentence that has no more.
