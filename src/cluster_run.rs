@@ -288,9 +288,9 @@ struct Share {
 
 fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
     let mut shares: BTreeMap<&str, Share> = BTreeMap::new();
-    let mut told: BTreeSet<usize> = BTreeSet::new();
+    let mut listed: BTreeSet<usize> = BTreeSet::new();
     for (shard, hosts) in planned {
-        if told.insert(std::ptr::from_ref(*hosts).addr()) {
+        if listed.insert(std::ptr::from_ref(*hosts).addr()) {
             for host in &hosts.hosts {
                 shares.entry(&host.name).or_default();
             }

@@ -133,15 +133,15 @@ impl Columns {
     }
 
     fn only(&self, columns: &[usize]) -> Self {
-        let of = |row: &Vec<String>| {
+        let selected = |row: &Vec<String>| {
             columns
                 .iter()
                 .filter_map(|c| row.get(*c).cloned())
                 .collect()
         };
         Self {
-            heading: of(&self.heading),
-            rows: self.rows.iter().map(of).collect(),
+            heading: selected(&self.heading),
+            rows: self.rows.iter().map(selected).collect(),
             right: columns.iter().map(|c| self.right[*c]).collect(),
         }
     }

@@ -168,8 +168,11 @@ pub(crate) fn start(
 ) -> Result<Detached, Stop> {
     let folder = folder_of(store, lock);
     fs::create_dir_all(&folder).map_err(|e| at(&folder, &e))?;
+    if folder.is_symlink() {
+        return Err(artifacts::StoreError::Link(folder).into());
+    }
     let guard = folder.join("lock");
-    let held = File::create(&guard).map_err(|e| at(&guard, &e))?;
+    let held = artifacts::regular::create(&guard).map_err(|e| at(&guard, &e))?;
     held.lock().map_err(|e| at(&guard, &e))?;
     if let Some(earlier) = Detached::of(store, lock)?
         && earlier.course()? == Course::Working
@@ -187,7 +190,7 @@ pub(crate) fn start(
     write(&folder.join("began.json"), began)?;
     let file = |name: &str| {
         let path = folder.join(name);
-        File::create(&path).map_err(|e| at(&path, &e))
+        artifacts::regular::create(&path).map_err(|e| at(&path, &e))
     };
     let binary = std::env::current_exe().map_err(Stop::machine)?;
     let status = Command::new(binary)

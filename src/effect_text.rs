@@ -12,141 +12,148 @@ const SCRIPT_SHOWN: usize = 12;
 /// Formats an effect as lines for display.
 pub(crate) fn text(effect: &StageEffect) -> String {
     let cells = counted(effect.cells, "cell");
-    let (does, details) = does(&effect.effect.what);
-    let mut lines = vec![format!("{} ({cells}) {does}", effect.stage)];
-    lines.extend(details.iter().map(|line| format!("  {line}")));
+    let what = &effect.effect.what;
+    let mut lines = vec![format!("{} ({cells}) {}", effect.stage, summary(what))];
+    lines.extend(details(what).iter().map(|line| format!("  {line}")));
     lines.join("\n")
 }
 
-/// Returns what an effect does, and the lines of its details.
-fn does(what: &What) -> (String, Vec<String>) {
+/// Returns what an effect does, as the predicate of a sentence about its stage.
+fn summary(what: &What) -> String {
     match what {
-        What::Start {
-            purpose,
-            program,
-            arguments,
-            environment,
-            inherits,
-            script,
-        } => {
-            let mut details = vec![words(program.iter().chain(arguments))];
-            let set = environment.iter();
-            details.extend(set.map(|(name, value)| format!("with {name}={}", quoted(value))));
-            if !inherits.is_empty() {
-                details.push(format!("inheriting {}", inherits.join(", ")));
-            }
-            details.extend(script.iter().flat_map(|script| launcher(script)));
-            (format!("starts {purpose}"), details)
-        }
+        What::Start { purpose, .. } => format!("starts {purpose}"),
         What::Fetch {
             registry,
             package,
-            files,
             bytes: size,
+            ..
         } => {
             let size = bytes(*size);
-            let does = format!("fetches {package} through {registry}, at most {size}");
-            (does, files.clone())
+            format!("fetches {package} through {registry}, at most {size}")
         }
-        What::Install {
-            python,
-            packages,
-            overrides,
-            complete,
-            assertions,
-        } => {
-            let does = format!("installs into a venv of Python {python}, unless the store has it:");
-            let mut details = packages.clone();
-            if !complete {
-                details.push("and what they need".to_owned());
-            }
-            let replaced =
-                |package| format!("{package}, in place of any version that others request");
-            details.extend(overrides.iter().map(replaced));
-            details.extend(assertions.iter().map(|text| format!("and executes {text}")));
-            (does, details)
+        What::Install { python, .. } => {
+            format!("installs into a venv of Python {python}, unless the store has it:")
         }
-        What::Contain {
-            image,
-            pinned,
-            runtime,
-            arguments,
-            gpus,
-            mounts,
-            caches,
-        } => {
+        What::Contain { image, runtime, .. } => {
             let by = runtime.as_ref();
             let by = by.map_or(String::new(), |by| format!(", by {}", quoted(by)));
-            let mut details = Vec::new();
-            if !pinned {
-                details.push("the image that the tag names now; the store remembers it".to_owned());
-            }
-            if !arguments.is_empty() {
-                details.push(format!("with {}", words(arguments)));
-            }
-            let seen = gpus.iter();
-            details.extend(seen.map(|gpus| format!("which sees the GPUs {gpus}")));
-            details.extend(mounted("reads", mounts));
-            details.extend(mounted("reads and writes", caches));
-            let does = format!("runs the engine in a container of {image}{by}");
-            (does, details)
+            format!("runs the engine in a container of {image}{by}")
         }
         What::Rent {
-            program,
-            module,
-            files,
-            variables,
-            cost_per_hour,
-            budget,
-            currency,
-        } => {
-            let does = format!(
-                "creates what the module {} describes, and destroys it afterwards, with {}",
-                quoted(module),
-                quoted(program)
-            );
-            let span = hours(budget / cost_per_hour);
-            let mut details = vec![
-                format!(
-                    "for {cost_per_hour:.2} {currency} an hour and at most {budget:.2} {currency} (that is {span})"
-                ),
-                format!("from {}", files.join(", ")),
-            ];
-            let given = variables.iter();
-            details.extend(given.map(|(name, value)| format!("with {name} = {value}")));
-            (does, details)
-        }
+            program, module, ..
+        } => format!(
+            "creates what the module {} describes, and destroys it afterwards, with {}",
+            quoted(module),
+            quoted(program)
+        ),
         What::Resolve { weights, revision } => {
             let at = revision.as_ref();
             let at = at.map_or(String::new(), |revision| format!(" at {revision}"));
-            let does = format!(
-                "lets the engine fetch the weights {weights}{at}; their bytes are not checked"
-            );
-            (does, Vec::new())
+            format!("lets the engine fetch the weights {weights}{at}; their bytes are not checked")
         }
-        What::Submit {
-            scheduler,
-            command,
-            manifest,
-        } => {
-            let does = format!(
-                "submits {scheduler} jobs that execute this program under your name, one for each launch"
-            );
-            let mut details = vec![words(command)];
-            details.extend(manifest.iter().flat_map(document));
-            (does, details)
-        }
-        What::Execute { host, ssh } => {
-            let does = format!("executes launches on the host {host}, under your name there");
-            (does, vec![words(["ssh", ssh, "benchtrail"])])
+        What::Submit { scheduler, .. } => format!(
+            "submits {scheduler} jobs that execute this program under your name, one for each launch"
+        ),
+        What::Execute { host, .. } => {
+            format!("executes launches on the host {host}, under your name there")
         }
         What::Reach { url, key } => {
             let key = key.as_ref();
             let key = key.map_or(String::new(), |key| {
                 format!(", with the value of {key} as its key")
             });
-            (format!("sends requests to {url}{key}"), Vec::new())
+            format!("sends requests to {url}{key}")
         }
+    }
+}
+
+/// Returns the lines of an effect's details.
+fn details(what: &What) -> Vec<String> {
+    match what {
+        What::Start {
+            program,
+            arguments,
+            environment,
+            inherits,
+            script,
+            ..
+        } => {
+            let mut lines = vec![words(program.iter().chain(arguments))];
+            let set = environment.iter();
+            lines.extend(set.map(|(name, value)| format!("with {name}={}", quoted(value))));
+            if !inherits.is_empty() {
+                lines.push(format!("inheriting {}", inherits.join(", ")));
+            }
+            lines.extend(script.iter().flat_map(|script| launcher(script)));
+            lines
+        }
+        What::Fetch { files, .. } => files.clone(),
+        What::Install {
+            packages,
+            overrides,
+            complete,
+            assertions,
+            ..
+        } => {
+            let mut lines = packages.clone();
+            if !complete {
+                lines.push("and what they need".to_owned());
+            }
+            let replaced =
+                |package| format!("{package}, in place of any version that others request");
+            lines.extend(overrides.iter().map(replaced));
+            lines.extend(assertions.iter().map(|text| format!("and executes {text}")));
+            lines
+        }
+        What::Contain {
+            pinned,
+            arguments,
+            gpus,
+            mounts,
+            caches,
+            ..
+        } => {
+            let mut lines = Vec::new();
+            if !pinned {
+                lines.push("the image that the tag names now; the store remembers it".to_owned());
+            }
+            if !arguments.is_empty() {
+                lines.push(format!("with {}", words(arguments)));
+            }
+            let seen = gpus.iter();
+            lines.extend(seen.map(|gpus| format!("which sees the GPUs {gpus}")));
+            lines.extend(mounted("reads", mounts));
+            lines.extend(mounted("reads and writes", caches));
+            lines
+        }
+        What::Rent {
+            files,
+            variables,
+            cost_per_hour,
+            budget,
+            currency,
+            ..
+        } => {
+            let span = hours(budget / cost_per_hour);
+            let mut lines = vec![
+                format!(
+                    "for {cost_per_hour:.2} {currency} an hour and at most {budget:.2} {currency} (that is {span})"
+                ),
+                format!("from {}", files.join(", ")),
+            ];
+            let given = variables.iter();
+            lines.extend(given.map(|(name, value)| format!("with {name} = {value}")));
+            lines
+        }
+        What::Submit {
+            command, manifest, ..
+        } => {
+            let mut lines = vec![words(command)];
+            lines.extend(manifest.iter().flat_map(document));
+            lines
+        }
+        What::Execute { ssh, .. } => vec![words(["ssh", ssh, "benchtrail"])],
+        What::Resolve { .. } | What::Reach { .. } => Vec::new(),
     }
 }
 

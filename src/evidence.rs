@@ -103,10 +103,10 @@ impl Evidence {
         // `run` puts the lock next to the experiment, which may be in another project than the report.
         let registered = self.store.roots()?.into_iter().map(|root| root.file);
         locks.extend(registered.filter(|file| file.is_file()));
-        let found = Provenance::choose(&self.store, &locks, document);
-        let cells = found.lock.records().count();
+        let provenance = Provenance::choose(&self.store, &locks, document);
+        let cells = provenance.lock.records().count();
         room::fits("reading a study", &room::Step::reads(cells))?;
-        Ok(found)
+        Ok(provenance)
     }
 }
 

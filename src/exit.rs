@@ -212,6 +212,11 @@ impl From<artifacts::StoreError> for Stop {
             artifacts::StoreError::NotARecord(_) => {
                 Self::damaged(error).hint("`benchtrail fsck` shows what is wrong with the store")
             }
+            artifacts::StoreError::Link(_) => Self::damaged(error).hint(
+                "remove the link, or put what it leads to in its place; to keep a store elsewhere, use `--store DIR`",
+            ),
+            artifacts::StoreError::NotOurs(_) => Self::usage(error)
+                .hint("name another folder with `--store DIR`; if it was a store and its `objects` are lost, remove the folder"),
             // The text contains the remedy; only a damaged file counts as damage.
             artifacts::StoreError::Index(..) if error.is_damaged_index() => Self::damaged(error),
             other => Self::machine(other),

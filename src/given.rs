@@ -135,9 +135,9 @@ fn one(wanted: Wanted) -> &'static str {
 /// Returns what to give instead, or which command reads the thing itself.
 fn remedy(path: &Path, thing: Thing, wanted: Wanted) -> String {
     let name = shown(path);
-    let beside = instead(path, thing, wanted).map(|found| shown(&found));
-    if let Some(found) = beside {
-        return format!("give `{found}`");
+    let alternative = instead(path, thing, wanted).map(|other| shown(&other));
+    if let Some(other) = alternative {
+        return format!("give `{other}`");
     }
     match (thing, wanted) {
         (Thing::Experiment, Wanted::Bundle) => {
@@ -287,13 +287,13 @@ mod tests {
 
     #[test]
     fn a_file_is_known_by_its_bytes_before_its_name() {
-        let told = |name: &str, bytes: &[u8]| content(Path::new(name), bytes);
-        assert_eq!(told("a.yaml", b"PAR1..."), Thing::Table);
-        assert_eq!(told("a", b"\x28\xb5\x2f\xfd.."), Thing::Bundle);
-        assert_eq!(told("a.txt", b"# mine\nexperiment: a\n"), Thing::Experiment);
-        assert_eq!(told("a.txt", b"benchtrail lock 2\n"), Thing::Lock);
-        assert_eq!(told("a.bin", b"\x7fELF\0\0"), Thing::Binary);
-        assert_eq!(told("a.txt", b"hello"), Thing::Text);
-        assert_eq!(told("a.yaml", b""), Thing::Empty);
+        let kind = |name: &str, bytes: &[u8]| content(Path::new(name), bytes);
+        assert_eq!(kind("a.yaml", b"PAR1..."), Thing::Table);
+        assert_eq!(kind("a", b"\x28\xb5\x2f\xfd.."), Thing::Bundle);
+        assert_eq!(kind("a.txt", b"# mine\nexperiment: a\n"), Thing::Experiment);
+        assert_eq!(kind("a.txt", b"benchtrail lock 2\n"), Thing::Lock);
+        assert_eq!(kind("a.bin", b"\x7fELF\0\0"), Thing::Binary);
+        assert_eq!(kind("a.txt", b"hello"), Thing::Text);
+        assert_eq!(kind("a.yaml", b""), Thing::Empty);
     }
 }

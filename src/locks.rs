@@ -11,7 +11,7 @@ const NOT_SEARCHED: [&str; 4] = [".git", ".benchtrail", "target", "node_modules"
 ///
 /// # Errors
 /// If a folder or a lock cannot be read.
-pub(crate) fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), Stop> {
+pub(crate) fn find_locks(folder: &Path, locks: &mut Vec<PathBuf>) -> Result<(), Stop> {
     let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", folder.display()));
     let mut entries = std::fs::read_dir(folder)
         .map_err(fault)?
@@ -23,13 +23,13 @@ pub(crate) fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), 
         let kind = entry.file_type().map_err(fault)?;
         if kind.is_dir() {
             if !NOT_SEARCHED.iter().any(|name| entry.file_name() == *name) {
-                find_locks(&path, found)?;
+                find_locks(&path, locks)?;
             }
         } else if path.extension().is_some_and(|e| e == "lock") {
             let bytes = artifacts::regular::read(&path)
                 .map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
             if bytes.starts_with(b"benchtrail lock ") {
-                found.push(path);
+                locks.push(path);
             }
         }
     }

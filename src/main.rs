@@ -7,6 +7,7 @@ mod cells;
 mod cluster_run;
 mod columns;
 mod commands;
+mod comparison_tables;
 mod detached;
 mod dry_run;
 mod effect_text;
@@ -37,12 +38,14 @@ mod stopper;
 mod study;
 mod table_view;
 mod terminal;
+mod threads;
 mod trust;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    threads::watch();
     // The engine's launcher: these arguments belong to another program and must not reach our parser.
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
@@ -56,7 +59,7 @@ fn main() -> ExitCode {
         };
         return exit::Stop::machine(error).report();
     }
-    if let Err(stop) = room::settle() {
+    if let Err(stop) = room::settle().and_then(|()| signals::survive_the_limit_on_file_sizes()) {
         return stop.report();
     }
     // Another machine uses this one to prepare, start or sample an engine.

@@ -32,7 +32,7 @@ const SCHEDULED: [(&str, &str); 2] = [
 /// If a table cannot be read.
 pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Option<String>, Stop> {
     let catalogue = Catalogue::read(lock, store).map_err(Stop::failed)?;
-    let mut found: Option<(String, Table)> = None;
+    let mut chosen: Option<(String, Table)> = None;
     for (name, entry) in &catalogue.tables {
         let one = entry.stage.cells.len() == 1 && !name.ends_with(".lineage");
         if !one || entry.sample.rows.is_none_or(|rows| rows == 0) {
@@ -45,21 +45,21 @@ pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Option<String>, Stop> {
             continue;
         }
         let is_last_word = is("aggregate");
-        if is_last_word || found.is_none() {
-            found = Some((name.clone(), table));
+        if is_last_word || chosen.is_none() {
+            chosen = Some((name.clone(), table));
         }
         if is_last_word {
             break;
         }
     }
-    found.map(|(name, table)| text(&name, &table)).transpose()
+    chosen.map(|(name, table)| text(&name, &table)).transpose()
 }
 
 /// Returns the usual columns of a table: the value itself, or its mean. With open arrivals, latencies count from the
 /// schedule, because the time before a request is sent is part of its user's wait.
 fn columns(table: &Table) -> Vec<String> {
     let names = table.names();
-    let known = |usual: &str| {
+    let column = |usual: &str| {
         let is = |name: &&String| *name == usual || **name == format!("{usual}_mean");
         names.iter().find(is).cloned()
     };
@@ -69,8 +69,8 @@ fn columns(table: &Table) -> Vec<String> {
     };
     let usual = USUAL.iter().filter_map(|usual| {
         let scheduled = SCHEDULED.iter().find(|(sent, _)| sent == usual);
-        let scheduled = scheduled.and_then(|(_, scheduled)| known(scheduled));
-        scheduled.filter(has_values).or_else(|| known(usual))
+        let scheduled = scheduled.and_then(|(_, scheduled)| column(scheduled));
+        scheduled.filter(has_values).or_else(|| column(usual))
     });
     usual.collect()
 }
@@ -101,7 +101,7 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
 }
 
 /// Formats a value with four significant digits.
-fn words(value: &Scalar) -> String {
+pub(crate) fn words(value: &Scalar) -> String {
     match value {
         Scalar::Null => "n/a".to_owned(),
         Scalar::Float(number) if number.is_finite() && *number != 0.0 => {

@@ -6,15 +6,64 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Options of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf that are not aliases,
 /// each with our option.
 const WORDS: &[(&str, &str)] = &[
-    ("--backend", "--api"),
-    ("--endpoint", "--api"),
-    ("--endpoint-type", "--api"),
     ("--artifact-dir", "--out"),
     ("--disable-stream", "--no-stream"),
+    ("-H", "--header"),
 ];
 
 /// Options of the same tools without a single equivalent here, each with what to do instead.
 const SAYINGS: &[(&str, &str)] = &[
+    ("--backend", AN_API),
+    ("--backend-type", AN_API),
+    ("--endpoint", AN_API),
+    ("--endpoint-type", AN_API),
+    ("--service-kind", AN_API),
+    (
+        "--use-chat-template",
+        "`--api openai-chat` sends chat requests",
+    ),
+    (
+        "--apply-chat-template",
+        "`--api openai-chat` sends chat requests",
+    ),
+    ("--rps", "`--rate R`"),
+    ("--qps", "`--rate R`"),
+    ("--max-connections", "`--max-concurrency N`"),
+    ("--num-users", "each user is a client: `--concurrency N`"),
+    ("--measurement-interval", "`--duration SPAN`"),
+    ("--processor", "`--tokenizer FILE`"),
+    ("--tokens", "`--output-len N`"),
+    ("--max-tokens", "`--output-len N`"),
+    ("--output-path", "`--out DIR` keeps every row"),
+    ("--output-dir", "`--out DIR` keeps every row"),
+    (
+        "--output-format",
+        "`--result-format FORMAT` sets the format of a saved result",
+    ),
+    (
+        "--append-result",
+        "leave it out: each run saves a file of its own",
+    ),
+    ("--metadata", "leave it out: the rows hold what was run"),
+    ("--verbose", "leave it out: `--out DIR` keeps every row"),
+    ("--lora-name", "`--model NAME` names the adapter"),
+    ("--api-base", "give the URL alone, or `--url URL`"),
+    (
+        "--insecure",
+        "`--ca-file FILE` trusts the certificate of the server",
+    ),
+    (
+        "--no-verify",
+        "`--ca-file FILE` trusts the certificate of the server",
+    ),
+    (
+        "-k",
+        "`--ca-file FILE` trusts the certificate of the server",
+    ),
+    ("--percentiles", OTHER_QUANTILES),
+    ("--extra-request-body", SAMPLING),
+    ("--key", A_KEY),
+    ("--token", A_KEY),
     (
         "--port",
         "the port is part of the URL, as in `http://127.0.0.1:8000`",
@@ -49,10 +98,7 @@ const SAYINGS: &[(&str, &str)] = &[
         "--percentile-metrics",
         "leave it out: the table has TTFT, TPOT and the whole latency",
     ),
-    (
-        "--metric-percentiles",
-        "leave it out; for other quantiles keep the rows with `--out DIR` and use `benchtrail sql`",
-    ),
+    ("--metric-percentiles", OTHER_QUANTILES),
     (
         "--ignore-eos",
         "leave it out: the workloads say whether an answer may end by itself (`benchtrail list workloads`)",
@@ -91,26 +137,11 @@ const SAYINGS: &[(&str, &str)] = &[
         "--output-tokens-stddev",
         "give both ends: `--output-len 96..160`",
     ),
-    (
-        "--extra-body",
-        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
-    ),
-    (
-        "--extra-inputs",
-        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
-    ),
-    (
-        "--temperature",
-        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
-    ),
-    (
-        "--top-p",
-        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
-    ),
-    (
-        "--api-key",
-        "name the variable that holds the key, so that it is not in your shell's history: `--api-key-env MY_KEY`",
-    ),
+    ("--extra-body", SAMPLING),
+    ("--extra-inputs", SAMPLING),
+    ("--temperature", SAMPLING),
+    ("--top-p", SAMPLING),
+    ("--api-key", A_KEY),
     ("-n", "`--requests N`"),
     ("-c", "`--concurrency N`"),
     (
@@ -154,6 +185,19 @@ const SAYINGS: &[(&str, &str)] = &[
     ),
 ];
 
+/// What an option for the protocol of the server meets.
+const AN_API: &str = "leave it out, or name the server's API, as in `--api openai-chat`";
+
+/// What an option for other quantiles meets.
+const OTHER_QUANTILES: &str =
+    "leave it out; for other quantiles keep the rows with `--out DIR` and use `benchtrail sql`";
+
+/// What an option for sampling meets.
+const SAMPLING: &str = "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`";
+
+/// What an API key on the command line meets.
+const A_KEY: &str = "name the variable that holds the key, so that it is not in your shell's history: `--api-key-env MY_KEY`";
+
 /// Commands of other tools, each with ours.
 const COMMANDS: &[(&str, &str)] = &[
     ("bench", "load"),
@@ -178,7 +222,50 @@ const COMMANDS: &[(&str, &str)] = &[
     ("clean", "gc"),
     ("prune", "gc"),
     ("version", "--version"),
+    ("repro", "run"),
+    ("apply", "run"),
+    ("execute", "run"),
+    ("dag", "plan"),
+    ("dry-run", "plan"),
+    ("metrics", "show"),
+    ("plots", "report"),
+    ("serve", "run"),
 ];
+
+/// Options of workflow tools that `run` and `plan` lack, each with what to do instead.
+const OF_RUNS: &[(&str, &str)] = &[
+    ("-n", "`benchtrail plan EXPERIMENT` shows what would run"),
+    ("--force", "`--fresh STAGE` measures again"),
+    ("-f", "`--fresh STAGE` measures again"),
+    ("--forceall", "`--fresh STAGE` measures again"),
+    ("-F", "`--fresh STAGE` measures again"),
+    ("--rerun", "`--fresh STAGE` measures again"),
+    ("--no-cache", "`--fresh STAGE` measures again"),
+    ("-j", ONE_AT_A_TIME),
+    ("-c", ONE_AT_A_TIME),
+    ("--cores", ONE_AT_A_TIME),
+    ("-s", "name the experiment: `benchtrail run EXPERIMENT`"),
+    (
+        "--config",
+        "`--set NAME=VALUE` sets a parameter of the experiment",
+    ),
+    (
+        "-e",
+        "`--set NAME=VALUE` sets a parameter of the experiment",
+    ),
+    (
+        "--env",
+        "`--set NAME=VALUE` sets a parameter of the experiment",
+    ),
+    (
+        "-p",
+        "`--profile NAME` selects a profile, `--set NAME=VALUE` sets a parameter",
+    ),
+];
+
+/// What an option for a number of processes meets.
+const ONE_AT_A_TIME: &str =
+    "`--jobs N` is for analysis and report; cells that measure run one at a time";
 
 /// Other tools' names or paths of an API, each with ours.
 const APIS: &[(&str, &str)] = &[
@@ -258,7 +345,15 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         .iter()
         .find(|(theirs, _)| theirs == given)
         .map(|(_, ours)| (*ours).to_owned());
-    let saying = SAYINGS.iter().find(|(theirs, _)| theirs == given);
+    // The usage names the command.
+    let of_run = error.get(ContextKind::Usage).is_some_and(|usage| {
+        let usage = usage.to_string();
+        ["benchtrail run", "benchtrail plan"]
+            .iter()
+            .any(|command| usage.contains(command))
+    });
+    let sayings = if of_run { OF_RUNS } else { SAYINGS };
+    let saying = sayings.iter().find(|(theirs, _)| theirs == given);
     if let (ErrorKind::UnknownArgument, Some((_, saying))) = (error.kind(), saying) {
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::Usage);
@@ -271,6 +366,11 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         error.insert(ContextKind::SuggestedArg, ContextValue::String(ours));
         // The usage text was made for the parser's guess.
         error.remove(ContextKind::Usage);
+    }
+    // The parser offers to pass any unknown option as a value. Only a negative number can be one.
+    let is_long = matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(given)) if given.starts_with("--"));
+    if error.kind() == ErrorKind::UnknownArgument && is_long {
+        error.remove(ContextKind::Suggested);
     }
     error
 }
@@ -286,12 +386,16 @@ fn command_for(word: &str) -> Option<&'static str> {
 
 /// Returns whether an error is about `--concurrency` beside `--rate`.
 fn is_level_and_rate(error: &Error) -> bool {
-    let of = |kind| match error.get(kind) {
+    let arguments = |kind| match error.get(kind) {
         Some(ContextValue::String(argument)) => vec![argument.clone()],
         Some(ContextValue::Strings(arguments)) => arguments.clone(),
         _ => Vec::new(),
     };
-    let named = [of(ContextKind::InvalidArg), of(ContextKind::PriorArg)].concat();
+    let named = [
+        arguments(ContextKind::InvalidArg),
+        arguments(ContextKind::PriorArg),
+    ]
+    .concat();
     let has = |option: &str| named.iter().any(|argument| argument.starts_with(option));
     named.len() == 2 && has("--concurrency ") && has("--rate ")
 }
@@ -330,11 +434,11 @@ mod tests {
         for (theirs, saying) in SAYINGS {
             assert!(!has(theirs), "`load` has {theirs} itself");
             for ours in names(saying) {
-                let known = load
+                let exists = load
                     .get_arguments()
                     .flat_map(|a| a.get_long_and_visible_aliases().unwrap_or_default())
                     .any(|long| ours == format!("--{long}"));
-                assert!(known, "`load` has no {ours}");
+                assert!(exists, "`load` has no {ours}");
                 named += 1;
             }
         }
@@ -346,42 +450,44 @@ mod tests {
         let cli = Cli::command();
         for (theirs, ours) in COMMANDS {
             assert!(cli.find_subcommand(theirs).is_none(), "{theirs}");
-            let known = ours.starts_with("--") || cli.find_subcommand(ours).is_some();
-            assert!(known, "{ours}");
-            let told = with_our_word(Cli::try_parse_from(["benchtrail", theirs]).unwrap_err());
-            assert!(told.to_string().contains(&format!("'{ours}'")), "{told}");
+            let exists = ours.starts_with("--") || cli.find_subcommand(ours).is_some();
+            assert!(exists, "{ours}");
+            let error = with_our_word(Cli::try_parse_from(["benchtrail", theirs]).unwrap_err());
+            assert!(error.to_string().contains(&format!("'{ours}'")), "{error}");
         }
     }
 
     #[test]
     fn an_option_of_another_tool_is_answered_with_ours() {
-        let told = |arguments: &[&str]| {
+        let answer = |arguments: &[&str]| {
             let all = ["benchtrail", "load", "--url", "http://127.0.0.1:1"]
                 .iter()
                 .chain(arguments);
             with_our_word(Cli::try_parse_from(all).unwrap_err()).to_string()
         };
         for (theirs, ours) in APIS {
-            let told = told(&["--api", theirs]);
-            assert!(told.contains(&format!("'{ours}'")), "{told}");
+            let text = answer(&["--api", theirs]);
+            assert!(text.contains(&format!("'{ours}'")), "{text}");
             assert!(<contract::Api as contract::Word>::EACH.contains(ours));
         }
-        assert!(told(&["--backend", "vllm"]).contains("'--api'"));
-        assert!(told(&["--artifact-dir", "x"]).contains("'--out'"));
-        assert!(told(&["--port", "8000"]).contains("part of the URL"));
-        assert!(!told(&["--profile", "sweep"]).contains("--output-file"));
-        assert!(told(&["--concurency", "5"]).contains("'--concurrency'"));
-        assert!(told(&["-n", "10"]).contains("`--requests N`"));
-        assert!(told(&["--vus", "10"]).contains("`--concurrency N`"));
-        assert!(!told(&["--vus", "10"]).contains("-- --vus"));
+        assert!(answer(&["--backend", "vllm"]).contains("`--api openai-chat`"));
+        let unknown = answer(&["--frobnicate"]);
+        assert!(!unknown.contains("as a value"), "{unknown}");
+        assert!(answer(&["--artifact-dir", "x"]).contains("'--out'"));
+        assert!(answer(&["--port", "8000"]).contains("part of the URL"));
+        assert!(!answer(&["--profile", "sweep"]).contains("--output-file"));
+        assert!(answer(&["--concurency", "5"]).contains("'--concurrency'"));
+        assert!(answer(&["-n", "10"]).contains("`--requests N`"));
+        assert!(answer(&["--vus", "10"]).contains("`--concurrency N`"));
+        assert!(!answer(&["--vus", "10"]).contains("-- --vus"));
         let both = ["--concurrency", "4", "--rate", "3"];
-        assert!(told(&both).contains("--max-concurrency N"));
+        assert!(answer(&both).contains("--max-concurrency N"));
         for (word, command) in [("http://127.0.0.1:8000", "load"), ("mine.yaml", "run")] {
-            let told = with_our_word(Cli::try_parse_from(["benchtrail", word]).unwrap_err());
-            let told = told.to_string();
+            let error = with_our_word(Cli::try_parse_from(["benchtrail", word]).unwrap_err());
+            let text = error.to_string();
             assert!(
-                told.contains(&format!("`benchtrail {command} {word}`")),
-                "{told}"
+                text.contains(&format!("`benchtrail {command} {word}`")),
+                "{text}"
             );
         }
     }

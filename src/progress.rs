@@ -79,19 +79,28 @@ struct State {
     began: Instant,
     pace: Pace,
     stages: BTreeMap<String, StageState>,
-    total: usize,
-    ended: usize,
-    executed: usize,
     /// The number of warnings of each unfinished cell.
     warnings: BTreeMap<String, usize>,
 }
 
+/// The cells of a stage that this run executes. Cells that are cached or cannot run do not count.
 #[derive(Clone, Debug, Default)]
 struct StageState {
-    cells: usize,
-    ended: usize,
-    /// The duration of each executed cell, s.
+    /// Whether the stage has a single cell, cached or not.
+    is_single: bool,
+    /// The number of cells without a result.
+    left: usize,
+    /// The number of cells that this run executed.
+    executed: usize,
+    /// The duration of each executed cell that is ok, s.
     took: Vec<f64>,
+}
+
+impl StageState {
+    /// Returns the number of cells that this run has executed or may still execute.
+    fn cells(&self) -> usize {
+        self.executed + self.left
+    }
 }
 
 impl Show {
@@ -129,27 +138,20 @@ impl Progress {
         log: Option<&Path>,
         stop: Option<&Digest>,
     ) -> Result<Self, Stop> {
-        let mut stages = BTreeMap::new();
-        for stage in &experiment.stages {
-            stages.insert(
-                stage.name.clone(),
-                StageState {
-                    cells: stage.cells.len(),
-                    ..StageState::default()
-                },
-            );
-        }
-        let total = experiment.cell_count();
         let began = Instant::now();
-        let (pace, warnings) = (Pace::from(began), BTreeMap::new());
+        let stages = experiment.stages.iter().map(|stage| {
+            let is_single = stage.cells.len() == 1;
+            let state = StageState {
+                is_single,
+                ..StageState::default()
+            };
+            (stage.name.clone(), state)
+        });
         let state = State {
             began,
-            pace,
-            stages,
-            total,
-            ended: 0,
-            executed: 0,
-            warnings,
+            pace: Pace::from(began),
+            stages: stages.collect(),
+            warnings: BTreeMap::new(),
         };
         let log = log
             .map(|path| {
@@ -162,7 +164,8 @@ impl Progress {
                 begin().map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
             })
             .transpose()?;
-        let live = (!show.is_quiet() && is_watched()).then(|| Live::new(total as u64));
+        let live =
+            (!show.is_quiet() && is_watched()).then(|| Live::new(experiment.cell_count() as u64));
         Ok(Self {
             state: Mutex::new(state),
             log: log.map(Mutex::new),
@@ -174,6 +177,10 @@ impl Progress {
     /// Processes an event.
     pub(crate) fn hear(&self, event: &Event) {
         let left = match event {
+            Event::CellsLeft { stages } => {
+                self.begin_count(stages);
+                None
+            }
             Event::CellEnded {
                 stage,
                 status,
@@ -257,7 +264,10 @@ impl Progress {
                 ));
             }
             Event::Warning { cell, message } => self.warn(cell.as_deref(), message),
-            Event::PlanMade { .. } | Event::ResourceReleased { .. } | Event::RunEnded { .. } => {}
+            Event::PlanMade { .. }
+            | Event::CellsLeft { .. }
+            | Event::ResourceReleased { .. }
+            | Event::RunEnded { .. } => {}
         }
     }
 
@@ -357,18 +367,16 @@ impl Progress {
                 "warning: {cell}: {more} more; `benchtrail show EXPERIMENT '{cell}'` shows them all"
             ));
         }
-        let (ended, total) = {
-            let state = self.state.lock().expect("no listener panics");
-            (state.ended, state.total)
-        };
+        let (executed, cells) = self.state.lock().expect("no listener panics").counts();
         if let Some(live) = &self.live {
-            live.study.set_position(ended as u64);
+            live.study.set_length(cells as u64);
+            live.study.set_position(executed as u64);
             live.study
                 .set_message(left.map(|left| left.to_string()).unwrap_or_default());
         }
         let is_log = self.live.is_none() && !self.show.is_quiet();
         let place = if is_log {
-            format!("[{ended}/{total}] ")
+            format!("[{executed}/{cells}] ")
         } else {
             String::new()
         };
@@ -386,27 +394,34 @@ impl Progress {
         }
     }
 
+    /// Notes the cells without a result. Cells that are cached or blocked are not part of the progress.
+    fn begin_count(&self, left: &BTreeMap<String, usize>) {
+        let mut state = self.state.lock().expect("no listener panics");
+        for (name, stage) in &mut state.stages {
+            stage.left = left.get(name).copied().unwrap_or(0);
+        }
+        let (executed, cells) = state.counts();
+        if let Some(live) = &self.live {
+            live.study.set_length(cells as u64);
+            live.study.set_position(executed as u64);
+        }
+    }
+
     /// Counts a cell that ended, and returns the time left.
     fn count(&self, stage: &str, status: CellStatus, took: f64, cached: bool) -> Option<TimeLeft> {
         let mut state = self.state.lock().expect("no listener panics");
-        state.ended += 1;
-        state.executed += usize::from(!cached);
-        if let Some(stage) = state.stages.get_mut(stage) {
-            stage.ended += 1;
-            if !cached && status == CellStatus::Ok {
-                stage.took.push(took);
-            }
-        }
+        state.end(stage, status, took, cached);
         state.left()
     }
 
-    /// Returns the position of a running cell among the cells of its stage, `8/18 `, if there are several.
+    /// Returns the position of a running cell among the cells of its stage that this run executes, `8/18 `, if there
+    /// are several.
     fn place(&self, cell: &str) -> String {
         let stage = cell.split('[').next().unwrap_or(cell);
         let state = self.state.lock().expect("no listener panics");
         match state.stages.get(stage) {
-            Some(stage) if stage.cells > 1 && stage.ended < stage.cells => {
-                format!("{}/{} ", stage.ended + 1, stage.cells)
+            Some(stage) if stage.cells() > 1 && stage.left > 0 => {
+                format!("{}/{} ", stage.executed + 1, stage.cells())
             }
             _ => String::new(),
         }
@@ -476,9 +491,32 @@ pub(crate) fn logged(text: &str) -> String {
 }
 
 impl State {
+    /// Counts a cell that ended. A cell that turned out to be cached, or that is skipped, is only one less to execute.
+    fn end(&mut self, stage: &str, status: CellStatus, took: f64, cached: bool) {
+        let Some(stage) = self.stages.get_mut(stage) else {
+            return;
+        };
+        stage.left = stage.left.saturating_sub(1);
+        if cached || status == CellStatus::Skipped {
+            return;
+        }
+        stage.executed += 1;
+        if status == CellStatus::Ok {
+            stage.took.push(took);
+        }
+    }
+
+    /// Returns the number of executed cells, and of all cells that this run executes as far as it is known.
+    fn counts(&self) -> (usize, usize) {
+        let stages = self.stages.values();
+        stages.fold((0, 0), |(executed, cells), stage| {
+            (executed + stage.executed, cells + stage.cells())
+        })
+    }
+
     /// Returns the time left, once it can be estimated.
     fn left(&self) -> Option<TimeLeft> {
-        if self.executed < 3 || self.began.elapsed() < Duration::from_secs(2) {
+        if self.counts().0 < 3 || self.began.elapsed() < Duration::from_secs(2) {
             return None;
         }
         TimeLeft::of(self.stages.values())
@@ -502,12 +540,12 @@ impl TimeLeft {
             most_s: 0.0,
         };
         for stage in stages {
-            let cells = stage.cells.saturating_sub(stage.ended) as f64;
-            if cells == 0.0 {
+            let cells = stage.left as f64;
+            if stage.left == 0 {
                 continue;
             }
             // A single cell that summarizes the others takes negligible time.
-            if stage.took.is_empty() && stage.cells == 1 {
+            if stage.took.is_empty() && stage.is_single {
                 continue;
             }
             let least = stage.took.iter().copied().reduce(f64::min)?;

@@ -123,11 +123,12 @@ impl Project {
         }
         // A bundle's own index, if any, was made by another party and is never read. The index of a store that is not
         // writable cannot be opened. A temporary index serves for both.
-        let machine = |e: std::io::Error| Stop::machine(format!("a temporary folder: {e}"));
+        let machine =
+            |e: std::io::Error| Stop::machine(format!("{}: {e}", std::env::temp_dir().display()));
         let work = match self.work.get() {
             Some(work) => work,
             None => {
-                let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-index");
+                let work = pipeline::temporary::of_the_system("benchtrail-index");
                 let work = work.map_err(machine)?;
                 self.work.get_or_init(|| work)
             }

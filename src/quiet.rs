@@ -25,9 +25,9 @@ pub(crate) fn look_before(
         return Ok(None);
     }
     let quiet = experiment.quiet();
-    let mut told = false;
+    let mut announced = false;
     let mut pause = |length: Duration, loud: &Loud| {
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut announced, true) {
             complain(&format!(
                 "waiting up to {} s until the machine is quiet: {loud}",
                 quiet.wait.as_secs()

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use pipeline::Cause;
 
 /// A cell that is not ok, with the reason.
-pub(crate) struct Told<'a> {
+pub(crate) struct Explained<'a> {
     /// Its status word.
     pub(crate) word: &'a str,
     /// Its stage.
@@ -17,7 +17,7 @@ pub(crate) struct Told<'a> {
 }
 
 /// The first of the cells that share a line, and their number.
-type Shared<'a> = (&'a Told<'a>, usize);
+type Shared<'a> = (&'a Explained<'a>, usize);
 
 /// The causes that do not pass on another cause, each with its first cell.
 pub(crate) struct Roots(Vec<(Cause, String)>);
@@ -48,7 +48,7 @@ impl Roots {
 }
 
 /// Returns a line for each reason, with the cells that share it.
-pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
+pub(crate) fn lines(cells: &[Explained<'_>]) -> Vec<String> {
     let roots = Roots::of(cells.iter().map(|c| (c.reason, c.cell.clone())));
     let mut own: Vec<Shared<'_>> = Vec::new();
     // The cells that repeat a reason, grouped by the cell it comes from, then by status and stage, with their number.
@@ -57,7 +57,7 @@ pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
         let root = roots.followed(cell.reason);
         let groups = match root {
             None => &mut own,
-            Some(first) => match followers.iter().position(|(of, _)| *of == first) {
+            Some(first) => match followers.iter().position(|(origin, _)| *origin == first) {
                 Some(at) => &mut followers[at].1,
                 None => {
                     followers.push((first, Vec::new()));
@@ -66,7 +66,7 @@ pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
                 }
             },
         };
-        let same = |other: &Told<'_>| {
+        let same = |other: &Explained<'_>| {
             let alike = root.is_some() || other.reason == cell.reason;
             alike && other.stage == cell.stage && other.word == cell.word
         };
@@ -109,8 +109,8 @@ pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn told<'a>(word: &'a str, stage: &'a str, cell: &str, reason: &'a str) -> Told<'a> {
-        Told {
+    fn explained<'a>(word: &'a str, stage: &'a str, cell: &str, reason: &'a str) -> Explained<'a> {
+        Explained {
             word,
             stage,
             cell: cell.to_owned(),
@@ -121,28 +121,28 @@ mod tests {
     #[test]
     fn a_reason_that_many_cells_share_is_said_once_wherever_the_first_of_them_stands() {
         let cells = [
-            told(
+            explained(
                 "skipped",
                 "load",
                 "load[rep=1]",
                 "`m` is failed: no program",
             ),
-            told(
+            explained(
                 "skipped",
                 "load",
                 "load[rep=2]",
                 "`m` is failed: no program",
             ),
-            told("failed", "m", "m", "no program"),
-            told(
+            explained("failed", "m", "m", "no program"),
+            explained(
                 "skipped",
                 "report",
                 "report",
                 "`load[rep=1]` is skipped: `m` is failed: no program",
             ),
-            told("hung", "grid", "grid[rep=1]", "no byte arrived"),
-            told("hung", "grid", "grid[rep=2]", "no byte arrived"),
-            told("excluded", "grid", "grid[rep=3]", "too slow"),
+            explained("hung", "grid", "grid[rep=1]", "no byte arrived"),
+            explained("hung", "grid", "grid[rep=2]", "no byte arrived"),
+            explained("excluded", "grid", "grid[rep=3]", "too slow"),
         ];
         assert_eq!(
             lines(&cells),
@@ -158,10 +158,10 @@ mod tests {
     #[test]
     fn different_reasons_keep_their_own_lines() {
         let cells = [
-            told("failed", "a", "a[rep=1]", "one"),
-            told("failed", "a", "a[rep=2]", "another"),
-            told("failed", "a", "a[rep=4]", "the server: one"),
-            told("timeout", "a", "a[rep=3]", "one"),
+            explained("failed", "a", "a[rep=1]", "one"),
+            explained("failed", "a", "a[rep=2]", "another"),
+            explained("failed", "a", "a[rep=4]", "the server: one"),
+            explained("timeout", "a", "a[rep=3]", "one"),
         ];
         assert_eq!(
             lines(&cells),

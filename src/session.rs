@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Store;
 use pipeline::language::Options;
+use pipeline::lock::LockError;
 use pipeline::stage::Class;
 use pipeline::{
     Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Prepared, Registry, Reuse,
@@ -37,9 +38,9 @@ impl Session {
             ..Options::default()
         };
         let project = Project::of(Some(&arguments.experiment), global.store.as_deref())?;
-        let known = project.known_files();
+        let files = project.known_files();
         let experiment =
-            pipeline::language::load(&arguments.experiment, &registry, &options, known)
+            pipeline::language::load(&arguments.experiment, &registry, &options, files)
                 .map_err(Stop::diagnostics)?;
         Ok(Self {
             registry,
@@ -138,9 +139,9 @@ impl From<PipelineError> for Stop {
             PipelineError::Kind(_) => Self::usage(error),
             PipelineError::Selection { ref hint, .. } => Self::usage(&error).hint(hint),
             PipelineError::Store(error) => error.into(),
+            PipelineError::Lock(LockError::Io(..)) | PipelineError::Io(..) => Self::machine(error),
             PipelineError::Lock(_) => Self::failed(error),
             PipelineError::Changed(_) => Self::failed(error).hint("run again"),
-            PipelineError::Io(..) => Self::machine(error),
         }
     }
 }

@@ -139,14 +139,14 @@ fn alone(folder: &Path, wire: &Wire, cancelled: &AtomicBool) -> Result<Option<Fi
         .write(true)
         .open(&path)
         .map_err(at)?;
-    let mut told = false;
+    let mut announced = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
             Err(TryLockError::Error(e)) => return Err(at(e)),
             Err(TryLockError::WouldBlock) => {}
         }
-        if !std::mem::replace(&mut told, true) {
+        if !std::mem::replace(&mut announced, true) {
             wire.tell(WAITING)?;
         }
         if cancelled.load(Ordering::Relaxed) {

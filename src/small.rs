@@ -31,7 +31,7 @@ fn levels(folder: &Path) -> Vec<(&'static str, &'static str, String)> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
-    let mut found = Vec::new();
+    let mut sweep = Vec::new();
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         for (start, axis) in SWEEPS {
@@ -39,16 +39,16 @@ fn levels(folder: &Path) -> Vec<(&'static str, &'static str, String)> {
                 continue;
             };
             if label.parse::<f64>().is_ok() && is_load(&entry.path()) {
-                found.push((axis, start, label.to_owned()));
+                sweep.push((axis, start, label.to_owned()));
             }
         }
     }
     let level = |label: &str| label.parse::<f64>().unwrap_or(f64::INFINITY);
-    found.sort_by(|a, b| a.0.cmp(b.0).then(level(&a.2).total_cmp(&level(&b.2))));
+    sweep.sort_by(|a, b| a.0.cmp(b.0).then(level(&a.2).total_cmp(&level(&b.2))));
     // A folder has the levels of one sweep; if there are two, the first is used.
-    let first = found.first().map(|(axis, _, _)| *axis);
-    found.retain(|(axis, _, _)| Some(*axis) == first);
-    found
+    let first = sweep.first().map(|(axis, _, _)| *axis);
+    sweep.retain(|(axis, _, _)| Some(*axis) == first);
+    sweep
 }
 
 /// Returns the study of a folder as YAML; `base` is the prefix of its files' paths.
@@ -210,8 +210,9 @@ pub(crate) struct Small {
 /// # Errors
 /// If one of its tables cannot be read.
 pub(crate) fn open(folder: &Path) -> Result<Small, Stop> {
-    let fault = |e: std::io::Error| Stop::machine(format!("a temporary folder: {e}"));
-    let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-load");
+    let fault =
+        |e: std::io::Error| Stop::machine(format!("{}: {e}", std::env::temp_dir().display()));
+    let work = pipeline::temporary::of_the_system("benchtrail-load");
     let work = work.map_err(fault)?;
     std::fs::create_dir(work.path().join(".benchtrail")).map_err(fault)?;
     let full = std::path::absolute(folder).map_err(fault)?;

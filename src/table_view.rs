@@ -114,7 +114,7 @@ impl View {
             ));
         }
         if let Some(width) = width.filter(|_| !left_out.is_empty()) {
-            let told = format!(
+            let note = format!(
                 "… {} of {} columns do not fit; {}: {}",
                 left_out.len(),
                 names.len(),
@@ -126,7 +126,7 @@ impl View {
                     .collect::<Vec<_>>()
                     .join(", ")
             );
-            text.push_str(&format!("\n{}", wrap(&told, width).join("\n")));
+            text.push_str(&format!("\n{}", wrap(&note, width).join("\n")));
         }
         Ok(text)
     }
@@ -218,8 +218,8 @@ mod tests {
             ..View::default()
         };
         let text = view.text_within(&table(), Some(20)).unwrap();
-        let told = "2 rows\n… 1 of 2 columns do\nnot fit; `--columns`\nshows them: ttft";
-        assert_eq!(text, format!("row  status\n  0  ok\n  1  null\n{told}"));
+        let expected = "2 rows\n… 1 of 2 columns do\nnot fit; `--columns`\nshows them: ttft";
+        assert_eq!(text, format!("row  status\n  0  ok\n  1  null\n{expected}"));
     }
 
     #[test]

@@ -86,11 +86,11 @@ pub(crate) fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
     }
-    let told = rustix::termios::tcgetwinsize(io::stdout())
+    let reported = rustix::termios::tcgetwinsize(io::stdout())
         .ok()
         .map(|size| usize::from(size.ws_col));
     let declared = || std::env::var("COLUMNS").ok()?.parse().ok();
-    told.filter(|width| *width > 0).or_else(declared)
+    reported.filter(|width| *width > 0).or_else(declared)
 }
 
 /// Writes a count of things whose plural ends in `s`.
@@ -168,11 +168,11 @@ mod tests {
     fn nothing_that_moves_a_cursor_or_turns_text_round_passes() {
         assert_eq!(plain("a\tb\nc é 中"), "a\tb\nc é 中");
         let evil = "\u{1b}]0;title\u{7}\u{1b}[2K\r\u{9b}31m\u{8}x\u{202e}y\u{7f}";
-        let told = plain(evil);
+        let shown = plain(evil);
         assert_eq!(
-            told,
+            shown,
             "\\u001b]0;title\\u0007\\u001b[2K\\u000d\\u009b31m\\u0008x\\u202ey\\u007f"
         );
-        assert!(!told.chars().any(|c| c.is_control()));
+        assert!(!shown.chars().any(|c| c.is_control()));
     }
 }

@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_negative_number_is_answered_by_the_option_it_was_given_to() {
-        let told = |words: &[&str]| {
+        let refusal = |words: &[&str]| {
             let all = ["benchtrail"].iter().chain(words).copied();
             parse(all.map(OsString::from)).unwrap_err().to_string()
         };
@@ -346,11 +346,14 @@ mod tests {
             &["load", "http://127.0.0.1:1", "--concurrency", "-4"],
             &["load", "http://127.0.0.1:1", "--num-prompts", "-4"],
         ] {
-            let told = told(words);
-            assert!(told.contains("invalid value '-"), "{words:?}: {told}");
-            assert!(!told.contains("'-- -"), "{words:?}: {told}");
+            let message = refusal(words);
+            assert!(message.contains("invalid value '-"), "{words:?}: {message}");
+            assert!(!message.contains("'-- -"), "{words:?}: {message}");
         }
-        let told = told(&["init", "x", "--requests", "many"]);
-        assert!(told.contains("expected a whole number from 1"), "{told}");
+        let message = refusal(&["init", "x", "--requests", "many"]);
+        assert!(
+            message.contains("expected a whole number from 1"),
+            "{message}"
+        );
     }
 }

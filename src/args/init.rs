@@ -17,7 +17,7 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     /// Study a running server at this URL instead of starting one.
-    #[arg(long, value_name = "URL", conflicts_with = "from_load")]
+    #[arg(long, alias = "url", value_name = "URL", conflicts_with = "from_load")]
     pub(crate) from_url: Option<String>,
     /// Study the server, requests and arrivals of an earlier `load --out DIR`.
     #[arg(long, value_name = "DIR")]

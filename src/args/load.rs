@@ -62,10 +62,10 @@ pub(crate) struct LoadArgs {
     #[arg(long, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) burst: bool,
     /// Poisson arrivals in steps of a rate and its duration in seconds, such as `2:30,4:30,8:30`.
-    #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, group = "arrivals", help_heading = "Arrivals")]
+    #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, allow_hyphen_values = true, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) steps: Vec<(f64, f64)>,
     /// Poisson arrivals whose rate changes linearly from one value to another over S seconds.
-    #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, group = "arrivals", help_heading = "Arrivals")]
+    #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, allow_hyphen_values = true, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) ramp: Option<(f64, f64, f64)>,
     /// Replay the times and lengths of a recorded trace, in JSON Lines or CSV. With --workload or
     /// --prompt-words, replay only the times.

@@ -36,8 +36,34 @@ pub(super) fn parse_positive<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     fitting.ok_or_else(|| match text.trim().parse::<f64>() {
         Ok(n) if n >= 1.0 && n.fract() == 0.0 && n < 1e9 => format!("write it out: {n}"),
         Ok(n) if n >= 1e9 => "no load is as large".to_owned(),
-        _ => "expected a whole number from 1, such as 64".to_owned(),
+        _ => match thousands(text) {
+            Some(n) => format!("write it out: {n}"),
+            None => "expected a whole number from 1, such as 64".to_owned(),
+        },
     })
+}
+
+/// Returns the number that a text such as `2k` or `12,500` means.
+fn thousands(text: &str) -> Option<u64> {
+    let text = text.trim().to_lowercase();
+    let scaled = |word: char, factor: f64| {
+        let number: f64 = text.strip_suffix(word)?.trim().parse().ok()?;
+        let n = number * factor;
+        ((1.0..1e9).contains(&n) && n.fract() == 0.0).then_some(n as u64)
+    };
+    let grouped = || {
+        let mut groups = text.split([',', ' ']);
+        let first = groups
+            .next()
+            .filter(|first| (1..=3).contains(&first.len()))?;
+        let rest: Vec<&str> = groups.collect();
+        let sound = !rest.is_empty() && rest.iter().all(|group| group.len() == 3);
+        let number = format!("{first}{}", rest.concat());
+        number.parse().ok().filter(|_| sound)
+    };
+    scaled('k', 1e3)
+        .or_else(|| scaled('m', 1e6))
+        .or_else(grouped)
 }
 
 /// Reads one of several comma-separated levels.
@@ -179,10 +205,29 @@ fn parse_numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], Str
 
 /// Reads `RATE:SECONDS`.
 pub(super) fn parse_step(text: &str) -> Result<(f64, f64), String> {
-    parse_numbers(text, "RATE:SECONDS").map(|[rate, seconds]| (rate, seconds))
+    let [rate, seconds] = parse_numbers(text, "RATE:SECONDS")?;
+    check_stretch(&[rate], seconds)?;
+    Ok((rate, seconds))
 }
 
 /// Reads `FROM:TO:SECONDS`.
 pub(super) fn parse_ramp(text: &str) -> Result<(f64, f64, f64), String> {
-    parse_numbers(text, "FROM:TO:SECONDS").map(|[from, to, seconds]| (from, to, seconds))
+    let [from, to, seconds] = parse_numbers(text, "FROM:TO:SECONDS")?;
+    check_stretch(&[from, to], seconds)?;
+    Ok((from, to, seconds))
+}
+
+fn check_stretch(rates: &[f64], seconds: f64) -> Result<(), String> {
+    if let Some(rate) = rates
+        .iter()
+        .find(|rate| !(rate.is_finite() && **rate >= 0.0))
+    {
+        return Err(format!(
+            "the rate {rate} is not 0 or more requests per second"
+        ));
+    }
+    match seconds.is_finite() && seconds > 0.0 {
+        true => Ok(()),
+        false => Err(format!("{seconds} is not a number of seconds above 0")),
+    }
 }

@@ -23,14 +23,14 @@ pub(super) fn judge() -> impl Fn(&str, why::Read<'_>) -> Result<why::Judged, Str
                 .map(|(at, digest, table)| (at, digest, (*table).clone()))
                 .collect())
         };
-        let found = tables.judge_again(rule, &read)?;
+        let judged = tables.judge_again(rule, &read)?;
         let int = |value: Option<usize>| value.and_then(|v| i64::try_from(v).ok());
         Ok(why::Judged {
-            truth: found.truth.to_owned(),
-            n: int(found.n),
-            count: int(found.count),
-            values: found.values,
-            against: found.against,
+            truth: judged.truth.to_owned(),
+            n: int(judged.n),
+            count: int(judged.count),
+            values: judged.values,
+            against: judged.against,
         })
     }
 }

@@ -311,7 +311,7 @@ fn account_of(loops: &[Accounted]) -> String {
             .collect()
         })
         .collect();
-    let sum = |of: fn(&Accounted) -> u64| loops.iter().map(of).sum::<u64>();
+    let sum = |field: fn(&Accounted) -> u64| loops.iter().map(field).sum::<u64>();
     let answered = format!(
         "{} of {} requests answered",
         sum(|one| one.answered),

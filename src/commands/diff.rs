@@ -46,16 +46,16 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         Study::open(b, profile, global)?,
     );
     let (older, newer) = (side(&first)?, side(&second)?);
-    let found = compare(&older, &newer, &rule).map_err(Stop::failed)?;
-    let outcome = found.outcome();
+    let comparison = compare(&older, &newer, &rule).map_err(Stop::failed)?;
+    let outcome = comparison.outcome();
     if global.json {
         say(&json!({
-            "a": older.name, "b": newer.name, "rule": rule, "comparison": found, "outcome": outcome,
+            "a": older.name, "b": newer.name, "rule": rule, "comparison": comparison, "outcome": outcome,
         })
         .to_string());
     } else {
         say(&format!("from {} to {}", older.name, newer.name));
-        say(found.to_string().trim_end());
+        say(comparison.to_string().trim_end());
         say(&format!(
             "a change counts from {} % on with p at most {} ({} of the units, Holm over {} results)",
             arguments.threshold,
@@ -65,14 +65,14 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             } else {
                 "Mann–Whitney U"
             },
-            found.results.len()
+            comparison.results.len()
         ));
     }
     if !arguments.gate {
         return Ok(());
     }
     let named = |wanted: Outcome| -> String {
-        let columns = found.gate.iter().filter(|g| g.outcome == wanted);
+        let columns = comparison.gate.iter().filter(|g| g.outcome == wanted);
         columns
             .map(|g| g.column.as_str())
             .collect::<Vec<_>>()
@@ -81,7 +81,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     match outcome {
         Outcome::Pass => Ok(()),
         Outcome::Fail => Err(Stop::failed(format!("worse: {}", named(outcome)))),
-        Outcome::Undecidable if found.gate.is_empty() => Err(Stop::undecidable(
+        Outcome::Undecidable if comparison.gate.is_empty() => Err(Stop::undecidable(
             "no result could be compared, so the gate does not pass",
         )
         .hint("both studies need a table of `cell-summary` with the columns compared")),

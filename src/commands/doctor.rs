@@ -109,18 +109,22 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
 fn unpacked(project: &Project) -> Result<Vec<Diagnosis>, Stop> {
     let looked = provision::check_unpacked(&project.store)
         .map_err(|e| Stop::machine(format!("{}: {e}", project.store.display())))?;
-    let finding = |found: provision::Unpacked| {
-        let folder = found.folder.file_name().unwrap_or_default();
+    let finding = |checked: provision::Unpacked| {
+        let folder = checked.folder.file_name().unwrap_or_default();
         let name: String = folder.to_string_lossy().chars().take(12).collect();
-        let good = format!("{} files as unpacked ({})", found.files, bytes(found.bytes));
-        let told = match found.wrong.as_slice() {
+        let good = format!(
+            "{} files as unpacked ({})",
+            checked.files,
+            bytes(checked.bytes)
+        );
+        let outcome = match checked.wrong.as_slice() {
             [] => Ok(good),
             [one] => Err(one.clone()),
             [first, more @ ..] => Err(format!("{first}, and {} more files", more.len())),
         };
         Diagnosis::of(
             &format!("unpacked {name}"),
-            &told,
+            &outcome,
             Clone::clone,
             State::Lacking,
         )

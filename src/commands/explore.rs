@@ -49,9 +49,9 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
             kept,
             ..
         } = Study::open(path, profile, global)?;
-        let known = lock_file.clone();
+        let only = lock_file.clone();
         return Ok(Opened {
-            site: Site::new(&root, store, Box::new(move || Ok(vec![known.clone()]))),
+            site: Site::new(&root, store, Box::new(move || Ok(vec![only.clone()]))),
             study: Some(lock_file),
             _kept: Some(kept),
             _project: None,
@@ -71,9 +71,9 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
     let root = std::path::absolute(&project.root).map_err(Stop::machine)?;
     let below = root.clone();
     let find = move || {
-        let mut found = Vec::new();
-        match find_locks(&below, &mut found) {
-            Ok(()) => Ok(found),
+        let mut locks = Vec::new();
+        match find_locks(&below, &mut locks) {
+            Ok(()) => Ok(locks),
             Err(_) => Err(format!("{}: its locks cannot be read", below.display())),
         }
     };

@@ -39,7 +39,7 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
         say(&json!({
             "objects": report.objects, "hashed": report.hashed, "bytes": report.bytes,
             "records": report.records, "findings": findings.collect::<Vec<_>>(),
-            "unpacked": unpacked.iter().map(Looked::json).collect::<Vec<_>>(),
+            "unpacked": unpacked.iter().map(Checked::json).collect::<Vec<_>>(),
         })
         .to_string());
     } else {
@@ -48,7 +48,7 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
         }
         unpacked
             .iter()
-            .flat_map(Looked::lines)
+            .flat_map(Checked::lines)
             .for_each(|line| say(&line));
         say(&format!(
             "{} objects, {} hashed ({}), {} records read: {}",
@@ -66,18 +66,18 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
         ));
         if !unpacked.is_empty() {
             let (files, size) = unpacked.iter().fold((0, 0), |(files, size), u| {
-                (files + u.found.files, size + u.found.bytes)
+                (files + u.unpacked.files, size + u.unpacked.bytes)
             });
             let damaged = unpacked
                 .iter()
-                .filter(|u| !u.found.wrong.is_empty())
+                .filter(|u| !u.unpacked.wrong.is_empty())
                 .count();
-            let told = match damaged {
+            let state = match damaged {
                 0 => "as they were unpacked".to_owned(),
                 n => format!("{n} of {} folders damaged", unpacked.len()),
             };
             say(&format!(
-                "{files} unpacked files hashed ({}): {told}",
+                "{files} unpacked files hashed ({}): {state}",
                 bytes(size)
             ));
         }
@@ -93,18 +93,18 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
 const FILES_SHOWN: usize = 5;
 
 /// A checked folder of unpacked packages.
-struct Looked {
-    found: Unpacked,
+struct Checked {
+    unpacked: Unpacked,
     removed: bool,
 }
 
-impl Looked {
+impl Checked {
     fn is_open(&self) -> bool {
-        !self.found.wrong.is_empty() && !self.removed
+        !self.unpacked.wrong.is_empty() && !self.removed
     }
 
     fn lines(&self) -> Vec<String> {
-        let wrong = &self.found.wrong;
+        let wrong = &self.unpacked.wrong;
         if wrong.is_empty() {
             return Vec::new();
         }
@@ -112,7 +112,7 @@ impl Looked {
             true => "removed; the next run unpacks it again",
             false => "`benchtrail fsck --repair` removes it, and the next run unpacks it again",
         };
-        let mut lines = vec![format!("{}: {remedy}", self.found.folder.display())];
+        let mut lines = vec![format!("{}: {remedy}", self.unpacked.folder.display())];
         lines.extend(wrong.iter().take(FILES_SHOWN).map(|w| format!("  {w}")));
         if wrong.len() > FILES_SHOWN {
             lines.push(format!("  … and {} more files", wrong.len() - FILES_SHOWN));
@@ -122,22 +122,22 @@ impl Looked {
 
     fn json(&self) -> Value {
         json!({
-            "folder": self.found.folder, "files": self.found.files, "bytes": self.found.bytes,
-            "wrong": self.found.wrong, "removed": self.removed,
+            "folder": self.unpacked.folder, "files": self.unpacked.files, "bytes": self.unpacked.bytes,
+            "wrong": self.unpacked.wrong, "removed": self.removed,
         })
     }
 }
 
 /// Hashes the packages unpacked into the store.
-fn unpacked(project: &Project, repair: bool) -> Result<Vec<Looked>, Stop> {
+fn unpacked(project: &Project, repair: bool) -> Result<Vec<Checked>, Stop> {
     let trouble = |e: std::io::Error| Stop::machine(format!("{}: {e}", project.store.display()));
     let mut looked = Vec::new();
-    for found in provision::check_unpacked(&project.store).map_err(trouble)? {
-        let removed = repair && !found.wrong.is_empty();
+    for unpacked in provision::check_unpacked(&project.store).map_err(trouble)? {
+        let removed = repair && !unpacked.wrong.is_empty();
         if removed {
-            provision::remove_unpacked(&found).map_err(trouble)?;
+            provision::remove_unpacked(&unpacked).map_err(trouble)?;
         }
-        looked.push(Looked { found, removed });
+        looked.push(Checked { unpacked, removed });
     }
     Ok(looked)
 }
@@ -145,9 +145,9 @@ fn unpacked(project: &Project, repair: bool) -> Result<Vec<Looked>, Stop> {
 fn parse_subset(text: &str) -> Result<Subset, Stop> {
     let parts = text
         .split_once('/')
-        .and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+        .and_then(|(part, total)| Some((part.parse().ok()?, total.parse().ok()?)));
     parts
-        .and_then(|(part, of)| Subset::new(part, of))
+        .and_then(|(part, total)| Subset::new(part, total))
         .ok_or_else(|| {
             Stop::usage(format!("`{text}` is not a subset"))
                 .hint("write N/T with 1 ≤ N ≤ T, for instance 1/7")

@@ -86,11 +86,11 @@ fn forget(store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
                 shown(lock)
             )));
         }
-        let known = match arguments.dry_run {
+        let registered = match arguments.dry_run {
             true => store.root_of(lock)?.is_some(),
             false => store.forget_root(lock)?,
         };
-        if !known {
+        if !registered {
             return Err(Stop::nothing(format!(
                 "no run with the lock {} used this store",
                 shown(lock)
@@ -164,7 +164,7 @@ impl Roots {
 
     /// Adds a lock; returns false if it does not exist.
     fn of_lock(&mut self, path: &Path, store: &Store) -> Result<bool, Stop> {
-        if self.locks.iter().any(|known| is_same(known, path)) {
+        if self.locks.iter().any(|lock| is_same(lock, path)) {
             return Ok(true);
         }
         // A lock that cannot be read may name objects that must stay, so nothing is removed.
@@ -204,7 +204,7 @@ struct Measured {
 /// Returns the measurements in the store, by record. A kind that this program does not know counts as a measurement.
 fn measurements(store: &Store) -> Result<BTreeMap<Digest, Measured>, Stop> {
     let registry = registry();
-    let mut found = BTreeMap::new();
+    let mut measured = BTreeMap::new();
     for digest in store.records()? {
         let bytes = match store.get(&digest) {
             Ok(bytes) => bytes,
@@ -219,7 +219,7 @@ fn measurements(store: &Store) -> Result<BTreeMap<Digest, Measured>, Stop> {
             .find(|k| k.name() == record.recipe.kind);
         if kind.is_none_or(|k| k.class() == Class::Measurement) {
             let cell = cell_text(&record.stage, &record.coordinates.to_string());
-            found.insert(
+            measured.insert(
                 digest,
                 Measured {
                     experiment: record.experiment,
@@ -229,7 +229,7 @@ fn measurements(store: &Store) -> Result<BTreeMap<Digest, Measured>, Stop> {
             );
         }
     }
-    Ok(found)
+    Ok(measured)
 }
 
 fn say_lost(lost: &[&Measured], arguments: &GcArgs) {

@@ -65,7 +65,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
     let store = Project::of(Some(&lock), global.store.as_deref())?.open_existing()?;
     let mut series: BTreeMap<String, Vec<Point>> = BTreeMap::new();
     let mut unit = None;
-    let mut told: Vec<String> = Vec::new();
+    let mut printed: Vec<String> = Vec::new();
     for (i, commit) in commits.iter().enumerate() {
         let read = at(&lock, commit, &store, table, column, &arguments.only);
         match read {
@@ -83,10 +83,10 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
                 }
             }
             // Each reason is printed once, with the first commit that has it.
-            Err(why) if told.contains(&why) => {}
+            Err(why) if printed.contains(&why) => {}
             Err(why) => {
                 complain(&format!("note: {} has no value: {why}", commit.id));
-                told.push(why);
+                printed.push(why);
             }
         }
     }
@@ -171,8 +171,12 @@ fn commits(lock: &Path, most: u32) -> Result<Vec<Commit>, Stop> {
         .collect();
     commits.reverse();
     match commits.is_empty() {
-        true => Err(Stop::nothing(format!("no commit has {}", shown(lock)))
-            .hint("commit the lock after each run: `git add EXPERIMENT.lock`")),
+        true => Err(
+            Stop::nothing(format!("no commit has {}", shown(lock))).hint(format!(
+                "commit the lock after each run: `git add {0} && git commit`",
+                shown(lock)
+            )),
+        ),
         false => Ok(commits),
     }
 }

@@ -229,11 +229,11 @@ fn started(
         && !name.contains(['/', ':'])
         && !Path::new(name).exists()
     {
-        let known = defined.iter().map(String::as_str);
+        let names = defined.iter().map(String::as_str);
         complain(&format!(
             "warning: there is no definition of a model `{name}` and no such file here, so `{engine}` gets it as an id\n\
              hint: {}",
-            remedy(name, "models", known)
+            remedy(name, "models", names)
         ));
     }
     Ok(Server::Started { engine, model })
@@ -332,8 +332,14 @@ fn text(wish: &Wish) -> String {
         text.push_str(line);
         text.push('\n');
     };
+    let block = match &wish.server {
+        Server::Started { .. } => {
+            "each block launches the server again and measures everything once"
+        }
+        _ => "each block measures everything once; the server keeps running",
+    };
     add(&format!(
-        "design: {{blocks: {}}}    # each block launches the server again and measures everything once",
+        "design: {{blocks: {}}}    # {block}",
         wish.repetitions
     ));
     definitions(&wish.server, &mut add);
@@ -460,9 +466,10 @@ fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
     over
 }
 
-/// Quotes a text for YAML within braces.
+/// Quotes a text for YAML within braces. It stays as it is: what a server tells is never a placeholder.
 fn quoted(text: &str) -> String {
     let mut quoted = String::new();
+    let text = text.replace("${", "$${");
     // JSON text is valid YAML text.
     let _never_fails = write!(quoted, "{}", Value::from(text));
     quoted

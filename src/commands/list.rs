@@ -211,7 +211,12 @@ fn operators() -> BTreeMap<String, Entry> {
             Entry {
                 summary: first_sentence(page.summary),
                 origin: "shipped".to_owned(),
-                full: format!("{}\n\n{}", page.summary, parameters(&page.schema)),
+                full: format!(
+                    "{}\n\nCells it reads: {}\n\n{}",
+                    page.summary,
+                    page.reads,
+                    parameters(&page.schema)
+                ),
             },
         )
     };
@@ -278,12 +283,12 @@ fn first_sentence(text: &str) -> String {
 
 /// Checks that a definition with this name exists, shipped or in this folder.
 pub(super) fn is_defined(collection: &'static str, name: &str) -> Result<(), Stop> {
-    let known = definitions(collection);
-    if known.contains_key(name) {
+    let defined = definitions(collection);
+    if defined.contains_key(name) {
         return Ok(());
     }
     let kind = collection.trim_end_matches('s');
-    let hint = remedy(name, collection, known.keys().map(String::as_str));
+    let hint = remedy(name, collection, defined.keys().map(String::as_str));
     Err(Stop::usage(format!("unknown {kind} `{name}`")).hint(hint))
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use load::{DirectArrival, Monitoring, Origin, Settings, Telemetry};
 use pipeline::stage::Coordinates;
+use tempfile::TempDir;
 
 use super::load_level::{Level, Run};
 use super::load_preflight::try_once;
@@ -17,6 +18,7 @@ use super::load_settings::{
     Levelled, axis_of, check_levels, checked_settings, direct, levels, slo,
 };
 use super::load_sweep::{self, Sweep};
+use super::load_words;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
 use crate::signals::listen_for_signals;
@@ -31,52 +33,17 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             .hint("give one level, at which --search begins"));
     }
     let settings = checked_settings(arguments, &levels[0].arrival)?;
+    load_words::check_api(&settings, &arguments.api)?;
     load_save::check(arguments, several)?;
-    // Without a folder, the samples would be lost.
-    let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
-    let telemetry = if wanted {
-        settings.telemetry.clone()
-    } else {
-        Telemetry::none()
-    };
-    let server = Server {
-        url: &arguments.servers()[0],
-        further: arguments.servers()[1..]
-            .iter()
-            .map(String::as_str)
-            .collect(),
-        ca_file: arguments.ca_file.as_deref(),
-        model: arguments.model.as_deref(),
-        api: &arguments.api,
-        api_key_env: arguments.api_key_env.as_deref(),
-        // Without a folder, the metrics would be lost.
-        metrics: arguments.out.is_some().then_some(&arguments.metrics),
-        headers: &arguments.headers,
-    };
+    let server = server_of(arguments);
     let mut target = server.target()?;
     let origin = Origin {
         seed: arguments.seed,
         replicate: Coordinates::default(),
     };
-    let private;
-    let folder = match &arguments.out {
-        Some(folder) => {
-            make_folder(folder)?;
-            folder.as_path()
-        }
-        None => {
-            private = tempfile::tempdir().map_err(|e| {
-                Stop::machine(format!("cannot create the folder for the rows: {e}"))
-            })?;
-            private.path()
-        }
-    };
-    let mut monitoring = Monitoring {
-        server_pid: arguments.server_pid.map(i64::from),
-        slots: arguments.slots.clone(),
-        server_info: arguments.server_info.clone(),
-        ..Monitoring::new(telemetry)
-    };
+    let folder = RowsFolder::of(arguments.out.as_deref())?;
+    let folder = folder.path();
+    let mut monitoring = monitoring_of(arguments, &settings);
     monitoring.apart(&mut target);
     if settings.search.is_some() {
         return search(
@@ -126,6 +93,63 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         say(&run.table);
     }
     run.stop().map_or(Ok(()), Err)
+}
+
+fn server_of(arguments: &LoadArgs) -> Server<'_> {
+    Server {
+        url: &arguments.servers()[0],
+        further: arguments.servers()[1..]
+            .iter()
+            .map(String::as_str)
+            .collect(),
+        ca_file: arguments.ca_file.as_deref(),
+        model: arguments.model.as_deref(),
+        api: &arguments.api,
+        api_key_env: arguments.api_key_env.as_deref(),
+        // Without a folder, the metrics would be lost.
+        metrics: arguments.out.is_some().then_some(&arguments.metrics),
+        headers: &arguments.headers,
+    }
+}
+
+fn monitoring_of(arguments: &LoadArgs, settings: &Settings) -> Monitoring {
+    // Without a folder, the samples would be lost.
+    let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
+    let telemetry = if wanted {
+        settings.telemetry.clone()
+    } else {
+        Telemetry::none()
+    };
+    Monitoring {
+        server_pid: arguments.server_pid.map(i64::from),
+        slots: arguments.slots.clone(),
+        server_info: arguments.server_info.clone(),
+        ..Monitoring::new(telemetry)
+    }
+}
+
+/// The folder of the rows: the folder that the user names, or a temporary one.
+enum RowsFolder<'a> {
+    Named(&'a Path),
+    Temporary(TempDir),
+}
+
+impl<'a> RowsFolder<'a> {
+    fn of(out: Option<&'a Path>) -> Result<Self, Stop> {
+        match out {
+            Some(folder) => make_folder(folder).map(|()| Self::Named(folder)),
+            None => tempfile::tempdir()
+                .map(Self::Temporary)
+                .map_err(|e| Stop::machine(format!("cannot create the folder for the rows: {e}"))),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Named(folder) => folder,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
 }
 
 /// Measures the levels of a sweep up to the first that stops it, and prints them side by side.

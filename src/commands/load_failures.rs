@@ -20,7 +20,8 @@ impl Failures {
             return;
         }
         let reason = match (&row.error, row.http_status) {
-            (Some(error), _) => error.clone(),
+            // An answer without a body has no words behind its status.
+            (Some(error), _) => error.trim_end_matches([':', ' ']).to_owned(),
             (None, Some(code)) => format!("HTTP {code}"),
             (None, None) => row.status.word().to_owned(),
         };
@@ -55,7 +56,10 @@ fn remedy(reason: &str) -> &'static str {
     if begins("HTTP 4") {
         return "the server refuses the requests: check --api, --model and the length of the prompts";
     }
-    "look into the server's log; if it only needs longer, raise --first-token-timeout and --timeout"
+    if reason.contains("timeout") {
+        return "look into the server's log; if it only needs longer, raise --first-token-timeout and --timeout";
+    }
+    "look into the server's log, and send one request by hand"
 }
 
 #[cfg(test)]
@@ -70,11 +74,14 @@ mod tests {
             .entry("HTTP 500: out of memory".to_owned())
             .or_default() += 3;
         *failures.0.entry("HTTP 429: wait".to_owned()).or_default() += 1;
-        let told = format!("{:?}", failures.none_answered());
+        let message = format!("{:?}", failures.none_answered());
         assert!(
-            told.contains("HTTP 500: out of memory, and another reason"),
-            "{told}"
+            message.contains("HTTP 500: out of memory, and another reason"),
+            "{message}"
         );
-        assert!(told.contains("look into its log"), "{told}");
+        assert!(message.contains("look into its log"), "{message}");
+        assert!(remedy("first-token timeout").contains("--first-token-timeout"));
+        let died = "the server reports an error in the answer: engine died";
+        assert!(!remedy(died).contains("timeout"));
     }
 }

@@ -18,9 +18,10 @@ use super::load_compat::{compat, compat_json, compat_table};
 use super::load_failures::Failures;
 use super::load_save;
 use super::load_server::Server;
-use super::load_settings::{direct, in_options, slo};
+use super::load_settings::{direct, slo};
 use super::load_study::LoadStudy;
 use super::load_table::{json_of, table_of};
+use super::load_words::in_options;
 use crate::args::{Global, LoadArgs};
 use crate::exit::Stop;
 use crate::progress::{Pace, logged};
@@ -68,7 +69,7 @@ impl Level<'_> {
         let (control, bar) = self.control(&spec, target, cancelled, quiet);
         let slo = slo(arguments);
         let mut summarizer = Summarizer::new(slo, self.folder);
-        let (mut without_text, mut failures) = (0_u64, Failures::default());
+        let mut failures = Failures::default();
         let result = run_load_into(
             &spec,
             target,
@@ -76,14 +77,12 @@ impl Level<'_> {
             self.folder,
             &control,
             &mut |row, chunks| {
-                let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
-                without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
                 failures.add(row);
                 summarizer.add(row, chunks)
             },
         );
         bar.finish_and_clear();
-        let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
+        let result = result.map_err(Stop::failed)?;
         if let Ending::Refused(refusal) = &result.ending {
             return Err(server.refusal(target, refusal));
         }
@@ -91,12 +90,6 @@ impl Level<'_> {
             .warnings
             .iter()
             .for_each(|warning| complain(&format!("warning: {}", in_options(warning))));
-        if without_text > 0 {
-            complain(&format!(
-                "warning: {without_text} requests were answered completely but without any text; they \
-                 count as successful and have no latencies; check what the server sends"
-            ));
-        }
         let summary = summarizer
             .finish()
             .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
@@ -152,6 +145,7 @@ impl Level<'_> {
             };
             let what = match &self.arguments.duration {
                 Some(duration) => format!("requests for {duration}"),
+                None if planned == 1 => "1 request".to_owned(),
                 None => format!("{planned} requests"),
             };
             complain(&logged(&format!(

@@ -91,6 +91,6 @@ fn send(
             Ok(())
         },
     );
-    let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
+    let result = result.map_err(Stop::failed)?;
     Ok((result.ending, wrong))
 }

@@ -8,7 +8,8 @@ use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, run_search}
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
-use super::load_settings::{in_options, slo};
+use super::load_settings::slo;
+use super::load_words::in_options;
 use crate::args::{Global, LoadArgs};
 use crate::columns::columns;
 use crate::exit::Stop;
@@ -76,10 +77,10 @@ pub(super) fn search(
     } else {
         say(&table_of(arguments, &files));
     }
-    let found = &files.found;
+    let outcome = &files.found;
     match files.failure {
         None => {
-            match (found.undecided, found.kept) {
+            match (outcome.undecided, outcome.kept) {
                 (Some(undecided), _) => Err(Stop::failed(undecided)
                     .hint("set a longer --longest or a coarser --resolution")),
                 (None, Some(_)) => Ok(()),
@@ -120,7 +121,7 @@ fn row(probe: &Probe) -> Vec<String> {
 }
 
 fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
-    let found = &files.found;
+    let outcome = &files.found;
     let bounds: Vec<String> = arguments
         .slo
         .iter()
@@ -136,9 +137,9 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
         "95 % interval",
         "verdict",
     ];
-    let rows: Vec<Vec<String>> = found.probes.iter().map(row).collect();
-    let result = match (found.kept, found.missed) {
-        (Some(kept), _) if found.undecided.is_some() => {
+    let rows: Vec<Vec<String>> = outcome.probes.iter().map(row).collect();
+    let result = match (outcome.kept, outcome.missed) {
+        (Some(kept), _) if outcome.undecided.is_some() => {
             format!("kept at {kept}, the next level undecided")
         }
         (Some(kept), Some(missed)) => format!("kept at {kept}, missed at {missed}"),
@@ -147,19 +148,22 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
         (None, None) => "no level was decided".to_owned(),
     };
     format!(
-        "{}\n\n{} for {} % of requests: {result}\n{} requests in {} probes; see docs/load.md for \
+        "{}\n\n{} for {} % of requests: {result}\n{} requests in {}; see docs/load.md for \
          how levels are judged",
         columns(&heading, &rows, &[0, 2, 3, 4, 5]),
         bounds.join(" and "),
         arguments.attainment * 100.0,
-        found.requests(),
-        found.probes.len(),
+        outcome.requests(),
+        match outcome.probes.len() {
+            1 => "1 probe".to_owned(),
+            n => format!("{n} probes"),
+        },
     )
 }
 
 fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
-    let found = &files.found;
-    let probes = found.probes.iter().map(|p| {
+    let outcome = &files.found;
+    let probes = outcome.probes.iter().map(|p| {
         json!({
             "probe": p.probe, "level": p.level.number(),
             "sent": p.tried.sent, "requests": p.tried.requests, "good": p.tried.good,
@@ -171,14 +175,14 @@ fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
     });
     let slo = slo(arguments);
     json!({
-        "kept": found.kept.map(load::SearchLevel::number),
-        "missed": found.missed.map(load::SearchLevel::number),
-        "undecided": found.undecided.map(|undecided| undecided.level.number()),
-        "unit": found.probes.first().map(|probe| probe.level.unit()),
+        "kept": outcome.kept.map(load::SearchLevel::number),
+        "missed": outcome.missed.map(load::SearchLevel::number),
+        "undecided": outcome.undecided.map(|undecided| undecided.level.number()),
+        "unit": outcome.probes.first().map(|probe| probe.level.unit()),
         "slo_ms": { "ttft": slo.ttft_ms, "tpot": slo.tpot_ms, "e2e": slo.e2e_ms },
         "attainment": arguments.attainment,
         "complete": files.failure.is_none(),
-        "requests": found.requests(),
+        "requests": outcome.requests(),
         "probes": probes.collect::<Vec<_>>(),
     })
 }

@@ -73,15 +73,26 @@ impl Server<'_> {
                     "the server may not speak {api}; --api chooses another one, and --model another model"
                 ),
             }
+        } else if matches!(refusal.http_status, Some(300..=399)) {
+            "the server redirects: give the URL that it redirects to".to_owned()
+        } else if let Some(hint) = of_server(&refusal.words) {
+            hint.to_owned()
         } else {
             format!("does the server speak {api}? use --api for another API, or --no-stream for \
                 whole answers")
         })
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the remedy names the variable that other tools read, if it is set"
+    )]
     fn key_remedy(&self) -> &'static str {
         match self.api_key_env {
             Some(_) => "check the key in the environment variable of --api-key-env",
+            None if std::env::var_os("OPENAI_API_KEY").is_some() => {
+                "Benchtrail reads no key unless you name its variable: `--api-key-env OPENAI_API_KEY`"
+            }
             None => "use --api-key-env to name the environment variable that holds the API key",
         }
     }
@@ -154,6 +165,27 @@ impl Server<'_> {
     }
 }
 
+/// Returns the remedy for a rejected request that the server itself explains.
+fn of_server(words: &str) -> Option<&'static str> {
+    const TOO_LONG: [&str; 5] = [
+        "context length",
+        "context size",
+        "context window",
+        "max_model_len",
+        "too long",
+    ];
+    let words = words.to_lowercase();
+    if TOO_LONG.iter().any(|known| words.contains(known)) {
+        return Some(
+            "give shorter prompts (--prompt-words, --input-len) or fewer output tokens (--output-tokens), or start \
+             the server with a longer context",
+        );
+    }
+    words.contains("chat template").then_some(
+        "the model has no chat template: use --api openai-completions, or give the server a template",
+    )
+}
+
 /// Returns whether a URL leaves the port to its scheme.
 fn has_no_port(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -165,4 +197,22 @@ fn has_no_port(url: &str) -> bool {
 /// Returns whether the argument given as a URL is an experiment.
 fn is_experiment(given: &str) -> bool {
     (given.ends_with(".yaml") || given.ends_with(".yml")) && !given.contains("://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_server_that_explains_itself_choose_the_remedy() {
+        let too_long =
+            "HTTP 400: This model's maximum context length is 64 tokens. However, you requested 90";
+        assert!(of_server(too_long).is_some_and(|hint| hint.contains("--output-tokens")));
+        let llama = "HTTP 400: the request exceeds the available context size";
+        assert!(of_server(llama).is_some_and(|hint| hint.contains("shorter prompts")));
+        let template =
+            "HTTP 400: you must provide a chat template if the tokenizer does not define one.";
+        assert!(of_server(template).is_some_and(|hint| hint.contains("openai-completions")));
+        assert_eq!(of_server("HTTP 422: field required"), None);
+    }
 }

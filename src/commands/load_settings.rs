@@ -9,6 +9,7 @@ use pipeline::language::{Disk, Options, load_text};
 use pipeline::sources::NamedFiles;
 use serde_json::json;
 
+use super::load_words;
 use crate::args::LoadArgs;
 use crate::exit::Stop;
 use crate::registry::registry;
@@ -99,23 +100,9 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
         partial: true,
         ..Options::default()
     };
-    let file = Path::new("command line");
+    let file = Path::new(load_words::FILE);
     let experiment = load_text(&experiment.to_string(), file, &registry(), &options, &Disk)
-        .map_err(|diagnostics| {
-            // Their places are in a text that the user did not write.
-            let mut all: Vec<String> = Vec::new();
-            for diagnostic in &diagnostics.0 {
-                // Arrivals and prompts may come from one file.
-                if !all.contains(&diagnostic.message) {
-                    all.push(diagnostic.message.clone());
-                }
-            }
-            let stop = Stop::usage(all.join("\nerror: "));
-            match diagnostics.0.iter().find_map(|d| d.hint.clone()) {
-                Some(hint) => stop.hint(hint),
-                None => stop,
-            }
-        })?;
+        .map_err(|diagnostics| load_words::told(&diagnostics))?;
     let parameters = experiment
         .stages
         .first()
@@ -126,22 +113,6 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
     settings.files = NamedFiles::of(&experiment, None);
     direct.apply_output(&mut settings);
     Ok(settings)
-}
-
-/// Phrases of messages about studies, and the options to name instead.
-const IN_OPTIONS: [(&str, &str); 3] = [
-    (
-        "give the workload a `tokenizer: {file: …}`, or lengths in words",
-        "name a tokenizer with --tokenizer, or give the length in words with --prompt-words",
-    ),
-    ("add `requests: 64`", "add `--requests 64`"),
-    ("raise `requests`", "raise --requests"),
-];
-
-/// Replaces keys by options, because a user of the command line has no file with these keys.
-pub(super) fn in_options(text: &str) -> String {
-    let put = |text: String, (key, option): &(&str, &str)| text.replace(key, option);
-    IN_OPTIONS.iter().fold(text.to_owned(), put)
 }
 
 /// Returns the load from the arguments, with these arrivals.

@@ -113,123 +113,146 @@ fn ok(summary: &Summary) -> u64 {
 /// Replaces a token count if the sum would be incomplete.
 const UNCOUNTED: &str = "tok; unknown, because not every answer says how many";
 
+/// Formats a value; a dash stands for an unknown one.
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"))
+}
+
+/// Returns a row of the first table: name, value and unit.
+fn row(name: &str, value: String, unit: &str) -> Vec<String> {
+    vec![name.to_owned(), value, unit.to_owned()]
+}
+
+/// Returns the rows of the first table: requests, the client's health, tokens, throughput and quality.
 fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
+    let mut rows = requests(result, summary);
+    rows.extend(stamps(result));
+    rows.extend(in_one_piece(result));
+    for (name, count) in [
+        ("Total input tokens", summary.prompt_tokens),
+        ("Total output tokens", summary.output_tokens),
+    ] {
+        rows.push(match count {
+            Some(count) => row(name, count.to_string(), "tok"),
+            None => row(name, number(None, 0), UNCOUNTED),
+        });
+    }
+    for (name, rate, unit) in [
+        ("Request throughput", summary.request_throughput, "req/s"),
+        (
+            "Output token throughput",
+            summary.output_throughput,
+            "tok/s",
+        ),
+        ("Total token throughput", summary.total_throughput, "tok/s"),
+    ] {
+        rows.push(row(name, number(rate, 2), unit));
+    }
+    if let Some(rate) = summary.schema_valid_rate {
+        rows.push(row(
+            "Valid structured output",
+            number(Some(rate * 100.0), 1),
+            "% of complete answers",
+        ));
+    }
+    if *slo != Slo::default() {
+        rows.extend(within_bounds(summary, slo));
+    }
+    rows
+}
+
+/// Returns the rows on requests: how they ended, over how long, and how they arrived.
+fn requests(result: &LoadFiles, summary: &Summary) -> Vec<Vec<String>> {
     let planned = result.cell.expected_requests;
     let all: u64 = summary.statuses.values().sum();
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"))
-    };
-    let mut rows = Vec::new();
-    let mut row = |name: &str, value: String, unit: &str| {
-        rows.push(vec![name.to_owned(), value, unit.to_owned()]);
-    };
-    row("Successful requests", ok(summary).to_string(), "");
-    row("Failed requests", (all - ok(summary)).to_string(), "");
+    let mut rows = vec![
+        row("Successful requests", ok(summary).to_string(), ""),
+        row("Failed requests", (all - ok(summary)).to_string(), ""),
+    ];
     if all < planned {
-        row("Requests never sent", (planned - all).to_string(), "");
+        rows.push(row("Requests never sent", (planned - all).to_string(), ""));
     }
     for count in &result.servers {
         let value = format!("{} of {}", count.ok, count.requests);
-        row(&format!("Successful at {}", count.server), value, "");
+        rows.push(row(&format!("Successful at {}", count.server), value, ""));
     }
-    row("Benchmark duration", number(summary.window_s, 3), "s");
-    row(
+    rows.push(row("Benchmark duration", number(summary.window_s, 3), "s"));
+    let peak = result.tally.peak_in_flight;
+    rows.push(row(
         "Peak requests in flight",
-        result
-            .tally
-            .peak_in_flight
-            .map_or_else(|| "–".to_owned(), |n| n.to_string()),
+        peak.map_or_else(|| "–".to_owned(), |n| n.to_string()),
         "",
-    );
+    ));
     if let Some(a) = summary.arrivals {
         let drawn = format!(
             "req/s, gaps' CV {:.2} (drawn {:.2} req/s, CV {:.2})",
             a.sent_cv, a.drawn_rate, a.drawn_cv
         );
-        row("Arrival rate as sent", number(Some(a.sent_rate), 2), &drawn);
+        rows.push(row(
+            "Arrival rate as sent",
+            number(Some(a.sent_rate), 2),
+            &drawn,
+        ));
     }
-    if let Some(health) = &result.cell.health
-        && let Some(verdict) = health.verdict
-    {
-        let worst = match result.generators {
-            1 => String::new(),
-            n => format!(", the worst of {n} generators"),
-        };
-        let stated = format!(
-            "ms; {}, measuring thread busy {}{worst}",
-            verdict.word(),
-            number(health.busy, 2)
-        );
-        row(
-            "Stamps late by at most",
-            number(health.stamp_error_bound_ms, 3),
-            &stated,
-        );
-    }
-    if result.tally.mostly_in_one_piece() {
-        let of = format!(
+    rows
+}
+
+/// Returns the row on the error of the client's stamps, if it was judged.
+fn stamps(result: &LoadFiles) -> Option<Vec<String>> {
+    let health = result.cell.health.as_ref()?;
+    let verdict = health.verdict?;
+    let worst = match result.generators {
+        1 => String::new(),
+        n => format!(", the worst of {n} generators"),
+    };
+    let stated = format!(
+        "ms; {}, measuring thread busy {}{worst}",
+        verdict.word(),
+        number(health.busy, 2)
+    );
+    let bound = number(health.stamp_error_bound_ms, 3);
+    Some(row("Stamps late by at most", bound, &stated))
+}
+
+/// Returns the row on streamed answers that arrived in one piece, if most did.
+fn in_one_piece(result: &LoadFiles) -> Option<Vec<String>> {
+    let tally = &result.tally;
+    tally.mostly_in_one_piece().then(|| {
+        let note = format!(
             "of {} streamed answers: TPOT and ICL do not describe the server",
-            result.tally.streamed_answers
+            tally.streamed_answers
         );
         row(
             "Answers in one piece",
-            result.tally.in_one_piece.to_string(),
-            &of,
-        );
-    }
-    for (name, count) in [
-        ("Total input tokens", summary.prompt_tokens),
-        ("Total output tokens", summary.output_tokens),
-    ] {
-        match count {
-            Some(count) => row(name, count.to_string(), "tok"),
-            None => row(name, number(None, 0), UNCOUNTED),
-        }
-    }
-    row(
-        "Request throughput",
-        number(summary.request_throughput, 2),
-        "req/s",
-    );
-    row(
-        "Output token throughput",
-        number(summary.output_throughput, 2),
-        "tok/s",
-    );
-    row(
-        "Total token throughput",
-        number(summary.total_throughput, 2),
-        "tok/s",
-    );
-    if let Some(rate) = summary.schema_valid_rate {
-        row(
-            "Valid structured output",
-            number(Some(rate * 100.0), 1),
-            "% of complete answers",
-        );
-    }
-    if *slo != Slo::default() {
-        let bounds = [
-            ("TTFT", slo.ttft_ms),
-            ("TPOT", slo.tpot_ms),
-            ("E2E", slo.e2e_ms),
-        ];
-        let bounds: Vec<String> = bounds
-            .iter()
-            .filter_map(|(name, ms)| Some(format!("{name} ≤ {} ms", (*ms)?)))
-            .collect();
+            tally.in_one_piece.to_string(),
+            &note,
+        )
+    })
+}
+
+/// Returns the rows on the requests within the bounds of an SLO.
+fn within_bounds(summary: &Summary, slo: &Slo) -> [Vec<String>; 2] {
+    let bounds = [
+        ("TTFT", slo.ttft_ms),
+        ("TPOT", slo.tpot_ms),
+        ("E2E", slo.e2e_ms),
+    ];
+    let bounds: Vec<String> = bounds
+        .iter()
+        .filter_map(|(name, ms)| Some(format!("{name} ≤ {} ms", (*ms)?)))
+        .collect();
+    [
         row(
             "Goodput",
             number(summary.goodput, 2),
             &format!("req/s with {}", bounds.join(" and ")),
-        );
+        ),
         row(
             "Within bounds",
             number(summary.slo_pass_rate.map(|r| r * 100.0), 1),
             "% of all requests",
-        );
-    }
-    rows
+        ),
+    ]
 }
 
 /// Returns the rows of the latency table, without rows that have no values.
@@ -372,8 +395,8 @@ pub(super) fn json_of(
         document["generators"] = json!(result.generators);
     }
     if !result.servers.is_empty() {
-        let of = |count: &load::ServerCount| json!({"url": count.server, "requests": count.requests, "requests_ok": count.ok});
-        document["servers"] = result.servers.iter().map(of).collect();
+        let entry = |count: &load::ServerCount| json!({"url": count.server, "requests": count.requests, "requests_ok": count.ok});
+        document["servers"] = result.servers.iter().map(entry).collect();
     }
     for (name, _, sample) in named(summary) {
         document[name] = sample.map_or(Value::Null, |s| {

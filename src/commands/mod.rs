@@ -26,6 +26,7 @@ mod load_settings;
 mod load_study;
 mod load_sweep;
 mod load_table;
+mod load_words;
 mod ls;
 mod plan;
 mod plan_reasons;
@@ -64,7 +65,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Attach(arguments) => detach::attach(arguments, global),
         Command::Stop(arguments) => detach::stop(arguments, global),
         Command::Load(arguments) => {
-            load::load(arguments, global).map_err(|stop| stop.reworded(load_settings::in_options))
+            load::load(arguments, global).map_err(|stop| stop.reworded(load_words::in_options))
         }
         Command::Calibrate(arguments) => calibrate::run(arguments, global),
         Command::Plan(arguments) => plan::plan(arguments, global),

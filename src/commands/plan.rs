@@ -251,12 +251,12 @@ fn smallest(design: &DesignPlan) -> Vec<String> {
         )];
     }
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let known = match design.noise {
+    let source = match design.noise {
         NoiseSource::Measured { figure, blocks } => {
             format!("seen in `{figure}` over {blocks} blocks")
         }
         NoiseSource::Declared => "as declared".to_owned(),
-        NoiseSource::Unknown => "no launch was measured before".to_owned(),
+        NoiseSource::Unknown => "no two launches of one block were measured before".to_owned(),
     };
     let effects: Vec<String> = design
         .smallest
@@ -270,7 +270,7 @@ fn smallest(design: &DesignPlan) -> Vec<String> {
     vec![
         format!(
             "  a comparison of two launches has {} degrees of freedom; the smallest difference it finds in four \
-             of five studies (one comparison at 5 %{looks}; noise of launches: {known}):",
+             of five studies (one comparison at 5 %{looks}; noise of launches: {source}):",
             blocks.saturating_sub(1)
         ),
         format!("    {}", effects.join(", ")),

@@ -28,23 +28,23 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let control = Control::new(cancelled, None, Box::new(|_| ()));
-    let mut found: Vec<(String, Power)> = Vec::new();
+    let mut simulated: Vec<(String, Power)> = Vec::new();
     for (name, study) in studies(&session, &noise)? {
         let power = simulate(&study, &effects, arguments.studies, &control);
         let power = power.map_err(|failure| match control.check() {
             Err(_) => Stop::interrupted(),
             Ok(()) => Stop::failed(failure.reason),
         })?;
-        found.push((name, power));
+        simulated.push((name, power));
     }
-    found.retain(|(_, power)| !power.tables.is_empty());
-    if found.is_empty() {
+    simulated.retain(|(_, power)| !power.tables.is_empty());
+    if simulated.is_empty() {
         let name = &session.experiment.name;
         return Err(Stop::nothing(format!("{name} has no table of comparisons"))
             .hint("tables of the operators `paired-comparison`, `unpaired-comparison`, `crossover` and `ranking` are simulated"));
     }
     if global.json {
-        let stages: Vec<_> = found
+        let stages: Vec<_> = simulated
             .iter()
             .map(|(stage, power)| json!({"stage": stage, "found": power}))
             .collect();
@@ -68,7 +68,7 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
         percent(noise.cell),
         percent(noise.requests),
     ));
-    for (stage, power) in &found {
+    for (stage, power) in &simulated {
         say(&table(stage, power, &effects));
         for refused in power.tables.iter().filter(|t| t.refused.is_some()) {
             let why = refused.refused.as_deref().unwrap_or_default();
@@ -136,7 +136,7 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
 /// Returns what the margins of a table show: without an effect, and wrongly at the margin itself.
 fn of_margins(stage: &str, table: &Simulated) -> Option<String> {
     let null = table.at.first().filter(|at| at.rows_with_margin > 0)?;
-    let share = |count: u64, of: u64| format!("{:.1} %", 100.0 * count as f64 / of as f64);
+    let share = |count: u64, total: u64| format!("{:.1} %", 100.0 * count as f64 / total as f64);
     let all = null.rows_with_margin;
     let (a, b) = (&table.a, &table.b);
     let mut line = format!(
@@ -297,10 +297,10 @@ fn table(stage: &str, power: &Power, effects: &[f64]) -> String {
             line.extend(effects.iter().map(|_| "-".to_owned()));
             return line;
         };
-        let of = |count: u64, all: u64| format!("{:.1} %", 100.0 * count as f64 / all as f64);
-        let rows = |at: &AtEffect| of(at.rows_found, table.rows as u64 * power.studies);
+        let percent = |count: u64, all: u64| format!("{:.1} %", 100.0 * count as f64 / all as f64);
+        let rows = |at: &AtEffect| percent(at.rows_found, table.rows as u64 * power.studies);
         let mut line = vec![name, table.rows.to_string()];
-        line.push(of(null.any_different, power.studies));
+        line.push(percent(null.any_different, power.studies));
         line.extend(table.at.iter().skip(1).take(effects.len()).map(rows));
         line
     };

@@ -57,11 +57,11 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
             ))
             .hint("use the name after `experiment:` in the YAML file"));
         }
-        let found = watched("looking", &cancelled, |watch| {
+        let completions = watched("looking", &cancelled, |watch| {
             shared.remote.completions(&keys, watch)
         })?;
         records.extend(
-            found
+            completions
                 .iter()
                 .flat_map(|(_, all)| all.iter().map(|c| c.record)),
         );

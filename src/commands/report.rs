@@ -63,18 +63,18 @@ fn of_folder(arguments: &ReportArgs, global: &Global) -> Result<(), Stop> {
 
 /// Writes the reports that a lock names, and returns their paths.
 fn write_again(study: &Study, out: Option<&Path>) -> Result<Vec<PathBuf>, Stop> {
-    let mut found = Vec::new();
+    let mut reports = Vec::new();
     for stage in &study.lock.stages {
         for cell in stage.cells.iter().filter(|c| c.status == CellStatus::Ok) {
             let record = read_record(&study.store, &stage.name, cell)?;
             if record.outputs.contains_key("report") && record.outputs.contains_key("trace") {
-                found.push((stage, cell, record));
+                reports.push((stage, cell, record));
             }
         }
     }
-    let several = found.len() > 1;
+    let several = reports.len() > 1;
     let mut written = Vec::new();
-    for (i, (stage, _, record)) in found.iter().enumerate() {
+    for (i, (stage, _, record)) in reports.iter().enumerate() {
         let mut path = out.map_or_else(|| PathBuf::from("report.md"), Path::to_owned);
         if several {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -13,8 +13,8 @@ use pipeline::{
     CellStatus, Diagnostics, Event, Permit, Plan, PlanOptions, Prepared, RunOptions, RunSummary,
 };
 
-use super::run_report::{write_not_run, write_reports};
-use super::run_summary::{Told, is_trouble, outcomes};
+use super::run_report::{check_place, write_not_run, write_reports};
+use super::run_summary::{Conclusion, is_trouble, outcomes};
 use crate::answers;
 use crate::args::{Global, PlanArgs, RunArgs};
 use crate::cluster_run::{self, How};
@@ -93,6 +93,7 @@ impl Run<'_> {
     /// Checks that the cells can start, and that the user consents to what they start.
     fn permit(&self) -> Result<Permit, Stop> {
         let (session, plan) = (self.session, self.plan);
+        check_place(session)?;
         session.check_ready(plan)?;
         if self.shared.is_none() {
             let wanting =
@@ -254,7 +255,7 @@ impl Run<'_> {
         for result in &summary.results {
             claims.extend(answers::of(store, result)?);
         }
-        let told = Told {
+        let conclusion = Conclusion {
             summary: &summary,
             reports: &reports,
             gates: &gates,
@@ -262,9 +263,9 @@ impl Run<'_> {
             pushed: pushed.as_ref().and_then(|pushed| pushed.as_ref().ok()),
         };
         if self.global.json {
-            say(&told.json().to_string());
+            say(&conclusion.json().to_string());
         } else {
-            told.print(self.arguments, session, (lock.as_ref(), store));
+            conclusion.print(self.arguments, session, (lock.as_ref(), store));
             if let Some(page) = &not_run {
                 complain(&format!(
                     "nothing was measured; what is missing: {}",

@@ -7,6 +7,7 @@ use artifacts::Store;
 use pipeline::{Artifact, Media, Plan, RunSummary, StudyResult};
 
 use crate::exit::Stop;
+use crate::project::shown;
 use crate::session::Session;
 
 /// Writes each report next to its figures and its trace, and returns the paths.
@@ -39,6 +40,51 @@ pub(super) fn write_reports(
         }
     }
     Ok(written)
+}
+
+/// Checks that the report and the event log of a run stay in the project. A project from elsewhere may have links or
+/// FIFOs in their place.
+pub(super) fn check_place(session: &Session) -> Result<(), Stop> {
+    let (project, experiment) = (&session.project, &session.experiment);
+    let report = project.report_file(&experiment.name, experiment.profile.as_deref());
+    let folder = report.parent().unwrap_or(&project.root);
+    let inside = |place: &Path| {
+        let (root, place) = (fs::canonicalize(&project.root), fs::canonicalize(place));
+        root.is_ok_and(|root| place.is_ok_and(|place| place.starts_with(root)))
+    };
+    let own = |place: &&Path| **place != project.root;
+    for place in folder.ancestors().take_while(own) {
+        if fs::symlink_metadata(place).is_ok_and(|found| found.is_symlink()) && !inside(place) {
+            return Err(elsewhere(place, "a symbolic link out of the project"));
+        }
+    }
+    check_files(folder)
+}
+
+/// Checks that a folder contains only regular files, also in its folders.
+fn check_files(folder: &Path) -> Result<(), Stop> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Ok(());
+    };
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else {
+            continue;
+        };
+        if kind.is_dir() {
+            check_files(&entry.path())?;
+        } else if !kind.is_file() {
+            return Err(elsewhere(&entry.path(), "not a regular file"));
+        }
+    }
+    Ok(())
+}
+
+fn elsewhere(place: &Path, what: &str) -> Stop {
+    let place = shown(place);
+    Stop::usage(format!(
+        "{place} is {what}, and a run would write its report there"
+    ))
+    .hint(format!("remove it: `rm {place}`"))
 }
 
 /// Writes the page of a study that cannot be measured here; returns its path.

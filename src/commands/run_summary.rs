@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::run_report::trace_file;
 use crate::answers::Answer;
 use crate::args::RunArgs;
+use crate::comparison_tables;
 use crate::effect_text::quoted;
 use crate::exit::Stop;
 use crate::main_table;
@@ -48,9 +49,9 @@ pub(super) fn outcomes(store: &Store, session: &Session, lock: &Lock) -> Result<
             let (Some(key), Some(record)) = (cell.key, cell.record) else {
                 continue;
             };
-            let known = lookup.records_for(&key)?;
-            let known = known.iter().find(|cached| cached.record == record);
-            let outputs = known.and_then(|cached| parse_outputs(&cached.outputs));
+            let records = lookup.records_for(&key)?;
+            let entry = records.iter().find(|cached| cached.record == record);
+            let outputs = entry.and_then(|cached| parse_outputs(&cached.outputs));
             let verdict = outputs.and_then(|all| {
                 let mut all = all.into_iter();
                 all.find(|(name, _)| *name == "verdict")
@@ -80,7 +81,7 @@ impl Outcomes {
 }
 
 /// What a run tells its user.
-pub(super) struct Told<'a> {
+pub(super) struct Conclusion<'a> {
     pub(super) summary: &'a RunSummary,
     pub(super) reports: &'a [PathBuf],
     pub(super) gates: &'a Outcomes,
@@ -89,7 +90,7 @@ pub(super) struct Told<'a> {
     pub(super) pushed: Option<&'a (PushReport, &'a str)>,
 }
 
-impl Told<'_> {
+impl Conclusion<'_> {
     pub(super) fn json(&self) -> Value {
         let (summary, gates) = (self.summary, self.gates);
         let claim = |a: &Answer| json!({"claim": a.claim, "verdict": a.verdict, "may_say": a.may_say, "reason": a.reason});
@@ -127,7 +128,7 @@ impl Told<'_> {
             push_lines(report, url).iter().for_each(|line| say(line));
         }
         if !arguments.quiet {
-            tell_table(lock, store);
+            tell_tables(lock, store);
         }
         tell_answers(self.claims, self.reports);
         tell_next(arguments, session, self.reports);
@@ -223,10 +224,13 @@ impl Told<'_> {
     }
 }
 
-/// Prints the main table of results, if any. An error here does not affect the measurements.
-fn tell_table(lock: Option<&Lock>, store: &Store) {
+/// Prints the main table of results and the comparisons, if any. An error here does not affect the measurements.
+fn tell_tables(lock: Option<&Lock>, store: &Store) {
     if let Some(Ok(Some(text))) = lock.map(|lock| main_table::of(lock, store)) {
         say(&text);
+    }
+    if let Some(Ok(texts)) = lock.map(|lock| comparison_tables::of(lock, store)) {
+        texts.iter().for_each(|text| say(text));
     }
 }
 

@@ -95,7 +95,7 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
             .hint("give `b3:` and at least 4 hexadecimal digits"));
     }
     let folder = store.root().join("objects").join(&start[..2]);
-    let mut found: Vec<Digest> = Vec::new();
+    let mut matches: Vec<Digest> = Vec::new();
     if folder.is_dir() {
         let entries = std::fs::read_dir(&folder)
             .map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
@@ -105,12 +105,12 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
             if rest.starts_with(&start[2..])
                 && let Ok(digest) = format!("b3:{}{rest}", &start[..2]).parse()
             {
-                found.push(digest);
+                matches.push(digest);
             }
         }
     }
-    found.sort_unstable();
-    match found.as_slice() {
+    matches.sort_unstable();
+    match matches.as_slice() {
         [] => Err(Stop::nothing(format!(
             "no object's digest starts with `{text}`"
         ))),

@@ -160,7 +160,12 @@ fn list(
         });
         let axes = axes.map(|at| axes_of(at)).unwrap_or_default();
         let table = Table::from_parquet(store.get(&entry.sample.digest)?)?;
-        let names: Vec<String> = axes.into_iter().chain(table.names()).collect();
+        // An axis takes the place of a column with its name.
+        let own = table
+            .names()
+            .into_iter()
+            .filter(|name| !axes.contains(name));
+        let names: Vec<String> = axes.iter().cloned().chain(own).collect();
         let short = if catalogue.short.contains_key(&entry.output) {
             entry.output.as_str()
         } else {

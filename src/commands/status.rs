@@ -16,7 +16,7 @@ use crate::commands::detach::{status_json, status_line};
 use crate::detached::Detached;
 use crate::exit::Stop;
 use crate::project::{Project, shown};
-use crate::reasons::{self, Told};
+use crate::reasons::{self, Explained};
 use crate::terminal::say;
 
 pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop> {
@@ -85,9 +85,9 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
             say(&format!("{} {name}{reason}", cell.status.word()));
         }
     } else {
-        let told: Vec<Told<'_>> = cells_of(&lock)
+        let explained: Vec<Explained<'_>> = cells_of(&lock)
             .filter_map(|(stage, cell)| {
-                Some(Told {
+                Some(Explained {
                     word: cell.status.word(),
                     stage,
                     cell: cell_text(stage, &cell.coordinates),
@@ -95,7 +95,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
                 })
             })
             .collect();
-        reasons::lines(&told).iter().for_each(|line| say(line));
+        reasons::lines(&explained).iter().for_each(|line| say(line));
     }
     for line in marks(&lock, arguments.cells) {
         say(&line);

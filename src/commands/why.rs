@@ -90,19 +90,19 @@ fn statement(
     };
     let evidence = Evidence::of(document, remote, global)?;
     let provenance = evidence.provenance(document)?;
-    let mut found = why::statements(&provenance)?;
-    found.retain(|s| match (query.column, s.place) {
+    let mut statements = why::statements(&provenance)?;
+    statements.retain(|s| match (query.column, s.place) {
         (Some(column), _) => s.covers(line, column),
         (None, Some([from, _, to, _])) => (from..=to).contains(&line),
         (None, None) => false,
     });
-    if found.is_empty() {
+    if statements.is_empty() {
         return Err(error.into());
     }
     if global.json {
-        say(&json!({ "report": shown(&document.path), "statements": found }).to_string());
+        say(&json!({ "report": shown(&document.path), "statements": statements }).to_string());
     } else {
-        let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let texts: Vec<String> = statements.iter().map(ToString::to_string).collect();
         say(&texts.join("\n\n"));
     }
     Ok(())

@@ -70,9 +70,9 @@ pub(super) fn page() -> String {
             .as_str()
             .unwrap_or_default();
         let _ = write!(page, "\n## `kind: {kind}`\n\n");
-        let mut told = COMMON.to_vec();
-        told.push("kind");
-        page.push_str(&schema.table(stage, &told));
+        let mut documented = COMMON.to_vec();
+        documented.push("kind");
+        page.push_str(&schema.table(stage, &documented));
     }
     let sections = schema.root["properties"].as_object().expect("keys");
     for (name, section) in sections {
@@ -118,11 +118,14 @@ fn titles(root: &Value) -> BTreeMap<String, String> {
         ] {
             content = content.replace(&format!("#/$defs/{prefix}"), "#/$defs/");
         }
-        let known = contents.entry(short.to_owned()).or_default();
-        let at = known.iter().position(|c| *c == content).unwrap_or_else(|| {
-            known.push(content);
-            known.len() - 1
-        });
+        let variants = contents.entry(short.to_owned()).or_default();
+        let at = variants
+            .iter()
+            .position(|c| *c == content)
+            .unwrap_or_else(|| {
+                variants.push(content);
+                variants.len() - 1
+            });
         let title = match at {
             0 => short.to_owned(),
             _ => name.replace('.', " "),
@@ -168,11 +171,11 @@ impl Schema {
             .filter_map(|p| p["properties"].as_object())
             .flatten()
         {
-            if rows.iter().any(|(known, _)| known == key) {
+            if rows.iter().any(|(listed, _)| listed == key) {
                 continue;
             }
             // A variant describes its own purpose; its key only names the variant.
-            let told = match sentence(value) {
+            let description = match sentence(value) {
                 said if said.is_empty() => sentence(schema),
                 said => said,
             };
@@ -189,7 +192,7 @@ impl Schema {
             let row = format!(
                 "{} | {default} | {} |",
                 cell(&self.kind_of(value)),
-                cell(&told)
+                cell(&description)
             );
             rows.push((key.clone(), row));
         }
@@ -226,13 +229,13 @@ impl Schema {
             .map(|choice| self.kind_of(choice))
             .collect();
         if !choices.is_empty() {
-            let mut told: Vec<String> = Vec::new();
+            let mut kinds: Vec<String> = Vec::new();
             for choice in choices {
-                if !told.contains(&choice) {
-                    told.push(choice);
+                if !kinds.contains(&choice) {
+                    kinds.push(choice);
                 }
             }
-            return told.join(" or ");
+            return kinds.join(" or ");
         }
         let types: Vec<&str> = match &schema["type"] {
             Value::String(one) => vec![one],
@@ -248,8 +251,8 @@ impl Schema {
     }
 
     /// Returns the word for one type of a schema.
-    fn word(&self, of: &str, schema: &Value) -> Option<String> {
-        Some(match of {
+    fn word(&self, kind: &str, schema: &Value) -> Option<String> {
+        Some(match kind {
             "null" => return None,
             "boolean" => "`true` or `false`".to_owned(),
             "integer" => format!("whole number{}", bounds(schema)),
@@ -311,14 +314,14 @@ fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
 
 fn bounds(schema: &Value) -> String {
     let bound = |name: &str| schema[name].as_f64();
-    let mut told = Vec::new();
-    told.extend(bound("minimum").map(|n| format!("≥ {n}")));
-    told.extend(bound("exclusiveMinimum").map(|n| format!("> {n}")));
-    told.extend(bound("maximum").map(|n| format!("≤ {n}")));
-    told.extend(bound("exclusiveMaximum").map(|n| format!("< {n}")));
-    match told.is_empty() {
+    let mut limits = Vec::new();
+    limits.extend(bound("minimum").map(|n| format!("≥ {n}")));
+    limits.extend(bound("exclusiveMinimum").map(|n| format!("> {n}")));
+    limits.extend(bound("maximum").map(|n| format!("≤ {n}")));
+    limits.extend(bound("exclusiveMaximum").map(|n| format!("< {n}")));
+    match limits.is_empty() {
         true => String::new(),
-        false => format!(" {}", told.join(" and ")),
+        false => format!(" {}", limits.join(" and ")),
     }
 }
 

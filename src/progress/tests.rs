@@ -4,33 +4,60 @@ use super::*;
 fn what_has_not_ended_is_told_once_a_minute() {
     let start = Instant::now();
     let mut pace = Pace::from(start);
-    let told: Vec<u64> = (0..200)
+    let due: Vec<u64> = (0..200)
         .filter(|s| pace.due(start + Duration::from_secs(*s)))
         .collect();
-    assert_eq!(told, [60, 120, 180]);
+    assert_eq!(due, [60, 120, 180]);
+}
+
+fn stage(left: usize, took: &[f64]) -> StageState {
+    StageState {
+        is_single: left + took.len() == 1,
+        left,
+        executed: took.len(),
+        took: took.to_vec(),
+    }
 }
 
 #[test]
 fn the_time_left_is_a_range_and_is_not_told_before_it_is_known() {
-    let stage = |cells, ended, took: &[f64]| StageState {
-        cells,
-        ended,
-        took: took.to_vec(),
-    };
     let left = |stages: &[StageState]| TimeLeft::of(stages.iter()).map(|left| left.to_string());
     // The servers are up, but the duration of the long cells is unknown.
-    let started = [stage(2, 2, &[0.5, 0.7]), stage(18, 0, &[])];
+    let started = [stage(0, &[0.5, 0.7]), stage(18, &[])];
     assert_eq!(left(&started), None);
-    let later = [
-        stage(2, 2, &[0.5, 0.7]),
-        stage(18, 8, &[4.0, 6.0]),
-        stage(1, 0, &[]),
-    ];
+    let later = [stage(0, &[0.5, 0.7]), stage(10, &[4.0, 6.0]), stage(1, &[])];
     assert_eq!(left(&later).as_deref(), Some("40 s to 60 s left"));
-    let done = [stage(18, 18, &[4.0]), stage(1, 0, &[])];
+    let done = [stage(0, &[4.0]), stage(1, &[])];
     assert_eq!(left(&done), None);
-    let even = [stage(4, 2, &[30.0])];
+    let even = [stage(2, &[30.0])];
     assert_eq!(left(&even).as_deref(), Some("about 60 s left"));
+    // The last cell of a stage whose other cells are cached may take long.
+    let last_of_many = StageState {
+        is_single: false,
+        ..stage(1, &[])
+    };
+    assert_eq!(left(&[stage(1, &[2.0]), last_of_many]), None);
+}
+
+#[test]
+fn cells_that_are_cached_or_skipped_are_not_among_those_to_execute() {
+    let stages = [("ladder", stage(3, &[])), ("report", stage(1, &[]))];
+    let mut state = State {
+        began: Instant::now(),
+        pace: Pace::from(Instant::now()),
+        stages: stages.map(|(name, stage)| (name.to_owned(), stage)).into(),
+        warnings: BTreeMap::new(),
+    };
+    let mut ends = |stage, status, cached| {
+        state.end(stage, status, 5.0, cached);
+        let left = TimeLeft::of(state.stages.values()).map(|left| left.least_s);
+        (state.counts(), left)
+    };
+    assert_eq!(ends("ladder", CellStatus::Ok, false), ((1, 4), Some(10.0)));
+    // Another run has measured it meanwhile.
+    assert_eq!(ends("ladder", CellStatus::Ok, true), ((1, 3), Some(5.0)));
+    assert_eq!(ends("ladder", CellStatus::Skipped, false), ((1, 2), None));
+    assert_eq!(ends("report", CellStatus::Failed, false), ((2, 2), None));
 }
 
 #[test]
