@@ -304,13 +304,14 @@ fn compare(printed: &str, said: &str, line: usize) {
 }
 
 /// The shipped reports, each with its archive beside it.
-const REPORTS: [&str; 7] = [
+const REPORTS: [&str; 8] = [
     "docs/first-report",
     "docs/gpu-study/two-engines",
     "docs/gpu-study/prefix-cache",
     "docs/gpu-study/tensor-parallel",
     "docs/gpu-study/lmdeploy",
     "docs/gpu-study/direct",
+    "docs/gpu-study/llama-server",
     "docs/planted-grid",
 ];
 

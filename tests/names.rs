@@ -57,7 +57,7 @@ fn names_and_labels_with_digits_need_no_literals_in_a_default_report() {
     let report = fs::read_to_string(project.path().join(path)).expect("a report");
     // The sentence that names the winner by its label, which is a number.
     assert!(
-        report.contains("*different*, higher on *2* (higher is better)"),
+        report.contains("*different*, higher and so better on *2*"),
         "{report}"
     );
     project.run(["audit", path]).ok();

@@ -88,12 +88,40 @@ fn a_claim_that_something_is_not_worse_is_licensed_refused_or_undecided_by_the_b
     );
     let open = said("11 ms", margin);
     assert!(
-        open.contains("undecided") && open.contains("beyond the margin of 0.1"),
+        open.contains("undecided") && open.contains("×, beyond the margin, which ends at 0.9091×"),
         "{open}"
     );
     let without = said("10.01 ms", "family: study");
     assert!(
         without.contains("undecided") && without.contains("declare `margin`"),
         "{without}"
+    );
+}
+
+#[test]
+fn blocks_that_are_added_after_a_run_leave_a_mark_in_the_report() {
+    let project = Project::new();
+    let file = project.path().join("release.yaml");
+    let margin = "margin: {output_throughput: 0.1}";
+    let report = |blocks: u32| {
+        let design = format!("blocks: {blocks}");
+        let text = study("10.01 ms", margin).replace("blocks: 6", &design);
+        fs::write(&file, text).expect("it can be written");
+        project.run(["run", "release.yaml"]).ok();
+        let path = project.path().join("reports/release/report.md");
+        fs::read_to_string(path).expect("a report is text")
+    };
+    let first = report(4);
+    assert!(!first.contains("blocks were added"), "{first}");
+    let more = report(6);
+    assert!(more.contains("blocks were added after all 4 blocks of an earlier plan were measured; the plan now has 6, and no `until`"), "{more}");
+    assert!(
+        more.contains("It is licensed after blocks were added to a plan of 4"),
+        "{more}"
+    );
+    let fewer = report(5);
+    assert!(
+        fewer.contains("some measurements were planned with 6 blocks, and the plan now has 5"),
+        "{fewer}"
     );
 }

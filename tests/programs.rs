@@ -268,6 +268,22 @@ fn mistakes_in_a_run_stage_are_told_while_planning() {
     let told = project.run(["plan", STUDY]);
     let said = "`{url}` refers to a server, but the stage does not need one";
     assert!(told.stderr.contains(said), "{}{}", told.stdout, told.stderr);
+    // The name of a table becomes that of a file.
+    for name in ["../found", ".found", "a/../../found", &"f".repeat(201)] {
+        write(
+            &project,
+            "programs.yaml",
+            &text.replace("found: {file", &format!("{name}: {{file")),
+        );
+        let told = project.run(["plan", STUDY]);
+        let said = format!("\"{name}\" cannot be the name of an output");
+        assert!(
+            told.stderr.contains(&said),
+            "{}{}",
+            told.stdout,
+            told.stderr
+        );
+    }
 }
 
 #[test]

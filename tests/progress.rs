@@ -25,6 +25,54 @@ fn a_log_of_a_run_has_times_and_how_many_cells_of_all_have_ended() {
     assert_eq!(ended, counts, "{log}");
 }
 
+/// Returns the counters of a log, such as `3/14`.
+fn counters(log: &str) -> Vec<&str> {
+    let lines = log.lines().filter_map(|line| line.split_once(" ["));
+    lines
+        .filter_map(|(_, text)| Some(text.split_once(']')?.0))
+        .collect()
+}
+
+#[test]
+fn a_run_that_continues_counts_the_cells_that_it_executes() {
+    let project = Project::new();
+    let part = ["--only", "ladder[clients=1]"];
+    let part = project.run(RUN.iter().chain(&part)).ok();
+    assert_eq!(
+        counters(&part.stderr).last(),
+        Some(&"6/6"),
+        "{}",
+        part.stderr
+    );
+    let rest = project.run(RUN).ok();
+    let plan = "14 cells, 6 cached, 6 to run, 2 decided later";
+    assert!(rest.stderr.contains(plan), "{}", rest.stderr);
+    let counts: Vec<String> = (1..=8).map(|n| format!("{n}/8")).collect();
+    assert_eq!(counters(&rest.stderr), counts, "{}", rest.stderr);
+    let summary = "8 cells executed; 14 ok";
+    assert!(rest.stdout.contains(summary), "{}", rest.stdout);
+}
+
+#[test]
+fn a_cell_that_turns_out_to_be_cached_is_no_longer_counted() {
+    let project = Project::new();
+    project.run(RUN).ok();
+    // The gates give the same bytes again, so nothing that reads them executes.
+    let again = project.run(RUN.iter().chain(&["--from", "checks"])).ok();
+    let executed = again
+        .stdout
+        .lines()
+        .find_map(|line| line.split_once(" cell"));
+    let executed = executed.expect("the summary has it").0;
+    let last = format!("{executed}/{executed}");
+    let told = format!("{}{}", again.stderr, again.stdout);
+    assert_eq!(
+        counters(&again.stderr).last(),
+        Some(&last.as_str()),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_quiet_run_has_no_log() {
     let project = Project::new();

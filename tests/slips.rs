@@ -197,3 +197,383 @@ fn a_url_that_lacks_a_part_is_met_with_the_whole_url() {
         .stderr;
     assert!(!told.contains("must begin"), "{told}");
 }
+
+/// The workload of `init`, replaced by one with this source of prompts.
+fn prompts(source: &str) -> String {
+    format!("workload: {{prompts: {{{source}}}, output: {{tokens: 8}}}}")
+}
+
+#[test]
+fn planning_knows_what_the_files_of_a_workload_hold() {
+    let project = written();
+    let file = |name: &str, bytes: &[u8]| std::fs::write(project.path().join(name), bytes).unwrap();
+    file(
+        "talks.jsonl",
+        b"{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n{\"prompt\": \"c\"}\n",
+    );
+    file(
+        "one.json",
+        b"[{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", \"value\": \"b\"}, \
+          {\"from\": \"human\", \"value\": \"c\"}]}]",
+    );
+    file("empty.jsonl", b"\n");
+    file("other.jsonl", b"{\"text\": \"a\"}\n");
+    file("torn.jsonl", b"{\"prompt\": \"a\"}\n{\"prompt\" \"b\"}\n");
+    file("packed.jsonl.gz", b"\x1f\x8b\x08");
+    file("latin.csv", b"prompt\ncaf\xe9\n");
+    file("times.csv", b"timestamp_s\n1\n2\n");
+    file("trace.csv", b"timestamp_s,input_tokens\n1,2\n2,3\n");
+    for (source, reason, hint, place) in [
+        (
+            "dataset: {file: talks.jsonl}",
+            "the dataset holds 3 conversations, but the cell needs 16\n",
+            "hint: write `requests: 3` or less, or allow repeats with `when-short: repeat` in the workload's `dataset`\n",
+            "16:15",
+        ),
+        (
+            "dataset: {file: one.json}",
+            "the dataset holds 1 conversation, but the cell needs 16\n",
+            "hint: write `requests: 1` or less",
+            "16:15",
+        ),
+        (
+            "pack: {file: talks.jsonl}",
+            "the pack holds 3 prompts, but the cell needs 16\n",
+            "`when-short: repeat` in the workload's `pack`\n",
+            "16:15",
+        ),
+        (
+            "trace: {file: trace.csv}",
+            "the trace holds 2 requests, but the cell needs 16\n",
+            "hint: write `requests: 2` or less\n",
+            "16:15",
+        ),
+        (
+            "trace: {file: times.csv}",
+            "request 0 of the trace has no prompt length",
+            "hint: correct the trace",
+            "14:40",
+        ),
+        (
+            "mixture: [{name: a, weight: 1, prompts: {pack: {file: talks.jsonl}}}]",
+            "the pack holds 3 prompts, but the cell needs 16\n",
+            "when-short: repeat",
+            "16:15",
+        ),
+        (
+            "pack: {file: talks.json}",
+            "prompt pack talks.json: no such file\n",
+            "hint: did you mean `talks.jsonl`?\n",
+            "14:39",
+        ),
+        (
+            "pack: {file: data/talks.jsonl}",
+            "no such file\n",
+            "hint: the folder data does not exist either\n",
+            "14:39",
+        ),
+        (
+            "pack: {file: 'data\\talks.jsonl'}",
+            "no such file\n",
+            "hint: separate folders with `/`: `data/talks.jsonl`\n",
+            "14:39",
+        ),
+        (
+            "dataset: {file: \"https://example.org/a.json\"}",
+            "no such file\n",
+            "hint: download the file, and name it\n",
+            "14:42",
+        ),
+        (
+            "dataset: {file: owner/name}",
+            "no such file\n",
+            "hint: name a file: nothing is downloaded by its name\n",
+            "14:42",
+        ),
+        (
+            "pack: {file: $DATA/talks.jsonl}",
+            "no such file\n",
+            "hint: variables of a shell are not replaced",
+            "14:39",
+        ),
+        (
+            "pack: {file: experiments}",
+            "prompt pack experiments: this is a folder, not a file\n",
+            "hint: name one of its files: `experiments/",
+            "14:39",
+        ),
+        (
+            "pack: {file: empty.jsonl}",
+            "prompt pack empty.jsonl holds no prompts\n",
+            "the text of each entry is named `prompt`",
+            "14:39",
+        ),
+        (
+            "dataset: {file: other.jsonl}",
+            "line 1: it has `text`, but neither",
+            "each entry has `conversations`, `messages` or `prompt`",
+            "14:42",
+        ),
+        (
+            "pack: {file: torn.jsonl}",
+            "torn.jsonl, line 2: column 11 is not JSON",
+            "hint: a pack is JSON Lines",
+            "14:39",
+        ),
+        (
+            "dataset: {file: packed.jsonl.gz}",
+            "it is compressed with gzip; unpack it (`gunzip --keep packed.jsonl.gz`)",
+            "hint: a dataset is JSON or JSON Lines",
+            "14:42",
+        ),
+        (
+            "pack: {file: latin.csv}",
+            "prompt pack latin.csv is not UTF-8; save it as UTF-8\n",
+            "hint: a pack is",
+            "14:39",
+        ),
+        (
+            "dataset: talks.jsonl",
+            "expected a mapping, found the text `talks.jsonl`",
+            "hint: write `{file: talks.jsonl}`\n",
+            "14:35",
+        ),
+        (
+            "dataset: {path: talks.jsonl}",
+            "unknown key `path`",
+            "hint: write `file`\n",
+            "14:36",
+        ),
+    ] {
+        let told = planned(&project, "workload: short-decode", &prompts(source));
+        for part in [reason, hint, &format!("spoilt.yaml:{place}")] {
+            assert!(told.contains(part), "{source}: {part} in {told}");
+        }
+        assert_eq!(told.matches("error: ").count(), 1, "{source}: {told}");
+    }
+    // Turns count if the conversations are replayed.
+    let sessions =
+        "workload: {prompts: {dataset: {file: one.json}}, output: {tokens: 8}, sessions: {}}";
+    let told = planned(&project, "workload: short-decode", sessions);
+    assert!(
+        told.contains("for at most 2 turns, but the cell needs 16"),
+        "{told}"
+    );
+    let told = planned(
+        &project,
+        "{closed-loop: {clients: \"${clients}\"}}",
+        "{trace: {file: trace.csv}}",
+    );
+    assert!(
+        told.contains("the trace of `arrival` holds 2 requests, but 16 are needed"),
+        "{told}"
+    );
+    let told = planned(
+        &project,
+        "workload: short-decode",
+        "workload: {prompts: {words: {length: 5}}, output: {tokens: 8}, tokenizer: {file: trace.csv}}",
+    );
+    assert!(
+        told.contains("tokenizer trace.csv: expected")
+            && told.contains("name the `tokenizer.json`"),
+        "{told}"
+    );
+    // With enough prompts, the same studies are sound.
+    let study = std::fs::read_to_string(project.path().join("mine.yaml")).unwrap();
+    for (requests, source) in [
+        (
+            "requests: 16",
+            "dataset: {file: talks.jsonl, when-short: repeat}",
+        ),
+        (
+            "requests: 4",
+            "pack: {file: talks.jsonl, when-short: repeat}",
+        ),
+    ] {
+        let sound = study
+            .replace("workload: short-decode", &prompts(source))
+            .replace("requests: 16", requests);
+        std::fs::write(project.path().join("sound.yaml"), sound).unwrap();
+        project.run(["plan", "sound.yaml"]).ok();
+    }
+}
+
+#[test]
+fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
+    let project = written();
+    let settings = |setting: &str| {
+        format!("server: {{kind: serve, needs: [machine], settings: {{{setting}}}}}")
+    };
+    let server = "server: {kind: serve, needs: [machine]}";
+    let gates = |gate: &str| format!("ladder], gates: [{gate}]}}    #");
+    let tables = |table: &str| format!("cells: {{operator: cell-summary}}\n      q: {table}");
+    let more = |key: &str| format!("requests: 16\n    {key}");
+    for (from, to, hint) in [
+        (
+            "workload: short-decode",
+            "workload: #short-decode".to_owned(),
+            "hint: `#` begins a comment: write `short-decode`, or `\"#short-decode\"`",
+        ),
+        (
+            "workload: short-decode",
+            "workload:   # to do".to_owned(),
+            "hint: give a value, or remove the key\n",
+        ),
+        (
+            server,
+            settings("max-model-len: 4096"),
+            "hint: write `context`: context of all slots together",
+        ),
+        (
+            server,
+            settings("max_num_seqs: 4"),
+            "hint: write `parallel`: slots that serve requests",
+        ),
+        (
+            server,
+            settings("enable-prefix-caching: true"),
+            "hint: write `prompt-cache`: ",
+        ),
+        (
+            server,
+            settings("tensor-parallel-size: 2"),
+            "hint: the settings are `batch`, ",
+        ),
+        (
+            "ladder]}    #",
+            gates("{gate: sql, name: few, sql: select 1}"),
+            "hint: write `query`\n",
+        ),
+        (
+            "ladder]}    #",
+            gates("{row-status: {}}"),
+            "hint: write `gate: row-status`\n",
+        ),
+        (
+            "ladder]}    #",
+            gates("{gate: sql, name: few, query: selct 1}"),
+            "a query must begin with `select`, not `selct`; did you mean `select`?",
+        ),
+        (
+            "cells: {operator: cell-summary}",
+            tables("{operator: sql, sql: select * from cells}"),
+            "hint: write `query`\n",
+        ),
+        (
+            "{blocks: 3}",
+            "{repetitions: 3}".to_owned(),
+            "hint: write `blocks`\n",
+        ),
+        (
+            "requests: 16",
+            more("api: openai"),
+            "hint: did you mean `openai-completions`, ",
+        ),
+        (
+            "requests: 16",
+            more("api: chat"),
+            "hint: did you mean `openai-chat` or `ollama-chat`?\n",
+        ),
+        (
+            "requests: 16",
+            more("warmup: 10%"),
+            "hint: write a number: shares have no meaning here\n",
+        ),
+        (
+            "requests: 16",
+            more("warmup: yes"),
+            "hint: write a number; `0` is none\n",
+        ),
+        (
+            "requests: 16",
+            more("headers: \"X-Route: a\""),
+            "hint: write a mapping without quotes: `{X-Route: …}`\n",
+        ),
+        (
+            "requests: 16",
+            "requests: {requests}".to_owned(),
+            "hint: a placeholder is written `\"${requests}\"`\n",
+        ),
+        (
+            "requests: 16",
+            "requests: ${NUM_REQUESTS}".to_owned(),
+            "hint: environment variables are not read: declare `parameters: {NUM_REQUESTS: …}`",
+        ),
+    ] {
+        let told = planned(&project, from, &to);
+        assert!(told.contains(hint), "{to}: {told}");
+        assert!(told.contains("spoilt.yaml:"), "{to}: {told}");
+        assert_eq!(told.matches("error: ").count(), 1, "{to}: {told}");
+    }
+    for (to, hint) in [
+        ("axes: clients", "`axes: {clients: [1, 2, 4]}`"),
+        ("axes: [clients]", "`axes: {clients: [1, 2, 4]}`"),
+        (
+            "axes: \"clients: [1, 2]\"",
+            "hint: remove the quotes, and write `axes: {clients: [1, 2]}`\n",
+        ),
+    ] {
+        let told = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
+        assert!(told.contains(hint), "{to}: {told}");
+    }
+    // A line of the file that has a key instead of its name is not repeated.
+    std::fs::write(
+        project.path().join("keyed.yaml"),
+        std::fs::read_to_string(project.path().join("mine.yaml"))
+            .unwrap()
+            .replace(
+                "requests: 16",
+                "requests: 16\n    api-key-env: sk-very-secret",
+            ),
+    )
+    .unwrap();
+    let told = project.run(["plan", "keyed.yaml"]);
+    assert_eq!(told.code, Some(4), "{}", told.stderr);
+    assert!(!told.stderr.contains("very-secret"), "{}", told.stderr);
+}
+
+#[test]
+fn the_words_of_workflow_tools_are_met_with_ours() {
+    let project = written();
+    for (words, hint) in [
+        (
+            &["run", "-n", "mine.yaml"][..],
+            "benchtrail plan EXPERIMENT",
+        ),
+        (
+            &["run", "--force", "mine.yaml"],
+            "`--fresh STAGE` measures again",
+        ),
+        (
+            &["run", "--cores", "4", "mine.yaml"],
+            "cells that measure run one at a time",
+        ),
+        (&["repro"], "'run'"),
+        (&["dag"], "'plan'"),
+        (&["load", "http://127.0.0.1:9", "-H", "X: y"], "'--header'"),
+        (
+            &["load", "http://127.0.0.1:9", "--requests", "2k"],
+            "write it out: 2000",
+        ),
+        (
+            &["load", "http://127.0.0.1:9", "--requests", "12,500"],
+            "write it out: 12500",
+        ),
+        (
+            &["run", "http://127.0.0.1:9"],
+            "hint: for a server, use `benchtrail load http://127.0.0.1:9`",
+        ),
+        (
+            &["sql", "select 1"],
+            "hint: name the experiment before the query: `benchtrail sql EXPERIMENT",
+        ),
+        (
+            &["load", "http://127.0.0.1:9", "--dataset", "mine.yml"],
+            "hint: did you mean `mine.yaml`?\n",
+        ),
+    ] {
+        let told = project.run(words);
+        assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
+        assert!(told.stderr.contains(hint), "{words:?}: {}", told.stderr);
+    }
+}

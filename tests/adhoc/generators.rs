@@ -134,7 +134,7 @@ fn what_generators_cannot_share_is_refused_with_the_remedy() {
         "4",
     ]);
     assert!(
-        capped.contains("cannot keep one limit of `max-in-flight`"),
+        capped.contains("cannot keep one limit of --max-concurrency"),
         "{capped}"
     );
     let few = told(&["--generators", "2", "--concurrency", "1"]);

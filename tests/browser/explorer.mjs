@@ -22,10 +22,13 @@ function run(...arguments_) {
 const file = `${project}/experiments/simulated.yaml`;
 const yaml = readFileSync(file, "utf8");
 writeFileSync(`${project}/experiments/hostile.yaml`, yaml.replace("experiment: simulated", "experiment: hostile").replace("    batched: {", `    ${LONG}: {server: {slots: 2, prefill: {fixed: 5 ms}, decode: {fixed: 9 ms}, noise: {step: 0.05, cell: 0.01}}}\n    "${HOSTILE}": {`));
+// A cell with more requests than the page draws.
+writeFileSync(`${project}/experiments/many.yaml`, yaml.replace("experiment: simulated", "experiment: many").replace("clients: [1, 2, 4, 8]", "clients: [8]").replace("to: 3}", "to: 1}").replace("requests-per-client: 6", "requests: 12000"));
 console.log("measuring…");
 run("run", "experiments/planted-grid.yaml", "--smoke", "--keep-going", "--quiet");
 assert.equal(run("run", "experiments/hostile.yaml", "--smoke", "--quiet").status, 0);
 assert.equal(run("run", "experiments/simulated.yaml", "--quiet").status, 0);
+run("run", "experiments/many.yaml", "--keep-going", "--quiet");
 
 const servers = [];
 const origins = new Set();
@@ -321,6 +324,22 @@ try {
     const [times, focus] = await p.evaluate("(() => { const t = [...document.querySelectorAll('main table')].find((e) => e.querySelector('th button')); const at = [...t.querySelectorAll('thead th')].findIndex((e) => e.textContent.startsWith('ttft')); return [[...t.querySelectorAll('tbody tr')].map((r) => Number(r.children[at].title)), document.activeElement.textContent]; })()");
     assert.ok(times.length > 1 && times.every((t, i) => i === 0 || t <= times[i - 1]), `${times}`);
     assert.match(focus, /^ttft/);
+  });
+  await check("a cell of 12,000 requests", async () => {
+    const back = await p.evaluate("location.hash");
+    await p.go(`${base}#/study/experiments~many`);
+    await p.click(".cellmap td a");
+    await p.until("document.querySelector('canvas')");
+    assert.match(await text(), /A span of at most 5,000 requests lists them/);
+    for (let zoom = 0; zoom < 3; zoom += 1) {
+      await p.evaluate("document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: '+' }))");
+      await pause(400);
+    }
+    assert.match(await text(), /[\d,]+ of 12,0\d\d requests/);
+    await p.evaluate("[...document.querySelectorAll('main th button')].find((b) => b.textContent === 'ttft').click()");
+    const times = await p.evaluate("(() => { const t = [...document.querySelectorAll('main table')].find((e) => e.querySelector('th button')); const at = [...t.querySelectorAll('thead th')].findIndex((e) => e.textContent.startsWith('ttft')); return [...t.querySelectorAll('tbody tr')].map((r) => Number(r.children[at].title)); })()");
+    assert.ok(times.length > 1 && times.every((t, i) => i === 0 || t <= times[i - 1]), `${times}`);
+    await p.go(`${base}${back}`);
   });
   await check("a cell that a gate excludes", async () => {
     const back = await p.evaluate("location.hash");

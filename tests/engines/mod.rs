@@ -26,10 +26,9 @@ fn measured_with(study: &str, options: &[&str]) -> Project {
         .status()
         .unwrap();
     assert!(made.success());
-    let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("venvs");
-    fs::create_dir_all(&kept).unwrap();
-    std::os::unix::fs::symlink(kept, project.path().join(".benchtrail/venvs")).unwrap();
-    let ran = project.run(["run", study]).ok();
+    let store = emptied_store(study);
+    let ran = project.run(["run", study, "--store", store.to_str().unwrap()]);
+    let ran = ran.ok();
     assert!(
         ran.stdout.contains(" 0 fail, 0 not judged"),
         "{}",
@@ -37,6 +36,23 @@ fn measured_with(study: &str, options: &[&str]) -> Project {
     );
     assert!(!ran.stdout.contains("failed"), "{}", ran.stdout);
     project
+}
+
+/// Returns a store that has nothing but the environments of the last time.
+fn emptied_store(study: &str) -> PathBuf {
+    let store = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+        .join("engines")
+        .join(study);
+    fs::create_dir_all(&store).unwrap();
+    for entry in fs::read_dir(&store).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_name().to_str() {
+            Some("venvs") => {}
+            _ if entry.file_type().unwrap().is_dir() => fs::remove_dir_all(entry.path()).unwrap(),
+            _ => fs::remove_file(entry.path()).unwrap(),
+        }
+    }
+    store
 }
 
 fn report(project: &Project, name: &str) -> String {
@@ -96,6 +112,13 @@ fn llama_cpp_python_runs_as_it_is_installed() {
 fn tgi_runs_on_a_processor_as_it_is_installed() {
     let project = measured_with("tgi.yaml", &["--words"]);
     assert!(report(&project, "tgi").contains("Text Generation Inference"));
+}
+
+#[test]
+#[ignore = "needs mistral.rs 0.8.1 on the search path (`cargo install mistralrs-cli`)"]
+fn mistral_rs_runs_on_a_processor_as_it_is_installed() {
+    let project = measured_with("mistral-rs.yaml", &["--words"]);
+    assert!(report(&project, "mistral-rs").contains("mistral.rs"));
 }
 
 #[test]

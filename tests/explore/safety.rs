@@ -30,6 +30,19 @@ fn only_our_own_page_may_ask_and_only_get() {
     );
     let own = format!("http://{host}");
     assert_eq!(status("GET", &[("host", &host), ("origin", &own)]), 200);
+    // A header that cannot be read, or that is there twice, hides nothing.
+    for strange in [
+        &[("host", &host[..]), ("origin", "\u{e9}")][..],
+        &[("host", &host), ("sec-fetch-site", "cross-site\u{e9}")],
+        &[
+            ("host", &host),
+            ("origin", &own),
+            ("origin", "http://evil.example"),
+        ],
+        &[("host", &host), ("host", "evil.example")],
+    ] {
+        assert_eq!(status("GET", strange), 403, "{strange:?}");
+    }
     // Only POST can stop a run, and no other address accepts it.
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
         assert_eq!(status(method, &[("host", &host)]), 405, "{method}");

@@ -1,0 +1,157 @@
+//! Machines that refuse something: no room for a file, no temporary folder; and servers that tell nonsense while a study
+//! is written.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::{BINARY, Outcome, Project};
+
+const STUDY: &str = "experiments/simulated.yaml";
+
+/// Runs a command under a limit on the size of files, in blocks of 512 or 1024 bytes.
+fn under(project: &Project, blocks: u32, arguments: &[&str]) -> Outcome {
+    let plain = project.command(arguments);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -f $1 && shift && exec \"$@\"", "sh"])
+        .arg(blocks.to_string())
+        .arg(BINARY)
+        .args(arguments)
+        .current_dir(project.path());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.output().expect("sh starts").into()
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_told_and_loses_nothing() {
+    let project = Project::new();
+    for blocks in [0, 1, 20, 60] {
+        let ran = under(&project, blocks, &["run", STUDY]);
+        // The test's own pipes are no files, so the reason always arrives.
+        assert_eq!(ran.code, Some(4), "{blocks}: {}{}", ran.stdout, ran.stderr);
+        assert!(ran.stderr.contains("error: "), "{blocks}: {}", ran.stderr);
+    }
+    project.run(["run", STUDY]).ok();
+    let planned = under(&project, 0, &["fsck"]);
+    assert!(planned.code.is_some(), "{}", planned.stderr);
+    project.run(["fsck"]).ok();
+}
+
+#[test]
+fn a_missing_temporary_folder_is_told_with_the_remedy() {
+    let project = Project::new();
+    project.run(["run", STUDY]).ok();
+    let publish = ["publish", STUDY, "--author", "A", "--out", "bundle"];
+    project.run(publish).ok();
+    for command in ["verify", "reproduce"] {
+        let mut command = project.command([command, "bundle"]);
+        command.env("TMPDIR", project.path().join("nowhere"));
+        let ended: Outcome = command.output().expect("the binary starts").into();
+        assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("set `TMPDIR` to a folder"),
+            "{}",
+            ended.stderr
+        );
+    }
+}
+
+/// Serves one answer to every request, and returns its address.
+fn server(body: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let _asked = stream.read(&mut [0; 4096]);
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            let _sent = stream.write_all((head + &body).as_bytes());
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn what_a_server_calls_its_model_is_text_in_the_study_that_is_written() {
+    let names = [
+        "${clients} ${env:HOME} $${x} {{y}}",
+        "m\"\nengines: {x: {launch: {program: {installed: sh}}}} # ",
+        "../../etc/passwd",
+        "\u{1b}[2J\u{202e}\u{0}",
+        "true",
+        "1e400",
+        "*alias &anchor !tag |",
+    ];
+    for (number, name) in names.into_iter().enumerate() {
+        let project = Project::new();
+        let url = server(json!({"data": [{"id": ""}, {"id": name}]}).to_string());
+        let study = format!("s{number}");
+        project.run(["init", &study, "--from-url", &url]).ok();
+        let file = format!("{study}.yaml");
+        let planned = project.run(["plan", &file, "--commands", "--json"]);
+        assert_eq!(planned.code, Some(0), "{name:?}: {}", planned.stderr);
+        let told = planned.stdout;
+        assert!(!told.contains("\"sh\""), "{name:?}: {told}");
+        let text = fs::read_to_string(project.path().join(&file)).expect("a study");
+        assert!(!text.contains('\u{1b}'), "{name:?}: {text}");
+    }
+    // What cannot be an id is not taken for one.
+    let project = Project::new();
+    let url = server(json!({"data": [{"id": "m".repeat(5_000_000)}]}).to_string());
+    let refused = project.run(["init", "long", "--from-url", &url]);
+    assert_ne!(refused.code, Some(0), "{}", refused.stdout);
+    assert!(refused.stderr.len() < 1000, "{}", refused.stderr);
+}
+
+#[test]
+fn a_lock_that_cannot_be_written_is_a_fault_of_the_machine() {
+    let project = Project::new();
+    let lock = project.path().join("experiments/simulated.lock");
+    fs::create_dir(&lock).expect("writable");
+    let ran = project.run(["run", STUDY, "--no-dry-run"]);
+    assert_eq!(ran.code, Some(4), "{}", ran.stderr);
+    assert!(ran.stderr.contains("simulated.lock"), "{}", ran.stderr);
+    fs::remove_dir(&lock).expect("removable");
+    project.run(["run", STUDY, "--no-dry-run"]).ok();
+}
+
+#[test]
+fn a_limit_on_threads_is_told() {
+    // No limit holds for root, and another user may not read the folder of the build.
+    let place = tempfile::tempdir().expect("a folder");
+    let binary = place.path().join("benchtrail");
+    fs::copy(BINARY, &binary).expect("the binary");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    fs::set_permissions(place.path(), open).expect("a mode");
+    for limit in [0, 2, 5] {
+        let ran = Command::new("setpriv")
+            .args([
+                "--reuid=65531",
+                "--regid=65531",
+                "--clear-groups",
+                "prlimit",
+            ])
+            .args([&format!("--nproc={limit}"), "./benchtrail", "doctor"])
+            .current_dir(place.path())
+            .env("HOME", place.path())
+            .output()
+            .expect("setpriv starts");
+        let told = Outcome::from(ran);
+        // As another user than root, `setpriv` may not change the user.
+        let known = matches!(told.code, Some(0 | 4)) || told.stderr.starts_with("setpriv:");
+        assert!(known, "{limit}: {:?} {}", told.code, told.stderr);
+        assert!(!told.stderr.contains("panicked"), "{}", told.stderr);
+    }
+}
