@@ -2,14 +2,14 @@
 # Builds a release archive: the binary, completions, manual pages, license, checksums and an SBOM. The same
 # sources and tools give the same bytes.
 #
-#   packaging/release.sh [OUT] [TARGET] [CARGO PROFILE]      default: dist, this machine's target, release
+#   packaging/release.sh [OUT] [TARGET] [CARGO PROFILE]      default: dist, this machine's target, dist
 #
 # TARGET may be any target that rustup has installed and that has a linker, such as x86_64-unknown-linux-musl (a static
 # binary) or aarch64-unknown-linux-gnu. Completions and manual pages come from a binary for this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 host=$(rustc -vV | sed -n 's/^host: //p')
-out=${1:-dist} target=${2:-$host} profile=${3:-release}
+out=${1:-dist} target=${2:-$host} profile=${3:-dist}
 folder=$profile; [ "$profile" = dev ] && folder=debug
 built=${CARGO_TARGET_DIR:-target}
 # Keep paths of this machine out of the release.

@@ -2,10 +2,10 @@
 # Builds the wheel, installs it into a fresh environment, and runs a new user's first commands. Needs python3 with venv
 # and pip, and a package registry from which pip can install maturin.
 #
-#   packaging/wheel.sh [OUT] [CARGO PROFILE]      default: dist release
+#   packaging/wheel.sh [OUT] [CARGO PROFILE]      default: dist dist (the folder, and the profile with link-time optimisation)
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=${1:-dist} profile=${2:-release}
+out=${1:-dist} profile=${2:-dist}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
