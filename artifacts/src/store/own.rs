@@ -33,13 +33,14 @@ impl Store {
 /// Checks that a folder is a store, or can become one.
 pub(super) fn check(root: &Path) -> Result<(), StoreError> {
     check_links(root, None)?;
-    if root.join("objects").is_dir() {
+    let is_store = || root.join("objects").is_dir();
+    if is_store() {
         return Ok(());
     }
-    // A store makes `objects` first, so these are not its files.
+    // A store makes `objects` first, so these are not its files, unless another process has just created it.
     match NAMES.iter().find(|name| root.join(name).exists()) {
-        Some(name) => Err(StoreError::NotOurs(root.join(name))),
-        None => Ok(()),
+        Some(name) if !is_store() => Err(StoreError::NotOurs(root.join(name))),
+        _ => Ok(()),
     }
 }
 
