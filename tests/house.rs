@@ -21,15 +21,31 @@ const SENTENCES: [(&str, &str); 13] = [
     ("trail/explore/src/export.rs", "export"),
 ];
 
+/// Functions of more than [`MOST_LINES`] lines, by file and name. The list may only become shorter.
+const LONG: [(&str, &str); 3] = [
+    ("stages/analyze/src/operators/aggregate.rs", "columns"),
+    (
+        "stages/analyze/src/operators/paired_comparison.rs",
+        "compare",
+    ),
+    (
+        "stages/analyze/src/operators/unpaired_comparison.rs",
+        "compare",
+    ),
+];
+
+/// The most lines of a function.
+const MOST_LINES: usize = 100;
+
 /// Returns the Rust files of the crates below a folder, excluding tests and benches.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         if path.is_dir() && !["tests", "benches", "examples", "target"].contains(&name.as_str()) {
-            sources(&path, found);
+            sources(&path, files);
         } else if name.ends_with(".rs") {
-            found.push(path);
+            files.push(path);
         }
     }
 }
@@ -60,35 +76,102 @@ fn with_sentences(code: &str) -> BTreeSet<String> {
     names
 }
 
-#[test]
-fn exported_functions_return_typed_errors_unless_their_error_is_only_printed() {
+/// Returns the sources of all crates, each with its path in the repository.
+fn all_sources() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for folder in ["artifacts", "pipeline", "stages", "trail"] {
+    for folder in ["artifacts", "pipeline", "src", "stages", "trail"] {
         sources(&root.join(folder), &mut files);
     }
-    let mut found = BTreeSet::new();
-    for file in files {
+    let read = |file: PathBuf| {
         let code = fs::read_to_string(&file).unwrap();
-        let shown = file.strip_prefix(root).unwrap().display().to_string();
-        for name in with_sentences(&code) {
-            found.insert((shown.clone(), name));
-        }
-    }
-    let listed: BTreeSet<(String, String)> = SENTENCES
+        (file.strip_prefix(root).unwrap().display().to_string(), code)
+    };
+    files.into_iter().map(read).collect()
+}
+
+/// Asserts that what the sources have is what a list has.
+fn assert_listed(all: &BTreeSet<(String, String)>, list: &[(&str, &str)], remedy: &str) {
+    let listed: BTreeSet<(String, String)> = list
         .iter()
         .map(|(file, name)| ((*file).to_owned(), (*name).to_owned()))
         .collect();
-    let new: Vec<_> = found.difference(&listed).collect();
-    assert!(
-        new.is_empty(),
-        "return an enum, or list them here if callers only print the error: {new:?}"
+    let new: Vec<_> = all.difference(&listed).collect();
+    assert!(new.is_empty(), "{remedy}: {new:?}");
+    let gone: Vec<_> = listed.difference(all).collect();
+    assert!(gone.is_empty(), "remove these from the list: {gone:?}");
+}
+
+#[test]
+fn exported_functions_return_typed_errors_unless_their_error_is_only_printed() {
+    let mut all = BTreeSet::new();
+    for (file, code) in all_sources() {
+        let names = with_sentences(&code).into_iter();
+        all.extend(names.map(|name| (file.clone(), name)));
+    }
+    let remedy = "return an enum, or list them here if callers only print the error";
+    assert_listed(&all, &SENTENCES, remedy);
+}
+
+/// Returns the names of a file's functions that have more than [`MOST_LINES`] lines, without those of its tests.
+fn long_functions(code: &str) -> BTreeSet<String> {
+    let code = code.split("#[cfg(test)]").next().unwrap_or_default();
+    let lines: Vec<&str> = code.lines().collect();
+    let mut names = BTreeSet::new();
+    for (start, line) in lines.iter().enumerate() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let declared =
+            ["pub ", "async ", "const ", "unsafe "]
+                .iter()
+                .fold(line.trim_start(), |rest, word| {
+                    let rest = match rest.starts_with("pub(") {
+                        true => rest.split_once(' ').map_or(rest, |(_, rest)| rest),
+                        false => rest,
+                    };
+                    rest.strip_prefix(word).unwrap_or(rest)
+                });
+        let Some(function) = declared.strip_prefix("fn ") else {
+            continue;
+        };
+        // A function ends at the first closing brace, or without a body at the first semicolon, of its own indentation.
+        let end = lines[start..].iter().position(|line| {
+            line.strip_prefix(indent)
+                .is_some_and(|rest| rest == "}" || rest.starts_with(") ") && rest.ends_with(';'))
+                || (line.ends_with(';') && line.trim_start().starts_with("fn "))
+        });
+        if end.is_some_and(|end| end >= MOST_LINES) {
+            let name = function.split(['(', '<']).next().unwrap_or_default();
+            names.insert(name.to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn functions_have_at_most_a_hundred_lines() {
+    let mut all = BTreeSet::new();
+    let is_test = |file: &str| {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        name == "tests.rs" || name.starts_with("tests_of") || file.contains("/tests/")
+    };
+    for (file, code) in all_sources() {
+        if !is_test(&file) {
+            let names = long_functions(&code).into_iter();
+            all.extend(names.map(|name| (file.clone(), name)));
+        }
+    }
+    let remedy = "take these functions apart at their seams";
+    assert_listed(&all, &LONG, remedy);
+}
+
+#[test]
+fn a_long_function_is_seen() {
+    let body = "    let x = 1;\n".repeat(MOST_LINES);
+    let code = format!(
+        "trait T {{\n    fn none(&self);\n}}\nfn short() {{\n}}\npub(crate) async fn long(\n    x: u8,\n) {{\n{body}}}\n"
     );
-    let gone: Vec<_> = listed.difference(&found).collect();
-    assert!(
-        gone.is_empty(),
-        "no longer there; remove them from the list: {gone:?}"
-    );
+    let names: Vec<String> = long_functions(&code).into_iter().collect();
+    assert_eq!(names, ["long"]);
 }
 
 #[test]
