@@ -1,5 +1,6 @@
 //! Follows rows of a table through the tables they were made from to raw rows.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -14,6 +15,13 @@ use crate::provenance::{Holder, Provenance};
 
 /// A longer chain of tables counts as a cycle.
 const DEEPEST: usize = 32;
+
+/// The most steps from the rows of one number to their sources: one for each source, and [`OF_A_TABLE`] more for each
+/// table. Tables that are made from each other would otherwise double the steps at each level.
+const MOST_STEPS: usize = 5_000_000;
+
+/// The steps that a table counts for, because it takes more memory than a source.
+const OF_A_TABLE: usize = 100;
 
 /// Rows of a table, half-open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -193,7 +201,18 @@ pub(crate) fn follow(
     output: &str,
     spans: &[RowRange],
 ) -> Result<Option<TableRows>, TrailError> {
-    follow_to(provenance, holder, output, spans, DEEPEST)
+    let steps = Cell::new(MOST_STEPS);
+    follow_to(provenance, holder, output, spans, (DEEPEST, &steps))
+}
+
+/// Takes steps from those that are left.
+fn take(steps: &Cell<usize>, count: usize, lineage: &Digest) -> Result<(), TrailError> {
+    let left = steps.get().checked_sub(count).ok_or_else(|| {
+        let what = format!("the sources of the rows lead through more than {MOST_STEPS} steps");
+        TrailError::Artifact(*lineage, what)
+    })?;
+    steps.set(left);
+    Ok(())
 }
 
 fn follow_to(
@@ -201,7 +220,7 @@ fn follow_to(
     holder: &Holder,
     output: &str,
     spans: &[RowRange],
-    depth: usize,
+    (depth, steps): (usize, &Cell<usize>),
 ) -> Result<Option<TableRows>, TrailError> {
     let outputs = &holder.record.outputs;
     let (Some(table), Some(lineage)) = (
@@ -210,9 +229,12 @@ fn follow_to(
     ) else {
         return Ok(None);
     };
-    let lineage = provenance.reader.lineage(&lineage.digest)?;
+    let digest = lineage.digest;
+    let lineage = provenance.reader.lineage(&digest)?;
+    take(steps, OF_A_TABLE, &digest)?;
     let mut sources = Vec::new();
     for (source, from) in made_of(&lineage, spans) {
+        take(steps, from.len().max(1), &digest)?;
         sources.push(match source {
             _ if depth == 0 => lost(source, "the lineage is circular"),
             LineageSource::Table(name)
@@ -222,12 +244,12 @@ fn follow_to(
                 file(provenance, holder, (output, name), from)?
             }
             LineageSource::Table(name) => {
-                let table = follow_to(provenance, holder, name, &from, depth - 1)?;
+                let table = follow_to(provenance, holder, name, &from, (depth - 1, steps))?;
                 let reason = "the stage has no such table with a lineage";
                 table.map_or_else(|| lost(source, reason), MadeOf::Table)
             }
             LineageSource::Artifact(artifact) => {
-                step(provenance, holder, artifact, from, depth - 1)?
+                step(provenance, holder, artifact, from, (depth - 1, steps))?
             }
         });
     }
@@ -309,7 +331,7 @@ fn step(
     holder: &Holder,
     artifact: &Arc<SourceArtifact>,
     spans: Vec<RowRange>,
-    depth: usize,
+    left: (usize, &Cell<usize>),
 ) -> Result<MadeOf, TrailError> {
     let SourceArtifact {
         cell,
@@ -340,7 +362,7 @@ fn step(
             .outputs
             .get(output)
             .is_some_and(|a| a.digest == *digest)
-        && let Some(table) = follow_to(provenance, &below, output, &spans, depth)?
+        && let Some(table) = follow_to(provenance, &below, output, &spans, left)?
     {
         return Ok(MadeOf::Table(table));
     }

@@ -1,6 +1,7 @@
 use std::fs;
 
 use artifacts::Table;
+use contract::LineageSource;
 
 use super::study::{REPORT, Study, number};
 use crate::{Answer, MadeOf, RowRange, why};
@@ -276,4 +277,37 @@ fn numbers_of_one_row_in_turn_are_followed_once() {
     assert_ne!(ask("20.5").lineage, first.lineage);
     assert_eq!(provenance.descents(), 2);
     assert_eq!(ask("15.5"), first);
+}
+
+#[test]
+fn tables_that_are_made_from_each_other_end_at_a_limit() {
+    let both = || {
+        vec![
+            (0, LineageSource::from("cells"), 0, 2),
+            (0, LineageSource::from("ladder"), 0, 1),
+            (1, LineageSource::from("ladder"), 0, 1),
+        ]
+    };
+    let study = Study::with_lineage([1, 2], |_| [both(), both()]);
+    let document = study.document();
+    let provenance = study.provenance(&document);
+    let error = why(&document, &provenance, number(&document, "15.5"), &[]).unwrap_err();
+    assert!(
+        error.to_string().contains("more than 5000000 steps"),
+        "{error}"
+    );
+    // A chain that returns to its start is told as such.
+    let study = Study::with_lineage([1, 2], |[first, _]| {
+        let own = (0, LineageSource::from("cells"), 0, 2);
+        [
+            vec![own, (1, first, 2, 10)],
+            vec![(0, "cells".into(), 0, 2)],
+        ]
+    });
+    let answer = explain(&study, "15.5");
+    assert!(
+        answer.doubts.iter().any(|d| d.contains("circular")),
+        "{:?}",
+        answer.doubts
+    );
 }

@@ -247,6 +247,21 @@ impl Study {
 
     /// Builds the study. Equal numbers give the two measured cells equal bytes.
     pub(super) fn of(rows: [i64; 2]) -> Self {
+        Self::with_lineage(rows, |raw| {
+            let [first, second] = raw;
+            [
+                vec![(0, first, 2, 10), (1, second, 2, 10)],
+                vec![(0, "cells".into(), 0, 2)],
+            ]
+        })
+    }
+
+    /// Builds the study with these lineages of the tables `cells` and `ladder`, which are made from the two measured
+    /// outputs.
+    pub(super) fn with_lineage(
+        rows: [i64; 2],
+        lineages: impl Fn([LineageSource; 2]) -> [Vec<(usize, LineageSource, usize, usize)>; 2],
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("store")).unwrap();
         let mut b = Builder {
@@ -318,7 +333,7 @@ impl Study {
                 digest: ladder[i].outputs["requests"],
             }))
         };
-        let cells_lineage = lineage(&[(0, raw(0), 2, 10), (1, raw(1), 2, 10)]);
+        let [of_cells, of_ladder] = lineages([raw(0), raw(1)]);
         let mean = Column::float("throughput_mean", [Some(15.5)])
             .unit("tok/s")
             .describe("mean over rep");
@@ -326,12 +341,9 @@ impl Study {
             Table::new(vec![Column::text("configuration", [Some("batched")]), mean]).unwrap();
         let outputs = vec![
             ("cells", b.table(&cells)),
-            ("cells.lineage", b.table(&cells_lineage)),
+            ("cells.lineage", b.table(&lineage(&of_cells))),
             ("ladder", b.table(&mean)),
-            (
-                "ladder.lineage",
-                b.table(&lineage(&[(0, "cells".into(), 0, 2)])),
-            ),
+            ("ladder.lineage", b.table(&lineage(&of_ladder))),
         ];
         let trace = trace(outputs[2].1.digest, outputs[0].1.digest);
         let needs = vec![input("ladder", &ladder), input("checks", &[checks])];
