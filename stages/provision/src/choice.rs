@@ -146,7 +146,6 @@ pub(crate) fn engine_chain(
     chain
 }
 
-/// Returns the collection that a name may belong to if it is in the wrong place.
 /// Returns whether a name is that of a file or folder of weights.
 fn is_weights_file(name: &str) -> bool {
     let endings = [".gguf", ".safetensors", ".bin", ".pt"];
@@ -155,6 +154,7 @@ fn is_weights_file(name: &str) -> bool {
         || starts.iter().any(|s| name.starts_with(s))
 }
 
+/// Returns the collection that a name may belong to if it is in the wrong place.
 fn other_collection(collection: &str) -> &'static str {
     match collection {
         "engines" => "models",

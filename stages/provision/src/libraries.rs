@@ -47,7 +47,7 @@ struct Search {
     configured: Vec<PathBuf>,
 }
 
-/// Returns the libraries of a program by file name, each with its digest. A library that the whole system shares, such as
+/// Returns the libraries of a program by file name, each with its digest, or with those of all files of this name. A library that the whole system shares, such as
 /// those of CUDA, has its size in bytes instead: such files are large, and their names contain their versions. Empty for
 /// scripts and for static programs.
 ///
@@ -92,15 +92,22 @@ pub(crate) fn libraries(
     }
     let mut libraries = BTreeMap::new();
     for path in shared.difference(&own) {
-        libraries.insert(
-            name_of(path),
-            format!("{} bytes", fs::metadata(path)?.len()),
-        );
+        let size = format!("{} bytes", fs::metadata(path)?.len());
+        insert(&mut libraries, path, &size);
     }
     for path in &own {
-        libraries.insert(name_of(path), digest_of(path)?.to_string());
+        insert(&mut libraries, path, &digest_of(path)?.to_string());
     }
     Ok(libraries)
+}
+
+/// Inserts a library. Several files with one name, in different folders, have their texts in the order of their paths.
+fn insert(libraries: &mut BTreeMap<String, String>, path: &Path, text: &str) {
+    let all = libraries.entry(name_of(path)).or_default();
+    if !all.is_empty() {
+        all.push(' ');
+    }
+    all.push_str(text);
 }
 
 /// Which folder a library was found in.
@@ -130,7 +137,7 @@ impl Search {
     }
 }
 
-/// Reads which libraries a file needs; `None` for files that are no programs or libraries of a 64-bit machine.
+/// Reads which libraries a file needs; `None` for files other than programs and libraries of a 64-bit machine.
 fn needs_of(path: &Path) -> io::Result<Option<Needs>> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
@@ -188,7 +195,7 @@ fn beside(program: &Path) -> io::Result<Vec<PathBuf>> {
         let path = entry?.path();
         let name = name_of(&path);
         let is_library = name.ends_with(".so") || name.contains(".so.");
-        // A link without a target is nothing that can be loaded.
+        // Nothing can be loaded through a link without a target.
         if let (true, Ok(path)) = (is_library, path.canonicalize())
             && path.is_file()
         {
@@ -337,6 +344,26 @@ mod tests {
         let names_then = all(&folder, &[]);
         let expected = ["libbackend.so.2", "libinner.so.1", "libouter.so"];
         assert_eq!(names(&names_then), expected);
+    }
+
+    #[test]
+    fn all_libraries_of_one_name_count() {
+        let folder = engine("-Wl,-rpath,$ORIGIN/../lib", "-Wl,-rpath,$ORIGIN");
+        let beside = folder.path().join("bin/libinner.so.1");
+        let digest = |text: &str| {
+            fs::write(&beside, text).unwrap();
+            all(&folder, &[])["libinner.so.1"].clone()
+        };
+        assert_ne!(digest("one"), digest("another"));
+        fs::write(&beside, "one").unwrap();
+        let first = all(&folder, &[]);
+        let changed = INNER.replace("VALUE", "2");
+        compile(
+            folder.path(),
+            &changed,
+            "-shared -fPIC -o lib/libinner.so.1",
+        );
+        assert_ne!(all(&folder, &[])["libinner.so.1"], first["libinner.so.1"]);
     }
 
     #[test]
