@@ -14,8 +14,11 @@ use crate::start::Readiness;
 
 const POLL: Duration = Duration::from_millis(25);
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
-/// How long a server that was already running may answer a request for a token with 500.
-const FAILING_LIMIT: Duration = Duration::from_secs(10);
+/// How long a server that was already running may answer every request for a token with 500.
+const FAILING_LIMIT: Duration = match cfg!(test) {
+    true => Duration::from_millis(300),
+    false => Duration::from_secs(10),
+};
 
 /// The reason why a server did not become ready.
 #[derive(Debug, PartialEq)]
@@ -105,8 +108,9 @@ pub(crate) fn wait<E>(
     )))
 }
 
-/// Repeats the request until the answer is 200. A client error (4xx) other than 404, 408 and 429 is
-/// permanent. `key` is the definition's name for the path.
+/// Repeats the request until the answer is 200. A redirect is permanent, and so is a client error (4xx) other than 404, 408
+/// and 429. A server that was already running may answer with 500 for [`FAILING_LIMIT`]. `key` is the definition's name for
+/// the path.
 fn poll<E>(
     wanted: &Wanted<'_>,
     (key, path): (&'static str, &str),
@@ -126,7 +130,11 @@ fn poll<E>(
             left.min(PROBE_LIMIT)
         };
         let answer = wanted.site.ask_while(&ask, limit, &mut || watch(None));
-        let seen = match answer.map_err(NotReady::Ended)? {
+        let answer = answer.map_err(NotReady::Ended)?;
+        if !matches!(&answer, Ok(answer) if answer.status == 500) {
+            failing = None;
+        }
+        let seen = match answer {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
                 let reason = answer.told();
@@ -424,6 +432,14 @@ mod tests {
     }
 
     fn wait_for(script: Script, limit: Duration) -> Result<String, NotReady<()>> {
+        wait_as(Life::Starting, script, limit)
+    }
+
+    fn wait_as(
+        stage_of_life: Life,
+        script: Script,
+        limit: Duration,
+    ) -> Result<String, NotReady<()>> {
         let stub = Stub::new(script);
         let models = ["tiny".to_owned()];
         let wanted = Wanted {
@@ -432,7 +448,7 @@ mod tests {
             models: &models,
             limit,
             proof: Readiness::Token,
-            stage_of_life: Life::Starting,
+            stage_of_life,
         };
         wait(&wanted, &mut |_| Ok(()))
     }
@@ -463,6 +479,26 @@ mod tests {
         assert!(
             matches!(wait_for(script, LONG), Err(NotReady::Wrong(e)) if e.contains("without a generated token"))
         );
+    }
+
+    #[test]
+    fn a_running_server_that_only_fails_is_not_waited_for_and_one_that_also_loads_is() {
+        let script = |tokens| {
+            vec![
+                ("/health", vec![(200, "")]),
+                ("/v1/models", vec![(200, MODELS)]),
+                ("/v1/completions", tokens),
+            ]
+        };
+        let fails = wait_as(Life::Running, script(vec![(500, "broken")]), LONG);
+        assert!(
+            matches!(&fails, Err(NotReady::Wrong(e)) if e.contains("broken")),
+            "{fails:?}"
+        );
+        let mut tokens = [(500, "busy"), (503, "Loading")].repeat(20);
+        tokens.push((200, TOKEN));
+        let loads = wait_as(Life::Running, script(tokens), LONG);
+        assert_eq!(loads, Ok("tiny".to_owned()));
     }
 
     #[test]
