@@ -327,7 +327,7 @@ fn within(name: &str, path: &Path) -> String {
 }
 
 /// Returns the remedy for a missing file if it is a URL, a path of another system, or similar to a file in its folder.
-fn instead(name: &str, path: &Path) -> Option<String> {
+pub fn instead(name: &str, path: &Path) -> Option<String> {
     if name.contains("://") {
         return Some("download the file, and name it".to_owned());
     }

@@ -53,17 +53,12 @@ pub fn column_remedy<'a>(
         .take(OFFERED)
         .collect();
     if !tables.is_empty() {
-        return format!("read it from {}, or join that table", alternatives(&tables));
+        return format!("read it from {}, or join that table", either(&tables));
     }
     let mut names: Vec<&str> = candidates.into_iter().map(|(_, name)| name).collect();
     names.sort_unstable();
     names.dedup();
     remedy(column, "columns", names)
-}
-
-fn alternatives(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(" or ")
 }
 
 /// Returns a remedy for an unknown name among `what` (a plural): the closest name, otherwise all names, or the most

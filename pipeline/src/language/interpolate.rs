@@ -236,13 +236,13 @@ impl<'a> Scope<'a> {
             .map(String::as_str)
             .chain(axes)
             .collect();
-        let mut hint = remedy(name, "parameters and axes", names.iter().copied());
         let shell = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-        if !hint.starts_with("did you mean") && name.chars().all(shell) {
-            hint = format!(
+        let hint = match closest(name, names.iter().copied()) {
+            None if name.chars().all(shell) => format!(
                 "environment variables are not read: declare `parameters: {{{name}: …}}`, and give its value with `--set {name}=…`"
-            );
-        }
+            ),
+            _ => remedy(name, "parameters and axes", names.iter().copied()),
+        };
         Err(Wrong::new(
             format!("`{name}` is neither a parameter nor an axis"),
             hint,

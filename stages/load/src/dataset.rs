@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use pipeline::sources::unread;
+use pipeline::sources::instead;
 use serde_json::{Deserializer, Value, json};
 
 /// How much of a file is examined to recognize its format, in bytes. The first entry may be a long conversation.
@@ -166,12 +166,10 @@ fn not_there(file: &str, error: &io::Error) -> (String, String) {
         _ if !file.contains('.') => {
             "name a file: data sets are not downloaded by their name".to_owned()
         }
-        _ => match unread(file, Path::new(file), error).hint {
-            hint if hint.starts_with("correct") => {
-                format!("{hint} to a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace")
-            }
-            hint => hint,
-        },
+        _ => instead(file, Path::new(file)).unwrap_or_else(|| {
+            "correct the path to a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace"
+                .to_owned()
+        }),
     };
     let what = match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),

@@ -1,6 +1,6 @@
 //! Checks during planning whether the settings of a server fit the engine that its provision stage names.
 
-use engines::{Engine, resolve};
+use engines::{Engine, resolve, stands_for_setting};
 use pipeline::suggest::closest;
 use pipeline::{Json, Library, Needed, Problem, Step};
 
@@ -96,13 +96,15 @@ fn of_engine(name: &str, engine: &Engine, problems: Vec<Problem>) -> Vec<Problem
             _ => None,
         };
         let names = || engine.settings.keys().map(String::as_str);
-        let unlike_any = given.is_some_and(|given| closest(given, names()).is_none());
+        let unlike_any = given.is_some_and(|given| {
+            closest(given, names()).is_none() && !stands_for_setting(&engine.settings, given)
+        });
         let route = std::iter::once(Step::Key("settings".to_owned())).chain(problem.route);
         let message = problem
             .message
             .replacen("the engine", &format!("the engine `{name}`"), 1);
         let hint = problem.hint.map(|hint| {
-            if unlike_any && hint.starts_with("the ") {
+            if unlike_any {
                 format!("{hint}; `benchtrail list engines {name}` shows them all")
             } else {
                 hint

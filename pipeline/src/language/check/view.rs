@@ -8,8 +8,8 @@ use super::remedies::{bare, first_sentence};
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy};
 
-/// Other tools' words for what a schema describes, each with the phrase for what it is called here. This is our
-/// extension; editors ignore it.
+/// Other tools' words for what a schema describes, each with the phrase for what it is called here. A phrase that begins
+/// with a key in backticks, alone or with a value, stands for this key. This is our extension; editors ignore it.
 pub(super) const OTHER_WORDS: &str = "x-other-words";
 
 /// Other tools' words for the keys that stages of every kind have.

@@ -26,5 +26,5 @@ pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weigh
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
 pub use peers::{Peer, PeerArguments};
 pub use running::{Facts, Probe};
-pub use settings::{Setting, SettingType, resolve};
+pub use settings::{Setting, SettingType, resolve, stands_for_setting};
 pub use shipped::{collections, shipped};

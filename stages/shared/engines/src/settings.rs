@@ -229,6 +229,12 @@ const ONE_PURPOSE: &[&[&str]] = &[
     &["seed", "random-seed"],
 ];
 
+/// Returns whether a name that is not a setting still leads to one: as an option of the engine, or as the name that another
+/// engine has for its purpose.
+pub fn stands_for_setting(settings: &BTreeMap<String, Setting>, name: &str) -> bool {
+    setting_of_option(settings, name).is_some() || setting_like(settings, name).is_some()
+}
+
 /// Finds the setting with the purpose that a name has in another engine, and what it is for.
 fn setting_like<'a>(
     settings: &'a BTreeMap<String, Setting>,
