@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 
 use crate::support::{BINARY, Outcome, Project};
 
@@ -55,6 +56,14 @@ fn within(project: &Project, kib: u64, arguments: &[&str]) -> Outcome {
         .env_remove("RAYON_NUM_THREADS");
     command.output().expect("sh starts").into()
 }
+
+/// The smallest address space, in KiB, with which the system loads the binary. It grows with the debug information.
+static LOADS: LazyLock<u64> = LazyLock::new(|| {
+    let project = Project::new();
+    let loads = |kib: &u64| within(&project, *kib, &["--version"]).code == Some(0);
+    let mut sizes = (100_000..300_000).step_by(2_000);
+    sizes.find(loads).expect("a size with which it starts")
+});
 
 /// Returns a project with a study of this many cells, and a report.
 fn study_of(cells: u64) -> Project {
@@ -143,12 +152,11 @@ fn what_does_not_fit_into_the_memory_it_may_use_says_so_before_it_starts() {
     let project = study_of(1000);
     // Cases that used to end in a refused allocation, or in threads that waited for each other for ever.
     for (kib, arguments) in [
-        (120_000, &["run", STUDY, "--dry-run"][..]),
+        (*LOADS, &["run", STUDY, "--dry-run"][..]),
         (150_000, &["plan", STUDY, "--dry-run"]),
         (200_000, &["run", STUDY]),
         (200_000, &["run", STUDY, "--no-dry-run"]),
-        // With less than this, the system cannot even load a binary with debug information.
-        (120_000, &["plan", STUDY]),
+        (*LOADS, &["plan", STUDY]),
     ] {
         let outcome = within(&project, kib, arguments);
         assert_eq!(outcome.code, Some(4), "{arguments:?}: {}", outcome.stderr);

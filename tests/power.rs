@@ -45,8 +45,8 @@ fn the_verdicts_of_every_shipped_experiment_are_rarely_false() {
             }
         }
     }
-    // Three from the quickstart, two from the planted grid, and three, two, two, two and five from the GPU studies.
-    assert_eq!(simulated, 19);
+    // Three from the quickstart, two from the planted grid, and three, two, two, two, five and five from the GPU studies.
+    assert_eq!(simulated, 24);
 }
 
 #[test]
