@@ -43,7 +43,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        7
+        8
     }
 
     fn class(&self) -> Class {
