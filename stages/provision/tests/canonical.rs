@@ -163,6 +163,45 @@ fn an_engine_for_another_platform_falls_back_and_without_fallback_fails_with_rea
     );
 }
 
+/// The build contains the short form of the instructions of VNNI (`{vex} vpdpbusd`). Zen 4 has AVX-512, but not this form, and
+/// the server would end with SIGILL at its first token.
+#[test]
+fn the_default_engine_needs_every_feature_that_its_build_uses() {
+    let mut library = Definitions::shipped();
+    let zen_4 = [
+        "avx2",
+        "avx512f",
+        "avx512bw",
+        "avx512vl",
+        "avx512dq",
+        "avx512_bf16",
+        "avx512_vnni",
+        "avx512ifma",
+        "avx512vbmi",
+        "avx512_vbmi2",
+        "avx512_bitalg",
+        "avx512_vpopcntdq",
+        "bmi2",
+        "f16c",
+        "fma",
+        "gfni",
+        "vaes",
+        "vpclmulqdq",
+    ];
+    let mut lacking = |engine: &str| -> Vec<String> {
+        let needs = library.engine(engine)["requires"]["cpu-flags"]
+            .as_array()
+            .unwrap()
+            .clone();
+        let names = needs.iter().map(|flag| flag.as_str().unwrap().to_owned());
+        names
+            .filter(|flag| !zen_4.contains(&flag.as_str()))
+            .collect()
+    };
+    assert_eq!(lacking("llama-cpp"), ["avx_vnni"]);
+    assert_eq!(lacking("llama-cpp-portable"), Vec::<String>::new());
+}
+
 #[test]
 fn the_image_of_a_pod_is_a_parameter_only_of_an_engine_that_comes_from_it() {
     let library = Definitions::shipped();
