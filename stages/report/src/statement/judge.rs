@@ -91,13 +91,20 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
         Rule::NoEvidence(_) => share.whole(),
         _ => share,
     };
-    if rule
-        .predicate()
-        .is_some_and(|that| that.contains(Verdict::NoEvidence.word()))
-    {
-        view.share = share.whole();
-    }
     let mut found = over_rows(rule, &view)?;
+    let whole = view.share.whole();
+    if rule.predicate().is_some() && view.share != whole {
+        // At the divided level, fewer rows have a finding and more have none. A predicate may count either, so the rule
+        // must hold at both levels.
+        let whole = View {
+            share: whole,
+            ..view.clone()
+        };
+        let at_whole = over_rows(rule, &whole)?;
+        if found.truth.and(at_whole.truth) != found.truth {
+            (found, view) = (at_whole, whole);
+        }
+    }
     if found.truth != Truth::Yes
         && let Some(words) = view.share.words(&view)
         && tests_anything(rule, look)?

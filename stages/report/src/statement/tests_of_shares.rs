@@ -193,6 +193,24 @@ fn no_claim_with_alternatives_is_licensed_falsely_more_often_than_one_without() 
 }
 
 #[test]
+fn neither_a_finding_nor_its_absence_is_counted_at_the_easier_level() {
+    let holds = |form: &str, that: &str, count: u64| {
+        // One of six is equivalent at 5 %, but not at a sixth of it.
+        let p = [0.02, 0.5, 0.5, 0.5, 0.5, 0.5];
+        let table = comparison(&p, &[1.0; 6], "the study at 5 %");
+        let claim = json!({form: {"table": "r.c", "that": that, "count": count}});
+        said(&[rule(claim)], &table).0.is_some()
+    };
+    assert!(!holds("at-least", "verdict = 'equivalent'", 1));
+    assert!(!holds("at-least", "verdict != 'no evidence'", 1));
+    assert!(!holds("at-least", "not verdict = 'no evidence'", 1));
+    assert!(!holds("at-most", "verdict = 'no evidence'", 5));
+    assert!(holds("at-least", "verdict = 'no evidence'", 5));
+    assert!(!holds("at-least", "verdict = 'no evidence'", 6));
+    assert!(!holds("at-least", "verdict != 'equivalent'", 6));
+}
+
+#[test]
 fn a_stronger_sentence_costs_nothing_and_an_unrelated_one_half() {
     let look = |table: &Arc<Opened>| {
         let table = table.clone();
