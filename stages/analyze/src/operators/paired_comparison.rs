@@ -5,8 +5,8 @@ use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Continuity, Method, Sample, Wilcoxon, ZeroHandling, cohens_dz, rank_biserial, sign_flip_test,
-    sign_test, wilcoxon_signed_rank,
+    Continuity, Method, Sample, UnitEffect, Wilcoxon, ZeroHandling, cohens_dz, rank_biserial,
+    sign_flip_test, sign_test, wilcoxon_signed_rank,
 };
 
 use crate::columns::{Columns, missing_spec};
@@ -422,6 +422,32 @@ impl Place<'_> {
     }
 }
 
+/// Returns the effect over units, or why it cannot be judged.
+fn effect(
+    given: &Parameters,
+    place: &Place<'_>,
+    complete: &[(&Pair, f64, f64)],
+    (effects, doubt): (Option<&[f64]>, Option<&Doubt>),
+) -> Result<UnitEffect, String> {
+    let (terms, units) = (&given.terms, place.units);
+    if units.is_none() {
+        return Err(units.none());
+    }
+    let Some(effects) = effects else {
+        let values: Vec<f64> = complete.iter().flat_map(|(_, a, b)| [*a, *b]).collect();
+        return Err(terms.scale.refusal(&terms.columns[place.column], &values));
+    };
+    let values = complete.iter();
+    let values = values.map(|(pair, a, b)| (place.coordinate(pair), (*a, *b)));
+    let rounding = terms.scale.rounding(&by_coordinate(values));
+    let effect = units.effect(effects, rounding);
+    match doubt {
+        Some(doubt) if given.test == Test::PairedT => effect.and_then(|e| doubt.effect(&[e])),
+        Some(doubt) => Err(doubt.refusal()),
+        None => effect,
+    }
+}
+
 fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) -> Compared<Paired> {
     let (terms, column) = (&given.terms, place.column);
     let complete: Vec<(&Pair, f64, f64)> = pairs
@@ -441,27 +467,12 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
     let logs = within(&|a, b| Scale::Ratio.effect(a, b)).and_then(|l| Sample::new(l).ok());
     let effects = within(&|a, b| terms.scale.effect(a, b));
     let doubt = place.doubt(&complete, terms.scale);
-    let effect = match &effects {
-        _ if place.units.is_none() => Err(place.units.none()),
-        None => {
-            let values: Vec<f64> = complete.iter().flat_map(|(_, a, b)| [*a, *b]).collect();
-            Err(terms.scale.refusal(&terms.columns[column], &values))
-        }
-        Some(effects) => {
-            let values = complete
-                .iter()
-                .map(|(pair, a, b)| (place.coordinate(pair), (*a, *b)));
-            let rounding = terms.scale.rounding(&by_coordinate(values));
-            let effect = place.units.effect(effects, rounding);
-            match &doubt {
-                Some(doubt) if given.test == Test::PairedT => {
-                    effect.and_then(|e| doubt.effect(&[e]))
-                }
-                Some(doubt) => Err(doubt.refusal()),
-                None => effect,
-            }
-        }
-    };
+    let effect = effect(
+        given,
+        place,
+        &complete,
+        (effects.as_deref(), doubt.as_ref()),
+    );
     let sample = Sample::new(deltas.iter().copied()).ok();
     let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), given.continuity());
     let wilcoxon = place.replicated(wilcoxon);
