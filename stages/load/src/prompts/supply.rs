@@ -62,7 +62,7 @@ struct Holds {
 
 /// Returns what keeps a cell from its prompts. Each file is read once for a plan.
 pub(crate) fn check(workload: &Workload, demand: Demand, library: &dyn Library) -> Vec<NoSupply> {
-    let mut found = Vec::new();
+    let mut lacks = Vec::new();
     let route = vec!["prompts".to_owned()];
     source(
         &workload.prompts,
@@ -70,7 +70,7 @@ pub(crate) fn check(workload: &Workload, demand: Demand, library: &dyn Library) 
         demand,
         library,
         route,
-        &mut found,
+        &mut lacks,
     );
     let sessions = workload.sessions.as_ref();
     if let Some(later) = sessions.and_then(|sessions| sessions.follow_up.as_ref()) {
@@ -81,7 +81,7 @@ pub(crate) fn check(workload: &Workload, demand: Demand, library: &dyn Library) 
             Demand::default(),
             library,
             route,
-            &mut found,
+            &mut lacks,
         );
     }
     if let Some(Tokenizer::File(tokenizer)) = &workload.tokenizer
@@ -97,9 +97,9 @@ pub(crate) fn check(workload: &Workload, demand: Demand, library: &dyn Library) 
         });
         let route = ["tokenizer", "file"].map(str::to_owned).to_vec();
         let hint = "name the `tokenizer.json` of the model, as Hugging Face publishes it";
-        found.extend(holds.unusable(route, hint));
+        lacks.extend(holds.unusable(route, hint));
     }
-    found
+    lacks
 }
 
 /// Asks the library, so that a plan reads a file once for all cells.
@@ -128,7 +128,7 @@ fn source(
     demand: Demand,
     library: &dyn Library,
     mut route: Vec<String>,
-    found: &mut Vec<NoSupply>,
+    lacks: &mut Vec<NoSupply>,
 ) {
     let (form, when_short, entries, remedy) = match source {
         PromptSource::Words(_) | PromptSource::SharedPrefix(_) => return,
@@ -140,7 +140,7 @@ fn source(
                     demand,
                     library,
                     route.clone(),
-                    found,
+                    lacks,
                 );
             }
             return;
@@ -163,7 +163,7 @@ fn source(
     });
     route.extend([form.to_owned(), "file".to_owned()]);
     if let Some(wrong) = holds.unusable(route, remedy) {
-        found.push(wrong);
+        lacks.push(wrong);
         return;
     }
     if when_short == WhenShort::Repeat {
@@ -181,7 +181,7 @@ fn source(
             0 => String::new(),
             n => format!(", {n} of them for the warm-up"),
         };
-        found.push(NoSupply::Short {
+        lacks.push(NoSupply::Short {
             message: format!(
                 "the {form} holds {there} {entries}, but the cell needs {needed}{and}"
             ),
@@ -193,7 +193,7 @@ fn source(
         && holds.turns < requests
     {
         let turns = holds.turns;
-        found.push(NoSupply::Short {
+        lacks.push(NoSupply::Short {
             message: format!(
                 "the {form} holds {there} {entries} for at most {turns} turns, but the cell needs {requests}"
             ),
@@ -203,7 +203,8 @@ fn source(
     }
 }
 
-/// Returns the number of entries that a cell certainly takes from a file of prompts.
+/// Returns the number of entries that a cell takes from a file of prompts. From the file of a part of a mixture, it takes
+/// fewer, but may take any of as many: request n takes entry n.
 fn needed(workload: &Workload, demand: Demand, warmup: u64) -> u64 {
     let counted = match &workload.sessions {
         None => demand.requests,
