@@ -25,10 +25,6 @@ const SENTENCES: [(&str, &str); 13] = [
 const LONG: [(&str, &str); 2] = [
     ("stages/analyze/src/operators/aggregate.rs", "columns"),
     (
-        "stages/analyze/src/operators/paired_comparison.rs",
-        "compare",
-    ),
-    (
         "stages/analyze/src/operators/unpaired_comparison.rs",
         "compare",
     ),
