@@ -24,16 +24,44 @@ const yaml = readFileSync(file, "utf8");
 writeFileSync(`${project}/experiments/hostile.yaml`, yaml.replace("experiment: simulated", "experiment: hostile").replace("    batched: {", `    ${LONG}: {server: {slots: 2, prefill: {fixed: 5 ms}, decode: {fixed: 9 ms}, noise: {step: 0.05, cell: 0.01}}}\n    "${HOSTILE}": {`));
 // A cell with more requests than the page draws.
 writeFileSync(`${project}/experiments/many.yaml`, yaml.replace("experiment: simulated", "experiment: many").replace("clients: [1, 2, 4, 8]", "clients: [8]").replace("to: 3}", "to: 1}").replace("requests-per-client: 6", "requests: 12000"));
+// Every kind of figure, with a label as long as labels may be.
+writeFileSync(`${project}/experiments/figures.yaml`, `${yaml.replace("experiment: simulated", "experiment: figures").replace("    batched: {", `    ${LONG}: {server: {slots: 2, prefill: {fixed: 5 ms}, decode: {fixed: 9 ms}, noise: {step: 0.05, cell: 0.01}}}\n    batched: {`).trimEnd()}
+      comparison: {operator: paired-comparison, from: cells, pair: {axis: configuration, a: batched, b: serial}, unit: [rep], columns: [output_throughput, ttft_ms_p50], by: [clients]}
+      each: {operator: parallel-efficiency, from: cells, ladder: clients}
+      breaks: {operator: breakdown, rule: efficiency below one half, ladder: clients, any: [{table: each, column: parallel_efficiency, below: 0.5}], unit: [rep]}
+      curve: {operator: fit, from: cells, ladder: clients, column: output_throughput, model: michaelis-menten, unit: [rep]}
+      requests: {operator: requests, load: ladder}
+  report:
+    kind: report
+    needs: [ladder, checks, results]
+    figures:
+      ladder: {kind: ladder, table: results.means, x: clients, y: output_throughput_mean, series: configuration, facet: configuration, log-y: true, title: A ladder, caption: Means.}
+      ecdf: {kind: ecdf, table: results.requests, x: e2e_latency_ms, series: configuration, log-x: true, title: A distribution, caption: Requests.}
+      box: {kind: box, table: results.requests, x: configuration, y: ttft_ms, log-y: true, title: A box, caption: Requests.}
+      heat: {kind: heat-map, table: results.efficiency, x: clients, y: configuration, value: parallel_efficiency, format: "0.00", title: A heat map, caption: Efficiency.}
+      turned: {kind: heat-map, table: results.efficiency, x: configuration, y: clients, value: parallel_efficiency, format: "0.00", title: A turned heat map, caption: Efficiency.}
+      matrix: {kind: matrix, table: results.breaks, x: rule, y: configuration, value: observed_n, title: A matrix, caption: Breakdowns.}
+      forest: {kind: forest, table: results.comparison, x: effect, y: metric, band: [adjusted_low, adjusted_high], reference: 1, where: {clients: 8}, format: "0.00×", title: A forest, caption: Batched over serial.}
+      bar: {kind: bar, table: results.means, x: clients, y: output_throughput_mean, series: configuration, title: Bars, caption: Means.}
+      lying: {kind: bar, table: results.means, x: configuration, y: output_throughput_mean, where: {clients: 8}, title: Lying bars, caption: Means.}
+      bubble: {kind: bubble, table: results.cells, x: ttft_ms_p50, y: output_throughput, value: e2e_latency_ms_p50, series: configuration, label: clients, where: {rep: 1}, title: Bubbles, caption: Cells.}
+      scatter: {kind: scatter, table: results.cells, x: ttft_ms_p50, y: output_throughput, series: configuration, facet: configuration, log-x: true, log-y: true, title: A scatter, caption: Cells.}
+      fit: {kind: fit, table: results.means, x: clients, y: output_throughput_mean, fit: results.curve, series: configuration, title: A fit, caption: Means.}
+`);
 console.log("measuring…");
 run("run", "experiments/planted-grid.yaml", "--smoke", "--keep-going", "--quiet");
 assert.equal(run("run", "experiments/hostile.yaml", "--smoke", "--quiet").status, 0);
 assert.equal(run("run", "experiments/simulated.yaml", "--quiet").status, 0);
 run("run", "experiments/many.yaml", "--keep-going", "--quiet");
+{
+  const made = run("run", "experiments/figures.yaml", "--quiet");
+  assert.equal(made.status, 0, made.stdout + made.stderr);
+}
 
 const servers = [];
 const origins = new Set();
-async function serve(folder) {
-  const server = spawn(binary, ["explore", "--listen", "127.0.0.1:0"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+async function serve(folder, ...what) {
+  const server = spawn(binary, ["explore", ...what, "--listen", "127.0.0.1:0"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
   servers.push(server);
   const address = await new Promise((resolve) => { server.stdout.once("data", (text) => resolve(String(text).split("\n")[0])); });
   origins.add(new URL(address).origin);
@@ -192,9 +220,19 @@ async function accessible(name) {
   assert.equal(mute, 0, `${name}: a canvas without words`);
 }
 
+// Texts of figures that meet each other, or that lie beyond the edge of their figure.
+const MEETING = `[...document.querySelectorAll("figure svg, .plot svg")].filter((e) => e.checkVisibility()).flatMap((figure) => {
+  const edge = figure.getBoundingClientRect();
+  const texts = [...figure.querySelectorAll("text")].map((e) => [[...e.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join(""), e.getBoundingClientRect()]).filter(([text]) => text.trim());
+  const name = figure.getAttribute("aria-label") ?? figure.querySelector("title")?.textContent;
+  const beyond = texts.filter(([, r]) => r.left < edge.left - 2 || r.right > edge.right + 2 || r.top < edge.top - 2 || r.bottom > edge.bottom + 2).map(([text]) => name + ", beyond its edge: " + text);
+  const meets = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4;
+  return [...beyond, ...texts.flatMap(([text, a], i) => texts.slice(i + 1).filter(([, b]) => meets(a, b)).map(([other]) => name + ": " + text + " meets " + other))];
+}).slice(0, 8)`;
+
 // The report that a run writes: no script, nothing beyond an edge, even in print, the first picture beside the answers
 // where there is room, and no violation reported by axe-core.
-async function reportPage(address) {
+async function reportPage(name, address) {
   await p.send("Page.navigate", { url: address });
   await p.until("document.readyState === 'complete' && document.querySelector('main h1')");
   for (const [width, dark, media] of [[375, false, ""], [1280, true, ""], [2560, false, ""], [680, false, "print"]]) {
@@ -204,10 +242,17 @@ async function reportPage(address) {
     const beyond = await p.evaluate(`[document.documentElement, ...(${media === "print"} ? document.querySelectorAll("main table") : [])].filter((e) => e.checkVisibility()).map((e) => (e.tagName === "TABLE" ? e.getBoundingClientRect().right : e.scrollWidth) - innerWidth).filter((by) => by > 1)`);
     assert.deepEqual(beyond, [], `the report, ${width} ${media}: beyond the edge`);
     const beside = await p.evaluate("(() => { const [a, f] = document.querySelectorAll('.first > *'); return a && f ? f.getBoundingClientRect().left >= a.getBoundingClientRect().right : null; })()");
+    assert.deepEqual(await p.evaluate(MEETING), [], `the report, ${width} ${media}: texts of a figure`);
     if (media) assert.deepEqual(await p.evaluate(BROKEN), [], "the report on paper: broken words");
     if (beside !== null) assert.equal(beside, width >= 1280, `the report, ${width} ${media}: the picture beside the answers`);
-    if (pictures) await p.picture(`${pictures}/report-page-${width}${media}.png`);
+    if (pictures) await p.picture(`${pictures}/report-page-${name}-${width}${media}.png`);
   }
+  // A click on a number leads to its row among the trails, below a head that stays.
+  await p.size(1280, 800);
+  await p.evaluate("[...document.querySelectorAll('main table a.n')].at(-1).click()");
+  await pause(100);
+  assert.deepEqual(await p.evaluate(`(() => { const row = document.querySelector("tr:target").getBoundingClientRect(); const head = document.querySelector("tr:target").closest("table").tHead.getBoundingClientRect();
+    return [row.top >= 0, row.bottom <= innerHeight, head.top >= -1, head.bottom <= row.top + 1]; })()`), [true, true, true, true], "the row of a number, and the head above it");
   await p.send("Page.setBypassCSP", { enabled: true });
   await p.send("Page.navigate", { url: address });
   await p.until("document.readyState === 'complete' && document.querySelector('main h1')");
@@ -215,7 +260,7 @@ async function reportPage(address) {
   await p.send("Page.setBypassCSP", { enabled: false });
   assert.deepEqual(p.troubles, [], "the report as a page");
   step += 1;
-  console.log("ok report as a page");
+  console.log(`ok report as a page: ${name}`);
 }
 
 const text = () => p.evaluate("document.getElementById('main').innerText");
@@ -275,6 +320,9 @@ try {
     assert.match(await text(), /licensed[^]*Stage/);
     assert.match(await text(), /excluded: gate /);
     assert.ok(await p.evaluate("document.querySelectorAll('.cellmap .hatch-excluded').length > 0"));
+    // So do the comparisons: the effect, its interval, and the verdict.
+    await p.evaluate("document.querySelector('main details').open = true");
+    assert.match(await text(), /\d comparisons?[^]*: alpha − beta is [+−][\d.]+, interval [+−][\d.]+ to [+−][\d.]+: different, higher on (alpha|beta)/);
   });
   await check("report", async () => {
     await p.click("nav a[href$='/report']");
@@ -307,6 +355,8 @@ try {
     await p.click("#drawer a[href*='/request/']");
     assert.match(await text(), /^Request \d+/);
     assert.match(await text(), /sent to first token/);
+    // A time stands beside those of the other requests of the cell.
+    assert.match(await text(), /longer than \d+ of the cell's \d+ answered requests \(median /);
   });
   await check("cell", async () => {
     await p.click("main p a[href*='/cell/']");
@@ -317,6 +367,19 @@ try {
     assert.match(await p.evaluate("location.hash"), /from=\d+&to=\d+/);
     const part = await p.evaluate("[...document.querySelectorAll('main h2')].map((h) => h.textContent).find((t) => t.includes('request') && t.includes('of'))");
     assert.notEqual(part, all);
+  });
+  await check("a cell from a cell", async () => {
+    // One choice leads to the cell with another label, one to the comparison of both, and Back returns.
+    const before = await p.evaluate("document.querySelector('main h1').textContent");
+    await p.until("document.querySelector('main .siblings select')");
+    const chosen = await p.evaluate("(() => { const s = document.querySelector('main .siblings select'); s.selectedIndex = s.selectedIndex ? 0 : 1; s.dispatchEvent(new Event('change')); return s.value; })()");
+    await p.until(`document.querySelector('main h1').textContent !== ${JSON.stringify(before)} && document.querySelector('main canvas')`);
+    assert.ok((await p.evaluate("document.querySelector('main h1').textContent")).includes(chosen));
+    await p.click("main .row a[href*='/compare']");
+    await p.until("document.querySelector('main .plot svg')");
+    assert.ok((await p.evaluate("document.querySelector('main h1').textContent")).includes(chosen));
+    await p.evaluate("history.go(-2)");
+    await p.until(`document.querySelector('main h1').textContent === ${JSON.stringify(before)} && document.querySelector('main canvas')`);
   });
   await check("the slowest requests first", async () => {
     await p.evaluate("[...document.querySelectorAll('main th button')].find((b) => b.textContent === 'ttft').click()");
@@ -375,6 +438,47 @@ try {
     await p.press("Escape");
     await p.until("document.getElementById('drawer').hidden && document.activeElement === document.querySelectorAll('a.value')[3]");
   });
+  await check("a step back", async () => {
+    // Where a reader had scrolled to is where a step back returns.
+    await p.evaluate(`location.hash = ${JSON.stringify(REPORT)}`);
+    await p.settled();
+    await p.evaluate("document.querySelectorAll('td a.value')[200].scrollIntoView({ block: 'center' })");
+    await pause(300);
+    const y = await p.evaluate("scrollY");
+    assert.ok(y > 500, `${y}`);
+    await p.click("nav a[href$='/data']");
+    assert.equal(await p.evaluate("scrollY"), 0);
+    await p.evaluate("history.back()");
+    await p.until(`document.querySelector('a.value') && Math.abs(scrollY - ${y}) < 3`);
+    // A choice is a step, and a number that opens leaves the view as it is.
+    await p.click("nav a[href$='/data']");
+    await p.evaluate("(() => { const s = document.querySelector('main select'); s.value = 'results.efficiency'; s.dispatchEvent(new Event('change')); })()");
+    await p.until("location.hash.includes('table=results.efficiency') && document.querySelector('main tbody a.number')");
+    await p.evaluate("[...document.querySelectorAll('main th button')].find((b) => b.textContent === 'clients').click()");
+    await p.until("location.hash.includes('sort=clients') && document.querySelector('main tbody a.number')");
+    await pause(200);
+    await p.evaluate("window.kept = document.querySelector('main table')");
+    await p.click("main tbody a.number");
+    await p.until("document.querySelector('#drawer h3')");
+    assert.ok(await p.evaluate("window.kept === document.querySelector('main table')"), "the view is drawn again for a number beside it");
+    await p.evaluate("history.go(-2)");
+    await p.until("!location.hash.includes('results.efficiency') && document.querySelector('main select').value !== 'results.efficiency'");
+  });
+  await check("columns by their names", async () => {
+    await p.go(`${base}#/study/experiments~planted-grid.smoke/data?table=results.cells&named=ttft,throughput`);
+    await p.until("document.querySelector('main tbody tr')");
+    const names = await p.evaluate("[...document.querySelectorAll('main th button')].map((b) => b.textContent)");
+    assert.ok(names.includes("engine") && names.includes("ttft_ms_p50") && names.includes("output_throughput") && names.every((n) => /ttft|throughput|^(engine|model|workload|clients|rep|phase)$/.test(n)), `${names}`);
+    assert.match(await text(), /\d+ of \d+ columns/);
+  });
+  await check("studies in order", async () => {
+    await p.go(`${base}#/studies?sort=${encodeURIComponent("measured cells")}&order=desc`);
+    const counts = () => p.evaluate("[...document.querySelectorAll('main tbody tr')].map((r) => Number(r.querySelector('td.number').firstChild.data.replaceAll(',', '')))");
+    assert.deepEqual(await counts(), (await counts()).toSorted((a, b) => b - a));
+    await p.evaluate("(() => { const e = document.querySelector('input[type=search]'); e.value = 'batching'; e.dispatchEvent(new Event('input')); })()");
+    assert.match(await p.evaluate("location.hash"), /q=batching/);
+    assert.ok((await counts()).length < 5);
+  });
   await check("back to the report", async () => {
     await p.evaluate(`location.hash = ${JSON.stringify(REPORT)}`);
     await p.settled();
@@ -394,6 +498,7 @@ try {
       await p.go(`${GRID}/plots?plot=${plot}`);
       await p.until(`document.querySelector("main .plot svg") && document.querySelector("main").innerText.includes(${JSON.stringify(wanted)})`);
       assert.ok(await p.evaluate("document.querySelectorAll('main .plot svg path, main .plot svg circle').length > 3"), "marks");
+      assert.deepEqual(await p.evaluate(MEETING), [], "texts of the plot");
       // The same data as a table.
       await p.evaluate("document.querySelector('details.twin summary').click()");
       await p.until("document.querySelectorAll('details.twin tbody tr').length > 3");
@@ -478,6 +583,24 @@ try {
     await p.go(`${base}#/run/simulated`);
     await p.until("document.querySelector('main').innerText.includes('It ended') && document.querySelector('main table')");
   });
+  await check("a bundle without chunks and prompts", async () => {
+    const made = run("publish", "experiments/simulated.yaml", "--author", "A", "--without", "chunks", "--without", "prompts");
+    assert.equal(made.status, 0, made.stdout + made.stderr);
+    const at = await serve(project, "published/simulated");
+    const id = new URL(at).hash.match(/study\/([^/?]+)/)[1];
+    const study = `${new URL(at).origin}/#/study/${id}`;
+    for (const [view, wanted] of [["", ".cellmap td a"], ["/plots", "main .plot svg"], ["/plots?plot=latency&metric=tpot_ms", "main .plot svg"], ["/plots?plot=goodput", "main .plot svg"], ["/compare", "main .plot svg"], ["/data", "main tbody tr"]]) {
+      await p.go(study + view);
+      await p.until(`document.querySelector(${JSON.stringify(wanted)})`);
+      assert.equal(await p.evaluate("document.querySelectorAll('.error').length"), 0, view);
+    }
+    // What was left out on purpose is no damage.
+    await p.go(`${study}/data?table=ladder.chunks`);
+    await p.until("document.querySelector('main .error')");
+    assert.match(await text(), /the bundle was published without chunks and prompts|the bundle was published without prompts and chunks/);
+    assert.doesNotMatch(await text(), /fsck/);
+    p.troubles.splice(0, p.troubles.length, ...p.troubles.filter((t) => !/^Failed to load resource/.test(t)));
+  });
   await check("a study as a file", async () => {
     assert.equal(run("explore", "experiments/hostile.yaml", "--smoke", "--export", "hostile.html").status, 0);
     await p.go(`file://${project}/hostile.html`);
@@ -500,7 +623,9 @@ try {
   console.log(`ok questions that no page asks: ${JSON.stringify(seen)}`);
   await p.size(1280, 800);
   await damaged({ binary, folder: `${project}/damaged`, serve, page: p, done: (name) => { step += 1; console.log(`ok ${name}`); } });
-  await reportPage(`file://${project}/reports/simulated/report.html`);
+  await reportPage("simulated", `file://${project}/reports/simulated/report.html`);
+  await reportPage("figures", `file://${project}/reports/figures/report.html`);
+  await reportPage("planted grid", `file://${project}/reports/planted-grid.smoke/report.html`);
   if (real) await studiesOf(real);
   console.log(`${step} views, all as they should be`);
 } catch (error) {

@@ -174,3 +174,35 @@ fn a_cell_of_many_requests_is_sent_as_levels_figures_and_pages_whatever_it_holds
     let most = many.get("/api/v1/studies/many/tables/load.requests?cell=&from=0&to=1000000");
     assert_eq!(most.json()["rows"].as_array().map(Vec::len), Some(24_000));
 }
+
+#[test]
+fn a_bundle_published_without_chunks_can_be_compared_and_has_goodput() {
+    let bundle = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/docs/gpu-study/two-engines/two-engines.tar.zst"
+    );
+    let project = Project::new();
+    let explorer = Explorer::of(&project, &[bundle]);
+    const STUDY: &str = "/api/v1/studies/gpu~two-engines";
+    let contrast = explorer.get(&format!(
+        "{STUDY}/contrast?stage=ladder&axis=engine&a=sglang&b=vllm"
+    ));
+    assert_eq!(contrast.status, 200, "{}", contrast.json());
+    assert_eq!(contrast.json()["results"]["table"], "results.cells");
+    // Its rows do not hold the tokens of first chunks, so TPOT has no bound; the other metrics have theirs.
+    let found = explorer.get(&format!("{STUDY}/objective?stage=ladder"));
+    assert_eq!(found.status, 200, "{}", found.json());
+    let found = found.json();
+    let steps = |i: usize| found["metrics"][i]["steps"].as_array().map(Vec::len);
+    assert_eq!((steps(0) > Some(0), steps(1)), (true, Some(0)), "{found}");
+    let note = found["notes"][0].as_str().expect("a note");
+    assert!(note.starts_with("tpot_ms has no bound: "), "{note}");
+    // What the authors left out is no damage.
+    let chunks = explorer.get(&format!("{STUDY}/tables/ladder.chunks?from=0&to=1"));
+    assert_eq!(chunks.status, 404);
+    let hint = chunks.json()["hint"].clone();
+    assert_eq!(
+        hint,
+        "the bundle was published without prompts and chunks; ask its authors for them"
+    );
+}

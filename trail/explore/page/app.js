@@ -47,11 +47,18 @@ async function navigate(study, what) {
   replace(nav, isFile() ? null : h("a", { href: address([]) }, "Studies"), h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Plots", ["plots"], what === "plots"), tab("Compare", ["compare"], what === "compare"), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
 }
 
+// The view that the address selects, without the number that is open beside it.
+function placeOf({ segments, parameters: { why, ...others } }) {
+  return JSON.stringify([segments, others]);
+}
+
 async function show() {
   const { segments, parameters } = here();
   const study = segments[0] === "study" ? segments[1] : segments[0] === "object" ? parameters.study : null;
   const { why, ...others } = parameters;
-  const place = JSON.stringify([segments, others]);
+  const place = placeOf({ segments, parameters });
+  // A step back returns to where the reader was; anything else starts at the top.
+  const y = history.state?.y ?? 0;
   navigate(study, segments[0] === "object" ? "object" : segments[2]);
   // After closing the drawer, the reader continues where it was opened.
   if (why && drawer.hidden) opener = document.activeElement;
@@ -72,13 +79,32 @@ async function show() {
     main.removeAttribute("aria-busy");
     document.title = `${main.querySelector("h1")?.textContent ?? "Explorer"} · Benchtrail`;
     say("");
-    if (!others.line && !others.mark) window.scrollTo(0, 0);
+    if (y || (!others.line && !others.mark)) scrollBackTo(y);
     if (!why) main.focus({ preventScroll: true });
-  }
+  } else history.replaceState({ y: window.scrollY }, "");
   await following;
   if (closed && opener?.isConnected) opener.focus({ preventScroll: true });
   if (why && !drawer.hidden) drawer.querySelector("button")?.focus({ preventScroll: true });
   document.documentElement.dataset.ready = place + (why ?? "");
+}
+
+// Scrolls to where the reader was. Pictures that arrive late make the page longer, so this repeats until it is long
+// enough, or until the reader moves.
+function scrollBackTo(y) {
+  window.scrollTo(0, y);
+  if (window.scrollY >= y - 1) return;
+  const watch = new ResizeObserver(() => { window.scrollTo(0, y); if (window.scrollY >= y - 1) watch.disconnect(); });
+  watch.observe(main);
+  for (const event of ["wheel", "keydown", "pointerdown", "hashchange"]) window.addEventListener(event, () => watch.disconnect(), { once: true, passive: true });
+}
+
+// Keeps with every step of the history how far the reader had scrolled.
+function watchPlace() {
+  history.scrollRestoration = "manual";
+  let waiting = null;
+  const keep = () => { waiting = null; if (!main.hasAttribute("aria-busy")) history.replaceState({ y: window.scrollY }, ""); };
+  window.addEventListener("scroll", () => { waiting ??= setTimeout(keep, 150); }, { passive: true });
+  window.addEventListener("hashchange", () => { clearTimeout(waiting); waiting = null; });
 }
 
 async function start() {
@@ -91,6 +117,9 @@ async function start() {
   watchEscape(drawer);
   watchScrolling(main);
   window.addEventListener("hashchange", show);
+  // What a view changed in its address is already shown.
+  document.addEventListener("amended", () => { shown = placeOf(here()); });
+  watchPlace();
   await show();
 }
 

@@ -1,12 +1,12 @@
 // One cell: its requests above the tracks of the machine, on one clock.
 
-import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, sentence, whyLink } from "./dom.js";
+import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, select, sentence, whyLink } from "./dom.js";
 import { asTable, get, isFile, table } from "./api.js";
 import { figuresOf, figuresView, requestsOf } from "./figures.js";
 import { byLabel, bytesText, digits, moment, nanoseconds, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
 import { chart, cloudTrack, inFlight, valueAt, waterfall } from "./tracks.js";
-import { statusColour } from "./colour.js";
+import { kind, statusColour } from "./colour.js";
 
 const MOST = 5000;
 const SHOWN = 60;
@@ -21,9 +21,10 @@ const metricsOf = (found) => {
 
 // The tables of the tracks, and how the rest of a long one is read: only what the tracks show.
 const TRACKED = {
-  host_telemetry: (read) => read({ columns: "at_ns,cpu_busy,cpu_steal,runnable,frequency_mhz" }),
+  host_telemetry: (read) => read({ columns: "at_ns,cpu_busy,cpu_steal,runnable,frequency_mhz,processors,memory_used_bytes" }),
+  server_host_telemetry: (read) => read({ columns: "at_ns,source,cpu_busy,cpu_steal,runnable,frequency_mhz,memory_used_bytes" }),
   process_telemetry: (read) => read({ columns: "at_ns,role,cpu" }),
-  gpu_telemetry: (read) => read({ columns: "at_ns,gpu,power_w,sm_clock_mhz,sm_utilisation,temperature_c" }),
+  gpu_telemetry: (read) => read({ columns: "at_ns,gpu,power_w,sm_clock_mhz,sm_utilisation,temperature_c,memory_used_bytes,foreign_processes" }),
   slots: (read) => read({ columns: "at_ns,processing" }),
   // Of many metrics, three have a track. Each has rows from the first scrape on.
   server_metrics: async (read, found) => {
@@ -53,10 +54,10 @@ export async function cellView(main, study, stage) {
     if (more.rows_in_all > more.count) partial.push(`the first ${more.count.toLocaleString("en-US")} of ${more.rows_in_all.toLocaleString("en-US")} rows of ${name}`);
     return more;
   };
-  const [host, processes, gpu, slots, metrics] = await Promise.all(first.map(rest));
+  const [host, server, processes, gpu, slots, metrics] = await Promise.all(first.map(rest));
   const record = cell.record;
   const excluding = cell.status === "ok" ? (cell.gates ?? []).filter((g) => g.outcome === "fail" && g.severity !== "warn") : [];
-  replace(main, h("h1", {}, breakable(cellText(stage, at))),
+  replace(main, h("h1", {}, breakable(cellText(stage, at))), siblings(study, stage, at),
     cell.status === "ok" ? null : h("p", { class: "error" }, `${cell.status}${cell.reason ? `: ${cell.reason}` : ""}. Its outputs are evidence, and enter no statistic.`),
     excluding.length ? h("p", { class: "error" }, `This cell enters no statistic: ${excluding.map((g) => `gate ${g.gate}: ${g.observed}`).join("; ")}.`) : null,
     facts([
@@ -65,16 +66,39 @@ export async function cellView(main, study, stage) {
       ["record", cell.record_digest && h("span", { class: "digest", title: cell.record_digest }, short(cell.record_digest))],
       ["earlier", cell.earlier?.length ? `${plural(cell.earlier.length, "execution")} whose result is not in use: ${cell.earlier.map((e) => `${e.status} ${short(e.record)}`).join(", ")}` : null],
       ["client", one && one.has("wake_lag_p50") && one.at("wake_lag_p50", 0) !== null ? `woke ${digits(one.at("wake_lag_p50", 0))} ms late at the median, ${digits(one.at("wake_lag_p99", 0))} ms at p99, ${digits(one.at("wake_lag_max", 0))} ms at most` : null],
+      ["other programs", host && processes ? foreignLoad(host, ofOthers(host, processes)) : null],
       ["read", inputs(study, cell)],
     ]),
     unread.map((why) => h("p", { class: "note" }, `A part of the cell cannot be read: ${why}.`)),
     (record?.warnings ?? []).map((w) => h("p", { class: "note" }, w)),
     gatesOf(cell.gates ?? []),
     partial.length ? h("p", { class: "note" }, `The tracks show only ${partial.join(", ")}.`) : null,
-    requests ? timeline(study, stage, at, requests, { host, processes, gpu, slots, metrics }) : null,
+    requests ? timeline(study, stage, at, requests, { host, server, processes, gpu, slots, metrics }) : null,
     one ? [h("h2", {}, "Facts of the cell"), factList(study, stage, at, one)] : null,
     files(study, stage, at, outputs, cell),
     record ? [h("h2", {}, "Recipe and record"), h("details", {}, h("summary", {}, "Everything that determined the result, and how it was executed"), h("pre", {}, JSON.stringify(record, null, 2)))] : null);
+}
+
+// The other cells of the stage: one choice for each axis, and the comparison of this cell's label with another.
+function siblings(study, stage, at) {
+  // The list of all cells is long, and the rest of the page does not wait for it.
+  const row = h("div", { class: "row siblings" });
+  const show = ({ stages }) => {
+    const own = stages.find((s) => s.name === stage);
+    const cell = own?.cells.find((c) => c.at === at);
+    if (!cell) return;
+    const apart = (c) => c.labels.filter((label, i) => label !== cell.labels[i]).length;
+    const choices = own.axes.map((axis, i) => {
+      const labels = [...new Set(own.cells.map((c) => c.labels[i]))].sort(byLabel);
+      // Where no cell has the label and otherwise the same ones, the choice leads to the nearest cell with it.
+      const nearest = (label) => own.cells.filter((c) => c.labels[i] === label).reduce((best, c) => (apart(c) < apart(best) ? c : best));
+      return labels.length > 1 ? select(axis, labels.map((label) => [String(label), String(label)]), String(cell.labels[i]), (text) => { location.hash = cellLink(study, stage, nearest(labels.find((l) => String(l) === text)).at); }) : null;
+    });
+    const axis = choices.findIndex((choice) => choice !== null);
+    if (axis >= 0) replace(row, choices, own.class === "measurement" ? h("a", { href: address(["study", study, "compare"], { stage, axis: own.axes[axis], a: String(cell.labels[axis]) }) }, "Compare") : null);
+  };
+  get(["studies", study, "cells"]).then(show).catch(() => {});
+  return row;
 }
 
 function inputs(study, cell) {
@@ -85,9 +109,12 @@ function inputs(study, cell) {
 function gatesOf(list) {
   if (!list.length) return null;
   const passed = list.filter((g) => g.outcome === "pass");
-  const rest = list.filter((g) => g.outcome !== "pass");
-  return [h("h2", {}, "Gates"), h("p", {}, h("span", { class: "ok" }, `${passed.length} pass`), passed.length ? `: ${passed.map((g) => g.gate).join(", ")}` : ""),
-    rest.map((g) => h("p", {}, h("span", { class: g.outcome === "fail" && g.severity !== "warn" ? "bad" : "warn" }, `${g.gate}: ${g.outcome === "fail" ? (g.severity === "warn" ? "warning" : "fail, which excludes the cell") : g.outcome}. `), g.observed, g.expected ? `; expected ${g.expected}` : ""))];
+  const failed = list.filter((g) => g.outcome === "fail");
+  const open = list.filter((g) => g.outcome !== "pass" && g.outcome !== "fail");
+  const told = (gates) => gates.map((g) => h("p", {}, h("span", { class: g.outcome === "fail" && g.severity !== "warn" ? "bad" : "warn" }, `${g.gate}: ${g.outcome === "fail" ? (g.severity === "warn" ? "warning" : "fail, which excludes the cell") : g.outcome}. `), g.observed, g.expected ? `; expected ${g.expected}` : ""));
+  return [h("h2", {}, "Gates"), h("p", {}, h("span", { class: "ok" }, `${passed.length} pass`), passed.length ? `: ${passed.map((g) => g.gate).join(", ")}` : ""), told(failed),
+    // A gate that lacks rows says nothing about the cell: its reason is one click away.
+    open.length ? h("details", {}, h("summary", {}, h("span", { class: "warn" }, `${open.length} not judged`), `: ${open.map((g) => g.gate).join(", ")}`), told(open)) : null];
 }
 
 function factList(study, stage, at, one) {
@@ -159,7 +186,7 @@ function reading(tracks, t, y) {
     top += (track.height ?? 56) + 8;
     for (const line of (track.lines ?? []).filter((l) => !l.dots)) {
       const value = valueAt(line, t);
-      if (value !== null) parts.push(`${line.name ?? track.name} ${digits(value, 3)}${track.unit && track.unit !== "1" ? ` ${track.unit}` : ""}`);
+      if (value !== null) parts.push(`${line.words ?? line.name ?? track.name} ${digits(value, 3)}${track.unit && track.unit !== "1" ? ` ${track.unit}` : ""}`);
     }
   }
   return `${nanoseconds(t)}: ${parts.join("; ")}`;
@@ -197,7 +224,7 @@ function smallTimeline(study, stage, at, requests, others) {
     const r = y < tracks[0].height ? rows[Math.floor((y / tracks[0].height) * rows.length)] : null;
     if (r && (r.scheduled ?? r.sent) <= t && t <= r.done) location.hash = requestLink(study, stage, at, r);
   };
-  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. ", h("span", { class: "screen" }, "Drag to choose a span; everything below then also shows that span.")), statusLegend(rows),
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token; ticks: the head of the answer, and its end. Each track below begins at zero. ", h("span", { class: "screen" }, "Drag to choose a span; everything below then also shows that span.")), statusLegend(rows),
     spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), figures, under];
 }
 
@@ -241,7 +268,8 @@ export function requestLink(study, stage, at, r) {
 function list(study, stage, at, requests, inside, all) {
   const counts = new Map();
   for (const r of inside) counts.set(r.status, (counts.get(r.status) ?? 0) + 1);
-  const own = ["request_id", "phase", "status", "output_tokens", "in_flight_at_send"].map((name) => requests.column(name)).filter(Boolean).map((c) => ({ ...c, of: (r) => c.values[r.i] }));
+  const known = (c) => c && (c.name === "cached_prompt_tokens" ? c.values.some((v) => v > 0) : c.values.some((v) => v !== null));
+  const own = ["request_id", "phase", "status", "in_flight_at_send", "prompt_tokens", "cached_prompt_tokens", "output_tokens"].map((name) => requests.column(name)).filter(known).map((c) => ({ ...c, of: (r) => c.values[r.i] }));
   // Times of a request count from when it was sent, so that slow requests can be found.
   const since = (name, description, of) => ({ name, unit: "ms", description, of: (r) => { const ns = of(r); return ns === null ? null : ns / 1e6; }, derived: true });
   const span = (from, to) => (from !== null && to !== null ? to - from : null);
@@ -279,8 +307,41 @@ const points = (found, name, keep = () => true) => {
   return list;
 };
 
+const GIB = 1024 ** 3;
+const scaled = (list, by) => list.map(([t, v]) => [t, v / by]);
+// Only lines that say something: a level of zero is worth a track only for what should be zero.
+const some = (list) => (list.some(([, v]) => v !== 0) ? list : []);
+
+// The processors that programs other than the server and the client kept busy: what is busy, less what those two use.
+function ofOthers(host, processes) {
+  const own = new Map();
+  for (const [t, v] of points(processes, "cpu")) own.set(t, (own.get(t) ?? 0) + v);
+  const used = [...own].sort((a, b) => a[0] - b[0]);
+  const count = host.has("processors") ? host.column("processors").values.find((n) => n > 0) : null;
+  return count && used.length ? points(host, "cpu_busy").map(([t, share]) => [t, Math.max(0, share * count - valueNear(used, t))]) : [];
+}
+
+// The same in words, because it decides whether a result can be trusted.
+function foreignLoad(host, others) {
+  if (!others.length) return null;
+  const values = others.map(([, v]) => v);
+  const count = host.column("processors").values.find((n) => n > 0);
+  return `used ${digits(values.reduce((a, b) => a + b, 0) / values.length, 3)} of ${plural(count, "processor")} on average, ${digits(Math.max(...values), 3)} at most`;
+}
+
+// The value sampled closest to a moment, of samples in order of time.
+function valueNear(list, t) {
+  let [low, high] = [0, list.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle][0] < t) low = middle + 1; else high = middle;
+  }
+  const before = list[low - 1];
+  return before && t - before[0] < Math.abs(list[low][0] - t) ? before[1] : list[low]?.[1] ?? null;
+}
+
 // The tracks of the machine and the server, as far as the cell has them.
-function machine({ host, processes, gpu, slots, metrics }) {
+function machine({ host, server, processes, gpu, slots, metrics }) {
   const tracks = [];
   const add = (name, unit, lines) => { const full = lines.filter((l) => l.points.length > 1); if (full.length) tracks.push({ name, unit, lines: full }); };
   if (slots) {
@@ -291,11 +352,17 @@ function machine({ host, processes, gpu, slots, metrics }) {
   if (metrics) {
     for (const [metric, name, unit] of metricsOf(metrics)) add(name, unit, [{ points: summed(metrics, metric), step: true }]);
   }
-  if (host) {
-    add("CPU busy, steal", "share", [{ name: "CPU busy", points: points(host, "cpu_busy") }, { name: "steal", points: points(host, "cpu_steal"), colour: "track-2" }]);
-    add("running threads", "threads", [{ points: points(host, "runnable") }]);
-    add("CPU clock", "MHz", [{ points: points(host, "frequency_mhz") }]);
-  }
+  // With a server on another machine, each machine has its own tracks, under its name.
+  const ofMachine = (found, whose, keep) => {
+    const of = (text) => (whose ? `${whose}: ${text}` : text);
+    const line = (column) => points(found, column, keep);
+    add(of("CPU busy"), "share", [{ name: of("CPU busy"), points: line("cpu_busy") }, { name: "steal", points: line("cpu_steal"), colour: "track-2" }]);
+    add(of("threads"), "running", [{ points: line("runnable") }]);
+    add(of("CPU clock"), "MHz", [{ points: line("frequency_mhz") }]);
+    add(of("memory"), "GiB used", [{ points: scaled(line("memory_used_bytes"), GIB) }]);
+  };
+  for (const source of server?.count ? [...new Set(server.column("source").values)] : []) ofMachine(server, source, (i) => server.at("source", i) === source);
+  if (host) ofMachine(host, server?.count ? "client" : "");
   if (processes) {
     // A server of several processes uses what they use together.
     const ofRole = (role) => {
@@ -304,15 +371,17 @@ function machine({ host, processes, gpu, slots, metrics }) {
       return [...at];
     };
     add("CPU of server, client", "cores", [{ name: "server CPU", points: ofRole("server") }, { name: "client", points: ofRole("client"), colour: "track-2" }]);
+    if (host) add("other programs", "cores", [{ points: ofOthers(host, processes) }]);
   }
   if (gpu) {
     const each = [...new Set(gpu.column("gpu").values)].sort((a, b) => a - b).slice(0, 8);
-    const lines = (column) => each.map((id, k) => ({ points: points(gpu, column, (i) => gpu.at("gpu", i) === id), colour: k % 2 ? "track-2" : "track" }));
-    const many = each.length > 1 ? ` (${each.length})` : "";
-    add(`GPU power${many}`, "W", lines("power_w"));
-    add(`GPU clock${many}`, "MHz", lines("sm_clock_mhz"));
-    add(`GPU busy${many}`, "share", lines("sm_utilisation"));
-    add(`GPU heat${many}`, "°C", lines("temperature_c"));
+    const lines = (what, column, change = (list) => list) => each.map((id, k) => ({ ...(each.length > 1 ? { key: String(id), fill: kind(k).fill, words: `GPU ${id} ${what}` } : {}), points: change(points(gpu, column, (i) => gpu.at("gpu", i) === id)) }));
+    add("GPU power", "W", lines("power", "power_w"));
+    add("GPU clock", "MHz", lines("clock", "sm_clock_mhz"));
+    add("GPU busy", "share", lines("busy", "sm_utilisation"));
+    add("GPU memory", "GiB used", lines("memory", "memory_used_bytes", (list) => scaled(list, GIB)));
+    add("GPU temperature", "°C", lines("temperature", "temperature_c"));
+    add("others on the GPU", "processes", lines("others", "foreign_processes", some));
   }
   return tracks;
 }

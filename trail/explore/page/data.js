@@ -22,7 +22,8 @@ export async function dataView(main, study) {
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
   const unread = (overview.unread ?? []).map((why) => h("p", { class: "note" }, `The tables of a stage cannot be listed: ${why}. \`benchtrail fsck\` lists what is damaged.`));
   replace(main, h("h1", {}, "Data"), unread, box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => again({ table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
-    h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), onchange: (e) => again({ contains: e.target.value || null, from: null }) }))), shown);
+    h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), onchange: (e) => again({ contains: e.target.value || null, from: null }) })),
+    h("label", {}, "Columns named like", h("input", { type: "search", value: parameters.named ?? "", placeholder: "ttft, throughput", onchange: (e) => again({ named: e.target.value || null }) }))), shown);
   try {
     if (parameters.sql) await answer(shown, study, parameters, again);
     else if (name) await rows(shown, study, name, overview, parameters, again);
@@ -59,6 +60,7 @@ async function rows(shown, study, name, overview, parameters, again) {
   const question = isFile() ? (cell ? { cell, from: 0, to: 5000 } : { from: 0, to: 2000 })
     : { ...(cell && { cell }), ...bounds(parameters), ...(parameters.contains && { contains: parameters.contains }), ...(parameters.sort && { sort: parameters.sort, order: parameters.order ?? "asc" }) };
   const found = await table(study, name, question);
+  const narrow = named(found, parameters.named);
   const single = cell !== undefined || entry?.cells === 1;
   const link = (column, _, row) => (single ? whyLink({ table: name, cell: cell ?? "", row, column: column.name }) : null);
   const files = isFile() ? null : saver(["studies", study, "tables", name], cell === undefined ? {} : { cell }, name, ["csv", "parquet"]);
@@ -66,10 +68,19 @@ async function rows(shown, study, name, overview, parameters, again) {
   const [stage] = name.split(".");
   replace(shown, cell !== undefined && cell !== "" ? h("p", {}, "of ", h("a", { href: address(["study", study, "cell", stage], { cell }) }, cellText(stage, cell))) : null,
     found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(found, again),
-    tableView(found, { sort, onsort, link, rowLink: isRequests ? (row) => address(["study", study, "request", stage], { cell, row }) : null }), files);
+    narrow.columns.length < found.columns.length ? h("p", { class: "soft" }, `${narrow.columns.length} of ${plural(found.columns.length, "column")}. Saving saves all.`) : null,
+    tableView(narrow, { sort, onsort, link, rowLink: isRequests ? (row) => address(["study", study, "request", stage], { cell, row }) : null }), files);
   const mark = parameters.mark === undefined ? -1 : found.rows.indexOf(Number(parameters.mark));
   const line = shown.querySelectorAll("tbody tr")[mark];
   if (line) { line.classList.add("here"); line.scrollIntoView({ block: "nearest" }); }
+}
+
+// The columns whose names contain one of the words, and the keys of the rows.
+function named(found, text) {
+  const words = (text ?? "").toLowerCase().split(/[\s,]+/).filter(Boolean);
+  if (!words.length) return found;
+  const keys = (found.metadata?.keys ?? "").split(",");
+  return { ...found, columns: found.columns.filter((c) => keys.includes(c.name) || words.some((word) => c.name.toLowerCase().includes(word))) };
 }
 
 function saver(path, parameters, name, formats) {

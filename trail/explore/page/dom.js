@@ -106,9 +106,17 @@ export function changed(parameters) {
   return address(now.segments, { ...now.parameters, ...parameters });
 }
 
-// Changes parameters without adding a step to the history.
+// Parameters that a reader adjusts in small steps: they add no step to the history, so that Back leaves the view.
+const ADJUSTED = /^(from|to|span|sort|order|contains|named|q|mark|log|gpus|price|bound\..*)$/;
+
+// Changes parameters of the view. A choice, such as another table, is a step of the history.
 export function amend(parameters) {
-  history.replaceState(null, "", changed(parameters));
+  const next = changed(parameters);
+  if (next === location.hash) return;
+  const step = Object.keys(parameters).some((name) => !ADJUSTED.test(name) && (here().parameters[name] ?? null) !== (parameters[name] ?? null));
+  if (step) history.pushState({ y: window.scrollY }, "", next);
+  else history.replaceState(history.state, "", next);
+  document.dispatchEvent(new Event("amended"));
 }
 
 export const cellText = (stage, at) => (at ? `${stage}[${at}]` : stage);

@@ -45,7 +45,7 @@ export function figuresView(element, whole, part) {
   const latency = (f, name) => f.latencies.find((l) => l.name === name);
   const known = whole.latencies.filter((l) => l.n > 0);
   const rows = [row("measured requests sent", (f) => f.sent.toLocaleString("en-US")), row("of these failed", (f) => f.failed.toLocaleString("en-US")),
-    row("output (tok/s)", (f) => digits(f.output_rate), "output tokens of the requests that ended in the span ÷ its length"),
+    row("output of requests that ended (tok/s)", (f) => digits(f.output_rate), "output tokens of the requests that ended in the span ÷ its length"),
     known.flatMap((l) => QUANTILES.map(([p, q]) => row(`${columnWords(l.name)} ${p} (${l.unit})`, (f) => { const own = latency(f, l.name); return own && bounded(q, own.n) ? digits(own[p]) : "–"; }, l.definition)))];
   const unsure = columns.some(([, f]) => f.latencies.some((l) => l.n > 0 && QUANTILES.some(([, q]) => !bounded(q, l.n))));
   const rough = columns.flatMap(([, f]) => f.latencies.map((l) => l.within)).reduce((a, b) => Math.max(a, b), 0);
@@ -54,7 +54,7 @@ export function figuresView(element, whole, part) {
     { x: { label: `${columnWords(l.name)} (${l.unit}), log`, log: true }, y: { label: "share of requests" }, names: part ? [{ series: 1, text: "the span" }, { series: 0, text: "the whole cell" }] : [], width, height: 240, label: `Distribution of ${columnWords(l.name)}${part ? " in the span and" : ""} in the whole cell, ${plural(l.n, "request")}` });
   replace(element, h("h2", {}, part ? "Figures of the span" : "Figures of the cell"),
     h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), columns.map(([name]) => h("th", { scope: "col", class: "number" }, name)))), h("tbody", {}, rows))),
-    h("p", { class: "soft" }, "Latencies of the measured requests that were sent then and answered.", unsure ? " A dash: too few requests to bound that quantile." : "", rough ? ` Many requests: values are within ${digits(rough * 100)} %.` : ""),
+    h("p", { class: "soft" }, "Latencies of the measured requests that were sent then and answered. Output counts a request when it ends: a span shorter than a request may have none.", unsure ? " A dash: too few requests to bound that quantile." : "", rough ? ` Many requests: values are within ${digits(rough * 100)} %.` : ""),
     h("div", { class: "curves" }, known.map((l) => h("div", { class: "plot" }, curve(l)))));
 }
 

@@ -1,10 +1,10 @@
 // A stage as a grid of its cells. Each axis is rows, columns, facets or a single label; colour is a column of any
 // table; hatching is a state other than ok. Below are the same cells in the order of their execution.
 
-import { address, amend, cellLink, cellText, h, here, ink, plainText, replace, select, sentence } from "./dom.js";
+import { address, amend, cellLink, cellText, h, here, ink, plainText, replace, select, sentence, whyLink } from "./dom.js";
 import { get, table } from "./api.js";
 import { kind, scaleOf } from "./colour.js";
-import { byLabel, digits, moment, plural, seconds, ticks } from "./format.js";
+import { betterOf, byLabel, columnWords, digits, moment, plural, seconds, ticks } from "./format.js";
 
 const BESIDE = [["load", "load per core before the run"], ["cpu_steal", "CPU steal"], ["client_busy", "client busy"], ["run_queue_wait", "client waiting for a core"], ["wake_lag_p99", "client wake lag p99 (ms)"]];
 const OWN = [["state", "state"], ["seconds", "time taken (s)"], ["order", "order of execution"], ["warnings", "warnings"], ["earlier", "earlier results"]];
@@ -25,11 +25,12 @@ export async function gridView(main, study) {
   const colour = await colourOf(study, stage, source, parameters.column);
   const states = new Map();
   for (const cell of stage.cells) states.set(stateOf(cell), (states.get(stateOf(cell)) ?? 0) + 1);
+  const compared = await comparisonsOf(study, overview, stages);
   const single = stage.axes.flatMap((axis, i) => (labels[i].length === 1 ? [`${axis} ${labels[i][0]}`] : []));
   const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => set({ [`axis.${axis}`]: value })));
   replace(main,
     h("h1", {}, overview.profile ? `${overview.experiment} (${overview.profile})` : overview.experiment),
-    answersOf(study, overview.about ?? {}),
+    answersOf(study, overview.about ?? {}), compared,
     h("p", { class: "soft" }, [...states].map(([state, n]) => `${n.toLocaleString("en-US")} ${state}`).join(", "), ` in stage ${stage.name}${single.length ? ` (all with ${single.join(", ")})` : ""}; trail `, h("span", { class: "digest" }, overview.trail.slice(0, 15)),
       overview.measured_again ? `; ${plural(overview.measured_again, "cell")} measured more than once` : ""),
     h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => set({ stage: value, colour: null, column: null })), chooser),
@@ -57,6 +58,30 @@ function answersOf(study, { question, answers = [] }) {
   return [question ? h("p", {}, question) : null,
     answers.length ? h("ul", { class: "answers" }, answers.slice(0, 12).map((a) => h("li", { title: a.reason }, a.may_say ?? `${a.verdict === "refused" ? "The data do not support" : "The data do not decide"}: “${a.says ?? a.claim}”`, " ", h("span", { class: "soft" }, "(claim ", a.claim, ": ", outcome(a.verdict), ")")))) : null,
     answers.length ? h("p", { class: "soft" }, "The ", report, " has the numbers and the reasons of these verdicts.") : null];
+}
+
+// The most comparisons of the study that are shown, and the most rows of one.
+const [COMPARISONS, ROWS] = [3, 6];
+
+// The comparisons of the study in sentences: which side is better, by how much, and whether it is more than noise.
+async function comparisonsOf(study, overview, stages) {
+  const small = overview.tables.filter((t) => /^(un)?paired-comparison$/.test(t.operator ?? "") && t.cells === 1 && t.rows_of_first > 0 && t.rows_of_first <= ROWS).sort((a, b) => a.rows_of_first - b.rows_of_first).slice(0, COMPARISONS);
+  const read = await Promise.all(small.map((t) => table(study, t.name, { from: 0, to: ROWS }).catch(() => null)));
+  const axes = new Set(stages.flatMap((s) => s.axes));
+  const lines = read.flatMap((found, k) => (found ? Array.from({ length: found.count }, (_, i) => {
+    const at = (column) => found.at(column, i);
+    const [a, b, verdict, better] = [at("a"), at("b"), at("verdict"), betterOf(at("metric") ?? "")];
+    const keys = found.columns.filter((c) => axes.has(c.name)).map((c) => `${c.name} ${c.values[i]}`);
+    const higher = verdict === "different" ? at("higher") : null;
+    const ratio = at("scale") !== "difference";
+    // An end beside one shows on which side of it.
+    const bound = (v) => (ratio ? `${digits(v, v !== 1 && digits(v, 3) === "1" ? 6 : 3)}×` : `${v > 0 ? "+" : ""}${digits(v, 3).replace("-", "−")}${at("unit") && at("unit") !== "1" ? ` ${at("unit")}` : ""}`);
+    const link = h("a", { class: "value", href: whyLink({ table: small[k].name, cell: "", row: found.rows[i], column: "effect" }) }, at("effect") === null ? "–" : bound(at("effect")));
+    return h("li", {}, h("b", {}, columnWords(at("metric") ?? "")), keys.length ? `, ${keys.join(", ")}` : "", `: ${a} ${ratio ? "÷" : "−"} ${b} is `, link,
+      at("adjusted_low") === null ? "" : `, interval ${bound(at("adjusted_low"))} to ${bound(at("adjusted_high"))}`, ": ", h("span", { class: { different: "ok", equivalent: "ok", undecidable: "warn" }[verdict] ?? null, title: at("verdict_reason") }, verdict), higher === null ? "" : !better ? `, higher on ${higher}` : `, better on ${better === "more" ? higher : higher === a ? b : a}`);
+  }) : []));
+  const reasons = new Set(read.flatMap((found) => (found ? Array.from({ length: found.count }, (_, i) => [found.at("verdict", i), found.at("verdict_reason", i)]) : [])).filter(([verdict, reason]) => verdict === "undecidable" && reason).map(([verdict, reason]) => `${verdict}: ${reason}`));
+  return lines.length ? h("details", { open: !(overview.about?.answers ?? []).length }, h("summary", {}, plural(lines.length, "comparison")), h("ul", { class: "answers" }, lines), [...reasons].slice(0, 3).map((reason) => h("p", { class: "soft" }, `${reason}.`))) : null;
 }
 
 // Cells whose records are damaged: the lock still has their labels and states.
@@ -158,11 +183,12 @@ function gridOf(study, stage, labels, roles, colour) {
     const legible = list.reduce((most, c) => Math.max(most, lettersOf(colour.value(c))), 0) * enlarged() <= width - 2;
     const corner = (depth) => rowAxes.map((r, i) => {
       const own = depth === columnAxes.length - 1 ? stage.axes[r] : "";
-      const across = i === rowAxes.length - 1 && columns.length > 12 ? h("span", { class: "across" }, `${stage.axes[columnAxes[depth]]} →`) : null;
+      // The name of an axis stands once beside its labels: repeated above each, it would be wider than the boxes.
+      const across = i === rowAxes.length - 1 ? h("span", { class: "across" }, `${stage.axes[columnAxes[depth]]} →`) : null;
       return own ? h("th", { class: i ? null : "side" }, across ? h("span", { class: "corner" }, h("span", {}, own), across) : own) : h("td", { class: i ? null : "side" }, across);
     });
     const head = columnAxes.map((axis, depth) => h("tr", {}, corner(depth),
-      runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, h("span", { class: "name", style: { "max-width": `max(9ch, ${span} * ${rem(width)} - 16px)` } }, depth === columnAxes.length - 1 && width < 40 ? String(label) : `${columns.length > 12 ? "" : `${stage.axes[axis]} `}${label}`)))));
+      runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, h("span", { class: "name", style: { "max-width": `max(9ch, ${span} * ${rem(width)} - 16px)` } }, rowAxes.length ? String(label) : `${stage.axes[axis]} ${label}`)))));
     const starts = rowAxes.map((_, depth) => new Map(runsAt(rows, depth)));
     const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, h("span", { class: "name" }, String(label))) : null)),
       columns.map((column) => cellBox(study, stage, found.get(JSON.stringify(row) + JSON.stringify(column)), colour, legible))));

@@ -30,7 +30,7 @@ export async function runView(main, id, signal) {
     if (at >= 0) stops(within)[at]?.focus({ preventScroll: true });
   };
   const redraw = () => {
-    replace(top, h("h1", {}, `Run ${id}`), summary(state), age());
+    replace(top, h("h1", {}, `Run ${id}`), summary(state, study), age());
     const stages = state.began?.stages ?? [];
     const stage = stages.find((s) => s.name === shown) ?? stages.find((s) => s.kind === "load") ?? stages[0];
     replace(grid, stage ? [select("Stage", stages.map((s) => s.name), stage.name, (value) => { shown = value; draw(); }), states(stage, state)] : null);
@@ -41,6 +41,10 @@ export async function runView(main, id, signal) {
   };
   replace(main, top, stop, h("section", { "aria-label": "Rates" }, rates), h("section", { "aria-label": "Engine" }, engine), h("section", { "aria-label": "Cells" }, grid), h("h2", {}, "Events"), log,
     h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
+  // The study of the run, which has the name of the run's folder as soon as the run has written its lock.
+  let study = null;
+  const look = () => get(["studies"], {}, true).then(({ studies }) => { study = studies.find((s) => s.lock.split("/").at(-1) === `${id}.lock`)?.id ?? null; draw(); }).catch(() => {});
+  let looked = false;
   draw();
   let due = false;
   follow(["runs", id, "events"], {}, signal, (messages) => {
@@ -50,6 +54,7 @@ export async function runView(main, id, signal) {
       else try { hear(state, event); } catch { state.messages.push({ text: "An event of the run's log cannot be read.", bad: true }); }
     }
     if (state.measured.length > 500) state.measured = state.measured.slice(-500);
+    if (state.ended && !looked) { looked = true; look(); }
     if (!due) { due = true; requestAnimationFrame(() => { due = false; draw(); }); }
   }).then(() => say("The server ended."), (error) => {
     if (signal.aborted) return;
@@ -96,8 +101,8 @@ function hear(state, event) {
   else if (kind === "resource-released") at(`${event.cell} stopped.`);
 }
 
-function summary(state) {
-  if (state.ended) return h("p", {}, "It ended: ", Object.entries(state.ended.counts).map(([s, n]) => `${n} ${s}`).join(", "), ". Its study is among the ", h("a", { href: address(["studies"]) }, "studies"), ".");
+function summary(state, study) {
+  if (state.ended) return h("p", {}, "It ended: ", Object.entries(state.ended.counts).map(([s, n]) => `${n} ${s}`).join(", "), ". ", study ? [h("a", { href: address(["study", study]) }, "Its study"), ", ", h("a", { href: address(["study", study, "report"]) }, "its report")] : ["Its study is among the ", h("a", { href: address(["studies"]) }, "studies")], ".");
   if (!state.plan) return h("p", { class: "soft" }, "Waiting for its plan.");
   const done = state.plan.cells - state.open;
   const { current } = state;

@@ -59,7 +59,7 @@ function shape(series, x, y, size, attributes, title) {
   return path ? svg("path", { d: path, ...style }, body) : svg("circle", { cx: x, cy: y, r: 1.1 * s, ...style }, body);
 }
 
-// Draws panels: [{ name, lines: [{ series, points: [[x, y]], step, dash, width, colour }], marks: [{ series, x, y, hollow, small, title, href }], rules: [{ x, text }] }].
+// Draws panels: [{ name, lines: [{ series, points: [[x, y]], step, dash, width, colour }], marks: [{ series, x, y, hollow, small, title, href, text }], rules: [{ x, text }] }].
 export function plotOf(panels, { x, y, names = [], width = 900, height = 340, label, across: most = 3, quiet = false }) {
   // As many as fit, and no row with a single panel where two rows can share them.
   const fitting = Math.max(1, Math.min(panels.length, Math.floor(width / 300), width > 1500 ? most + 1 : most));
@@ -83,6 +83,8 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     const ax = axisOf(all.map((p) => p[0]), x.log, left, right, Math.max(2, Math.floor(wide / 80)), x);
     const ay = axisOf(all.map((p) => p[1]), y.log, bottom, top, 5, { ...y, zero: y.zero ?? true });
     const part = svg("g", {});
+    // The places of texts: the panel's name, and the labels of marks.
+    const taken = panel.name ? [[(left + right) / 2 - 3.6 * panel.name.length, top - 7, 7.2 * panel.name.length]] : [];
     root.areas.push({ left, right, top, bottom, value: ax.value });
     clips += 1;
     const clip = x.span ? svg("g", { "clip-path": `url(#clip-${clips})` }, svg("clipPath", { id: `clip-${clips}` }, svg("rect", { x: left - 6, y: top - 8, width: right - left + 12, height: bottom - top + 16 }))) : part;
@@ -101,7 +103,9 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     part.append(svg("line", { x1: left, x2: right, y1: bottom, y2: bottom, stroke: "currentColor" }));
     if (panel.name) part.append(text((left + right) / 2, top - 7, "middle", panel.name, { "font-weight": 600 }));
     if (row === down - 1 || i + across >= panels.length) part.append(text((left + right) / 2, bottom + 34, "middle", x.label));
-    if (column === 0) part.append(text(0, 0, "middle", y.label, { transform: `translate(${column * wide + 13} ${(top + bottom) / 2}) rotate(-90)` }));
+    // Which way is better has no place beside a low panel.
+    const upward = 5.8 * y.label.length < bottom - top + 20 ? y.label : y.label.split("; ")[0];
+    if (column === 0) part.append(text(0, 0, "middle", upward, { transform: `translate(${column * wide + 13} ${(top + bottom) / 2}) rotate(-90)` }));
     for (const rule of panel.rules ?? []) if (ax.fits(rule.x)) part.append(svg("line", { x1: ax.at(rule.x), x2: ax.at(rule.x), y1: top, y2: bottom, stroke: "currentColor", "stroke-dasharray": "3 3" }), text(ax.at(rule.x) + 4, top + 10, "start", rule.text));
     for (const line of panel.lines ?? []) {
       const points = line.points.filter((p) => p[0] !== null && p[1] !== null && ax.fits(p[0]) && ay.fits(p[1]));
@@ -116,6 +120,15 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
       if (mark.href && mark.small) {
         drawn.setAttribute("cursor", "pointer");
         drawn.addEventListener("click", () => { location.hash = mark.href; });
+      }
+      if (mark.text) {
+        // Beside its mark, where it fits; a label that would meet another is omitted, and the title has it.
+        const wide = 6.6 * mark.text.length;
+        const [px, py] = [ax.at(mark.x) + (ax.at(mark.x) + 8 + wide > right + 14 ? -8 - wide : 8), ay.at(mark.y) - 6];
+        if (!taken.some(([x, y, w]) => px < x + w + 3 && x < px + wide + 3 && Math.abs(py - y) < 12)) {
+          taken.push([px, py, wide]);
+          part.append(text(px, py, "start", mark.text));
+        }
       }
       part.append(mark.href && !mark.small ? svg("a", { href: mark.href, "aria-label": mark.title }, drawn) : drawn);
     }

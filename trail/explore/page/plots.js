@@ -3,7 +3,7 @@
 
 import { address, alertOf, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
 import { get, table } from "./api.js";
-import { byLabel, columnWords, digits, plural } from "./format.js";
+import { betterOf, byLabel, columnWords, digits, plural } from "./format.js";
 import { brushed, csvText, download, plotOf, svgText } from "./plot.js";
 import { figureText } from "./figure.js";
 
@@ -130,6 +130,9 @@ async function cellsTable(context) {
   return { read, name: found.name, tables: overview.tables.filter((t) => t.operator === "cell-summary").map((t) => t.name), axes: axesOf({ ...context, stage }).filter((a) => read.has(a.axis)) };
 }
 
+// Which way of an axis is better, as far as a column's name tells.
+const better = (name) => (betterOf(name) ? `; ${betterOf(name)} is better` : "");
+
 const unitText = (column) => `${columnWords(column.name)}${column.unit && column.unit !== "1" ? ` (${column.unit})` : ""}`;
 
 function pointsOf({ read, axes }, roles, kept, x, y) {
@@ -153,17 +156,17 @@ function pointsOf({ read, axes }, roles, kept, x, y) {
   return { points, means: means.sort((a, b) => byLabel(a.along, b.along)) };
 }
 
-function panelsOf(points, means, roles, { link, titles, frontier: better }) {
+function panelsOf(points, means, roles, { link, titles, frontier: ways }) {
   const distinct = (key) => [...new Set(points.map((p) => p[key]))].sort(byLabel);
   const [series, facets] = [distinct("series"), distinct("facet")];
   const several = means.some((m) => m.n > 1);
   const panels = facets.map((facet) => {
     const own = means.filter((m) => m.facet === facet);
-    const beaten = new Set(better ? own.filter((m) => own.some((o) => beats(o, m, better))) : []);
-    const lines = better ? [{ series: 0, plain: true, dash: "5 3", points: own.filter((m) => !beaten.has(m)).sort((a, b) => a.x - b.x || a.y - b.y).map((m) => [m.x, m.y]) }]
+    const beaten = new Set(ways ? own.filter((m) => own.some((o) => beats(o, m, ways))) : []);
+    const lines = ways ? [{ series: 0, plain: true, dash: "5 3", points: own.filter((m) => !beaten.has(m)).sort((a, b) => a.x - b.x || a.y - b.y).map((m) => [m.x, m.y]) }]
       : roles.along ? series.map((s, k) => ({ series: k, points: own.filter((m) => m.series === s).map((m) => [m.x, m.y]) })) : [];
     const marks = [...(several ? points.filter((p) => p.facet === facet).map((p) => ({ series: series.indexOf(p.series), x: p.x, y: p.y, small: true, opacity: 0.7, title: titles(p), href: link(p) })) : []),
-      ...own.map((m) => ({ series: series.indexOf(m.series), x: m.x, y: m.y, hollow: beaten.has(m), title: titles(m), href: m.n === 1 ? link(m) : null }))];
+      ...own.map((m) => ({ series: series.indexOf(m.series), x: m.x, y: m.y, hollow: beaten.has(m), text: ways && !beaten.has(m) && m.along !== null ? String(m.along) : null, title: titles(m), href: m.n === 1 ? link(m) : null }))];
     return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
   });
   return { panels, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), several };
@@ -197,7 +200,7 @@ async function trade(context) {
     title: `${y.name} against ${x.name}`, columns: [...found.axes.map((a) => a.axis), unitText(x), unitText(y)],
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [found.tables.length > 1 ? select("Table", found.tables, found.name, (name_) => again({ table: name_, x: null, y: null })) : null, select("Across", options, x.name, (name_) => again({ x: name_ })), select("Up", options, y.name, (name_) => again({ y: name_ })), ...axisControls(found.axes, roles, again), ...controls, check("x", "log across"), check("y", "log up")],
-    across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}`, log: logs.includes("x"), zero: true, span }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
+    across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}${better(x.name)}`, log: logs.includes("x"), zero: true, span }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}${better(y.name)}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
     notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens its row.`, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: figureText({ kind: "scatter", name: `${y.name}_over_${x.name}`, table: found.name, x: x.name, y: y.name, series: roles.series, facet: roles.facet, logX: logs.includes("x"), logY: logs.includes("y"), kept, title: `${words(y)} against ${words(x)}`, caption: "Each mark is a measured cell." }),
   });
@@ -221,15 +224,15 @@ async function frontier(context) {
   const { points, means } = pointsOf(found, roles, kept, (i) => speed.values[i], value);
   const titles = (p) => `${[p.series, p.facet, p.along !== null ? `${roles.along} ${p.along}` : null].filter((t) => t !== null).join(", ")}: ${digits(p.x)} tok/s per user, ${digits(p.y)} ${yLabel}`;
   const link = (p) => address(["study", study, "data"], { table: found.name, cell: "", from: Math.max(0, found.read.rows[p.i] - 5), mark: found.read.rows[p.i] });
-  const better = ["higher", cost ? "lower" : "higher"];
-  const { panels, names } = panelsOf(points, means, roles, { link, titles, frontier: better });
+  const ways = ["higher", cost ? "lower" : "higher"];
+  const { panels, names, several } = panelsOf(points, means, roles, { link, titles, frontier: ways });
   const number = (key, text, step) => h("label", {}, text, h("input", { type: "number", min: "0", step, size: "8", value: parameters[key] ?? "", "data-control": key, onchange: (e) => again({ [key]: e.target.value || null }) }));
   put(context, {
     title: cost ? "Cost against speed for a user" : "Output per GPU against speed for a user", columns: [...found.axes.map((a) => a.axis), "tok/s per user", yLabel],
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [number("gpus", "All deployed GPUs", "1"), number("price", "Price, $ per GPU and hour", "0.01"), ...axisControls(found.axes, roles, again), ...controls],
-    across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `tok/s per user (${speed.name.replaceAll("_", " ")})`, zero: true, span }, y: { label: yLabel }, names, width, label: `${yLabel} against tok/s per user; the same as a table follows` }),
-    notes: ["Dashed line: configurations that no other one beats in both. Hollow: the others. Nothing was measured between marks.",
+    across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `tok/s per user (${speed.name.replaceAll("_", " ")}); more is better`, zero: true, span }, y: { label: `${yLabel}; ${cost ? "less" : "more"} is better` }, names, width, label: `${yLabel} against tok/s per user; the same as a table follows` }),
+    notes: [`Dashed line: configurations that no other one beats in both${roles.along ? `, with their ${roles.along}` : ""}. Hollow: the others. ${several ? "Small: the measured cells, whose means these are. " : ""}Nothing was measured between marks.`,
       gpus ? `${gpus} GPUs and ${price === null ? "no price" : `$ ${price} per GPU and hour`} as typed here; no table declares them.` : "Type how many GPUs are deployed for output per GPU; the number of GPUs is never guessed.",
       "A user's speed is the decode rate of a request, from its first to its last token."],
     figure: figureText({ kind: "scatter", name: "frontier", table: found.name, x: speed.name, y: "output_throughput", series: roles.series, facet: roles.facet, kept, frontier: ["higher", "higher"], derived: gpus ? { analyze: found.name.split(".")[0], from: found.name.split(".")[1], axes: found.axes.map((a) => a.axis), speed: speed.name, gpus, price } : null, title: cost ? "Cost against speed for a user" : "Output against speed for a user", caption: gpus ? "GPUs and price as the query of the table declares them." : "Output of the whole server." }),
@@ -318,7 +321,7 @@ async function goodput(context) {
   draw = put(context, {
     title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
     across: roles.along ? found.axes.indexOf(roles.along) : undefined, controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
-    notes: [...(measured.length ? [] : [NOTHING]), "Counted from the rows. A failed request meets no bound, and neither does a request for which a bounded metric is undefined. Goodput is the number of requests that meet every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [...(measured.length ? [] : [NOTHING]), "Counted from the rows. A failed request meets no bound, and neither does a request for which a bounded metric is undefined. Goodput is the number of requests that meet every bound ÷ the time from the first request sent to the last one done.", ...(found.notes ?? []).map((n) => `${n}.`), ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: "The bounds are those of the table of objectives; mean over repetitions." }) : null,
   });
   tell();

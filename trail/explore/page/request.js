@@ -33,13 +33,31 @@ export async function requestView(main, study, stage) {
     h("p", {}, h("a", { href: cellLink(study, stage, at) }, breakable(cellText(stage, at))), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
     h("p", { class: status === "ok" ? "ok" : "bad" }, status, value("error") ? `: ${value("error")}` : ""),
     missing.map((why) => h("p", { class: "note" }, `${why}.`)),
-    phases(value), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
+    phases(value, requests.rows_in_all === page.count ? page : null), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
     h("h2", {}, "Every column of the row"), rowFacts(study, stage, at, requests, i, row),
     promptOf(value, prompts), engine(value, events, has("engine_log")));
 }
 
-function phases(value) {
-  const span = (from, to) => (value(from) !== null && value(to) !== null ? nanoseconds(value(to) - value(from)) : null);
+// The times that a phase took in the answered measured requests of the cell, from the shortest.
+function timesOf(requests, ns) {
+  const times = [];
+  for (let i = 0; i < (requests?.count ?? 0); i += 1) {
+    const time = requests.at("status", i) === "ok" && requests.at("phase", i) === "measured" ? ns((name) => requests.at(name, i)) : null;
+    if (time !== null) times.push(time);
+  }
+  return times.sort((a, b) => a - b);
+}
+
+function phases(value, requests) {
+  // A time says little without those of the other requests.
+  const span = (from, to) => {
+    const ns = (of) => (of(from) !== null && of(to) !== null ? of(to) - of(from) : null);
+    const own = ns(value);
+    if (own === null) return null;
+    const times = timesOf(requests, ns);
+    const less = times.filter((t) => t < own).length;
+    return [nanoseconds(own), times.length > 2 ? h("span", { class: "soft" }, `, longer than ${less.toLocaleString("en-US")} of the cell's ${plural(times.length, "answered request")} (median ${nanoseconds(times[Math.ceil(times.length / 2) - 1])})`) : null];
+  };
   const gap = value("output_tokens") > 1 && value("first_token_ns") !== null ? (value("last_token_ns") - value("first_token_ns")) / (value("output_tokens") - 1) : null;
   return facts([["due to sent (the client's own delay)", span("scheduled_ns", "sent_ns")], ["sent to the answer's head", span("sent_ns", "headers_ns")], ["sent to first token (TTFT)", span("sent_ns", "first_token_ns")],
     ["first to last token", span("first_token_ns", "last_token_ns")], ["time per output token", gap === null ? null : nanoseconds(gap)], ["sent to done", span("sent_ns", "done_ns")],

@@ -9,7 +9,8 @@ const LEFT = 132;
 const RIGHT = 12;
 const BOTTOM = 20;
 
-// Draws tracks into a canvas; returns { element, draw }. A track is { name, unit, height, lines: [{ points, colour, dots, name }], paint }.
+// Draws tracks into a canvas; returns { element, draw }. A track is { name, unit, height, lines: [{ points, colour, dots,
+// name, key }], paint }. A line with a `name` has it in place of the track's, one with a `key` below that of the track.
 // `onpoint` gets the moment and the height that the pointer is at, and null when it leaves.
 export function chart(tracks, whole, { onspan, label, onpoint = null }) {
   const heights = tracks.map((t) => t.height ?? 56);
@@ -122,7 +123,7 @@ function drawTrack(context, track, box) {
   }
   const y = (v) => top + height - 3 - ((v - low) / (high - low || 1)) * (height - 8);
   for (const line of track.lines ?? []) {
-    context.strokeStyle = context.fillStyle = ink(line.colour ?? "track");
+    context.strokeStyle = context.fillStyle = line.fill ?? ink(line.colour ?? "track");
     context.lineWidth = 1.4;
     if (line.dots) {
       // A few dots are drawn large enough to be seen individually.
@@ -140,6 +141,17 @@ function drawTrack(context, track, box) {
     context.stroke();
   }
   context.restore();
+  const keyed = (track.lines ?? []).filter((line) => line.key);
+  if (keyed.length > 1) {
+    let left = 0;
+    for (const line of keyed) {
+      context.fillStyle = line.fill;
+      context.fillRect(left, top + 35, 7, 7);
+      context.fillStyle = ink("text");
+      context.fillText(line.key, left + 8, top + 42);
+      left += 12 + context.measureText(line.key).width;
+    }
+  }
   if (least <= most) {
     // The range within the span shown.
     context.fillStyle = ink("soft");

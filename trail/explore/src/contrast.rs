@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Scalar, Store, Table};
 use compare::{Rule, Side};
-use pipeline::lock::{LockCell, LockStage};
+use pipeline::lock::{LockCell, LockClass, LockStage};
 use pipeline::{CellStatus, Coordinates};
 use serde_json::{Value, json};
 use statistics::{Sample, UnitEffect, log_ratios, rounding_of_ratios, unit_effect_rounded};
@@ -148,7 +148,8 @@ fn cells_table(
         return Ok(Some((name.to_owned(), whole(entry, store)?.table)));
     }
     for (name, entry) in &catalogue.tables {
-        if name.ends_with(".lineage") {
+        // Request rows and chunks are no such table, and a bundle may have been published without them.
+        if entry.stage.class != LockClass::Pure || name.ends_with(".lineage") {
             continue;
         }
         let bytes = store.get(&entry.sample.digest)?;

@@ -39,10 +39,11 @@ const RESULTS: [&str; 6] = ["table", "count", "missing", "json", "statement", "l
 const ITEMS: usize = 12;
 
 /// The tables of a measured cell that its page shows.
-const TRACKS: [&str; 7] = [
+const TRACKS: [&str; 8] = [
     "requests",
     "cell",
     "host_telemetry",
+    "server_host_telemetry",
     "process_telemetry",
     "gpu_telemetry",
     "slots",

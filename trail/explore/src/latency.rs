@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use artifacts::{Scalar, Store};
-use contract::{METRICS, metric};
-use pipeline::CellStatus;
+use contract::{METRICS, Metric, metric};
 use pipeline::lock::{LockCell, LockStage};
 use pipeline::suggest::remedy;
+use pipeline::{Artifact, CellStatus};
 use serde_json::{Value, json};
 
+use crate::catalogue::record_of;
 use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
-use crate::rows::Measured;
+use crate::rows::{FROM_CHUNKS, Measured, tells_first_chunks};
 use crate::sketch::{Sketch, WIDTH};
 use crate::study::{Study, axes_of};
 use crate::table::scalar;
@@ -218,18 +219,24 @@ fn ranks(n: usize) -> impl Iterator<Item = usize> {
 /// `goodput`.
 pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let chosen = Chosen::of(study, ask)?;
-    let metrics = BOUNDED.map(|name| metric(name).expect("it is one of the metrics"));
+    let bounded = BOUNDED.map(|name| metric(name).expect("it is one of the metrics"));
+    let (metrics, notes) = readable(&chosen, &bounded, store)?;
     let mut read = Vec::new();
     let mut ranges = [(f64::INFINITY, f64::NEG_INFINITY); BOUNDED.len()];
     for (cell, labels) in &chosen.cells {
         let mut counts = Counts::new();
-        let hear = |values: &[Option<f64>]| {
+        let hear = |known: &[Option<f64>]| {
+            let of = |bound: &Metric| {
+                let place = metrics.iter().position(|m| m.name == bound.name);
+                place.and_then(|place| known[place])
+            };
+            let values = bounded.map(of);
             for (range, value) in ranges.iter_mut().zip(values) {
                 if let Some(value) = value.filter(|v| *v > 0.0 && v.is_finite()) {
                     *range = (range.0.min(value), range.1.max(value));
                 }
             }
-            let notches = std::array::from_fn(|i| notch(values[i]));
+            let notches = values.map(notch);
             *counts.entry(notches).or_default() += 1;
         };
         let measured = match cell.status {
@@ -250,16 +257,50 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
         }
         line
     });
-    let described = metrics.iter().zip(&steps).map(|(metric, steps)| {
+    let described = bounded.iter().zip(&steps).map(|(metric, steps)| {
         json!({"name": metric.name, "unit": metric.unit, "definition": metric.definition, "steps": steps})
     });
     let value = json!({
         "stage": chosen.stage.name,
         "axes": chosen.axes,
         "metrics": described.collect::<Vec<_>>(),
+        "notes": notes,
         "cells": cells.collect::<Vec<_>>(),
     });
     Ok(Reply::json(&value, Freshness::Tagged))
+}
+
+/// Returns the metrics that the store can supply, and why one is missing. Older request rows do not hold the tokens of
+/// their first chunk, and a bundle may have been published without the chunks.
+fn readable<'m>(
+    chosen: &Chosen<'_>,
+    metrics: &[&'m Metric],
+    store: &Store,
+) -> Result<(Vec<&'m Metric>, Vec<String>), Failure> {
+    let (mut kept, mut notes) = (metrics.to_vec(), Vec::new());
+    for (cell, _) in &chosen.cells {
+        let Some(record) = record_of(store, &chosen.stage.name, cell)? else {
+            continue;
+        };
+        let is_gone = |chunks: &&Artifact| matches!(store.size(&chunks.digest), Ok(None));
+        let Some(chunks) = record.outputs.get("chunks").filter(is_gone) else {
+            continue;
+        };
+        let requests = record.outputs.get("requests");
+        if requests.is_some_and(|r| tells_first_chunks(&r.digest, store).unwrap_or(true)) {
+            continue;
+        }
+        let needs = |m: &&Metric| m.columns().any(|column| column == FROM_CHUNKS);
+        for metric in kept.iter().copied().filter(needs) {
+            let (name, digest) = (metric.name, chunks.digest);
+            notes.push(format!(
+                "{name} has no bound: it needs the chunks of the answers, and object {digest} is not in the store"
+            ));
+        }
+        kept.retain(|m| !needs(m));
+        break;
+    }
+    Ok((kept, notes))
 }
 
 /// Requests of a cell, by the ladder position of each metric.

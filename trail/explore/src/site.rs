@@ -1,6 +1,6 @@
 //! A store with its studies: answers every question of the API without a network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,8 +34,62 @@ pub struct Site {
     root: PathBuf,
     pub(crate) store: Store,
     find: FindLocks,
+    /// The objects that a bundle was published without.
+    left_out: LeftOut,
     /// Studies by their id in addresses, as last read.
     studies: Mutex<BTreeMap<String, Arc<Study>>>,
+}
+
+/// The objects that a bundle was published without, such as the texts of prompts. They are no damage.
+#[derive(Debug, Default)]
+struct LeftOut {
+    /// The outputs, as the bundle's manifest names them.
+    outputs: Vec<String>,
+    /// Their digests.
+    digests: BTreeSet<String>,
+}
+
+impl LeftOut {
+    /// Reads what the bundle in a folder says about itself; nothing is left out of any other folder.
+    fn of(root: &Path) -> Self {
+        let read = |name: &str| artifacts::regular::read(&root.join(name)).ok();
+        let manifest = read("manifest.json").and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let manifest: Value = manifest.unwrap_or_default();
+        let outputs = manifest["colophon"]["without"].as_array();
+        let outputs = outputs.into_iter().flatten().filter_map(Value::as_str);
+        let outputs: Vec<String> = outputs.map(str::to_owned).collect();
+        if outputs.is_empty() {
+            return Self::default();
+        }
+        let list = read("artifacts.tsv").and_then(|bytes| String::from_utf8(bytes).ok());
+        // A line without a file.
+        let gone = |line: &str| -> Option<String> {
+            let digest = line.strip_suffix('\t')?.rsplit('\t').next()?;
+            Some(digest.to_owned())
+        };
+        let digests = list.iter().flat_map(|list| list.lines().filter_map(gone));
+        Self {
+            digests: digests.collect(),
+            outputs,
+        }
+    }
+
+    /// Returns a failure about one of these objects as what it is; any other stays as it was.
+    fn explained(&self, failure: Failure) -> Failure {
+        let digest = failure.message.find("b3:").and_then(|at| {
+            let end = at + "b3:".len() + 64;
+            failure.message.get(at..end)
+        });
+        let is_own = digest.is_some_and(|digest| self.digests.contains(digest));
+        if failure.fault != Fault::Store || !is_own {
+            return failure;
+        }
+        let outputs = self.outputs.join(" and ");
+        Failure::nothing(
+            failure.message,
+            format!("the bundle was published without {outputs}; ask its authors for them"),
+        )
+    }
 }
 
 impl fmt::Debug for Site {
@@ -54,6 +108,7 @@ impl Site {
             root: root.to_owned(),
             store,
             find,
+            left_out: LeftOut::of(root),
             studies: Mutex::default(),
         }
     }
@@ -71,7 +126,7 @@ impl Site {
     /// Answers a question; a failure is also a reply.
     pub fn answer(&self, ask: &Ask) -> Reply {
         self.try_answer(ask)
-            .unwrap_or_else(|failure| failure.reply())
+            .unwrap_or_else(|failure| self.left_out.explained(failure).reply())
     }
 
     fn try_answer(&self, ask: &Ask) -> Result<Reply, Failure> {

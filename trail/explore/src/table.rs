@@ -258,7 +258,7 @@ fn page(names: &[String], table: &Table, rows: &[usize]) -> Result<Value, TableE
             "values": values,
         }));
     }
-    let notes = ["operator", "parameters", "level"];
+    let notes = ["operator", "parameters", "level", "keys"];
     let metadata: serde_json::Map<String, Value> = notes
         .iter()
         .filter_map(|key| Some(((*key).to_owned(), table.metadata(key)?.into())))
