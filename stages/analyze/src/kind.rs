@@ -372,7 +372,12 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
 fn order(declared: &serde_json::Map<String, Json>) -> Vec<String> {
     let mut left: BTreeMap<&String, Vec<String>> = declared
         .iter()
-        .map(|(name, value)| (name, sources(value, declared)))
+        .map(|(name, value)| {
+            let mut needs = sources(value, declared);
+            // Where a table does read itself, its own plan says so.
+            needs.retain(|need| need != name);
+            (name, needs)
+        })
         .collect();
     let mut names: Vec<String> = Vec::new();
     while let Some(next) = left
@@ -395,13 +400,10 @@ pub(crate) fn sources(value: &Json, declared: &serde_json::Map<String, Json>) ->
                 ("from" | "table", Json::String(name)) if declared.contains_key(name) => {
                     vec![name.clone()]
                 }
-                // A query mentions its tables among other words.
                 ("query", Json::String(text)) => {
-                    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-                    words
-                        .filter(|w| declared.contains_key(*w))
-                        .map(str::to_owned)
-                        .collect()
+                    let words = words_that_may_be_tables(text);
+                    let tables = words.into_iter().filter(|w| declared.contains_key(*w));
+                    tables.map(str::to_owned).collect()
                 }
                 (_, value) => sources(value, declared),
             };
@@ -413,6 +415,33 @@ pub(crate) fn sources(value: &Json, declared: &serde_json::Map<String, Json>) ->
             .collect(),
         _ => Vec::new(),
     }
+}
+
+/// Returns the words of a query that may name tables. Texts in single quotes, columns of a table (`t.column`) and new names
+/// (`as name`) do not, even if they are equal to the name of a table.
+fn words_that_may_be_tables(query: &str) -> Vec<&str> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut found = Vec::new();
+    let mut rest = query;
+    let mut before = "";
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '\'' => rest[1..].find('\'').map_or(rest.len(), |end| end + 2),
+            c if is_word(c) => rest.find(|c| !is_word(c)).unwrap_or(rest.len()),
+            c => c.len_utf8(),
+        };
+        let token = &rest[..end];
+        rest = &rest[end..];
+        if first.is_whitespace() || first == '"' {
+            continue;
+        }
+        let is_new = before == "." || before.eq_ignore_ascii_case("as");
+        if is_word(first) && !is_new {
+            found.push(token);
+        }
+        before = token;
+    }
+    found
 }
 
 /// The longest name of a table in bytes. The table becomes a file, and a companion has the same name and an ending.
@@ -530,9 +559,11 @@ pub(crate) fn run_holding(
             if diagnosed(load, &at) {
                 continue;
             }
+            let cell = format!("{} {at}", load.stage);
             done.warnings.push(format!(
-                "{} {at} does not enter: {}",
-                load.stage, missing.why
+                "{} does not enter: {}",
+                cell.trim_end(),
+                missing.why
             ));
         }
     }

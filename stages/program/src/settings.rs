@@ -109,8 +109,12 @@ pub struct ColumnSettings {
     #[serde(rename = "type")]
     pub kind: ColumnType,
     /// The unit of its numbers, for instance `ms`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "String")]
+    #[serde(
+        default,
+        deserialize_with = "contract::unit",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "contract::UnitText")]
     pub unit: Option<String>,
     /// What it means.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,12 @@ pub(crate) struct Parameters {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     named_by: Option<String>,
     /// The units of columns, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "contract::units",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    #[schemars(with = "BTreeMap<String, contract::UnitText>")]
     units: BTreeMap<String, String>,
     /// What columns mean, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

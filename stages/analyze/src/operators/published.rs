@@ -27,7 +27,12 @@ pub(crate) struct Parameters {
     #[serde(default)]
     keys: Vec<String>,
     /// The units of columns, by name. In text, a number may have its unit after it: `1637.6 tok/s`.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "contract::units",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    #[schemars(with = "BTreeMap<String, contract::UnitText>")]
     units: BTreeMap<String, String>,
     /// What columns mean, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

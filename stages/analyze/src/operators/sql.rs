@@ -28,7 +28,8 @@ pub(crate) struct Parameters {
     #[serde(default)]
     keys: Vec<String>,
     /// The units of computed columns, by name; a column that only repeats another keeps its own.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "contract::units")]
+    #[schemars(with = "BTreeMap<String, contract::UnitText>")]
     units: BTreeMap<String, String>,
     /// What computed columns mean, by name.
     #[serde(default)]

@@ -27,6 +27,7 @@ pub mod synthetic_grid;
 mod tables;
 mod telemetry;
 mod trace;
+mod units;
 mod verification;
 mod words;
 
@@ -60,5 +61,6 @@ pub use telemetry::{
     RequestGenerator, RequestServer, ServerHostSample, ServerInfoChange, ServerMetric, SlotSample,
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
+pub use units::{UnitText, unit, units};
 pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};
 pub use words::{Better, Phase, RequestStatus, TokenSource, Verdict};
