@@ -1,5 +1,6 @@
 //! `cost`: the cost of a million tokens at a declared price.
 
+use artifacts::Scalar;
 use contract::IntervalEnd;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
@@ -9,6 +10,9 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::alike::follow;
+use crate::operators::of_row::{
+    OfRow, above_zero, counted, number_problems, place, text_of, text_problems,
+};
 use crate::operators::units::{WHY, interval_beside};
 
 pub(crate) struct Cost;
@@ -21,16 +25,17 @@ pub(crate) struct Parameters {
     /// The throughput in tokens per second; by default `output_throughput`.
     #[serde(default = "output_throughput")]
     column: String,
-    /// The number of devices that are paid for: all devices of the deployment, busy or not.
-    devices: u32,
-    /// The hourly price of one device, with everything included.
-    price_per_hour: f64,
+    /// The number of devices that are paid for: all devices of the deployment, busy or not. If rows
+    /// differ, `{column: NAME}` names the column of `from` that has it.
+    devices: OfRow<u32>,
+    /// The hourly price of one device, with everything included, or its column.
+    price_per_hour: OfRow<f64>,
     /// The currency of the price, as in `USD`.
     currency: String,
-    /// The day on which the price was offered, as in `2026-01-31`.
-    price_date: String,
-    /// Who offered it, and under which terms.
-    price_source: String,
+    /// The day on which the price was offered, as in `2026-01-31`, or its column.
+    price_date: OfRow<String>,
+    /// Who offered it, and under which terms, or the column of the offers.
+    price_source: OfRow<String>,
 }
 
 fn output_throughput() -> String {
@@ -42,8 +47,11 @@ struct Priced {
     rate: Option<f64>,
     /// The interval of the throughput, if its table has one.
     interval: Result<(f64, f64), String>,
-    devices: u32,
-    per_hour: f64,
+    devices: Option<u32>,
+    /// The hourly price of all devices.
+    per_hour: Option<f64>,
+    date: Scalar,
+    source: Scalar,
 }
 
 impl Priced {
@@ -53,17 +61,18 @@ impl Priced {
 
     /// Without tokens nothing was bought, so there is no price per token.
     fn at(&self, rate: f64) -> Option<f64> {
-        (rate > 0.0).then(|| self.per_hour * 1e6 / (rate * 3600.0))
+        let per_hour = self.per_hour?;
+        (rate > 0.0).then(|| per_hour * 1e6 / (rate * 3600.0))
     }
 }
 
 fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
     let (name, unit) = (&of.name, of.unit.clone().unwrap_or_default());
-    let (currency, date) = (given.currency.clone(), given.price_date.clone());
-    let source = given.price_source.clone();
+    let currency = given.currency.clone();
     let hourly = format!(
         "{} device(s) at {} {currency} an hour each",
-        given.devices, given.price_per_hour
+        given.devices.words(),
+        given.price_per_hour.words()
     );
     let cost = Spec::float(
         "cost_per_million_tokens",
@@ -84,7 +93,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
         .with(of.like(name, of.description.clone()), |p: &Priced| p.rate)
         .with(
             Spec::int("devices", "1", "devices that are paid for"),
-            |p| i64::from(p.devices),
+            |p| p.devices.map(i64::from),
         )
         .with(
             Spec::float(
@@ -92,18 +101,18 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
                 &unit,
                 format!("{name} ÷ devices"),
             ),
-            |p| p.rate.map(|rate| rate / f64::from(p.devices)),
+            |p| Some(p.rate? / f64::from(p.devices?)),
         )
         .with(Spec::float("price_per_hour", &currency, hourly), |p| {
             p.per_hour
         })
         .with(
             Spec::text("price_date", "the day on which the price was offered"),
-            move |_| date.clone(),
+            |p| p.date.clone(),
         )
         .with(
             Spec::text("price_source", "who offered it, and under which terms"),
-            move |_| source.clone(),
+            |p| p.source.clone(),
         )
         .with(cost.clone(), Priced::per_million)
         .with(cost.like("cost_per_million_tokens_low", low), |p| {
@@ -156,14 +165,15 @@ impl TypedOperator for Cost {
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let mut problems = Vec::new();
-        if given.devices == 0 {
+        if given.devices.all() == Some(&0) {
             problems.push(draft.problem("devices", "there is at least one device"));
         }
-        if !(given.price_per_hour.is_finite() && given.price_per_hour > 0.0) {
+        let is_price = |price: &f64| price.is_finite() && *price > 0.0;
+        if given.price_per_hour.all().is_some_and(|p| !is_price(p)) {
             problems.push(draft.problem("price-per-hour", "a price is a number above 0"));
         }
-        if !is_day(&given.price_date) {
-            let message = format!("`{}` is not a day", given.price_date);
+        if let Some(day) = given.price_date.all().filter(|day| !is_day(day)) {
+            let message = format!("`{day}` is not a day");
             let problem = draft.problem("price-date", message);
             problems.push(problem.hint("write it as in `2026-01-31`"));
         }
@@ -172,11 +182,26 @@ impl TypedOperator for Cost {
             let problem = draft.problem("currency", "a currency is a short word");
             problems.push(problem.hint("for instance `USD`"));
         }
-        if given.price_source.trim().is_empty() {
+        let unnamed = |source: &String| source.trim().is_empty();
+        if given.price_source.all().is_some_and(unnamed) {
             let problem = draft.problem("price-source", "a price has a source");
             problems.push(problem.hint("say who offered it, and under which terms"));
         }
-        match draft.column(&given.from, &given.column) {
+        let from = &given.from;
+        for (key, column) in [
+            ("price-date", &given.price_date),
+            ("price-source", &given.price_source),
+        ] {
+            problems.extend(text_problems(column, draft, from, key));
+        }
+        problems.extend(number_problems(&given.devices, draft, from, "devices"));
+        problems.extend(number_problems(
+            &given.price_per_hour,
+            draft,
+            from,
+            "price-per-hour",
+        ));
+        match draft.column(from, &given.column) {
             Ok(of) if of.unit.as_deref() == Some("tok/s") => {
                 unless(problems, || columns(&of, given).specs())
             }
@@ -198,23 +223,33 @@ impl TypedOperator for Cost {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let columns = columns(&from.declared(&given.column)?, given);
-        let rows = (0..from.rows.len()).map(|row| {
-            let priced = Priced {
+        let priced = |row| {
+            let devices = counted(&given.devices, from, row, "devices")?;
+            let price = above_zero(&given.price_per_hour, from, row, "price-per-hour")?;
+            let date = text_of(&given.price_date, from, row);
+            if let Scalar::Text(day) = &date
+                && !is_day(day)
+            {
+                let message = format!("`price-date` is `{day}` in row {}", place(from, row));
+                return Err(Failure::failed(message).hint("write days as in `2026-01-31`"));
+            }
+            Ok(Priced {
                 rate: from.number(row, &given.column),
                 interval: interval_beside(from, row, &given.column),
-                devices: given.devices,
-                per_hour: f64::from(given.devices) * given.price_per_hour,
-            };
-            columns.row(
-                from.rows[row].key.clone(),
-                &priced,
-                spans(&given.from, [row]),
-            )
+                devices,
+                per_hour: devices.zip(price).map(|(n, price)| f64::from(n) * price),
+                date,
+                source: text_of(&given.price_source, from, row),
+            })
+        };
+        let rows = (0..from.rows.len()).map(|row| {
+            let key = from.rows[row].key.clone();
+            Ok(columns.row(key, &priced(row)?, spans(&given.from, [row])))
         });
         Ok(Frame {
             level: from.level,
             keys: from.keys.clone(),
-            rows: rows.collect(),
+            rows: rows.collect::<Result<_, Failure>>()?,
             specs: follow(columns.specs(), &given.from, |_| &given.column),
             missing: from.missing.clone(),
         })
@@ -249,8 +284,10 @@ mod tests {
         let priced = |rate| Priced {
             rate,
             interval: Ok((500.0, 2000.0)),
-            devices: 2,
-            per_hour: 7.2,
+            devices: Some(2),
+            per_hour: Some(7.2),
+            date: Scalar::Null,
+            source: Scalar::Null,
         };
         assert!((priced(Some(1000.0)).per_million().unwrap() - 2.0).abs() < 1e-12);
         assert_eq!(priced(Some(0.0)).per_million(), None);

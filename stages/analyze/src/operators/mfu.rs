@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, Scope, TypedOperator, at, unless};
+use crate::operators::of_row::{OfRow, above_zero, counted, number_problems};
 use crate::operators::units::{WHY, interval_beside};
 
 pub(crate) struct Mfu;
@@ -28,9 +29,10 @@ pub(crate) struct Parameters {
     /// the number of all parameters: give the active ones as `model-parameters`.
     #[serde(default)]
     model: Option<String>,
-    /// The number of active parameters, if no model defines it.
+    /// The number of active parameters, if no model defines it. If rows differ, `{column: NAME}`
+    /// names the column of `from` that has it.
     #[serde(default)]
-    model_parameters: Option<f64>,
+    model_parameters: Option<OfRow<f64>>,
     /// The device: the name of a definition in the collection `hardware`, which has its peak.
     #[serde(default)]
     hardware: Option<String>,
@@ -38,12 +40,12 @@ pub(crate) struct Parameters {
     /// `bfloat16`.
     #[serde(default)]
     dtype: Option<String>,
-    /// The peak of one device at the precision used, FLOP/s, if no definition has it.
+    /// The peak of one device at the precision used, FLOP/s, if no definition has it, or its column.
     #[serde(default)]
-    peak_flops: Option<f64>,
-    /// The number of devices.
+    peak_flops: Option<OfRow<f64>>,
+    /// The number of devices, or its column.
     #[serde(default = "one")]
-    devices: u32,
+    devices: OfRow<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,8 +55,8 @@ enum Prefill {
     NotCounted,
 }
 
-fn one() -> u32 {
-    1
+fn one() -> OfRow<u32> {
+    OfRow::All(1)
 }
 
 impl Parameters {
@@ -83,17 +85,18 @@ struct Work {
     rate: Option<f64>,
     /// The interval of the throughput, if its table has one.
     interval: Result<(f64, f64), String>,
-    parameters: f64,
-    peak: f64,
+    parameters: Option<f64>,
+    /// The peak of all devices, FLOP/s.
+    peak: Option<f64>,
 }
 
 impl Work {
     fn achieved(&self) -> Option<f64> {
-        self.rate.map(|rate| 2.0 * self.parameters * rate)
+        Some(2.0 * self.parameters? * self.rate?)
     }
 
-    fn share(&self, rate: f64) -> f64 {
-        2.0 * self.parameters * rate / self.peak
+    fn share(&self, rate: f64) -> Option<f64> {
+        Some(2.0 * self.parameters? * rate / self.peak?)
     }
 }
 
@@ -108,7 +111,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
     let device = device.map(|name| format!(" {name}, dense {}", given.dtype()));
     let peak = format!(
         "peak of {} device(s){}",
-        given.devices,
+        given.devices.words(),
         device.unwrap_or_default()
     );
     let tokens = given.tokens();
@@ -137,13 +140,13 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
         )
         .with(
             Spec::float("mfu", "1", "achieved_flops ÷ peak_flops"),
-            |w| w.achieved().map(|achieved| achieved / w.peak),
+            |w| Some(w.achieved()? / w.peak?),
         )
         .with(Spec::float("mfu_low", "1", end(IntervalEnd::Lower)), |w| {
-            Some(w.share(w.interval.as_ref().ok()?.0))
+            w.share(w.interval.as_ref().ok()?.0)
         })
         .with(Spec::float("mfu_high", "1", end(IntervalEnd::Upper)), |w| {
-            Some(w.share(w.interval.as_ref().ok()?.1))
+            w.share(w.interval.as_ref().ok()?.1)
         })
         .with(Spec::text("mfu_why", WHY), |w| {
             w.interval.as_ref().err().cloned()
@@ -155,8 +158,8 @@ fn parameters_of(
     given: &Parameters,
     settings: &Settings<'_>,
     scope: &Scope<'_>,
-) -> Result<f64, Problem> {
-    match (&given.model, given.model_parameters) {
+) -> Result<OfRow<f64>, Problem> {
+    match (&given.model, &given.model_parameters) {
         (Some(_), Some(_)) => Err(settings
             .problem(
                 &at("model-parameters"),
@@ -169,7 +172,7 @@ fn parameters_of(
                 format!("{} needs `model` or `model-parameters`", settings.what),
             )
             .hint("for instance `model-parameters: 8e9`")),
-        (None, Some(p)) if p > 0.0 && p.is_finite() => Ok(p),
+        (None, Some(p)) if p.all().is_none_or(|p| *p > 0.0 && p.is_finite()) => Ok(p.clone()),
         (None, Some(_)) => Err(settings.problem(
             &at("model-parameters"),
             "the number of parameters must be \
@@ -181,6 +184,7 @@ fn parameters_of(
                 .get("parameters")
                 .and_then(Json::as_f64)
                 .filter(|p| *p > 0.0)
+                .map(OfRow::All)
                 .ok_or_else(|| {
                     settings
                         .problem(
@@ -194,8 +198,12 @@ fn parameters_of(
 }
 
 /// Returns the peak of one device in FLOP/s, as given or from the device's definition.
-fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<f64, Problem> {
-    match (&given.hardware, given.peak_flops) {
+fn peak_of(
+    given: &Parameters,
+    settings: &Settings<'_>,
+    scope: &Scope<'_>,
+) -> Result<OfRow<f64>, Problem> {
+    match (&given.hardware, &given.peak_flops) {
         (Some(_), Some(_)) => Err(settings
             .problem(
                 &at("peak-flops"),
@@ -217,7 +225,9 @@ fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Re
                 "`dtype` selects one of the peaks of `hardware`",
             )
             .hint("remove it: `peak-flops` is one number")),
-        (None, Some(peak)) if peak > 0.0 && peak.is_finite() => Ok(peak),
+        (None, Some(peak)) if peak.all().is_none_or(|p| *p > 0.0 && p.is_finite()) => {
+            Ok(peak.clone())
+        }
         (None, Some(_)) => Err(settings.problem(
             &at("peak-flops"),
             "a peak must be a positive number of FLOP/s",
@@ -235,7 +245,7 @@ fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Re
                 .and_then(Json::as_f64);
             tflops
                 .filter(|t| *t > 0.0 && t.is_finite())
-                .map(|t| t * 1e12)
+                .map(|t| OfRow::All(t * 1e12))
                 .ok_or_else(|| {
                     let known: Vec<&str> = peaks
                         .into_iter()
@@ -288,7 +298,7 @@ impl TypedOperator for Mfu {
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());
-        if given.devices == 0 {
+        if given.devices.all() == Some(&0) {
             problems.push(draft.problem("devices", "at least one device is required"));
         }
         match parameters_of(given, settings, scope) {
@@ -299,6 +309,16 @@ impl TypedOperator for Mfu {
             Ok(peak) => given.peak_flops = Some(peak),
             Err(problem) => problems.push(problem),
         }
+        let from = &given.from;
+        let numbers = [
+            ("model-parameters", &given.model_parameters),
+            ("peak-flops", &given.peak_flops),
+        ];
+        for (key, of) in numbers {
+            let of = of.as_ref();
+            problems.extend(of.map_or_else(Vec::new, |of| number_problems(of, draft, from, key)));
+        }
+        problems.extend(number_problems(&given.devices, draft, from, "devices"));
         match draft.column(&given.from, given.column()) {
             Ok(of) => unless(problems, || columns(&of, given).specs()),
             Err(more) => Err(problems.into_iter().chain(more).collect()),
@@ -308,26 +328,27 @@ impl TypedOperator for Mfu {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let columns = columns(&from.declared(given.column())?, given);
-        let parameters = given
-            .model_parameters
-            .ok_or_else(|| Failure::failed("the number of parameters is gone"))?;
-        let peak = given
-            .peak_flops
-            .ok_or_else(|| Failure::failed("the peak is gone"))?;
-        let peak = peak * f64::from(given.devices);
+        let parameters = given.model_parameters.as_ref();
+        let parameters =
+            parameters.ok_or_else(|| Failure::failed("the number of parameters is gone"))?;
+        let peak = given.peak_flops.as_ref();
+        let peak = peak.ok_or_else(|| Failure::failed("the peak is gone"))?;
         let rows = (0..from.rows.len()).map(|row| {
+            let devices = counted(&given.devices, from, row, "devices")?;
+            let peak = above_zero(peak, from, row, "peak-flops")?;
             let work = Work {
                 rate: from.number(row, given.column()),
                 interval: interval_beside(from, row, given.column()),
-                parameters,
-                peak,
+                parameters: above_zero(parameters, from, row, "model-parameters")?,
+                peak: peak.zip(devices).map(|(peak, n)| peak * f64::from(n)),
             };
-            columns.row(from.rows[row].key.clone(), &work, spans(&given.from, [row]))
+            let key = from.rows[row].key.clone();
+            Ok(columns.row(key, &work, spans(&given.from, [row])))
         });
         Ok(Frame {
             level: from.level,
             keys: from.keys.clone(),
-            rows: rows.collect(),
+            rows: rows.collect::<Result<_, Failure>>()?,
             specs: columns.specs(),
             missing: from.missing.clone(),
         })

@@ -32,6 +32,7 @@ pub(crate) mod looks;
 mod margins;
 mod mfu;
 mod monotonicity;
+mod of_row;
 mod paired_comparison;
 mod paired_deltas;
 pub(crate) mod pairs;

@@ -187,6 +187,22 @@ fn columns_of_ratios_say_what_is_over_what_and_means_of_them_still_do() {
 }
 
 #[test]
+fn a_query_does_not_need_a_table_whose_name_it_gives_to_something_else() {
+    for query in [
+        "select avg(ok_rate) as made from cells",
+        "select max(made.ok_rate) as made from cells made",
+        "select sum('made' = 'another') as made from cells",
+    ] {
+        let planned = canonical(&json!({
+            "both": {"operator": "sql", "query": "select made from made"},
+            "cells": {"operator": "cell-summary"},
+            "made": {"operator": "sql", "query": query},
+        }));
+        assert!(planned.is_ok(), "{query}: {planned:?}");
+    }
+}
+
+#[test]
 fn a_query_that_cannot_work_is_told_while_planning() {
     let told = |table: Json| {
         let problems = canonical(&json!({
@@ -288,4 +304,74 @@ fn a_query_that_fails_on_the_rows_says_what_there_is() {
         "table `made` (sql): the query returns several rows, but no `keys` identify them (name the columns that name \
          a row with `keys`)"
     );
+}
+
+#[test]
+fn the_price_and_the_devices_of_a_row_may_be_in_its_columns() {
+    let (_folder, store) = store();
+    let rows: Vec<Request> = (0..4).map(synthetic::request).collect();
+    let cells = ["batched", "serial"].map(|name| cell(&store, &at(name, 1, 1), &rows));
+    let inputs = [
+        synthetic::input("ladder", "load", cells.to_vec()),
+        verification(&store, &[]),
+    ];
+    let made = |gpus: &str, day: &str| {
+        let query = format!(
+            "select configuration, concurrency, rep, output_throughput, {gpus} as gpus, 2.5 as price, \
+             'offer of ' || configuration as terms, '{day}' as day from cells"
+        );
+        let settings = json!({
+            "cells": {"operator": "cell-summary"},
+            "offers": {"operator": "sql", "keys": ["configuration", "concurrency", "rep"], "query": query},
+            "cost": {
+                "operator": "cost", "from": "offers", "devices": {"column": "gpus"},
+                "price-per-hour": {"column": "price"}, "currency": "USD", "price-date": {"column": "day"},
+                "price-source": {"column": "terms"},
+            },
+            "used": {
+                "operator": "mfu", "from": "offers", "prefill": "not-counted", "model-parameters": 8e9,
+                "peak-flops": 1e14, "devices": {"column": "gpus"},
+            },
+        });
+        analyze(&store, &inputs, &settings)
+    };
+    let gpus = "case configuration when 'batched' then 2 else 1 end";
+    let done = made(gpus, "2026-01-31").unwrap();
+    let cost = table(&done, "cost");
+    assert_eq!(
+        cost.float("price_per_hour").unwrap(),
+        [Some(5.0), Some(2.5)]
+    );
+    let million = cost.float("cost_per_million_tokens").unwrap();
+    assert_eq!(million[0].unwrap(), 2.0 * million[1].unwrap());
+    assert_eq!(
+        cost.text("price_source").unwrap(),
+        [Some("offer of batched"), Some("offer of serial")]
+    );
+    let used = table(&done, "used").float("mfu").unwrap();
+    assert_eq!(2.0 * used[0].unwrap(), used[1].unwrap());
+    // A row without a number of devices has no price.
+    let done = made("case configuration when 'batched' then 2 end", "2026-01-31").unwrap();
+    let unknown = table(&done, "cost");
+    assert_eq!(unknown.float("cost_per_million_tokens").unwrap()[1], None);
+    for (gpus, day, told) in [
+        (
+            "0",
+            "2026-01-31",
+            "`devices` is 0 in row configuration=batched",
+        ),
+        (
+            "1.5",
+            "2026-01-31",
+            "`devices` is 1.5 in row configuration=batched",
+        ),
+        (
+            "1",
+            "31 January",
+            "`price-date` is `31 January` in row configuration=batched",
+        ),
+    ] {
+        let failure = made(gpus, day).err().unwrap();
+        assert!(failure.reason.contains(told), "{}", failure.reason);
+    }
 }
