@@ -1,5 +1,6 @@
 //! `degenerate`: success in name only — no rows, no tokens, no time, all durations alike.
 
+use contract::{Api, Word};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,7 @@ impl TypedGate for Degenerate {
     type Parameters = Parameters;
     const NAME: &'static str = "degenerate";
     const SUMMARY: &'static str = "An ok cell did not fail silently. It has rows, and its ok \
-        rows have tokens. Its window is longer than zero, because throughput is null otherwise. \
+        rows have tokens, unless its API answers with vectors or scores. Its window is longer than zero, because throughput is null otherwise. \
         Its durations are not all equal, and no ok row took as long as the time limit. This is a \
         count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
@@ -45,9 +46,10 @@ impl TypedGate for Degenerate {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
+            let generates = generates(cell);
             let empty: Vec<i64> = ok
                 .iter()
-                .filter(|r| r.output_tokens.unwrap_or(0) <= 0)
+                .filter(|r| generates && r.output_tokens.unwrap_or(0) <= 0)
                 .map(|r| r.request_id)
                 .collect();
             let first = rows.measured().filter_map(|r| r.sent_ns).min();
@@ -99,8 +101,15 @@ impl TypedGate for Degenerate {
                     at_limit.len()
                 ));
             }
-            let expected = "ok rows with tokens, a window above zero, and durations that differ and stay \
-                below the time limit";
+            let expected = match generates {
+                true => {
+                    "ok rows with tokens, a window above zero, and durations that differ and stay \
+                     below the time limit"
+                }
+                false => {
+                    "ok rows, a window above zero, and durations that differ and stay below the time limit"
+                }
+            };
             let observed = if wrong.is_empty() {
                 format!("{} ok rows", ok.len())
             } else {
@@ -112,8 +121,80 @@ impl TypedGate for Degenerate {
     }
 }
 
+/// Returns whether the answers of a cell are text. Vectors and scores have no tokens.
+fn generates(cell: &Cell<'_>) -> bool {
+    let asked = cell.input.parameters["api"].as_str().map(str::to_owned);
+    let words = [asked, cell.fact_text("api")].into_iter().flatten();
+    // The API of a simulated cell is `simulated`.
+    let mut known = words.filter_map(|word| Api::parse(&word).ok());
+    known.all(Api::generates)
+}
+
 /// Returns the load stage's time limit of a whole request, in seconds.
 fn limit(cell: &Cell<'_>) -> Option<f64> {
     let text = cell.input.parameters["timeouts"]["total"].as_str()?;
     Some(nanoseconds(text)? / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use artifacts::Column;
+    use artifacts::Table;
+    use contract::CellRows;
+    use contract::synthetic::{self, ClosedLoop};
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::Outcome;
+    use crate::study::Rows;
+
+    /// Judges a closed loop whose answers have no tokens, given the `api` of the stage and of the cell.
+    fn without_tokens(asked: &str, used: &str) -> Judgement {
+        let mut requests = ClosedLoop::default().requests();
+        for request in &mut requests {
+            request.output_tokens = Some(0);
+        }
+        let input = synthetic::bare(&[], json!({"api": asked}));
+        let rows = CellRows {
+            cell: Table::new(vec![Column::text("api", [Some(used)])]).ok(),
+            ..synthetic::rows_of(requests)
+        };
+        let stage = Stage {
+            name: "ladder",
+            axes: Vec::new(),
+            cells: vec![Cell {
+                input: &input,
+                rows: Rows::Held(Arc::new(rows)),
+                server: None,
+                store: None,
+            }],
+            failure: Default::default(),
+            instrument: None,
+        };
+        let parameters = serde_json::from_value(json!({})).unwrap();
+        TypedGate::judge(&Degenerate, &parameters, &stage).remove(0)
+    }
+
+    #[test]
+    fn vectors_and_scores_have_no_tokens_and_text_has() {
+        for (asked, used) in [
+            ("openai-embeddings", "openai-embeddings"),
+            ("rerank", "simulated"),
+            ("", "rerank"),
+        ] {
+            let judgement = without_tokens(asked, used);
+            assert_eq!(judgement.outcome, Outcome::Pass, "{asked}: {judgement:?}");
+        }
+        for (asked, used) in [
+            ("openai-chat", "openai-chat"),
+            ("openai-completions", "simulated"),
+            ("", ""),
+        ] {
+            let judgement = without_tokens(asked, used);
+            assert_eq!(judgement.outcome, Outcome::Fail, "{asked}");
+            assert!(judgement.observed.contains("without output tokens"));
+        }
+    }
 }
