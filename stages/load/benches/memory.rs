@@ -121,6 +121,7 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         prompts: PromptSource::Words(Words {
             length: Count::Fixed(12).into(),
         }),
+        drawn_by: Default::default(),
         system: None,
         output: Output {
             tokens: Count::Fixed(1),

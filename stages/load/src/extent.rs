@@ -157,8 +157,14 @@ pub(crate) fn problems(
         of_generators(generators, settings, arrival, &mut say);
     }
     if settings.simulate.is_some() {
+        if settings.duration.is_some() && arrival.clients().is_some() {
+            say(
+                "duration",
+                "simulated servers do not support this setting for a closed loop",
+                "give `requests`, or arrivals with a rate",
+            );
+        }
         for (key, given) in [
-            ("duration", settings.duration.is_some()),
             ("max-in-flight", settings.max_in_flight.is_some()),
             ("cancel", settings.cancel.is_some()),
             (

@@ -109,10 +109,10 @@ pub use telemetry::{Gpu, Telemetry, answer_questions, surroundings};
 pub use trace::{RecordedLengths, Replay};
 pub use wire::{AddressError, meant_address};
 pub use workload::{
-    ChatTemplate, Corpus, Count, Dataset, Documents, Images, Length, Measure, Output, OutputMode,
-    Pack, Part, PromptSource, Range, Sampling, ServerTokenizer, Sessions, SharedPrefix, Structured,
-    Think, ThinkDrawn, ThinkRange, Tokenizer, TokenizerFile, TokenizerServer, Turns, TurnsDrawn,
-    WhenShort, Words, Workload,
+    ChatTemplate, Corpus, Count, Dataset, Documents, DrawnBy, Images, Length, Measure, Output,
+    OutputMode, Pack, Part, PromptSource, Range, Sampling, ServerTokenizer, Sessions, SharedPrefix,
+    Structured, Think, ThinkDrawn, ThinkRange, Tokenizer, TokenizerFile, TokenizerServer, Turns,
+    TurnsDrawn, WhenShort, Words, Workload,
 };
 
 /// Returns the definitions of workloads and simulated servers shipped with the binary.

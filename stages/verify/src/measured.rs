@@ -23,6 +23,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         prompts: PromptSource::Words(Words {
             length: Count::Fixed(8).into(),
         }),
+        drawn_by: Default::default(),
         system: None,
         output: Output {
             tokens: Count::Fixed(5),

@@ -173,6 +173,24 @@ fn one_generator_is_no_setting_and_what_several_cannot_share_is_told_while_plann
 }
 
 #[test]
+fn a_simulated_load_may_end_with_open_arrivals_but_not_a_closed_loop() {
+    let told = |mut change: Json| {
+        change["simulate"] = json!({"server": "pair"});
+        let found = Load.canonical(&settings(&change), &Shelf).err();
+        found
+            .into_iter()
+            .flatten()
+            .map(|p| p.message)
+            .collect::<Vec<_>>()
+    };
+    let levels = json!([{"rate": 5, "seconds": 2}, {"rate": 5, "to": 0, "seconds": 2}]);
+    let fading = json!({"arrival": {"steps": {"levels": levels}}});
+    assert_eq!(told(fading), [""; 0]);
+    let closed = "simulated servers do not support this setting for a closed loop";
+    assert_eq!(told(json!({"duration": "2 s"})), [closed]);
+}
+
+#[test]
 fn a_key_that_is_not_set_is_missed_unless_the_server_is_simulated() {
     let mut parameters = json!({"api-key-env": "BENCHTRAIL_NO_SUCH_KEY"});
     let problem = Load.ready(&parameters, &NamedFiles::default()).unwrap_err();

@@ -28,7 +28,7 @@ use pipeline::sources::NamedFiles;
 
 use crate::random::{Origin, Stream};
 use crate::workload::{
-    Images, OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload,
+    DrawnBy, Images, OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload,
 };
 
 /// One prompt with its request to the engine.
@@ -383,7 +383,14 @@ fn content_of(workload: &Workload) -> serde_json::Value {
     if let Some(Tokenizer::File(tokenizer)) = &mut content.tokenizer {
         tokenizer.file.clear();
     }
-    serde_json::to_value(&content).expect("a workload always serializes")
+    let mut content = serde_json::to_value(&content).expect("a workload always serializes");
+    if workload.drawn_by == DrawnBy::Prompts
+        && let Some(settings) = content.as_object_mut()
+    {
+        let decides = |key: &str| ["prompts", "sessions", "documents", "tokenizer"].contains(&key);
+        settings.retain(|key, _| decides(key));
+    }
+    content
 }
 
 /// A set of prompts while it is drawn.

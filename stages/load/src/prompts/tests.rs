@@ -83,6 +83,41 @@ fn a_description_changes_no_prompt() {
 }
 
 #[test]
+fn prompts_drawn_by_their_own_settings_are_those_of_workloads_that_differ_in_others() {
+    let workload = |drawn_by: &str, change: serde_json::Value| {
+        let mut workload = json!({
+            "prompts": {"words": {"length": {"from": 30, "to": 60}}}, "output": {"tokens": 9}, "drawn-by": drawn_by,
+        });
+        for (key, value) in change.as_object().unwrap() {
+            workload[key] = value.clone();
+        }
+        let workload: Workload = serde_json::from_value(workload).unwrap();
+        measured(&PromptSet::generate(&workload, &origin(1, 1), 0, 8).unwrap())
+    };
+    let plain = workload("prompts", json!({}));
+    for change in [
+        json!({"structured": {"schema": {"type": "object"}}}),
+        json!({"output": {"tokens": 64}}),
+        json!({"sampling": {"temperature": 0.7}}),
+        json!({"system": "Answer in JSON."}),
+    ] {
+        let same = workload("prompts", change.clone());
+        assert_eq!(texts(&same), texts(&plain), "{change}");
+        let other = workload("workload", change.clone());
+        assert_ne!(
+            texts(&other),
+            texts(&workload("workload", json!({}))),
+            "{change}"
+        );
+    }
+    let other = workload(
+        "prompts",
+        json!({"prompts": {"words": {"length": {"from": 30, "to": 61}}}}),
+    );
+    assert_ne!(texts(&other), texts(&plain));
+}
+
+#[test]
 fn the_first_prompt_is_pinned() {
     let set = PromptSet::generate(
         &workload(&json!({"words": {"length": 6}})),

@@ -48,6 +48,10 @@ pub(crate) fn simulate(
     let mut prompts = of(Phase::Warmup)?;
     let warmup = prompts.len();
     prompts.extend(of(Phase::Measured)?);
+    let offsets = offsets_of(spec, prompts.len() - warmup)?;
+    if let Some(offsets) = &offsets {
+        prompts.truncate(warmup + offsets.len());
+    }
     let measured = prompts.len() - warmup;
     let lost = struck(
         simulation.faults.missing_rows.as_ref().map(|f| f.share),
@@ -64,15 +68,6 @@ pub(crate) fn simulate(
     );
 
     let (start, pace) = start_and_pace(simulation, server, noise, &stream);
-    let arrivals = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
-    let offsets = spec
-        .arrival
-        .offsets(
-            measured,
-            &spec.origin.stream("load arrivals v1", &arrivals),
-            &spec.files,
-        )
-        .map_err(Failure::failed)?;
 
     let mut machine = Machine::new(server, &asked, limits(spec), pace);
     let hang_after = simulation.faults.hang.as_ref().map(|h| h.after);
@@ -121,6 +116,23 @@ pub(crate) fn simulate(
         cell,
         warnings: Vec::new(),
     })
+}
+
+/// Returns when the requests of open arrivals are due, from the start of the measured phase: as many as there are prompts,
+/// but none after the duration. `None` for a closed loop.
+///
+/// # Errors
+/// If the arrivals cannot be drawn.
+fn offsets_of(spec: &LoadSpec, prompts: usize) -> Result<Option<Vec<u64>>, Failure> {
+    let arrivals = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
+    let stream = spec.origin.stream("load arrivals v1", &arrivals);
+    let drawn = spec.arrival.offsets(prompts, &stream, &spec.files);
+    let mut offsets = drawn.map_err(Failure::failed)?;
+    if let (Some(duration), Some(offsets)) = (spec.extent.duration, &mut offsets) {
+        let due = offsets.partition_point(|at| *at < duration.nanoseconds());
+        offsets.truncate(due);
+    }
+    Ok(offsets)
 }
 
 /// Serves the warm-up, and then the measured requests. Returns how it ended, and when the measured phase began, ns.

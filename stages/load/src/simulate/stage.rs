@@ -15,8 +15,9 @@ use crate::client_health::ClientHealth;
 use crate::generators;
 use crate::random::Origin;
 use crate::run::{Ending, LoadResult, LoadSpec};
-use crate::settings::{Settings, Timeouts};
+use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::tables::tables;
+use crate::workload::PromptSource;
 
 /// Replaces the name of the simulated server by its definition, and checks it.
 pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) -> Vec<Problem> {
@@ -75,8 +76,26 @@ pub(crate) fn run(
     draw(settings, simulation, job)
 }
 
-/// The number of measured requests of a cell in a dry run.
+/// The number of measured requests of a cell in a dry run, unless its workload is a mixture.
 const REHEARSED_REQUESTS: u64 = 6;
+
+/// The expected number of requests of the rarest part of a mixture in a dry run. Without any, an analysis by parts
+/// would lack rows that the study will have.
+const REHEARSED_OF_A_PART: u64 = 12;
+
+/// Returns the most measured requests of a cell in a dry run.
+pub(super) fn rehearsed_requests(workload: Option<&WorkloadChoice>) -> u64 {
+    let Some(WorkloadChoice::Inline(workload)) = workload else {
+        return REHEARSED_REQUESTS;
+    };
+    let PromptSource::Mixture(parts) = &workload.prompts else {
+        return REHEARSED_REQUESTS;
+    };
+    let weights = || parts.iter().map(|part| u64::from(part.weight));
+    let rarest = weights().min().unwrap_or(1).max(1);
+    let needed = (REHEARSED_OF_A_PART * weights().sum::<u64>()).div_ceil(rarest);
+    needed.max(REHEARSED_REQUESTS)
+}
 
 /// Simulates a few rows, whatever server is declared.
 ///
@@ -87,8 +106,11 @@ pub(crate) fn rehearse(
     job: &Job<'_>,
     slowdown: f64,
 ) -> Result<Done, Failure> {
-    settings.requests = settings.requests.map(|n| n.min(REHEARSED_REQUESTS));
+    let most = rehearsed_requests(settings.workload.as_ref());
+    settings.requests = settings.requests.map(|n| n.min(most));
     settings.warmup = settings.warmup.min(1);
+    // So few requests need not arrive within the duration.
+    settings.duration = None;
     settings.timeouts = Timeouts::default();
     let simulation = Simulation {
         server: SimulationChoice::Inline(Box::new(SimulatedServer::rehearsal())),

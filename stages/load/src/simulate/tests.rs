@@ -578,3 +578,34 @@ fn an_image_costs_the_tokens_that_the_server_declares() {
         assert_eq!(prefill, (10 + 20) * MS);
     }
 }
+
+#[test]
+fn open_arrivals_end_with_the_duration() {
+    let open = json!({"requests": 40, "duration": "2 s", "arrival": {"constant": {"rate": 10}}});
+    let result = run(&open);
+    let rows = measured(&result);
+    assert_eq!(rows.len(), 20);
+    assert_eq!(result.cell.expected_requests, 20);
+    let last = rows.iter().filter_map(|r| r.sent_ns).max();
+    assert_eq!(last, Some(1900 * MS));
+    // A rate that falls to 0 ends the load there: 10 + 5 requests are due in the mean.
+    let levels = json!([{"rate": 10, "seconds": 1}, {"rate": 10, "to": 0, "seconds": 1}]);
+    let fading = json!({
+        "requests": 40, "duration": "2 s", "arrival": {"steps": {"levels": levels, "process": "constant"}},
+    });
+    assert_eq!(measured(&run(&fading)).len(), 15);
+}
+
+#[test]
+fn a_dry_run_has_rows_of_the_rarest_part_of_a_mixture() {
+    let requests = |prompts: Json| {
+        let workload = json!({"prompts": prompts, "output": {"tokens": 5}});
+        let choice = serde_json::from_value(workload).unwrap();
+        stage::rehearsed_requests(Some(&choice))
+    };
+    let words = json!({"words": {"length": 10}});
+    assert_eq!(requests(words.clone()), 6);
+    let part = |name: &str, weight: u32| json!({"name": name, "weight": weight, "prompts": words});
+    let parts = json!([part("base", 6), part("legal", 3), part("support", 1)]);
+    assert_eq!(requests(json!({"mixture": parts})), 120);
+}

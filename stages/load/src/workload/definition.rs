@@ -23,6 +23,10 @@ pub struct Workload {
     pub description: Option<String>,
     /// Where the prompts come from.
     pub prompts: PromptSource,
+    /// What decides the random prompts: every setting of the workload, or only those about prompts. Workloads that
+    /// differ in other settings, such as `structured`, then have the same prompts.
+    #[serde(default, skip_serializing_if = "DrawnBy::is_default")]
+    pub drawn_by: DrawnBy,
     /// A system message for chat APIs; put before the prompt for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
@@ -50,6 +54,24 @@ pub struct Workload {
     /// Fields added unchanged to the body of every request. They replace Benchtrail's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Json>,
+}
+
+/// The settings that decide the random prompts of a workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrawnBy {
+    /// Every setting.
+    #[default]
+    Workload,
+    /// `prompts`, `sessions`, `documents` and `tokenizer`.
+    Prompts,
+}
+
+impl DrawnBy {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Where prompts come from.

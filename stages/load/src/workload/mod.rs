@@ -10,8 +10,8 @@ mod structured;
 mod tokenizer;
 
 pub use definition::{
-    Corpus, Dataset, Documents, Images, Output, OutputMode, Pack, Part, PromptSource, Sampling,
-    SharedPrefix, WhenShort, Words, Workload,
+    Corpus, Dataset, Documents, DrawnBy, Images, Output, OutputMode, Pack, Part, PromptSource,
+    Sampling, SharedPrefix, WhenShort, Words, Workload,
 };
 pub(crate) use length::Unit;
 pub use length::{Count, Length, Measure, Range};

@@ -78,6 +78,7 @@ impl Run {
             prompts: PromptSource::Words(Words {
                 length: Count::Fixed(self.words).into(),
             }),
+            drawn_by: Default::default(),
             system: None,
             output: Output {
                 tokens: Count::Fixed(self.tokens),
