@@ -260,7 +260,9 @@ impl<'a> Checker<'a> {
                     .other_word(&key.text)
                     // Only stages have keys in addition to those of the schema.
                     .or_else(|| word_of_stages(&key.text).filter(|_| !self.other_keys.is_empty()))
-                    .map_or_else(|| remedy(&key.text, keys, names), instead);
+                    .map(instead)
+                    .or_else(|| self.deeper(view, node, &key.text))
+                    .unwrap_or_else(|| remedy(&key.text, keys, names));
                 let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
                 out.push(mistake.hint(hint));
             }
@@ -294,6 +296,18 @@ impl<'a> Checker<'a> {
                 }));
             }
         }
+    }
+
+    /// Returns the remedy for a key that belongs into a mapping beside it.
+    fn deeper(&self, view: &View<'a>, node: &Node, key: &str) -> Option<String> {
+        let mut names = view.property_names().into_iter();
+        let inside = names.find(|name| {
+            let below = view.property(name).map(|schema| self.view(schema));
+            let given = node.get(name);
+            below.is_some_and(|below| below.property(key).is_some())
+                && given.is_some_and(|given| matches!(given.value, Value::Map(_)))
+        })?;
+        Some(format!("`{key}` is a key of `{inside}`: move it there"))
     }
 
     pub(super) fn accepts(&self, view: &View<'a>, node: &Node) -> bool {
