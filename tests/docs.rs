@@ -304,7 +304,7 @@ fn compare(printed: &str, said: &str, line: usize) {
 }
 
 /// The shipped reports, each with its archive beside it.
-const REPORTS: [&str; 8] = [
+const REPORTS: [&str; 9] = [
     "docs/first-report",
     "docs/gpu-study/two-engines",
     "docs/gpu-study/prefix-cache",
@@ -312,6 +312,7 @@ const REPORTS: [&str; 8] = [
     "docs/gpu-study/lmdeploy",
     "docs/gpu-study/direct",
     "docs/gpu-study/llama-server",
+    "docs/gpu-study/turbomind",
     "docs/planted-grid",
 ];
 
