@@ -28,7 +28,7 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
 #[test]
 fn lines_that_engines_write_are_taken_apart() {
     type Fields = &'static [(&'static str, &'static str)];
-    let cases: [(&str, &str, &str, Fields); 22] = [
+    let cases: [(&str, &str, &str, Fields); 23] = [
         (
             "llama-cpp-python",
             "llama_perf_context_print:        eval time =      40.06 ms /     3 runs   (   13.35 ms per token,    74.89 tokens per second)",
@@ -109,6 +109,12 @@ fn lines_that_engines_write_are_taken_apart() {
                 ("waiting_requests", "2"),
                 ("kv_cache_percent", "3.1"),
             ],
+        ),
+        (
+            "lmdeploy",
+            "[TM][ERROR][1125.22:48:09.054202][LlamaLinear.cu:275] void turbomind::LlamaLinear::Forward(const turbomind::core::Tensor&, const turbomind::core::Tensor&, const turbomind::LinearWeight&, const turbomind::core::Buffer_<int>&, const turbomind::core::Buffer_<int>&, turbomind::core::Ref<turbomind::core::Tensor>, turbomind::core::Ref<turbomind::core::Tensor>): 1",
+            "failed-product",
+            &[("source", "LlamaLinear.cu")],
         ),
         (
             "ollama",
