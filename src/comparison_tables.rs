@@ -1,6 +1,6 @@
 //! The comparisons at the end of a run: the verdict on each metric, and the effect with its interval.
 
-use artifacts::{Scalar, Store, Table};
+use artifacts::{ColumnReader, Scalar, Store, Table};
 use contract::Verdict;
 use explore::Catalogue;
 use pipeline::lock::Lock;
@@ -40,11 +40,20 @@ pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Vec<String>, Stop> {
         if !one || entry.sample.rows.is_none_or(|rows| rows == 0) {
             continue;
         }
-        let table = Table::from_parquet(store.get(&entry.sample.digest)?).map_err(Stop::failed)?;
-        if !COLUMNS.iter().all(|column| table.has(column)) {
+        // The rows of a load may be millions, so the names come first.
+        let digest = &entry.sample.digest;
+        let names = ColumnReader::open(store, digest, &[]).map_err(Stop::failed)?;
+        let names = names.names();
+        if !COLUMNS
+            .iter()
+            .all(|column| names.iter().any(|name| name == column))
+        {
             continue;
         }
-        tables.push((name, table));
+        let table = Table::from_parquet(store.get(digest)?).map_err(Stop::failed)?;
+        if table.rows() > 0 {
+            tables.push((name, table));
+        }
     }
     // Those with few rows come first: they answer for the whole study.
     tables.sort_by_key(|(_, table)| table.rows());
