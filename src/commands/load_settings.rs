@@ -102,7 +102,7 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
     };
     let file = Path::new(load_words::FILE);
     let experiment = load_text(&experiment.to_string(), file, &registry(), &options, &Disk)
-        .map_err(|diagnostics| load_words::told(&diagnostics))?;
+        .map_err(|diagnostics| load_words::stop(&diagnostics))?;
     let parameters = experiment
         .stages
         .first()

@@ -117,7 +117,7 @@ fn keys_in_options(text: &str) -> String {
 }
 
 /// Returns what planning says about the options, each once. A mistake in a file of the user's keeps its place.
-pub(super) fn told(diagnostics: &Diagnostics) -> Stop {
+pub(super) fn stop(diagnostics: &Diagnostics) -> Stop {
     let mut all: Vec<String> = Vec::new();
     for diagnostic in &diagnostics.0 {
         let text = if is_in_options(diagnostic) {
@@ -275,19 +275,19 @@ mod tests {
             },
             DirectArrival::Trace { file, speed: 2.0 },
         ];
-        let mut found = BTreeSet::new();
+        let mut keys_set = BTreeSet::new();
         for arrival in arrivals {
             keys(
                 &full(arrival.clone(), DirectPrompts::Default).stage(),
-                &mut found,
+                &mut keys_set,
             );
-            keys(&full(arrival, tokens.clone()).stage(), &mut found);
+            keys(&full(arrival, tokens.clone()).stage(), &mut keys_set);
         }
-        for key in &found {
+        for key in &keys_set {
             let option = OPTIONS.iter().any(|(known, _)| known == key);
             assert!(option != NO_OPTION.contains(&key.as_str()), "{key}");
         }
-        let gone = OPTIONS.iter().filter(|(key, _)| !found.contains(*key));
+        let gone = OPTIONS.iter().filter(|(key, _)| !keys_set.contains(*key));
         assert_eq!(gone.collect::<Vec<_>>(), Vec::<&(&str, &str)>::new());
     }
 

@@ -26,8 +26,8 @@ impl Placements {
     /// If it cannot be parsed.
     pub fn of(&mut self, shard: &Shard) -> Result<Arc<Placement>, ClusterError> {
         let address = Arc::as_ptr(&shard.placement).addr();
-        if let Some((_, known)) = self.shared.get(&address) {
-            return Ok(Arc::clone(known));
+        if let Some((_, placement)) = self.shared.get(&address) {
+            return Ok(Arc::clone(placement));
         }
         let text = shard.placement.to_string();
         let placement = match self.read.get(&text) {

@@ -167,10 +167,10 @@ fn with_column(
         return Ok(None);
     }
     let all = with(shapes, lacking.iter().copied(), column);
-    let left = database(&all)?.headings(sql).err();
+    let remaining = database(&all)?.headings(sql).err();
     let of_column =
         |e: &QueryError| matches!(e, QueryError::NoColumn(_) | QueryError::NoJoinColumn(_));
-    let resolved = left.as_ref() != Some(error) && left.as_ref().is_none_or(of_column);
+    let resolved = remaining.as_ref() != Some(error) && remaining.as_ref().is_none_or(of_column);
     Ok(resolved.then_some(all))
 }
 
@@ -184,12 +184,12 @@ fn with_join_column(
     error: &QueryError,
 ) -> Result<Option<Vec<Shape>>, QueryError> {
     /// More tables than a query joins in practice. Each one doubles the number of tries.
-    const MOST: usize = 6;
+    const MOST_JOINED: usize = 6;
     if lacking.is_empty() {
         return Ok(None);
     }
     let mut sets: Vec<u32> = match lacking.len() {
-        n if n <= MOST => (1..1 << n).collect(),
+        n if n <= MOST_JOINED => (1..1 << n).collect(),
         _ => Vec::new(),
     };
     sets.sort_by_key(|set| set.count_ones());
@@ -197,10 +197,10 @@ fn with_join_column(
         let members = lacking.iter().enumerate();
         let members = members.filter(|(bit, _)| set & (1 << bit) != 0);
         let extended = with(shapes, members.map(|(_, i)| *i), column);
-        let left = database(&extended)?.headings(sql).err();
+        let remaining = database(&extended)?.headings(sql).err();
         let ambiguous =
-            matches!(&left, Some(QueryError::Sql(text, _)) if text.contains("ambiguous"));
-        if !ambiguous && left.as_ref() != Some(error) {
+            matches!(&remaining, Some(QueryError::Sql(text, _)) if text.contains("ambiguous"));
+        if !ambiguous && remaining.as_ref() != Some(error) {
             return Ok(Some(extended));
         }
     }

@@ -181,7 +181,7 @@ fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
             .copied()
             .collect();
         match ruling {
-            Some(Some(found)) => return Some(Some(found)),
+            Some(Some(mention)) => return Some(Some(mention)),
             Some(None) => judged = Some(None),
             None => {}
         }

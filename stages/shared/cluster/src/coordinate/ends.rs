@@ -84,8 +84,8 @@ impl Cluster<'_> {
                     hint: None,
                     evidence: Vec::new(),
                 },
-                (None, None, Some(known)) => {
-                    self.elsewhere.records.insert(place, known);
+                (None, None, Some(record)) => {
+                    self.elsewhere.records.insert(place, record);
                     continue;
                 }
                 (None, None, None) => AwayFailure {

@@ -173,11 +173,11 @@ mod tests {
 
     #[test]
     fn what_a_command_says_comes_back_whole() {
-        let Ran::Ended(status, said, told) = sh("cat; echo no >&2; exit 3", Some(b"yes")) else {
+        let Ran::Ended(status, said, errors) = sh("cat; echo no >&2; exit 3", Some(b"yes")) else {
             panic!("it ends");
         };
         assert_eq!(
-            (status.code(), said.as_str(), told.as_str()),
+            (status.code(), said.as_str(), errors.as_str()),
             (Some(3), "yes", "no")
         );
     }
@@ -206,9 +206,9 @@ mod tests {
     fn a_command_that_prints_without_end_takes_no_memory() {
         let ran = sh("yes", None);
         assert!(matches!(ran, Ran::Endless(_)), "{ran:?}");
-        let Ran::Ended(_, _, told) = sh("head -c 3000000 /dev/zero >&2", None) else {
+        let Ran::Ended(_, _, errors) = sh("head -c 3000000 /dev/zero >&2", None) else {
             panic!("it ends");
         };
-        assert!(told.len() <= MESSAGE);
+        assert!(errors.len() <= MESSAGE);
     }
 }

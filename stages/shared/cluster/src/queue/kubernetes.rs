@@ -187,8 +187,8 @@ enum Answer {
 fn ask(arguments: &[String], input: Option<&[u8]>) -> Result<Answer, ClusterError> {
     Ok(match run("kubectl", arguments, input, |_| (), LIMITS)? {
         Ran::Ended(status, said, _) if status.success() => Answer::Said(said),
-        Ran::Ended(status, _, told) => match status.code() {
-            Some(_) => answer(&told),
+        Ran::Ended(status, _, errors) => match status.code() {
+            Some(_) => answer(&errors),
             None => Answer::Unreachable("kubectl was killed".to_owned()),
         },
         Ran::Silent(why) => Answer::Unreachable(why),

@@ -208,8 +208,8 @@ fn ask(program: &'static str, arguments: &[String]) -> Result<Answer, ClusterErr
     };
     Ok(match run(program, arguments, None, environment, LIMITS)? {
         Ran::Ended(status, said, _) if status.success() => Answer::Said(said),
-        Ran::Ended(_, _, told) if is_unreachable(&told) => Answer::Unreachable(String::new()),
-        Ran::Ended(_, _, told) => Answer::Refused(shortened(&told)),
+        Ran::Ended(_, _, errors) if is_unreachable(&errors) => Answer::Unreachable(String::new()),
+        Ran::Ended(_, _, errors) => Answer::Refused(shortened(&errors)),
         Ran::Silent(why) => Answer::Unreachable(why),
         Ran::Endless(why) => Answer::Refused(why),
     })
