@@ -70,7 +70,7 @@ impl Silence {
 
 fn columns() -> Columns<'static, Silence> {
     let silence = "longest time without a sign of life on any stream while a request was in flight; a sign is a first or last \
-        token, a chunk, or the end of an answer; a request that the client gave up is in flight until then, and its end is no sign";
+        token, a chunk, or the end of an answer; a request that the client gave up is in flight until then, and its end does not count";
     let signature = "`none` if the silence is shorter than `at-least-ms`, otherwise `busy` if the GPU or the server computed \
         throughout, `idle` if neither did, and `not sampled` without samples";
     let during = |what: &str| format!("{what} during the silence; null if not sampled");
