@@ -187,3 +187,42 @@ fn a_study_whose_engine_is_missing_leaves_a_page_with_its_plan_and_no_result() {
             .exists()
     );
 }
+
+#[test]
+fn the_questions_beyond_the_published_studies_are_on_the_page_and_are_answered() {
+    let project = Project::new();
+    let folder = "experiments/questions";
+    let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    let paths = entries
+        .expect("the folder")
+        .map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+        .collect();
+    files.sort();
+    assert!(files.len() >= 4, "{files:?}");
+    for path in &files {
+        let name = path.file_name().and_then(|n| n.to_str()).expect("a name");
+        let file = format!("{folder}/{name}");
+        let row = format!("](../{file}) |");
+        assert!(PAGE.contains(&row), "{file} is not in a table of the page");
+        let text = fs::read_to_string(path).expect("a study");
+        // A study of a real engine would take minutes.
+        let dry: &[&str] = match text.contains("kind: serve") {
+            true => &["--dry-run"],
+            false => &[],
+        };
+        let outcome = project.run([&["run", &file, "--smoke"], dry].concat()).ok();
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(!said.contains("gate degenerate (fail)"), "{file}: {said}");
+    }
+    // Each cloud has its own price, and the cost has the interval of the throughput.
+    let query = "select count(*) as n, count(cost_per_million_tokens_low) as bounded, \
+                 count(distinct price_per_hour) as prices, count(distinct price_date) as days from \"results.cost\"";
+    let file = format!("{folder}/price-of-a-million-tokens.yaml");
+    let told = project
+        .run(["sql", &file, "--smoke", "--csv", query])
+        .ok()
+        .stdout;
+    assert_eq!(told.lines().last(), Some("6,6,3,2"), "{told}");
+}
