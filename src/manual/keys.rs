@@ -314,6 +314,9 @@ fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
 
 fn bounds(schema: &Value) -> String {
     let bound = |name: &str| schema[name].as_f64();
+    if let Some(only) = bound("minimum").filter(|low| bound("maximum") == Some(*low)) {
+        return format!(" {only}");
+    }
     let mut limits = Vec::new();
     limits.extend(bound("minimum").map(|n| format!("≥ {n}")));
     limits.extend(bound("exclusiveMinimum").map(|n| format!("> {n}")));
