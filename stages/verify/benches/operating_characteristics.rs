@@ -143,9 +143,9 @@ fn imported(studies: u64) {
     );
     println!("| second side | clean | 3 % | 6 % | 12 % | 25 % |\n|---|---:|---:|---:|---:|---:|");
     for (name, way) in ways {
-        let share = |bias: f64, of: u64| {
-            let found = token_bias(way, bias, 0..of);
-            format!("{:.1}", 100.0 * found.fail as f64 / of as f64)
+        let share = |bias: f64, studies: u64| {
+            let counted = token_bias(way, bias, 0..studies);
+            format!("{:.1}", 100.0 * counted.fail as f64 / studies as f64)
         };
         let mut cells = vec![share(0.0, studies)];
         cells.extend([0.03, 0.06, 0.12, 0.25].map(|bias| share(bias, some)));

@@ -246,8 +246,8 @@ pub(crate) fn percent(change: f64) -> String {
 pub(crate) const SHOWN: usize = 5;
 
 /// Names the first few places or findings of a list.
-pub(crate) fn listed(found: &[String]) -> Option<String> {
-    listed_of(found, found.len())
+pub(crate) fn listed(places: &[String]) -> Option<String> {
+    listed_of(places, places.len())
 }
 
 /// Names the first few of `count` places or findings; `first` must hold at least as many as are named.

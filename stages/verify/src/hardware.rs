@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn hardware_that_is_not_known_is_told_with_the_nearest_name() {
-        let told = roofs("a100-sxm-80g").unwrap_err();
+        let error = roofs("a100-sxm-80g").unwrap_err();
         assert!(
-            told.contains("no hardware is named `a100-sxm-80g`"),
-            "{told}"
+            error.contains("no hardware is named `a100-sxm-80g`"),
+            "{error}"
         );
-        assert!(told.contains("did you mean `a100-sxm-80gb`?"), "{told}");
+        assert!(error.contains("did you mean `a100-sxm-80gb`?"), "{error}");
     }
 }

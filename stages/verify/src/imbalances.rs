@@ -48,9 +48,9 @@ pub(crate) struct Imbalance<'a> {
 }
 
 /// Makes the table `imbalances`: the sides measured under different conditions.
-pub(crate) fn imbalances_table(found: &[Imbalance<'_>]) -> Result<Table, TableError> {
+pub(crate) fn imbalances_table(sides: &[Imbalance<'_>]) -> Result<Table, TableError> {
     let text = |name: &str, meaning: &str, of: &dyn Fn(&Imbalance<'_>) -> String| {
-        Column::text(name, found.iter().map(|i| Some(of(i)))).describe(meaning)
+        Column::text(name, sides.iter().map(|i| Some(of(i)))).describe(meaning)
     };
     let columns = vec![
         text("stage", "the load stage", &|i| i.stage.to_owned()),
@@ -58,11 +58,11 @@ pub(crate) fn imbalances_table(found: &[Imbalance<'_>]) -> Result<Table, TableEr
         text("a", "one side", &|i| i.found.a.clone()),
         text("b", "the other side", &|i| i.found.b.clone()),
         text("condition", "what differed", &|i| i.found.name().to_owned()),
-        Column::float("mean_a", found.iter().map(|i| Some(i.found.mean_a)))
+        Column::float("mean_a", sides.iter().map(|i| Some(i.found.mean_a)))
             .describe("mean of the first side over blocks"),
-        Column::float("mean_b", found.iter().map(|i| Some(i.found.mean_b)))
+        Column::float("mean_b", sides.iter().map(|i| Some(i.found.mean_b)))
             .describe("mean of the second side over blocks"),
-        Column::float("p", found.iter().map(|i| i.found.p)).describe(
+        Column::float("p", sides.iter().map(|i| i.found.p)).describe(
             "p of the paired t test over blocks, Holm-adjusted; null with fewer than \
                 three blocks",
         ),

@@ -200,7 +200,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             .hint("for instance `gates: [{gate: census}, {gate: row-status}]`");
         return (Vec::new(), vec![problem]);
     };
-    let known: Vec<&str> = ALL.iter().map(|g| g.name()).collect();
+    let names: Vec<&str> = ALL.iter().map(|g| g.name()).collect();
     let (mut planned, mut problems) = (Vec::new(), Vec::new());
     for (i, value) in declared.iter().enumerate() {
         let route = [Step::Key("gates".to_owned()), Step::Index(i)];
@@ -225,10 +225,10 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                         &[Step::Key("gate".to_owned())],
                         format!("unknown gate `{wrong}`"),
                     )
-                    .hint(remedy(&wrong, "gates", &known)),
+                    .hint(remedy(&wrong, "gates", &names)),
                 None => settings
                     .problem(&[], "which gate?")
-                    .hint(format!("there are: {}", known.join(", "))),
+                    .hint(format!("there are: {}", names.join(", "))),
             });
             continue;
         };
@@ -252,8 +252,8 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                 read
             }
         };
-        let told = reason.as_deref().is_some_and(|r| !r.trim().is_empty());
-        if severity == Some(Severity::Exclude) && !told {
+        let has_reason = reason.as_deref().is_some_and(|r| !r.trim().is_empty());
+        if severity == Some(Severity::Exclude) && !has_reason {
             problems.push(
                 settings
                     .problem(&[], "a gate that excludes cells needs a `reason`")
@@ -404,7 +404,9 @@ fn failed_gate(finding: &GateJudgement<'_>) -> String {
     let at = finding
         .judgement
         .cell
-        .map(|c| format!(" {}", finding.stage.cells[c].input.coordinates));
+        .map(|c| finding.stage.cells[c].input.coordinates.to_string())
+        .filter(|at| !at.is_empty())
+        .map(|at| format!(" {at}"));
     format!(
         "gate {} ({}), {}{}: {}; expected {}",
         finding.gate,
@@ -442,8 +444,8 @@ fn judged(
         stage.in_groups(control, hold / 4, |first, group| {
             for (g, gate) in gates.iter().enumerate().filter(|g| alone(&g)) {
                 tell(g)?;
-                let found = gate.judge(&planned[g].parameters, group)?;
-                judged[g][s].extend(found.into_iter().map(|judgement| Judgement {
+                let judgements = gate.judge(&planned[g].parameters, group)?;
+                judged[g][s].extend(judgements.into_iter().map(|judgement| Judgement {
                     cell: judgement.cell.map(|cell| first + cell),
                     ..judgement
                 }));

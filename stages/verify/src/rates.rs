@@ -244,10 +244,10 @@ const TESTS: [&str; 3] = ["warm-up", "stationarity", "order-effects"];
 #[test]
 fn clean_runs_raise_false_alarms_at_most_at_the_stated_rate() {
     for gate in TESTS {
-        let found = alarms(gate, &json!({}), RUNS, Run::clean);
+        let alarmed = alarms(gate, &json!({}), RUNS, Run::clean);
         assert!(
-            found as f64 <= 0.01 * RUNS as f64,
-            "{gate}: {found} of {RUNS}"
+            alarmed as f64 <= 0.01 * RUNS as f64,
+            "{gate}: {alarmed} of {RUNS}"
         );
     }
 }
@@ -255,14 +255,14 @@ fn clean_runs_raise_false_alarms_at_most_at_the_stated_rate() {
 #[test]
 fn the_bare_tests_keep_their_level_without_the_help_of_the_least_effect() {
     for gate in TESTS {
-        let found = alarms(
+        let alarmed = alarms(
             gate,
             &json!({"alpha": 0.05, "effect": 0.0}),
             RUNS,
             Run::clean,
         );
         // 10 expected; three standard deviations of a binomial count are 9.2.
-        assert!(found <= 19, "{gate}: {found} of {RUNS}");
+        assert!(alarmed <= 19, "{gate}: {alarmed} of {RUNS}");
     }
 }
 
@@ -319,11 +319,11 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
     for seed in 0..RUNS / 4 {
         Run::clean(seed).judged_whole(|stage| {
             for (gate, parameters) in &gates {
-                let found = verdicts(stage, gate, parameters);
+                let outcomes = verdicts(stage, gate, parameters);
                 // A gate that judges nothing would also never raise an alarm.
                 assert!(
-                    found.iter().all(|outcome| *outcome == Outcome::Pass),
-                    "{gate}, run {seed}: {found:?}"
+                    outcomes.iter().all(|outcome| *outcome == Outcome::Pass),
+                    "{gate}, run {seed}: {outcomes:?}"
                 );
             }
         });
@@ -340,8 +340,8 @@ fn a_cold_start_a_drift_and_an_effect_of_order_are_seen_in_four_of_five_runs() {
         ("order-effects", |_, order, _| 1.0 + 0.015 * order as f64),
     ];
     for (gate, factor) in faults {
-        let found = alarms(gate, &json!({}), 50, |seed| Run::clean(seed).slower(factor));
-        assert!(found >= 40, "{gate}: {found} of 50");
+        let alarmed = alarms(gate, &json!({}), 50, |seed| Run::clean(seed).slower(factor));
+        assert!(alarmed >= 40, "{gate}: {alarmed} of 50");
     }
 }
 
@@ -358,8 +358,8 @@ fn one_cell_of_sixteen_with_a_cold_start_or_a_drift_is_seen_and_named() {
         ),
     ];
     for (gate, factor) in faults {
-        let found = alarms(gate, &json!({}), 50, |seed| Run::clean(seed).slower(factor));
-        assert!(found >= 45, "{gate}: {found} of 50");
+        let alarmed = alarms(gate, &json!({}), 50, |seed| Run::clean(seed).slower(factor));
+        assert!(alarmed >= 45, "{gate}: {alarmed} of 50");
     }
 }
 
@@ -389,7 +389,7 @@ fn cells_with_too_few_rows_are_not_judged_and_do_not_pass() {
 #[test]
 fn the_bare_tests_keep_their_level_over_four_hundred_runs() {
     for mood in [0.0, 0.05] {
-        let mut found = BTreeMap::new();
+        let mut alarmed = BTreeMap::new();
         // Each run is generated and read once, for every gate and level.
         for run in (0..400).map(|seed| Run::with(seed, mood)) {
             run.judged(|stage| {
@@ -397,17 +397,17 @@ fn the_bare_tests_keep_their_level_over_four_hundred_runs() {
                     for (alpha, most) in [("0.05", 33), ("0.01", 9)] {
                         let parameters =
                             json!({"alpha": alpha.parse::<f64>().unwrap(), "effect": 0.0});
-                        *found.entry((gate, alpha, most)).or_insert(0) +=
+                        *alarmed.entry((gate, alpha, most)).or_insert(0) +=
                             u64::from(alarm(stage, gate, &parameters));
                     }
                 }
             });
         }
-        for ((gate, alpha, most), found) in found {
+        for ((gate, alpha, most), alarmed) in alarmed {
             // Three standard deviations of a binomial count above the expectation.
             assert!(
-                found <= most,
-                "{gate}, alpha {alpha}, mood {mood}: {found} of 400"
+                alarmed <= most,
+                "{gate}, alpha {alpha}, mood {mood}: {alarmed} of 400"
             );
         }
     }

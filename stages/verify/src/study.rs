@@ -319,9 +319,9 @@ fn server_of(servers: &[Arc<Server>], load: &Input, cell: &InputCell) -> Option<
                 .iter()
                 .all(|(a, v)| cell.coordinates.get(a) == Some(v))
     };
-    let mut found = servers.iter().filter(shares);
-    let first = found.next()?;
-    if found.next().is_some() {
+    let mut fitting = servers.iter().filter(shares);
+    let first = fitting.next()?;
+    if fitting.next().is_some() {
         None
     } else {
         Some(Arc::clone(first))

@@ -420,12 +420,12 @@ fn every_mistake_in_the_settings_is_told_at_once() {
         {},
     ]});
     let problems = pipeline::StageKind::canonical(&Verify, &settings, &NoLibrary).unwrap_err();
-    let told: Vec<String> = problems
+    let messages: Vec<String> = problems
         .iter()
         .map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-")))
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             "unknown gate `row-statuses` — did you mean `row-status`?",
             "gate `row-status` has no parameter `tolerence` — did you mean `tolerance`?",
@@ -527,7 +527,7 @@ fn a_gate_in_sql_may_look_at_chunks_and_metrics_and_may_have_nothing_to_judge() 
 fn a_gate_in_sql_that_is_no_predicate_is_refused() {
     let (_folder, store) = store();
     let inputs = grid(&store, |_| ());
-    for (query, told) in [
+    for (query, message) in [
         (
             "select 1 as passed from requests",
             "the query returns 9 rows; a predicate must return one row",
@@ -543,7 +543,7 @@ fn a_gate_in_sql_that_is_no_predicate_is_refused() {
             .unwrap();
         assert_eq!(
             failure.reason,
-            format!("gate mine, cell configuration=batched,rep=1: {told}")
+            format!("gate mine, cell configuration=batched,rep=1: {message}")
         );
     }
 }
@@ -565,12 +565,12 @@ fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
         {"gate": "sql", "name": "chance", "query": "select random() > 0 as passed"},
     ]});
     let problems = pipeline::StageKind::canonical(&Verify, &settings, &NoLibrary).unwrap_err();
-    let told: Vec<String> = problems
+    let messages: Vec<String> = problems
         .iter()
         .map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-")))
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             "`Mine` is not a valid name for a gate — use lower-case letters, digits and hyphens",
             "the query reads the table `request`, which does not exist — did you mean `requests`?",
@@ -652,8 +652,8 @@ fn simulated_cells_have_a_clock_each_and_measured_ones_share_it() {
         let done = verify(&store, &inputs, &json!({"gates": [{"gate": "clock"}]}));
         let gates = table(&done, "gates");
         let observed = gates.text("observed").unwrap();
-        let told = |text: &&Option<&str>| text.is_some_and(|t| t.contains("at the same time"));
-        observed.iter().filter(told).count()
+        let same_time = |text: &&Option<&str>| text.is_some_and(|t| t.contains("at the same time"));
+        observed.iter().filter(same_time).count()
     };
     assert_eq!(overlapping("measured"), 2);
     assert_eq!(overlapping("simulated"), 0);

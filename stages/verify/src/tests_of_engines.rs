@@ -409,8 +409,8 @@ fn a_revision_pins_a_model_only_if_the_engine_was_told_it() {
     };
     let typed = with(json!(["--model", "{model}"]));
     assert_eq!(facet([&typed, &typed], "model").0, "unknown");
-    let told = with(json!(["--model", "{model}", "--revision", "0123abc"]));
-    assert_eq!(facet([&told, &told], "model").0, "equal");
+    let facets = with(json!(["--model", "{model}", "--revision", "0123abc"]));
+    assert_eq!(facet([&facets, &facets], "model").0, "equal");
 }
 
 #[test]
@@ -495,13 +495,13 @@ fn a_cache_that_a_setting_switches_off_is_known_to_be_cold_only_by_the_engines_d
     let server = |settings: Json| json!({"engine": {"name": "x"}, "settings": settings});
     let caches = || Some(json!({"x": {"setting": "prefixes", "off": false}}));
     let both = |server: &Json, caches: Option<Json>| {
-        let of = |gate| judged(server.clone(), caches.clone(), gate);
-        (of("comparability"), of("cold-cache"))
+        let result_of = |gate| judged(server.clone(), caches.clone(), gate);
+        (result_of("comparability"), result_of("cold-cache"))
     };
-    let known = ("equal".to_owned(), "pass".to_owned());
+    let equal = ("equal".to_owned(), "pass".to_owned());
     let unknown = ("unknown".to_owned(), "not judged".to_owned());
     let off = server(json!({"prefixes": false}));
-    assert_eq!(both(&off, caches()), known);
+    assert_eq!(both(&off, caches()), equal);
     assert_eq!(both(&off, None), unknown);
     let of_other = Some(json!({"y": {"setting": "prefixes", "off": false}}));
     assert_eq!(both(&off, of_other), unknown);
@@ -511,17 +511,17 @@ fn a_cache_that_a_setting_switches_off_is_known_to_be_cold_only_by_the_engines_d
         || Some(json!({"x": {"setting": "prefixes", "off": false, "off-by-default": true}}));
     assert_eq!(
         both(&server(json!({"prefixes": null})), by_default()),
-        known
+        equal
     );
     let never = Some(json!({"x": {"off-by-default": true}}));
-    assert_eq!(both(&server(json!({})), never), known);
+    assert_eq!(both(&server(json!({})), never), equal);
     // For a server that already runs, only declarations count.
     let running = |declared: Json| {
         json!({"engine": {"name": "x", "source": "running already"}, "settings": {"prefixes": false},
                "declared_settings": declared})
     };
     assert_eq!(both(&running(json!({})), by_default()), unknown);
-    assert_eq!(both(&running(json!({"prefixes": false})), caches()), known);
+    assert_eq!(both(&running(json!({"prefixes": false})), caches()), equal);
     // For a group, every role needs evidence.
     let mut group = off.clone();
     group["roles"] = json!({"router": {"server": {"engine": {"name": "r"}, "settings": {}}}});

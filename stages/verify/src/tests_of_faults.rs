@@ -704,16 +704,16 @@ fn name_ends(path: &std::path::Path, hex: &str) -> bool {
 }
 
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(walk(&path));
+            files.extend(walk(&path));
         } else {
-            found.push(path);
+            files.push(path);
         }
     }
-    found
+    files
 }
 
 #[test]

@@ -63,9 +63,9 @@ pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
         let Some(digest) = request.prompt_digest.as_deref().filter(|d| shared(d)) else {
             continue;
         };
-        let known = first.entry(digest).or_insert(request);
-        if (request.sent_ns, request.request_id) < (known.sent_ns, known.request_id) {
-            *known = request;
+        let earliest = first.entry(digest).or_insert(request);
+        if (request.sent_ns, request.request_id) < (earliest.sent_ns, earliest.request_id) {
+            *earliest = request;
         }
     }
     if first.is_empty() {

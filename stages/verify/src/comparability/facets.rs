@@ -100,7 +100,7 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
             }
             if is_running_already(descriptor?) {
                 let version = match descriptor?["probed"]["version"].as_str() {
-                    Some(told) => told.to_owned(),
+                    Some(version) => version.to_owned(),
                     None => format!("{}{AS_DECLARED}", text(&engine["version"])),
                 };
                 values.insert("version".to_owned(), version);

@@ -38,7 +38,7 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
         groups.entry(cell.without(across)).or_default().push(i);
     }
     let sent = cache::sent(stage);
-    let known: Vec<BTreeMap<&str, Values>> = stage
+    let values: Vec<BTreeMap<&str, Values>> = stage
         .cells
         .par_iter()
         .map(|cell| {
@@ -70,7 +70,7 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
                         both.map_or((Status::Unknown, None), |(a, b)| tokens::compare(&a, &b));
                     (status, Vec::new(), detail)
                 } else {
-                    difference(facet, known[a][facet].as_ref(), known[b][facet].as_ref())
+                    difference(facet, values[a][facet].as_ref(), values[b][facet].as_ref())
                 };
                 let declared = status == Status::Differs
                     && (varies.iter().any(|v| v == facet)
@@ -175,14 +175,18 @@ fn difference(
 }
 
 fn verdict(facets: &[Facet]) -> PairVerdict {
-    let of = |f: &Facet| match f.status {
+    let verdict_of = |f: &Facet| match f.status {
         Status::Equal => PairVerdict::Comparable,
         Status::Differs if f.declared => PairVerdict::Comparable,
         Status::Differs if f.name == "prompt-tokens" => PairVerdict::TokenizerConfounded,
         Status::Differs => PairVerdict::NotComparable,
         Status::Unknown => PairVerdict::Unknown,
     };
-    facets.iter().map(of).max().unwrap_or(PairVerdict::Unknown)
+    facets
+        .iter()
+        .map(verdict_of)
+        .max()
+        .unwrap_or(PairVerdict::Unknown)
 }
 
 /// Makes the table `comparability`, with one row per pair and facet.

@@ -54,13 +54,13 @@ impl TypedGate for BalancedConditions {
         if parameters.across.is_empty() {
             problems.push(settings.problem(&[], "`across` names no axis"));
         }
-        let known = conditions::names();
+        let names = conditions::names();
         for (i, name) in parameters.may_differ.iter().enumerate() {
-            if !known.contains(&name.as_str()) {
+            if !names.contains(&name.as_str()) {
                 let place = [Step::Key("may-differ".to_owned()), Step::Index(i)];
                 let message = format!("unknown condition `{name}`");
                 let problem = settings.problem(&place, message);
-                problems.push(problem.hint(remedy(name, "conditions", &known)));
+                problems.push(problem.hint(remedy(name, "conditions", &names)));
             }
         }
         problems

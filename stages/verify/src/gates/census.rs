@@ -39,14 +39,14 @@ impl TypedGate for Census {
         } else {
             labels.iter().map(Vec::len).product()
         };
-        let of = |status: CellStatus| {
+        let count_of = |status: CellStatus| {
             stage
                 .cells
                 .iter()
                 .filter(|c| c.input.status == status)
                 .count()
         };
-        let (ok, excluded) = (of(CellStatus::Ok), of(CellStatus::Excluded));
+        let (ok, excluded) = (count_of(CellStatus::Ok), count_of(CellStatus::Excluded));
         let with_rows = stage
             .cells
             .iter()
@@ -141,25 +141,25 @@ fn engine(cell: &Cell<'_>) -> String {
 fn odd_files(cells: &[&Cell<'_>], judged: impl Fn(&str) -> bool) -> Vec<String> {
     let names = cells.iter().flat_map(|c| c.input.outputs.keys());
     let names: BTreeSet<&str> = names.map(String::as_str).collect();
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     for name in names.into_iter().filter(|n| judged(n)) {
         let (with, without): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) = cells
             .iter()
             .partition(|c| c.input.outputs.contains_key(name));
         // A file with a known name counts as missing where it is absent. Any other file counts as
         // unexpected where it is present.
-        let known = ALWAYS.contains(&name) || with.len() >= without.len();
-        let (odd, what) = if known {
+        let belongs = ALWAYS.contains(&name) || with.len() >= without.len();
+        let (odd, what) = if belongs {
             (without, "missing")
         } else {
             (with, "unexpected")
         };
-        found.extend(
+        files.extend(
             odd.iter()
                 .map(|c| format!("{} (file `{name}` {what})", c.input.coordinates)),
         );
     }
-    found
+    files
 }
 
 /// Returns the missing or unexpected files of ok cells: files that only some cells have, and files
@@ -168,17 +168,17 @@ pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
     let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.is_ok()).collect();
     // The files of an imported cell depend on its tool.
     let own: Vec<&Cell<'_>> = ok.iter().copied().filter(|c| !is_imported(c)).collect();
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     // Each server offers its own data beside the load, so compare its cells only with each other.
     let mut servers: BTreeMap<String, Vec<&Cell<'_>>> = BTreeMap::new();
     for cell in own.iter().copied() {
         servers.entry(engine(cell)).or_default().push(cell);
     }
     let always = odd_files(&own, |name| ALWAYS.contains(&name));
-    found.extend(always);
+    files.extend(always);
     for cells in servers.values() {
         let own = |name: &str| !ALWAYS.contains(&name) && !SOMETIMES.contains(&name);
-        found.extend(odd_files(cells, own));
+        files.extend(odd_files(cells, own));
     }
     for cell in ok {
         let rows = cell.answers().map(|r| r.requests.len() as u64);
@@ -186,11 +186,11 @@ pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
         if let (Some(rows), Some(recorded)) = (rows, recorded)
             && rows != recorded
         {
-            found.push(format!(
+            files.push(format!(
                 "{} ({rows} rows in `requests`, {recorded} recorded)",
                 cell.input.coordinates
             ));
         }
     }
-    found
+    files
 }

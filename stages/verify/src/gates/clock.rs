@@ -134,16 +134,17 @@ impl TypedGate for Clock {
 /// done. A client takes requests in the order of their numbers; the order of stamps would hide a
 /// step back.
 fn busy_twice(rows: &CellRows) -> usize {
-    let mut of: BTreeMap<i64, Vec<(i64, i64, i64)>> = BTreeMap::new();
+    let mut by_client: BTreeMap<i64, Vec<(i64, i64, i64)>> = BTreeMap::new();
     for r in rows.requests.iter().filter(|r| !r.superseded) {
         if let (Some(client), Some(sent), Some(done)) = (r.client_id, r.sent_ns, r.done_ns) {
-            of.entry(client)
+            by_client
+                .entry(client)
                 .or_default()
                 .push((r.request_id, sent, done));
         }
     }
     let mut twice = 0;
-    for spans in of.values_mut() {
+    for spans in by_client.values_mut() {
         spans.sort_unstable();
         let mut busy_until = i64::MIN;
         for (_, sent, done) in spans {
@@ -235,15 +236,15 @@ fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Others> {
     };
     let mut spans: Vec<(i64, i64, String)> = stage.cells.par_iter().filter_map(span).collect();
     spans.sort();
-    let mut found: BTreeMap<String, Others> = BTreeMap::new();
+    let mut others: BTreeMap<String, Others> = BTreeMap::new();
     for (i, (_, end, a)) in spans.iter().enumerate() {
         for (_, _, b) in spans[i + 1..]
             .iter()
             .take_while(|(start, _, _)| *start < end.saturating_sub(tolerance))
         {
-            found.entry(a.clone()).or_default().add(b);
-            found.entry(b.clone()).or_default().add(a);
+            others.entry(a.clone()).or_default().add(b);
+            others.entry(b.clone()).or_default().add(a);
         }
     }
-    found
+    others
 }

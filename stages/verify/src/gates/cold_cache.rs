@@ -73,35 +73,35 @@ impl TypedGate for ColdCache {
                     }
                     Requests::All => true,
                 });
-            let told: Vec<(i64, i64)> = due
+            let reported: Vec<(i64, i64)> = due
                 .filter_map(|(_, r)| Some((r.request_id, r.cached_prompt_tokens?)))
                 .collect();
             if reset.as_deref() == Some("failed") {
                 let observed = "the server's cache could not be emptied before the cell";
                 return Assessment::new(false, observed, expected);
             }
-            if told.is_empty() && reset.as_deref() == Some("proven") {
+            if reported.is_empty() && reset.as_deref() == Some("proven") {
                 let observed = "the counters show that the server's cache was emptied before the \
                                 cell; the server does not report cached tokens";
                 return Assessment::new(true, observed, expected);
             }
             let off = cell.server.as_ref().and_then(|s| s.cache_off.as_ref());
-            if let Some(how) = off.filter(|_| told.is_empty()) {
+            if let Some(how) = off.filter(|_| reported.is_empty()) {
                 let observed = format!("the server's cache is off: {how}");
                 return Assessment::new(true, observed, expected);
             }
-            if told.is_empty() {
+            if reported.is_empty() {
                 return Assessment::not_judged(
                     "the server does not report cached tokens",
                     expected,
                 );
             }
-            let warm: Vec<(i64, i64)> = told
+            let warm: Vec<(i64, i64)> = reported
                 .iter()
                 .copied()
                 .filter(|(_, cached)| *cached > i64::from(parameters.tokens))
                 .collect();
-            let most = told
+            let most = reported
                 .iter()
                 .map(|(_, cached)| *cached)
                 .max()
@@ -109,7 +109,7 @@ impl TypedGate for ColdCache {
             let observed = format!(
                 "{} of {} prompts from a cache, at most {most} tokens",
                 warm.len(),
-                told.len()
+                reported.len()
             );
             let ids: Vec<i64> = warm.into_iter().map(|(id, _)| id).collect();
             Assessment::new(ids.is_empty(), observed, expected).evidence(some(&ids))

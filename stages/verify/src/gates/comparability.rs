@@ -86,14 +86,14 @@ impl TypedGate for Comparability {
             return vec![Assessment::new(false, observed, expected).of_stage()];
         }
         let pairs = pairs(stage, &parameters.across, &parameters.varies);
-        let mut of: BTreeMap<usize, Vec<&Pair>> = BTreeMap::new();
+        let mut by_cell: BTreeMap<usize, Vec<&Pair>> = BTreeMap::new();
         for pair in &pairs {
-            of.entry(pair.a).or_default().push(pair);
-            of.entry(pair.b).or_default().push(pair);
+            by_cell.entry(pair.a).or_default().push(pair);
+            by_cell.entry(pair.b).or_default().push(pair);
         }
         let cells = stage.cells.iter().enumerate().filter(|(_, c)| c.is_ok());
         cells
-            .map(|(i, _)| match of.get(&i) {
+            .map(|(i, _)| match by_cell.get(&i) {
                 None => {
                     Assessment::not_judged("no other cell to compare with", &expected).of_cell(i)
                 }

@@ -27,12 +27,12 @@ impl TypedGate for DeliveredLength {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {
-            let known: Vec<(i64, i64, i64)> = rows
+            let lengths: Vec<(i64, i64, i64)> = rows
                 .measured()
                 .filter(|r| r.is_ok())
                 .filter_map(|r| Some((r.request_id, r.output_tokens?, r.requested_output_tokens?)))
                 .collect();
-            let off: Vec<i64> = known
+            let off: Vec<i64> = lengths
                 .iter()
                 .filter(|(_, got, asked)| {
                     (got - asked).abs() as f64 > parameters.tolerance * *asked as f64
@@ -43,16 +43,16 @@ impl TypedGate for DeliveredLength {
                 "the requested length, within {} of it",
                 parameters.tolerance
             );
-            if known.is_empty() {
+            if lengths.is_empty() {
                 return Assessment::not_judged("no ok row has both lengths", expected);
             }
-            let (got, asked) = known
+            let (got, asked) = lengths
                 .iter()
                 .fold((0, 0), |(g, a), (_, got, asked)| (g + got, a + asked));
             let observed = format!(
                 "{} of {} rows differ; {got} tokens for {asked} requested",
                 off.len(),
-                known.len()
+                lengths.len()
             );
             Assessment::new(off.is_empty(), observed, expected).evidence(some(&off))
         })

@@ -77,11 +77,11 @@ fn hashed(cell: &Cell<'_>) -> Option<(u64, Vec<String>)> {
     let (mut bytes, mut damaged) = (0, Vec::new());
     for (name, artifact) in &cell.input.outputs {
         match store.get(&artifact.digest) {
-            Ok(found) if found.len() as u64 == artifact.bytes => bytes += artifact.bytes,
-            Ok(found) => damaged.push(format!(
+            Ok(content) if content.len() as u64 == artifact.bytes => bytes += artifact.bytes,
+            Ok(content) => damaged.push(format!(
                 "`{name}` of the load cell {} has {} bytes, {} are recorded",
                 cell.input.coordinates,
-                found.len(),
+                content.len(),
                 artifact.bytes
             )),
             Err(e) => damaged.push(format!(

@@ -32,7 +32,7 @@ impl TypedGate for EngineIdentity {
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let mut found = each(stage, |cell, rows| {
+        let mut judgements = each(stage, |cell, rows| {
             let expected = "counters that never fall";
             let Some(metrics) = &rows.server_metrics else {
                 return Assessment::not_judged("the server's metrics were not scraped", expected);
@@ -57,8 +57,8 @@ impl TypedGate for EngineIdentity {
                 }
             }
         });
-        found.push(one_identity(stage));
-        found
+        judgements.push(one_identity(stage));
+        judgements
     }
 }
 
@@ -108,7 +108,7 @@ fn fallen(metrics: &Table, named: &[&str]) -> Option<Vec<String>> {
 fn one_identity(stage: &Stage<'_>) -> Judgement {
     let expected = "one version of each engine, one digest of each model, one host";
     let ok: Vec<_> = stage.cells.iter().filter(|c| c.is_ok()).collect();
-    let known = ok.iter().filter(|c| c.server.is_some()).count();
+    let with_server = ok.iter().filter(|c| c.server.is_some()).count();
     let mut identities: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for server in ok.iter().filter_map(|c| c.server.as_deref()) {
         for (what, identity) in facts(server) {
@@ -121,7 +121,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
                 .insert(place.trim().to_owned());
         }
     }
-    if known == 0 {
+    if with_server == 0 {
         return Assessment::not_judged(
             "no server is known: the verify stage does not need the serve stage of the load",
             expected,
@@ -144,12 +144,12 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
         .map(|(what, _)| what)
         .collect();
     let observed = if changed.is_empty() {
-        format!("the same over {known} of {} cells", ok.len())
+        format!("the same over {with_server} of {} cells", ok.len())
     } else {
         let changed: Vec<&str> = changed.into_iter().map(String::as_str).collect();
         format!("not the same over all cells: {}", changed.join(", "))
     };
-    let all_known = known == ok.len();
+    let all_known = with_server == ok.len();
     match (several.is_empty(), all_known) {
         (true, false) => Assessment::not_judged(
             format!("{observed}; the servers of the others are unknown"),

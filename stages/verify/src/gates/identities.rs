@@ -27,8 +27,8 @@ const ROW: &[(&str, Broken)] = &[
             r.last_token_ns,
             r.done_ns,
         ];
-        let known: Vec<i64> = times.into_iter().flatten().collect();
-        known.windows(2).any(|w| w[0] > w[1])
+        let stamped: Vec<i64> = times.into_iter().flatten().collect();
+        stamped.windows(2).any(|w| w[0] > w[1])
     }),
     ("sent before scheduled", |r| {
         r.scheduled_ns.zip(r.sent_ns).is_some_and(|(s, t)| t < s)

@@ -108,9 +108,9 @@ struct Part {
 
 /// Returns the number of clients of a closed loop: as the cell says, or else those with rows.
 fn clients(cell: &Cell<'_>, rows: &CellRows) -> Option<usize> {
-    let told = cell.fact("clients").and_then(|n| usize::try_from(n).ok());
+    let declared = cell.fact("clients").and_then(|n| usize::try_from(n).ok());
     let seen = by_client(rows).len();
-    told.or(Some(seen)).filter(|n| *n > 0)
+    declared.or(Some(seen)).filter(|n| *n > 0)
 }
 
 /// Returns the measured requests of each client, in sending order.
@@ -246,14 +246,14 @@ fn of_server(rows: &CellRows, parameters: &Parameters) -> Part {
             "{fewest} samples of {named} during the load are too few: {SAMPLES} are needed"
         ));
     }
-    let most = |of: &BTreeMap<i64, f64>| of.values().copied().fold(0.0, f64::max);
+    let most = |counts: &BTreeMap<i64, f64>| counts.values().copied().fold(0.0, f64::max);
     let peak: f64 = samples.values().map(most).sum();
     if peak == 0.0 {
         return unknown(format!(
             "{named} stayed at 0 while the server answered: it does not count requests"
         ));
     }
-    let mean = |of: &BTreeMap<i64, f64>| of.values().sum::<f64>() / of.len() as f64;
+    let mean = |counts: &BTreeMap<i64, f64>| counts.values().sum::<f64>() / counts.len() as f64;
     let server: f64 = samples.values().map(mean).sum();
     let spans = flights(rows);
     let flying = |at: &i64| spans.iter().filter(|(a, b)| a <= at && at < b).count() as f64;
@@ -301,8 +301,8 @@ fn sampled<'a>(
     let (times, labels) = (table.int("at_ns").ok()?, table.text("labels").ok()?);
     let mut sums: BTreeMap<&str, BTreeMap<i64, f64>> = BTreeMap::new();
     for i in 0..table.rows() {
-        let known = names[i].filter(|name| gauges.iter().any(|gauge| gauge == name));
-        let (Some(_), Some(at), Some(value)) = (known, times[i], values[i]) else {
+        let gauge = names[i].filter(|name| gauges.iter().any(|gauge| gauge == name));
+        let (Some(_), Some(at), Some(value)) = (gauge, times[i], values[i]) else {
             continue;
         };
         if (from..=to).contains(&at) {

@@ -101,8 +101,8 @@ impl TypedGate for OneMode {
         // A failed coordinate speaks for its cells.
         let whole: Vec<Vec<usize>> = wrong.iter().map(|(_, t)| t.cells.clone()).collect();
         wrong.retain(|(_, t)| {
-            let of = |cells: &Vec<usize>| cells.len() > 1 && cells.contains(&t.cells[0]);
-            t.cells.len() > 1 || !whole.iter().any(of)
+            let covers = |cells: &Vec<usize>| cells.len() > 1 && cells.contains(&t.cells[0]);
+            t.cells.len() > 1 || !whole.iter().any(covers)
         });
         let places = wrong.len();
         let text = |(p, t): (f64, &Tested)| {

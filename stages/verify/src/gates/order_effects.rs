@@ -165,14 +165,14 @@ fn by_coordinate(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(St
 fn by_block(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(String, Vec<f64>)> {
     let mut blocks: BTreeMap<String, (i64, Scalar, Vec<f64>)> = BTreeMap::new();
     for cells in replicates::groups(stage, axes).into_values() {
-        let told: Vec<(usize, Option<i64>, f64)> = cells
+        let medians: Vec<(usize, Option<i64>, f64)> = cells
             .into_iter()
             .filter_map(|c| measured(&stage.cells[c], metric).map(|(at, middle)| (c, at, middle)))
             .filter(|(.., middle)| *middle > 0.0)
             .collect();
-        let logs: Vec<f64> = told.iter().map(|(.., middle)| middle.ln()).collect();
+        let logs: Vec<f64> = medians.iter().map(|(.., middle)| middle.ln()).collect();
         let centre = mean(&logs);
-        for ((cell, started, _), log) in told.into_iter().zip(&logs) {
+        for ((cell, started, _), log) in medians.into_iter().zip(&logs) {
             let Some(label) = stage.cells[cell].input.coordinates.get("block") else {
                 continue;
             };

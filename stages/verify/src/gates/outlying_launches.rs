@@ -87,13 +87,13 @@ impl TypedGate for OutlyingLaunches {
             );
         }
         let names = Figure::names();
-        let known: Vec<&str> = names.iter().map(String::as_str).collect();
+        let offered: Vec<&str> = names.iter().map(String::as_str).collect();
         for (i, name) in parameters.columns.iter().enumerate() {
             let place = [columns(), Step::Index(i)];
             if Figure::named(name).is_none() {
                 let message = format!("`{name}` is not a figure that this gate can judge");
                 let problem = settings.problem(&place, message);
-                problems.push(problem.hint(remedy(name, "figures", &known)));
+                problems.push(problem.hint(remedy(name, "figures", &offered)));
             } else if parameters.columns[..i].contains(name) {
                 problems.push(settings.problem(&place, format!("`{name}` is listed twice")));
             }
@@ -165,12 +165,15 @@ impl Said {
 
     /// Returns a failure if any figure fails, otherwise a pass if any passes. Failures come first in the text.
     fn assessed(self, expected: &str) -> Assessment {
-        let of = |outcome| {
+        let lines_of = |outcome| {
             let lines = self.lines.iter().filter(move |(o, _)| *o == outcome);
             lines.map(|(_, line)| line.as_str())
         };
-        let (failed, passed) = (of(Outcome::Fail).count(), of(Outcome::Pass).count());
-        let mut text: Vec<&str> = of(Outcome::Fail).collect();
+        let (failed, passed) = (
+            lines_of(Outcome::Fail).count(),
+            lines_of(Outcome::Pass).count(),
+        );
+        let mut text: Vec<&str> = lines_of(Outcome::Fail).collect();
         if failed > 0 {
             text.push(
                 "Look at what else ran during this launch, and measure more launches. If you leave this one out, say so \
@@ -178,7 +181,9 @@ impl Said {
             );
             return Assessment::new(false, text.join(". "), expected);
         }
-        text = of(Outcome::Pass).chain(of(Outcome::NotJudged)).collect();
+        text = lines_of(Outcome::Pass)
+            .chain(lines_of(Outcome::NotJudged))
+            .collect();
         match passed {
             0 => Assessment::not_judged(text.join(". "), expected),
             _ => Assessment::new(true, text.join(". "), expected),
@@ -299,11 +304,11 @@ impl<'a> Family<'a> {
         condition: &'a Condition,
         values: Vec<Option<f64>>,
     ) -> Self {
-        let known: Vec<usize> = (0..values.len()).filter(|i| values[*i].is_some()).collect();
+        let valued: Vec<usize> = (0..values.len()).filter(|i| values[*i].is_some()).collect();
         let logs: Vec<f64> = values.iter().copied().flatten().collect();
-        let test = outlier(&logs, LEAST_RANGE).ok().map(|found| Outlier {
-            at: known[found.at],
-            ..found
+        let test = outlier(&logs, LEAST_RANGE).ok().map(|extreme| Outlier {
+            at: valued[extreme.at],
+            ..extreme
         });
         Self {
             column,

@@ -108,20 +108,20 @@ impl TypedGate for PhysicalRoofs {
         else {
             return Ok(());
         };
-        let Some(mut found) = library.find("hardware", &name) else {
-            let known = library.names("hardware");
+        let Some(mut definition) = library.find("hardware", &name) else {
+            let names = library.names("hardware");
             let message = format!("no hardware is named `{name}`");
             return Err(Unresolved {
                 key: "hardware",
                 message,
-                hint: remedy(&name, "hardware definitions", &known),
+                hint: remedy(&name, "hardware definitions", &names),
             });
         };
-        if let Some(map) = found.as_object_mut() {
+        if let Some(map) = definition.as_object_mut() {
             // The source has no effect.
             map.shift_remove("source");
         }
-        values.insert("hardware".to_owned(), found);
+        values.insert("hardware".to_owned(), definition);
         Ok(())
     }
 
@@ -337,19 +337,23 @@ fn over_rows(
 }
 
 fn facts(given: &ModelFacts, cell: &Cell<'_>) -> ModelFacts {
-    let told = cell.server.as_ref().map(|s| &s.descriptor["model"]);
+    let described = cell.server.as_ref().map(|s| &s.descriptor["model"]);
     ModelFacts {
-        parameters: given.parameters.or_else(|| told?["parameters"].as_u64()),
+        parameters: given
+            .parameters
+            .or_else(|| described?["parameters"].as_u64()),
         weights_bytes: given
             .weights_bytes
-            .or_else(|| told?["weights"]["bytes"].as_u64()),
-        layers: given.layers.or_else(|| told?["shape"]["layers"].as_u64()),
+            .or_else(|| described?["weights"]["bytes"].as_u64()),
+        layers: given
+            .layers
+            .or_else(|| described?["shape"]["layers"].as_u64()),
         kv_heads: given
             .kv_heads
-            .or_else(|| told?["shape"]["kv_heads"].as_u64()),
+            .or_else(|| described?["shape"]["kv_heads"].as_u64()),
         head_dim: given
             .head_dim
-            .or_else(|| told?["shape"]["head_dim"].as_u64()),
+            .or_else(|| described?["shape"]["head_dim"].as_u64()),
         kv_bytes: given.kv_bytes,
     }
 }

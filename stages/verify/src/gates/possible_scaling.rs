@@ -79,7 +79,7 @@ fn slots(parameters: &Parameters, cell: &Cell<'_>) -> Option<i64> {
 
 /// Returns the number of slots that the server reports or that its model has.
 pub(crate) fn told_slots(cell: &Cell<'_>) -> Option<i64> {
-    let told = || {
+    let reported = || {
         let descriptor = &cell.server.as_ref()?.descriptor;
         [
             "/limits/slots",
@@ -95,7 +95,7 @@ pub(crate) fn told_slots(cell: &Cell<'_>) -> Option<i64> {
             .pointer("/simulate/server/slots")?
             .as_i64()
     };
-    told().or_else(simulated).filter(|n| *n > 0)
+    reported().or_else(simulated).filter(|n| *n > 0)
 }
 
 /// Judges one cell by the number of answers generated at once.
@@ -260,12 +260,12 @@ fn counts_clients(stage: &Stage<'_>, axis: &str) -> bool {
     let mut clients: BTreeMap<String, i64> = BTreeMap::new();
     let mut several = std::collections::BTreeSet::new();
     for cell in &stage.cells {
-        let told = cell.fact("clients").or_else(|| {
+        let count = cell.fact("clients").or_else(|| {
             let rows = cell.answers()?;
             let ids = rows.measured().filter_map(|r| r.client_id);
             Some(ids.max()? + 1)
         });
-        let (Some(label), Some(n)) = (cell.input.coordinates.get(axis), told) else {
+        let (Some(label), Some(n)) = (cell.input.coordinates.get(axis), count) else {
             continue;
         };
         several.insert(n);

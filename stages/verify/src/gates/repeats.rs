@@ -70,10 +70,10 @@ impl TypedGate for Repeats {
         if let Some(within) = parameters.within {
             expected.push_str(&format!(", medians within {}", percent(within)));
             let spread = |cells: &Vec<Option<f64>>| {
-                let known = || cells.iter().flatten().copied();
-                known()
+                let defined = || cells.iter().flatten().copied();
+                defined()
                     .max_by(f64::total_cmp)
-                    .zip(known().min_by(f64::total_cmp))
+                    .zip(defined().min_by(f64::total_cmp))
                     .map(|(most, least)| most / least - 1.0)
             };
             let spreads: Vec<(&String, f64)> = groups

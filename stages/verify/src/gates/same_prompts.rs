@@ -57,7 +57,7 @@ impl TypedGate for SamePrompts {
             let rest = cell.without(&parameters.across);
             groups.entry(rest).or_default().push(i);
         }
-        let mut found = Vec::new();
+        let mut judgements = Vec::new();
         for (_, members) in groups {
             let first = &stage.cells[members[0]];
             let reference = Prompts::of(first);
@@ -82,7 +82,7 @@ impl TypedGate for SamePrompts {
                         Some(how) => (Outcome::Fail, format!("{how} than {}", label(first))),
                     }
                 };
-                found.push(Judgement {
+                judgements.push(Judgement {
                     cell: Some(*member),
                     outcome,
                     observed,
@@ -91,9 +91,9 @@ impl TypedGate for SamePrompts {
                 });
             }
         }
-        found.sort_by_key(|j| j.cell);
+        judgements.sort_by_key(|j| j.cell);
         // If one cell of a group differs, none of the group can be compared.
-        let broken: Vec<usize> = found
+        let broken: Vec<usize> = judgements
             .iter()
             .filter(|j| j.outcome == Outcome::Fail)
             .filter_map(|j| j.cell)
@@ -105,7 +105,7 @@ impl TypedGate for SamePrompts {
                     .cloned()
                     .collect()
             };
-            for judgement in &mut found {
+            for judgement in &mut judgements {
                 if judgement.outcome == Outcome::Pass
                     && judgement.cell.is_some_and(|c| rest(c) == rest(cell))
                 {
@@ -114,7 +114,7 @@ impl TypedGate for SamePrompts {
                 }
             }
         }
-        found
+        judgements
     }
 }
 
@@ -129,10 +129,10 @@ impl Prompts {
         let (mut digests, mut tokens) = (Vec::new(), BTreeMap::new());
         for request in cell.answers().iter().flat_map(|r| r.measured()) {
             let digest = request.prompt_digest.clone().unwrap_or_default();
-            let known = tokens
+            let count = tokens
                 .entry(digest.clone())
                 .or_insert(request.prompt_tokens);
-            *known = known.or(request.prompt_tokens);
+            *count = count.or(request.prompt_tokens);
             digests.push(digest);
         }
         digests.sort();

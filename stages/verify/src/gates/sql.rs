@@ -75,8 +75,8 @@ impl Gate for Sql {
             let problem = settings.problem(&at("query"), error.to_string());
             problems.push(match &error {
                 QueryError::NoTable(name) => {
-                    let known = shapes.iter().map(|s| s.name.as_str());
-                    problem.hint(remedy(name, "tables", known))
+                    let names = shapes.iter().map(|s| s.name.as_str());
+                    problem.hint(remedy(name, "tables", names))
                 }
                 QueryError::NoColumn(name) => {
                     problem.hint(column_remedy(name, query::columns(&shapes)))

@@ -53,8 +53,8 @@ impl TypedGate for Throttling {
             let expected = "no throttling because of heat or power";
             let processors = slowdowns(rows);
             let gpus = limited(rows, &parameters.reasons);
-            let mut told = Vec::new();
-            told.extend(processors.map(|n| format!("{n} slowdowns of processors")));
+            let mut observed = Vec::new();
+            observed.extend(processors.map(|n| format!("{n} slowdowns of processors")));
             if let Some((share, reasons)) = &gpus {
                 let named: Vec<&str> = reasons.iter().map(String::as_str).collect();
                 let named = if named.is_empty() {
@@ -63,12 +63,12 @@ impl TypedGate for Throttling {
                     format!(" ({})", named.join(", "))
                 };
                 let share = percent(*share);
-                told.push(format!(
+                observed.push(format!(
                     "GPUs limited in {}{named} of their samples",
                     share.trim_start_matches('+')
                 ));
             }
-            if told.is_empty() {
+            if observed.is_empty() {
                 return Assessment::not_judged(
                     "neither processors nor GPUs report throttling",
                     expected,
@@ -81,7 +81,7 @@ impl TypedGate for Throttling {
             } else {
                 ". Cool the machine, or fix its clocks below the limit"
             };
-            Assessment::new(holds, format!("{}{advice}", told.join("; ")), expected)
+            Assessment::new(holds, format!("{}{advice}", observed.join("; ")), expected)
         })
     }
 }
@@ -90,28 +90,28 @@ impl TypedGate for Throttling {
 fn slowdowns(rows: &CellRows) -> Option<i64> {
     let (_, host) = rows.beside.get("host_telemetry")?;
     let counts = host.int("throttles").ok()?;
-    let known: Vec<i64> = counts.into_iter().flatten().collect();
-    Some(known.last()? - known.first()?)
+    let sampled: Vec<i64> = counts.into_iter().flatten().collect();
+    Some(sampled.last()? - sampled.first()?)
 }
 
 /// Returns the share of GPU samples with a counted reason, and these reasons.
 fn limited(rows: &CellRows, counted: &[String]) -> Option<(f64, BTreeSet<String>)> {
     let (_, gpu) = rows.beside.get("gpu_telemetry")?;
-    let told: Vec<&str> = gpu
+    let limits: Vec<&str> = gpu
         .text("throttle_reasons")
         .ok()?
         .into_iter()
         .flatten()
         .collect();
-    let mut found = BTreeSet::new();
+    let mut named = BTreeSet::new();
     let mut samples = 0;
-    for reasons in &told {
+    for reasons in &limits {
         let here: Vec<&str> = reasons
             .split('+')
             .filter(|r| counted.iter().any(|c| c == r))
             .collect();
         samples += usize::from(!here.is_empty());
-        found.extend(here.into_iter().map(str::to_owned));
+        named.extend(here.into_iter().map(str::to_owned));
     }
-    (!told.is_empty()).then(|| (samples as f64 / told.len() as f64, found))
+    (!limits.is_empty()).then(|| (samples as f64 / limits.len() as f64, named))
 }

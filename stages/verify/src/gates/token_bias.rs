@@ -126,24 +126,24 @@ fn accounts(
             },
         ),
     ];
-    let known: Vec<(&str, f64)> = accounts
+    let counts: Vec<(&str, f64)> = accounts
         .into_iter()
         .filter_map(|(what, ratio)| Some((what, ratio?)))
         .collect();
-    if known.is_empty() {
+    if counts.is_empty() {
         return Ok(Assessment::not_judged(
             "no second count of the tokens",
             expected,
         ));
     }
     let text = |(what, ratio): &(&str, f64)| format!("{what} {}", percent(ratio - 1.0));
-    let wrong: Vec<String> = known
+    let wrong: Vec<String> = counts
         .iter()
         .filter(|(_, ratio)| ratio.ln().abs() > tolerance.ln_1p())
         .map(text)
         .collect();
     let observed = if wrong.is_empty() {
-        known.iter().map(text).collect::<Vec<_>>().join(", ")
+        counts.iter().map(text).collect::<Vec<_>>().join(", ")
     } else {
         format!(
             "{}. Find out which count is wrong, and count the text again",
@@ -180,12 +180,12 @@ fn by_chunks(rows: &CellRows) -> Option<f64> {
 /// Returns the ratio of counted to requested lengths. An answer that ended because of its length has the requested
 /// length. If no reasons are recorded, answers may be shorter but never longer.
 fn by_request(rows: &CellRows) -> Option<f64> {
-    let of = |reason: Option<&'static str>| {
+    let ended_by = |reason: Option<&'static str>| {
         let ended = rows.measured().filter(|r| r.is_ok());
         let ended = ended.filter(move |r| r.finish_reason.as_deref() == reason);
         ratio(ended.filter_map(|r| Some((r.output_tokens?, r.requested_output_tokens?))))
     };
-    of(Some("length")).or_else(|| of(None).filter(|ratio| *ratio >= 1.0))
+    ended_by(Some("length")).or_else(|| ended_by(None).filter(|ratio| *ratio >= 1.0))
 }
 
 /// Returns the factor by which the server's prompt counts differ; `None` if every prompt differs by the same number of
@@ -314,14 +314,16 @@ fn collect(
         let (Some(prompt), Some(tokens)) = (prompt, r.output_tokens.filter(|n| *n > 0)) else {
             continue;
         };
-        let of = answers
+        let group = answers
             .entry((at.to_owned(), prompt.to_owned()))
             .or_default();
-        let of = of.entry(side.to_owned()).or_default();
-        of.tokens.push((tokens as f64).ln());
+        let group = group.entry(side.to_owned()).or_default();
+        group.tokens.push((tokens as f64).ln());
         let text = bytes.get(&(r.request_id, r.attempt)).copied().flatten();
         if let Some(text) = text.filter(|n| *n > 0) {
-            of.bytes_per_token.push((text as f64 / tokens as f64).ln());
+            group
+                .bytes_per_token
+                .push((text as f64 / tokens as f64).ln());
         }
     }
 }
@@ -333,8 +335,8 @@ fn collect(
 fn places(rows: &CellRows) -> BTreeMap<i64, String> {
     let mut sent: Vec<i64> = rows.measured().filter_map(|r| r.sent_ns).collect();
     sent.sort_unstable();
-    let known = rows.measured().any(|r| r.prompt_digest.is_some());
-    if known || sent.windows(2).any(|w| w[0] == w[1]) {
+    let named = rows.measured().any(|r| r.prompt_digest.is_some());
+    if named || sent.windows(2).any(|w| w[0] == w[1]) {
         return BTreeMap::new();
     }
     let place = |(place, sent): (usize, i64)| (sent, format!("request {place}"));

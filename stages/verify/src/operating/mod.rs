@@ -233,12 +233,12 @@ mod tests {
     fn clean_studies_fail_no_gate_more_often_than_one_in_twenty_allows() {
         let mut sums: BTreeMap<&str, Count> = BTreeMap::new();
         for (_, arrivals) in Arrivals::kinds() {
-            for (gate, found) in count(arrivals, None, 0..CLEAN) {
+            for (gate, counted) in count(arrivals, None, 0..CLEAN) {
                 // At 5 %, 4 of 12 studies fail with a chance of 0.2 %.
-                assert!(found.fail <= 3, "{gate}, {arrivals:?}: {found:?}");
+                assert!(counted.fail <= 3, "{gate}, {arrivals:?}: {counted:?}");
                 let sum = sums.entry(gate).or_default();
-                sum.fail += found.fail;
-                sum.judged += found.judged;
+                sum.fail += counted.fail;
+                sum.judged += counted.judged;
             }
         }
         for (gate, sum) in sums {
@@ -256,8 +256,8 @@ mod tests {
             Imported::Dropped,
             Imported::Fewer,
         ];
-        let found = |bias| ways.map(|way| token_bias(way, bias, 0..40));
-        let clean = found(0.0);
+        let counted = |bias| ways.map(|way| token_bias(way, bias, 0..40));
+        let clean = counted(0.0);
         // At 0.2 %, three of 200 have a chance of 1 %.
         assert!(clean.iter().map(|c| c.fail).sum::<u64>() <= 2, "{clean:?}");
         assert!(clean.iter().all(|c| c.judged == 40), "{clean:?}");
@@ -300,10 +300,10 @@ mod tests {
             (closed, Fault::ForeignLoad, 0.4, "balanced-conditions"),
         ];
         for (arrivals, fault, strength, gate) in faults {
-            let found = count(arrivals, Some((fault, strength)), 0..FAULTY)[gate];
+            let counted = count(arrivals, Some((fault, strength)), 0..FAULTY)[gate];
             assert!(
-                found.fail + 1 >= FAULTY,
-                "{gate}, {fault:?}, {arrivals:?}: {found:?}"
+                counted.fail + 1 >= FAULTY,
+                "{gate}, {fault:?}, {arrivals:?}: {counted:?}"
             );
         }
     }

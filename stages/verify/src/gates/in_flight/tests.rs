@@ -45,11 +45,16 @@ fn samples(running: f64, waiting: f64) -> Table {
     let times: Vec<i64> = (1..=12).map(|i| i * 40 * MS).collect();
     let both = |i: usize| times.iter().map(move |t| Some([*t, *t][i]));
     let names = ["running", "waiting", "other"];
-    let of = |name: &'static str| times.iter().map(move |_| Some(name));
+    let repeated = |name: &'static str| times.iter().map(move |_| Some(name));
     let value = |v: f64| times.iter().map(move |_| Some(v));
     Table::new(vec![
         Column::int("at_ns", both(0).chain(both(1)).chain(both(0))),
-        Column::text("name", of(names[0]).chain(of(names[1])).chain(of(names[2]))),
+        Column::text(
+            "name",
+            repeated(names[0])
+                .chain(repeated(names[1]))
+                .chain(repeated(names[2])),
+        ),
         Column::text("labels", [Some(""); 36]),
         Column::float(
             "value",
@@ -89,14 +94,14 @@ fn judged(
 
 #[test]
 fn a_full_loop_passes_and_says_what_is_left_until_the_last_answer() {
-    let found = judged(closed(), Some(4), &json!({}), None);
-    assert_eq!(found.outcome, Outcome::Pass, "{found:?}");
+    let judgement = judged(closed(), Some(4), &json!({}), None);
+    assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
     for part in [
         "of 4 requests in flight",
         "at most 4",
         "until the last answer",
     ] {
-        assert!(found.observed.contains(part), "{}", found.observed);
+        assert!(judgement.observed.contains(part), "{}", judgement.observed);
     }
 }
 
@@ -104,51 +109,51 @@ fn a_full_loop_passes_and_says_what_is_left_until_the_last_answer() {
 fn clients_that_wait_to_send_fail_and_clients_that_think_do_not() {
     let mut requests = closed();
     later(&mut requests, 40, 0);
-    let found = judged(requests, Some(4), &json!({}), None);
-    assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
+    let judgement = judged(requests, Some(4), &json!({}), None);
+    assert_eq!(judgement.outcome, Outcome::Fail, "{judgement:?}");
     assert!(
-        found
+        judgement
             .observed
             .contains(" clients wait to send. The client is too slow")
     );
     let mut requests = closed();
     later(&mut requests, 40, 40);
-    let found = judged(requests, Some(4), &json!({}), None);
-    assert_eq!(found.outcome, Outcome::Pass, "{found:?}");
+    let judgement = judged(requests, Some(4), &json!({}), None);
+    assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
     assert!(
-        found.observed.contains(" clients think"),
+        judgement.observed.contains(" clients think"),
         "{}",
-        found.observed
+        judgement.observed
     );
 }
 
 #[test]
 fn a_client_that_never_sends_is_counted() {
-    let found = judged(closed(), Some(5), &json!({}), None);
-    assert_eq!(found.outcome, Outcome::Fail);
+    let judgement = judged(closed(), Some(5), &json!({}), None);
+    assert_eq!(judgement.outcome, Outcome::Fail);
     assert!(
-        found
+        judgement
             .observed
             .contains("clients that never sent a request: 1"),
         "{}",
-        found.observed
+        judgement.observed
     );
 }
 
 #[test]
 fn fewer_requests_than_clients_never_reach_the_number() {
-    let found = judged(closed()[..3].to_vec(), Some(4), &json!({}), None);
-    assert_eq!(found.outcome, Outcome::Fail);
+    let judgement = judged(closed()[..3].to_vec(), Some(4), &json!({}), None);
+    assert_eq!(judgement.outcome, Outcome::Fail);
     assert!(
-        found
+        judgement
             .observed
             .starts_with("3 measured requests for 4 clients"),
         "{}",
-        found.observed
+        judgement.observed
     );
     // One request for each client is enough, and has no average between sends.
-    let found = judged(closed()[..4].to_vec(), Some(4), &json!({}), None);
-    assert_eq!(found.outcome, Outcome::Pass, "{found:?}");
+    let judgement = judged(closed()[..4].to_vec(), Some(4), &json!({}), None);
+    assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
 }
 
 #[test]
@@ -189,8 +194,8 @@ fn open_arrivals_are_judged_by_gauges_alone() {
     let alone = judged(requests.clone(), None, &json!({}), None);
     assert_eq!(alone.outcome, Outcome::NotJudged, "{alone:?}");
     let gauges = json!({"gauges": ["running"]});
-    let found = judged(requests.clone(), None, &gauges, Some(samples(1.0, 0.0)));
-    assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
+    let judgement = judged(requests.clone(), None, &gauges, Some(samples(1.0, 0.0)));
+    assert_eq!(judgement.outcome, Outcome::Fail, "{judgement:?}");
     let unsampled = judged(requests, None, &gauges, None);
     assert_eq!(unsampled.outcome, Outcome::NotJudged);
     assert_eq!(

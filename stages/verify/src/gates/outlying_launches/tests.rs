@@ -206,12 +206,12 @@ fn figures_that_do_not_exist_are_refused_with_a_near_name() {
         };
         crate::gate::Gate::plan(&OutlyingLaunches, &settings).unwrap_err()
     };
-    let found = problems(json!({"columns": ["output_througput"]}));
+    let refused = problems(json!({"columns": ["output_througput"]}));
     assert_eq!(
-        found[0].message,
+        refused[0].message,
         "`output_througput` is not a figure that this gate can judge"
     );
-    assert!(format!("{:?}", found[0]).contains("output_throughput"));
+    assert!(format!("{:?}", refused[0]).contains("output_throughput"));
     for wrong in [
         json!({"columns": []}),
         json!({"columns": ["ttft_ms_p50", "ttft_ms_p50"]}),

@@ -22,8 +22,8 @@ fn closed() -> Vec<Request> {
 
 /// Returns the mean latency of requests, s.
 fn mean(requests: &[Request]) -> f64 {
-    let of = |r: &Request| (r.done_ns.unwrap() - r.sent_ns.unwrap()) as f64 / 1e9;
-    requests.iter().map(of).sum::<f64>() / requests.len() as f64
+    let latency = |r: &Request| (r.done_ns.unwrap() - r.sent_ns.unwrap()) as f64 / 1e9;
+    requests.iter().map(latency).sum::<f64>() / requests.len() as f64
 }
 
 /// Returns two scrapes of a latency's sum and count, before the load and after it, of each source.
@@ -80,13 +80,13 @@ fn with(count: f64, share: f64) -> Judgement {
 
 #[test]
 fn a_server_that_measures_nearly_what_the_client_measures_passes() {
-    let found = with(24.0, 0.95);
-    assert_eq!(found.outcome, Outcome::Pass, "{found:?}");
-    assert!(found.observed.starts_with("mean of 24 requests: "));
+    let judgement = with(24.0, 0.95);
+    assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
+    assert!(judgement.observed.starts_with("mean of 24 requests: "));
     assert!(
-        found.observed.ends_with("; 5.00 % outside"),
+        judgement.observed.ends_with("; 5.00 % outside"),
         "{}",
-        found.observed
+        judgement.observed
     );
     // Clocks may differ by a little.
     assert_eq!(with(24.0, 1.005).outcome, Outcome::Pass);
@@ -94,10 +94,10 @@ fn a_server_that_measures_nearly_what_the_client_measures_passes() {
 
 #[test]
 fn a_wait_in_front_of_the_server_is_found() {
-    let found = with(24.0, 0.6);
-    assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
+    let judgement = with(24.0, 0.6);
+    assert_eq!(judgement.outcome, Outcome::Fail, "{judgement:?}");
     assert!(
-        found
+        judgement
             .observed
             .contains("40.0 % outside. Requests wait where the server does not measure")
     );
@@ -106,16 +106,16 @@ fn a_wait_in_front_of_the_server_is_found() {
         "vllm:e2e_request_latency_seconds",
         &[("", 24.0, 0.6 * mean(&requests))],
     );
-    let found = judged(requests, json!({"outside": 0.5}), Some(server));
-    assert_eq!(found.outcome, Outcome::Pass);
+    let judgement = judged(requests, json!({"outside": 0.5}), Some(server));
+    assert_eq!(judgement.outcome, Outcome::Pass);
 }
 
 #[test]
 fn a_server_cannot_measure_more_than_the_client() {
-    let found = with(24.0, 1.05);
-    assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
+    let judgement = with(24.0, 1.05);
+    assert_eq!(judgement.outcome, Outcome::Fail, "{judgement:?}");
     assert!(
-        found
+        judgement
             .observed
             .contains("the stamps of one of them are wrong")
     );
@@ -123,10 +123,10 @@ fn a_server_cannot_measure_more_than_the_client() {
 
 #[test]
 fn requests_of_others_are_counted() {
-    let found = with(25.0, 0.95);
-    assert_eq!(found.outcome, Outcome::Fail, "{found:?}");
+    let judgement = with(25.0, 0.95);
+    assert_eq!(judgement.outcome, Outcome::Fail, "{judgement:?}");
     assert!(
-        found
+        judgement
             .observed
             .starts_with("the server counts 25 requests, the client sent 24")
     );
@@ -143,20 +143,20 @@ fn failed_requests_are_left_out_if_the_server_leaves_them_out() {
     }
     let latency = 0.9 * mean(&requests[4..]);
     let name = "sglang:e2e_request_latency_seconds";
-    let found = judged(
+    let judgement = judged(
         requests.clone(),
         json!({}),
         Some(scrapes(name, &[("", 20.0, latency)])),
     );
-    assert_eq!(found.outcome, Outcome::Pass, "{found:?}");
-    assert!(found.observed.starts_with("mean of 20 requests"));
+    assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
+    assert!(judgement.observed.starts_with("mean of 20 requests"));
     let latency = 0.9 * mean(&requests);
-    let found = judged(
+    let judgement = judged(
         requests,
         json!({}),
         Some(scrapes(name, &[("", 24.0, latency)])),
     );
-    assert_eq!(found.outcome, Outcome::Pass, "{found:?}");
+    assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
 }
 
 #[test]
@@ -167,12 +167,12 @@ fn members_are_summed_and_a_named_metric_is_read() {
         ("member=\"a\"", 10.0, latency),
         ("member=\"b\"", 14.0, latency),
     ];
-    let found = judged(
+    let judgement = judged(
         requests.clone(),
         json!({}),
         Some(scrapes("x:e2e_request_latency_seconds", &members)),
     );
-    assert_eq!(found.outcome, Outcome::Pass, "{found:?}");
+    assert_eq!(judgement.outcome, Outcome::Pass, "{judgement:?}");
     let own = || Some(scrapes("own_latency", &[("", 24.0, latency)]));
     let unnamed = judged(requests.clone(), json!({}), own());
     assert_eq!(unnamed.outcome, Outcome::NotJudged);
