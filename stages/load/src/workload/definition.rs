@@ -25,7 +25,7 @@ pub struct Workload {
     pub prompts: PromptSource,
     /// What decides the random prompts: every setting of the workload, or only those about prompts. Workloads that
     /// differ in other settings, such as `structured`, then have the same prompts.
-    #[serde(default, skip_serializing_if = "DrawnBy::is_default")]
+    #[serde(default, skip_serializing_if = "is_by_workload")]
     pub drawn_by: DrawnBy,
     /// A system message for chat APIs; put before the prompt for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,11 +67,9 @@ pub enum DrawnBy {
     Prompts,
 }
 
-impl DrawnBy {
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_by_workload(drawn_by: &DrawnBy) -> bool {
+    *drawn_by == DrawnBy::Workload
 }
 
 /// Where prompts come from.
