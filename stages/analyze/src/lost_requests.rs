@@ -31,6 +31,8 @@ pub(crate) struct Asked {
     lost: usize,
     /// Whether nothing tells how many requests were planned.
     unplanned: bool,
+    /// The most requests that could be missing between the others; `None` where the times do not tell.
+    gaps: Option<usize>,
 }
 
 impl Asked {
@@ -59,9 +61,11 @@ pub(crate) fn asked(loads: &[Load<'_>]) -> Result<BTreeMap<Name, Asked>, Failure
             let answers = rows.answers()?;
             let measured = answers.requests.iter().filter(|r| r.is_measured());
             let (mut count, mut failed) = (0, 0);
+            let mut times = Vec::new();
             for request in measured {
                 count += 1;
                 failed += usize::from(!request.is_ok());
+                times.push(request.sent_ns.zip(request.done_ns));
             }
             let planned = answers.cell.as_ref().and_then(|cell| {
                 let planned = cell.int("expected_requests").ok()?.first().copied()??;
@@ -74,6 +78,7 @@ pub(crate) fn asked(loads: &[Load<'_>]) -> Result<BTreeMap<Name, Asked>, Failure
                 rows: count,
                 lost: failed + planned.map_or(0, |planned| planned.saturating_sub(count)),
                 unplanned: planned.is_none(),
+                gaps: times.into_iter().collect::<Option<_>>().and_then(gaps),
             };
             Ok((name, asked))
         };
@@ -147,7 +152,8 @@ impl LostRequests {
 
 /// Returns for each cell how many requests its file seems to lack. A file that another tool wrote may hold answered requests
 /// only, and does not tell how many were planned. If the cells of a side at one coordinate differ in their number of rows,
-/// the largest number at this coordinate, of either side, counts as planned.
+/// the largest number at this coordinate, of either side, counts as planned. A load that ended after a time has another number
+/// in each cell, and none is missing: in a closed loop, a client waits for its answer, so a missing request leaves a gap.
 fn unrecorded(cells: &[&Asked], axis: &str, units: &[String]) -> Vec<usize> {
     let place = |cell: &Asked| -> Vec<String> {
         let others = cell.coordinates.0.iter();
@@ -165,12 +171,47 @@ fn unrecorded(cells: &[&Asked], axis: &str, units: &[String]) -> Vec<usize> {
         let here = rows.get(&place(cell)).filter(|_| cell.unplanned)?;
         let own = here.get(&side(cell)).filter(|own| own.len() > 1)?;
         let most = here.values().flatten().max().or(own.last())?;
-        Some(most - cell.rows)
+        let fewer = most - cell.rows;
+        Some(cell.gaps.map_or(fewer, |gaps| fewer.min(gaps)))
     };
     cells
         .iter()
         .map(|cell| absent(cell).unwrap_or_default())
         .collect()
+}
+
+/// The shortest time, as a share of the median duration, for which a number of requests in flight counts. Stamps of a send and
+/// of the answer before it may be a little out of order.
+const SHORTEST: f64 = 0.02;
+
+/// Returns how many requests of median duration would fit between those of a load, given as their times of sending and ending,
+/// ns, while fewer than the usual number were in flight. `None` where the times do not tell.
+fn gaps(mut times: Vec<(i64, i64)>) -> Option<usize> {
+    let mut durations: Vec<f64> = times.iter().map(|(from, to)| (to - from) as f64).collect();
+    durations.sort_by(f64::total_cmp);
+    let median = *durations.get(durations.len() / 2)?;
+    times.sort_unstable();
+    let (first, last) = (times.first()?.0, times.last()?.0);
+    let sides = times
+        .iter()
+        .flat_map(|(from, to)| [(*from, 1_i64), ((*to).min(last), -1)]);
+    let mut sides: Vec<(i64, i64)> = sides.collect();
+    sides.sort_unstable();
+    if median <= 0.0 || last <= first {
+        return None;
+    }
+    let (mut busy, mut flying, mut most) = (0.0, 0_i64, 0_i64);
+    for pair in sides.windows(2) {
+        let ((from, change), (to, _)) = (pair[0], pair[1]);
+        flying += change;
+        let lasted = (to - from) as f64;
+        busy += lasted * flying as f64;
+        if lasted >= SHORTEST * median {
+            most = most.max(flying);
+        }
+    }
+    let idle = most as f64 * (last - first) as f64 - busy;
+    Some((idle / median).max(0.0).round() as usize)
 }
 
 /// A statistic of the answered requests of a cell.
@@ -263,6 +304,38 @@ fn shift(cell: &CellRows, (lost, top): (usize, f64), column: &str, scale: Scale)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_missing_from_a_closed_loop_leaves_a_gap() {
+        // Four clients, each with requests of 90 to 130 ms, one after the other, for two seconds.
+        let mut all = Vec::new();
+        for client in 0..4_i64 {
+            let (mut at, mut number) = (client, 0);
+            while at < 2_000 {
+                let lasts = 90 + (7 * number + 13 * client) % 41;
+                all.push((1_000_000 * at, 1_000_000 * (at + lasts)));
+                (at, number) = (at + lasts, number + 1);
+            }
+        }
+        assert_eq!(gaps(all.clone()), Some(0));
+        let without = |share: usize| {
+            let kept = all.iter().enumerate().filter(|(i, _)| i % share != 0);
+            gaps(kept.map(|(_, times)| *times).collect()).unwrap()
+        };
+        let missing = all.len().div_ceil(5);
+        assert!(
+            (missing - 2..=missing + 2).contains(&without(5)),
+            "{} {missing}",
+            without(5)
+        );
+        // Under open arrivals, the number in flight varies, and the gaps tell nothing.
+        let open: Vec<(i64, i64)> = (0..50)
+            .map(|i| (i * 100 + (i * i) % 90, i * 100 + (i * i) % 90 + 120))
+            .collect();
+        assert!(gaps(open).unwrap() > 10);
+        assert_eq!(gaps(Vec::new()), None);
+        assert_eq!(gaps(vec![(0, 5), (0, 7)]), None);
+    }
 
     #[test]
     fn the_statistic_of_a_column_is_in_its_name() {

@@ -56,6 +56,39 @@ fn intervals_of_differences_contain_their_mean_whether_they_happen_to_be_positiv
     }
 }
 
+#[test]
+fn the_interval_of_a_mean_of_many_unlike_units_contains_the_mean() {
+    // Fifty units that vary by 30 %. The interval of their geometric mean contains the arithmetic one in 82 % of studies.
+    let (studies, spread) = (400, 0.3_f64);
+    let mut noise = Noise(29);
+    let keys = |study| (1..=50).map(move |block| vec![Scalar::Int(study), Scalar::Int(block)]);
+    let rows = (0..studies).flat_map(keys);
+    let rows = rows.map(|key| (key, Some((spread * noise.normal()).exp())));
+    let spec = Spec::float("wait", "ms", "a time").within(Bounds::NotNegative);
+    let frame = table(&["study", "block"], spec, rows.collect());
+    let given = json!({"from": "t", "over": ["block"], "columns": ["wait"]});
+    let made = run("aggregate", &given, frame);
+    let truth = (spread * spread / 2.0).exp();
+    let (mut given_one, mut holds) = (0, 0);
+    for row in 0..made.rows.len() {
+        let end = |end: &str| made.number(row, &format!("wait_ci_{end}"));
+        let Some((low, high)) = end("low").zip(end("high")) else {
+            continue;
+        };
+        let mean = made.number(row, "wait_mean").unwrap();
+        assert!(low <= mean && mean <= high && low > 0.0);
+        given_one += 1;
+        holds += usize::from(low <= truth && truth <= high);
+    }
+    // Units that happen to resemble the one before have none.
+    assert!(given_one >= 360, "{given_one}");
+    // Three standard errors of 95 % are 3.4 percentage points.
+    assert!(
+        holds as f64 >= 0.916 * given_one as f64,
+        "{holds} of {given_one}"
+    );
+}
+
 /// Returns where the rule of a ladder of three launches may hold, and where it certainly does.
 fn breakdown(spec: Spec, below: f64, rungs: &[(i64, [f64; 3])]) -> [Option<f64>; 2] {
     let name = spec.name.clone();

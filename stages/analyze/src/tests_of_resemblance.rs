@@ -205,3 +205,235 @@ fn points_of_one_launch_have_no_p_value() {
     assert_ne!(p, "null");
     assert_eq!(why, "null");
 }
+
+/// The number of studies behind a share of intervals of curves, which take longer.
+const CURVES: u64 = 40;
+
+/// The shares of studies whose interval misses the truth, and that have none.
+fn misses(
+    (operator, parameters): (&str, &Json),
+    (key, low, high): (&[&str], &str, &str),
+    truth: f64,
+    study: impl Fn(&mut Noise) -> Frame,
+) -> (f64, f64) {
+    let (mut wrong, mut withheld) = (0_u32, 0_u32);
+    for number in 0..CURVES {
+        let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
+        let found = run(operator, parameters, study(&mut noise));
+        let [low, high] = [low, high].map(|name| column(&found, key, name).as_f64());
+        match low.zip(high) {
+            None => withheld += 1,
+            Some((low, high)) => wrong += u32::from(truth < low || high < truth),
+        }
+    }
+    let share = |count: u32| f64::from(count) / CURVES as f64;
+    (share(wrong), share(withheld))
+}
+
+/// A column of launches, each of which resembles the one before, with a label for each.
+fn walk(noise: &mut Noise, (launches, rho): (usize, f64)) -> Vec<f64> {
+    let mut last = noise.normal();
+    let mut next = || {
+        let value = last;
+        last = rho * last + (1.0 - rho * rho).sqrt() * noise.normal();
+        value
+    };
+    (0..launches).map(|_| next()).collect()
+}
+
+#[test]
+fn intervals_of_curves_ratios_and_breakdowns_count_launches_that_resemble_the_one_before() {
+    let ladder = |noise: &mut Noise, rho: f64| {
+        let mut text = "block,clients,side,ms\n".to_owned();
+        let [a, b] = [0, 1].map(|_| walk(noise, (20, rho)));
+        for block in 0..20 {
+            for clients in [1, 4, 16] {
+                for (side, launch) in [("a", a[block]), ("b", b[block])] {
+                    let level = 10.0 * f64::from(clients) / (1.0 + 0.1 * f64::from(clients - 1));
+                    let value = level * (0.05 * launch + 0.005 * noise.normal()).exp();
+                    text.push_str(&format!("{block},{clients},{side},{value}\n"));
+                }
+            }
+        }
+        table(&text, &["block", "clients", "side"], &["ms"])
+    };
+    let fit = json!({"from": "t", "ladder": "clients", "column": "ms", "model": "amdahl"});
+    let deltas =
+        json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "columns": ["ms"]});
+    // Without the rule, these intervals miss the truth in about half of the studies.
+    let asked: [(&str, &Json, &[&str], &str, &str, f64); 3] = [
+        ("fit", &fit, &["a", "x1"], "unit_low", "unit_high", 10.0),
+        (
+            "paired-deltas",
+            &deltas,
+            &["4"],
+            "ms_ratio_low",
+            "ms_ratio_high",
+            1.0,
+        ),
+        (
+            "paired-deltas",
+            &deltas,
+            &["4"],
+            "ms_delta_low",
+            "ms_delta_high",
+            0.0,
+        ),
+    ];
+    for (operator, parameters, key, low, high, truth) in asked {
+        let of = |rho: f64| {
+            misses((operator, parameters), (key, low, high), truth, |noise| {
+                ladder(noise, rho)
+            })
+        };
+        let (wrong, withheld) = of(0.8);
+        assert!(wrong <= 0.2, "{operator} {low}: {wrong}");
+        assert!(withheld >= 0.5, "{operator} {low}: {withheld}");
+        let (wrong, withheld) = of(0.0);
+        assert!(
+            wrong <= 0.15 && withheld <= 0.15,
+            "{operator} {low}: {wrong} {withheld}"
+        );
+    }
+    let rule = json!({"rule": "slow", "ladder": "clients", "any": [{"table": "t", "column": "ms", "above": 23.0}]});
+    let resolution = |rho: f64| {
+        let mut noise = Noise(7);
+        let found = run("breakdown", &rule, ladder(&mut noise, rho));
+        column(&found, &["a"], "resolution").to_string()
+    };
+    assert_eq!(resolution(0.0), "at 4");
+    let open = resolution(0.9);
+    assert!(
+        open.starts_with("not resolved: each `block` resembles the one before it"),
+        "{open}"
+    );
+}
+
+#[test]
+fn labels_that_differ_only_in_numbers_have_an_order() {
+    let parameters = json!({"from": "t", "columns": ["ms"], "unit": ["day"], "family": "table",
+        "pair": {"axis": "side", "a": "a", "b": "b"}});
+    let noted = |label: &dyn Fn(usize) -> String| {
+        let mut noise = Noise(11);
+        let mut text = "side,day,ms\n".to_owned();
+        for side in ["a", "b"] {
+            for (day, value) in walk(&mut noise, (20, 0.95)).iter().enumerate() {
+                text.push_str(&format!(
+                    "{side},{},{}\n",
+                    label(day),
+                    100.0 * (0.03 * value).exp()
+                ));
+            }
+        }
+        let found = run(
+            "paired-comparison",
+            &parameters,
+            table(&text, &["side", "day"], &["ms"]),
+        );
+        let reason = column(&found, &["ms"], "verdict_reason").to_string();
+        reason.contains("each `day` resembles the one before it")
+    };
+    assert!(noted(&|day| day.to_string()));
+    assert!(noted(&|day| format!(
+        "2026-0{}-{:02}",
+        1 + day / 15,
+        1 + day % 15
+    )));
+    assert!(noted(&|day| format!("day-{day}")));
+    // Names have no order.
+    assert!(!noted(&|day| format!("{}{day}", ["x", "y", "z"][day % 3])));
+}
+
+#[test]
+fn columns_that_both_drift_have_no_p_of_their_correlation() {
+    let parameters = json!({"from": "t", "over": ["block"], "coefficients": ["pearson"],
+        "pairs": [{"x": "x", "y": "y"}]});
+    let study = |noise: &mut Noise, rho: [f64; 2]| {
+        let [x, y] = rho.map(|rho| walk(noise, (20, rho)));
+        let rows = x.iter().zip(y).enumerate();
+        let rows = rows.map(|(block, (x, y))| format!("{block},{x},{y}\n"));
+        let text = format!("block,x,y\n{}", rows.collect::<String>());
+        table(&text, &["block"], &["x", "y"])
+    };
+    let found = |rho: [f64; 2]| {
+        let (mut small, mut none) = (0, 0);
+        for number in 0..STUDIES {
+            let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
+            let found = run("correlation", &parameters, study(&mut noise, rho));
+            match column(&found, &["x", "y", "pearson"], "p").as_f64() {
+                None => none += 1,
+                Some(p) => small += u32::from(p < 0.05),
+            }
+        }
+        [small, none].map(|count| f64::from(count) / STUDIES as f64)
+    };
+    // Without the rule, two unrelated columns have p < 0.05 in a third of these studies.
+    let [small, none] = found([0.8, 0.8]);
+    assert!(small <= 0.15 && none >= 0.6, "{small} {none}");
+    let [small, none] = found([0.8, 0.0]);
+    assert!(small <= MOST && none <= 0.1, "{small} {none}");
+    let [small, none] = found([0.0, 0.0]);
+    assert!(small <= MOST && none <= 0.02, "{small} {none}");
+}
+
+#[test]
+fn few_against_many_skewed_launches_are_not_called_not_worse_by_a_t_test_alone() {
+    let parameters = json!({"from": "t", "columns": ["ms"], "over": ["launch"], "unit": ["launch"],
+        "margin": {"ms": 0.1}, "family": "table", "pair": {"axis": "side", "a": "a", "b": "b"}});
+    let study = |noise: &mut Noise, (few, many): (usize, usize), factor: f64| {
+        let mut text = "side,launch,ms\n".to_owned();
+        for (side, launches, factor) in [("a", few, factor), ("b", many, 1.0)] {
+            for launch in 0..launches {
+                // An exponential tail of a tenth.
+                let value = factor * 100.0 * (-0.1 * noise.uniform().ln()).exp();
+                text.push_str(&format!("{side},{side}{launch},{value}\n"));
+            }
+        }
+        table(&text, &["side", "launch"], &["ms"])
+    };
+    let shown = |size: (usize, usize), factor: f64, name: &str| {
+        let asked = (
+            ("unpaired-comparison", &parameters),
+            (&["ms"][..], name, "true"),
+        );
+        share(asked.0, asked.1, |noise| study(noise, size, factor))
+    };
+    // By the t test alone, 12 to 14 % of these studies call the slower side not worse.
+    let found = shown((3, 12), 1.1, "not_higher");
+    assert!(found <= MOST, "{found}");
+    let found = shown((20, 5), 1.0 / 1.1, "not_lower");
+    assert!(found <= MOST, "{found}");
+    // It costs little where the side is not worse.
+    let found = shown((5, 20), 0.95, "not_higher");
+    assert!(found >= 0.5, "{found}");
+}
+
+#[test]
+fn contenders_with_few_and_with_many_skewed_launches_are_rarely_told_apart() {
+    let parameters = json!({"from": "t", "among": "side", "unit": ["launch"], "column": "ms", "better": "lower",
+        "family": "table"});
+    let told_apart = |studies: u64, factor: f64| {
+        let apart = |number: &u64| {
+            let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
+            let mut text = "side,launch,ms\n".to_owned();
+            for (side, launches, factor) in [("a", 20, factor), ("b", 5, 1.0), ("c", 5, 1.0)] {
+                for launch in 0..launches {
+                    let value = factor * 100.0 * (-0.1 * noise.uniform().ln()).exp();
+                    text.push_str(&format!("{side},{side}{launch},{value}\n"));
+                }
+            }
+            let found = run(
+                "ranking",
+                &parameters,
+                table(&text, &["side", "launch"], &["ms"]),
+            );
+            let shown = |side: &str| column(&found, &[side], "rank_shown").as_f64();
+            ["a", "b", "c"].iter().any(|side| shown(side) != Some(1.0))
+        };
+        (0..studies).filter(apart).count() as f64 / studies as f64
+    };
+    // By Welch's t alone, one study in ten ranks equal systems.
+    let found = told_apart(STUDIES, 1.0);
+    assert!(found <= MOST - 0.02, "{found}");
+    assert!(told_apart(20, 1.5) >= 0.9);
+}

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use statistics::{RegressionGate, UnitEffect, Worse, holm, log_margin};
+use statistics::{RegressionGate, UnitEffect, Worse, holm, log_margin, permutation_tails_welch};
 
 use crate::results::{Direction, Rule};
 use crate::units::{Logs, NONE, Values, effect, without_ratio};
@@ -66,6 +66,10 @@ pub struct GateResult {
     /// The smallest worsening that this many units with this spread find in 80 % of gates. It accounts for the number
     /// of tested columns and lies above the threshold.
     pub smallest_detectable: Option<f64>,
+    /// If one study has at least twice as many units: the p value, from exchanging labels, of a worsening of the threshold or
+    /// more.
+    #[serde(skip)]
+    pub exchanged: Option<f64>,
     /// The outcome for the column.
     pub outcome: Outcome,
     /// The reason why it is undecidable, or why it passes without a test.
@@ -150,6 +154,15 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
                  may have been slow, so the column cannot pass",
                 newer.cells, newer.of, older.cells, older.of
             ));
+        } else if high < rule.threshold && result.exchanged.is_some_and(|p| p > rule.alpha) {
+            result.reason = Some(format!(
+                "with {} against {} units, a t test finds too much if launches are skewed, and the permutation p of a \
+                 worsening of {:.1} % is {:.3}: measure similar numbers of units",
+                result.n_a,
+                result.n_b,
+                100.0 * rule.threshold,
+                result.exchanged.unwrap_or(1.0)
+            ));
         } else if high < rule.threshold {
             result.outcome = Outcome::Pass;
         } else {
@@ -216,6 +229,30 @@ impl Column {
     }
 }
 
+/// The number of random assignments of units to studies of unlike sizes, and their seed.
+const ASSIGNMENTS: usize = 1_999;
+const SEED: u64 = 1;
+
+/// Returns the p values, from exchanging the labels of units, of "no worsening" and of "a worsening of the threshold or
+/// more"; `None` if the numbers of units are alike. Welch's t finds too much if few skewed launches are compared with many.
+fn exchanged([older, newer]: &[Logs; 2], better: Direction, rule: &Rule) -> Option<[f64; 2]> {
+    let (a, b) = (older.units.len(), newer.units.len());
+    if a.max(b) < 2 * a.min(b) {
+        return None;
+    }
+    let sign = match better {
+        Direction::Higher => -1.0,
+        _ => 1.0,
+    };
+    let worse = |units: &[f64], by: f64| units.iter().map(|v| sign * v - by).collect::<Vec<f64>>();
+    let tails = |by: f64| {
+        let (newer, older) = (worse(&newer.units, by), worse(&older.units, 0.0));
+        permutation_tails_welch(&newer, &older, ASSIGNMENTS, SEED)
+    };
+    let ([_, none], [allowed, _]) = tails(0.0).zip(tails(log_margin(rule.threshold)))?;
+    Some([none, allowed])
+}
+
 fn one(column: &Column, rule: &Rule) -> GateResult {
     let logs = units(column);
     let n = |side: usize| logs.as_ref().map_or(0, |logs| logs[side].units.len());
@@ -232,6 +269,7 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
         p: None,
         holm_p: None,
         smallest_detectable: None,
+        exchanged: None,
         outcome: Outcome::Undecidable,
         reason: None,
     };
@@ -246,6 +284,9 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
     match effect_of(column) {
         Err(reason) => result.reason = Some(reason),
         Ok(effect) => {
+            let exchanged = logs
+                .as_ref()
+                .and_then(|logs| exchanged(logs, column.better, rule));
             let gate = RegressionGate {
                 worse: match column.better {
                     Direction::Higher => Worse::Lower,
@@ -263,7 +304,11 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
             result.worsening = Some(worse.exp_m1());
             result.low = Some(regression.worsening.low.exp_m1());
             result.high = Some(regression.worsening.high.exp_m1());
-            result.p = Some(regression.p_worse);
+            result.p = Some(match exchanged {
+                Some([worse, _]) => regression.p_worse.max(worse),
+                None => regression.p_worse,
+            });
+            result.exchanged = exchanged.map(|[_, allowed]| allowed);
         }
     }
     result

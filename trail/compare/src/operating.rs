@@ -36,6 +36,8 @@ pub struct Pair {
     pub measured: [Measured; 2],
     /// The standard deviation of a launch's logarithm in each study.
     pub launch: [f64; 2],
+    /// Whether the logarithms of launches have an exponential tail instead of a normal distribution.
+    pub tail: bool,
     /// The number of columns judged together. The first one is worse by the factor.
     pub columns: usize,
 }
@@ -57,6 +59,7 @@ const PLAIN: Pair = Pair {
     coordinates: 4,
     measured: [Measured::All; 2],
     launch: [0.03; 2],
+    tail: false,
     columns: 1,
 };
 
@@ -74,6 +77,15 @@ pub fn pairs() -> Vec<Pair> {
         with("three blocks against eight", &|p| p.units = [3, 8]),
         with("eight blocks against three", &|p| p.units = [8, 3]),
         with("two blocks against eight", &|p| p.units = [2, 8]),
+        with("three blocks against twelve, long tails", &|p| {
+            (p.units, p.tail) = ([3, 12], true);
+        }),
+        with("twelve blocks against three, long tails", &|p| {
+            (p.units, p.tail) = ([12, 3], true);
+        }),
+        with("twenty blocks against five, long tails", &|p| {
+            (p.units, p.tail) = ([20, 5], true);
+        }),
         with("a newer study three times as noisy", &|p| {
             p.launch = [0.02, 0.06];
         }),
@@ -134,7 +146,11 @@ impl Pair {
         for side in 0..2 {
             let factor = if side == 1 { factor } else { 1.0 };
             for unit in 0..self.units[side] {
-                let launch = self.launch[side] * noise.normal();
+                let launch = match self.tail {
+                    true => -noise.uniform().ln() - 1.0,
+                    false => noise.normal(),
+                };
+                let launch = self.launch[side] * launch;
                 for (coordinate, sides) in at.iter_mut().enumerate() {
                     let log = launch + 0.01 * noise.normal();
                     let value = 50.0 * 1.6_f64.powi(coordinate as i32) * factor * log.exp();

@@ -10,7 +10,7 @@ use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::alike::Statistic;
-use crate::operators::units::{LEVEL, Mean, Together, interval_columns};
+use crate::operators::units::{LEVEL, Mean, Together, arithmetic_columns};
 
 pub(crate) struct Aggregate;
 
@@ -142,7 +142,7 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
                 Some(sample.quantile(quantile))
             });
         }
-        columns = interval_columns(
+        columns = arithmetic_columns(
             columns,
             spec,
             (
@@ -171,10 +171,10 @@ impl TypedOperator for Aggregate {
         quantiles, interval over units and CV of named columns.";
     const SOURCE: &'static str = "Mean, standard deviation and extremes are computed over the \
         rows. The interval is that of the mean over units of replication, by Student's t with \
-        units − 1 degrees of freedom. If all units' means are above 0, it uses their logarithms, \
+        units − 1 degrees of freedom. If all units' means are above 0, it is computed for the logarithm of the mean, \
         so it never reaches 0. For columns that may be negative, as differences and the results of queries may, \
-        it does so only if they are well above 0. The interval of a share ends at 1. If units differ by factors, the mean can lie outside that \
-        interval, which is then null. Repetitions within one launch are not units: their spread does \
+        this is so only if they are well above 0. The interval of a share ends at 1. If units have unlike numbers of rows, the mean over \
+        the rows can lie outside that interval, which is then null. Repetitions within one launch are not units: their spread does \
         not show how another launch would differ.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -220,8 +220,9 @@ impl TypedOperator for Aggregate {
             let mut sample = |(column, range): (&String, Bounds)| {
                 let value = |row: usize| from.number(row, column);
                 let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
-                let mut mean = together.mean(from, members, (given.confidence, range), value)?;
-                // If units differ by factors, their arithmetic mean is far above the geometric one.
+                let mean = together.mean(from, members, (given.confidence, range), value)?;
+                let mut mean = mean.of_arithmetic();
+                // The mean over all rows is not that over units if the units have unlike numbers of rows.
                 let arithmetic = sample.mean();
                 let holds = |i: &Interval| i.low <= arithmetic && arithmetic <= i.high;
                 if mean.interval.as_ref().is_ok_and(|i| !holds(i)) {

@@ -12,6 +12,7 @@ use crate::columns::{Columns, listed, missing_spec};
 use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::pairs::rung;
+use crate::operators::resemblance::{Doubt, doubt_of_strata};
 use crate::operators::units::{LEVEL, Mean, Units, averaged};
 
 pub(crate) struct Breakdown;
@@ -275,10 +276,11 @@ impl TypedOperator for Breakdown {
             let intervals = (rungs.len() * given.any.len()).max(1) as f64;
             let level = 1.0 - (1.0 - LEVEL) / intervals;
             let (mut lineage, mut means, mut most) = (Vec::new(), BTreeMap::new(), 0);
+            let mut dependent = None;
             for condition in &given.any {
                 let table = context.table(&condition.table)?;
                 let range = table.declared(&condition.column)?.range;
-                let mut found: Vec<(f64, Vec<f64>)> = Vec::new();
+                let mut found: Vec<(f64, Vec<(Vec<Scalar>, f64)>)> = Vec::new();
                 for (Rising(n), members) in &rungs {
                     let mut values = Vec::new();
                     for row in members {
@@ -295,15 +297,21 @@ impl TypedOperator for Breakdown {
                             values.push((first.key_at(*row, &unit), value));
                         }
                     }
-                    let values: Vec<f64> = averaged(values).into_iter().map(|(_, v)| v).collect();
+                    let values = averaged(values);
                     most = most.max(values.len());
                     found.push((*n, values));
                 }
-                let step = statistics::resolution(found.iter().flat_map(|(_, v)| v).copied());
+                let all = found.iter().flat_map(|(_, values)| values);
+                let step = statistics::resolution(all.map(|(_, value)| *value));
+                let strata: Vec<_> = found.iter().map(|(_, values)| values.clone()).collect();
+                let doubt = doubt_of_strata(&units, &strata).filter(|_| !units.is_none());
+                dependent = dependent.or(doubt.as_ref().map(Doubt::refusal));
                 for (n, values) in found {
-                    let Some(mean) = units.mean(&values, level, range) else {
+                    let values: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
+                    let Some(mut mean) = units.mean(&values, level, range) else {
                         continue;
                     };
+                    mean.doubt(doubt.as_ref());
                     let ends = ends(&mean, &values, (level, range, step));
                     let at: &mut Vec<_> = means.entry(Rising(n)).or_default();
                     at.push((condition, mean.value, ends));
@@ -321,7 +329,7 @@ impl TypedOperator for Breakdown {
                 unreplicated: if units.is_none() {
                     Some(units.none())
                 } else {
-                    units.too_few(most)
+                    units.too_few(most).or(dependent)
                 },
                 missing: first.missing_at(&keys, &key),
             };

@@ -110,7 +110,8 @@ impl TypedOperator for Changes {
     const NAME: &'static str = "changes";
     const SUMMARY: &'static str = "Phase over phase: before, after, change, and change in percent of before, at every other coordinate.";
     const SOURCE: &'static str = "The base of the percentage is the earlier phase. Percentages \
-        of values that were rounded first can differ in their last digit.";
+        of values that were rounded first can differ in their last digit. The values decide, without a test: of two equal \
+        phases, either has the better value in half of the studies. Use a comparison to decide whether phases differ.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let found = draft.columns(&given.from, &given.columns)?;

@@ -85,6 +85,9 @@ pub(crate) fn corrected() -> bool {
     true
 }
 
+/// The level above which a one-sided bound of an effect would lie beyond its estimate.
+const MOST_ALPHA: f64 = 0.5;
+
 fn alpha() -> f64 {
     0.05
 }
@@ -153,6 +156,10 @@ impl Terms {
     pub(crate) fn check(&self, draft: &Draft<'_>) -> Result<(), Vec<Problem>> {
         draft.columns(&self.from, &self.columns)?;
         let mut problems = draft.shares(&[("alpha", self.alpha)]);
+        if problems.is_empty() && self.alpha >= MOST_ALPHA {
+            let message = format!("`alpha` must be below {MOST_ALPHA}, got {}", self.alpha);
+            problems.push(draft.problem("alpha", message));
+        }
         problems.extend(surroundings::problems(draft, &self.conditions_may_differ));
         if self.resamples < 100 {
             let message = "a bootstrap needs at least 100 resamples";

@@ -10,6 +10,7 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans, text};
 use crate::operator::{Context, Draft, TypedOperator, at};
 use crate::operators::pairs::{all_declared, named};
+use crate::operators::resemblance::{Unit, doubt, groupings};
 use crate::operators::units::{Units, averaged};
 
 pub(crate) struct Correlation;
@@ -90,7 +91,7 @@ struct Association {
 fn columns() -> Columns<'static, Association> {
     let coefficient = "the coefficient, in [−1, 1]; null without spread on a side";
     let p = "two-sided p value of no association; null for fewer than three points (Kendall: two), and if a unit of \
-        replication has several points";
+        replication has several points, or if the units resemble each other in both columns";
     let why = "why p is withheld although there are points enough; null otherwise";
     Columns::new()
         .with(
@@ -118,6 +119,33 @@ fn dependent(units: &Units, n: usize, points: usize) -> Option<String> {
     })
 }
 
+/// A point: the label of its unit, those of the other pooled axes, x and y.
+type Point = (Vec<Scalar>, Vec<Scalar>, (f64, f64));
+
+/// Explains why points, one for each unit, have no p value: both columns depend on the day or on the unit before. Two columns
+/// that drift seem to be related. If only one of them drifts, p holds.
+fn alike(units: &Units, names: &[String], points: &[Point]) -> Option<String> {
+    if units.is_none() {
+        return None;
+    }
+    let keys: Vec<String> = units.axes().iter().chain(names).cloned().collect();
+    let rows = points.iter();
+    let rows =
+        rows.map(|(unit, others, _)| (unit.clone(), [unit.clone(), others.clone()].concat()));
+    let groupings = groupings(&keys, &rows.collect::<Vec<_>>());
+    let of = |read: fn((f64, f64)) -> f64| {
+        let unit = |(label, _, point): &Point| Unit {
+            label: label.clone(),
+            side: 0,
+            value: read(*point),
+        };
+        let values: Vec<Unit> = points.iter().map(unit).collect();
+        doubt(units, &groupings, &values)
+    };
+    let (x, _) = of(|(x, _)| x).zip(of(|(_, y)| y))?;
+    Some(format!("in both columns, {}", x.refusal()))
+}
+
 impl TypedOperator for Correlation {
     type Parameters = Parameters;
     type Made = Frame;
@@ -126,7 +154,8 @@ impl TypedOperator for Correlation {
         "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values.";
     const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p: r exact under normality; ρ and τ exact for at most ten points, ties included, as an enumeration of all orders; for more points ρ by Student's t, τ exact without ties for at most 33 points, else normal, as scipy.stats. The \
         p values assume independent points. Points of one launch are not independent, so p is null if a unit of \
-        replication has several.";
+        replication has several. Two columns that drift from launch to launch seem to be related, so p is also null if \
+        the units resemble each other in both columns.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let route = |i: usize, side: &str| {
@@ -160,6 +189,12 @@ impl TypedOperator for Correlation {
         let by = from.key_positions(&given.by, &given.from)?;
         let units = Units::of(given.unit.as_deref(), from, &given.from)?;
         let unit = from.key_positions(units.axes(), &given.from)?;
+        let names = given
+            .over
+            .iter()
+            .filter(|axis| !units.axes().contains(axis));
+        let names: Vec<String> = names.cloned().collect();
+        let others = from.key_positions(&names, &given.from)?;
         let (columns, mut rows) = (columns(), Vec::new());
         for (stratum, members) in from.groups(&by) {
             let missing = from.missing_at(&given.by, &stratum);
@@ -170,6 +205,11 @@ impl TypedOperator for Correlation {
                 let points: Vec<(f64, f64)> = known.iter().map(|(_, p)| *p).collect();
                 let labels = known.iter().map(|(m, _)| (from.key_at(*m, &unit), 0.0));
                 let why = dependent(&units, averaged(labels).len(), points.len());
+                let labelled: Vec<_> = known
+                    .iter()
+                    .map(|(m, point)| (from.key_at(*m, &unit), from.key_at(*m, &others), *point))
+                    .collect();
+                let why = why.or_else(|| alike(&units, &names, &labelled));
                 for coefficient in &given.coefficients {
                     let mut key = stratum.clone();
                     key.extend([text(&pair.x), text(&pair.y), text(coefficient.word())]);

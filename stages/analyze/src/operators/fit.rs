@@ -128,8 +128,8 @@ struct Curve {
     /// The number of points.
     points: usize,
     fitted: Option<statistics::Fit>,
-    /// The curves of the units that have one.
-    units: Vec<statistics::Fit>,
+    /// The curves of the units that have one, with the label of the unit.
+    units: Vec<(Vec<Scalar>, statistics::Fit)>,
     /// The number of units, with or without a curve.
     of: usize,
     unit: Units,
@@ -147,11 +147,12 @@ impl Curve {
         (level, range): (f64, Bounds),
         read: impl Fn(&statistics::Fit) -> Option<f64>,
     ) -> Option<Mean> {
-        let values: Vec<f64> = self.units.iter().filter_map(read).collect();
-        self.unit
-            .mean(&values, level, range)
-            // A unit whose points have no curve is not a unit like the others.
-            .filter(|_| values.len() == self.of)
+        let value = |(label, fit): &(Vec<Scalar>, _)| Some((label.clone(), read(fit)?));
+        let values: Vec<(Vec<Scalar>, f64)> = self.units.iter().filter_map(value).collect();
+        // A unit whose points have no curve is not a unit like the others.
+        let complete = values.len() == self.of;
+        let mean = self.unit.mean_of(values, level, range);
+        mean.filter(|_| complete)
     }
 }
 
@@ -334,7 +335,7 @@ impl TypedOperator for Fit {
                     true => Vec::new(),
                     false => of_units
                         .iter()
-                        .filter_map(|p| self::fitted(given, p).ok())
+                        .filter_map(|(unit, p)| Some((unit.clone(), self::fitted(given, p).ok()?)))
                         .collect(),
                 },
                 unit: units.clone(),
@@ -379,13 +380,15 @@ fn fitted(
 }
 
 /// The points of each unit.
-fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<Vec<(f64, f64)>> {
+fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<(Vec<Scalar>, Vec<(f64, f64)>)> {
     let mut points = points.to_vec();
     points.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     let units = points.chunk_by(|a, b| a.0 == b.0);
-    units
-        .map(|unit| means(unit.iter().map(|(_, point)| *point).collect()))
-        .collect()
+    let curve = |unit: &[(Vec<Scalar>, (f64, f64))]| {
+        let points = unit.iter().map(|(_, point)| *point);
+        (unit[0].0.clone(), means(points.collect()))
+    };
+    units.map(curve).collect()
 }
 
 /// The mean at each x, in rising order of x.

@@ -139,7 +139,7 @@ impl TypedOperator for Monotonicity {
     const SUMMARY: &'static str = "Whether a column goes one way along a ladder, its steepest step, and every crossing of a threshold.";
     const SOURCE: &'static str = "A step is the difference between neighbouring values of the \
         ladder. If the curve comes back, the first crossing means little: read it together with \
-        `recrosses`. A value equal to the threshold is not below it.";
+        `recrosses`. A value equal to the threshold is not below it. The values decide, without a test.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let found = draft.column(&given.from, &given.column)?;

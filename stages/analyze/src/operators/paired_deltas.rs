@@ -1,6 +1,7 @@
 //! `paired-deltas`: one row per coordinate at which both sides were measured.
 
 use artifacts::Scalar;
+use contract::IntervalEnd;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::alike::{Alike, Compares};
 use crate::operators::comparison::position;
 use crate::operators::pairs::{Pair, Sides, matched};
-use crate::operators::units::{LEVEL, Mean, Units, interval_columns};
+use crate::operators::units::{LEVEL, Mean, Units, WHY, interval_columns};
 
 pub(crate) struct PairedDeltas;
 
@@ -49,6 +50,8 @@ struct Contrasted {
     /// For a single pair, the plain quotient.
     ratio: Option<f64>,
     mean: Option<Mean>,
+    /// The mean of the differences.
+    delta: Option<Mean>,
 }
 
 fn columns(of: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
@@ -79,10 +82,26 @@ fn columns(of: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
         columns.push(side("a", &a), move |c: &Contrast| c.columns[i].a);
         columns.push(side("b", &b), move |c| c.columns[i].b);
         let delta = format!("{name} of {a} − {name} of {b}");
-        columns.push(
-            Spec::float(format!("{name}_delta"), unit, delta),
-            move |c| Some(c.columns[i].a? - c.columns[i].b?),
-        );
+        let delta = Spec::float(format!("{name}_delta"), unit, delta);
+        columns.push(delta.clone(), move |c| {
+            Some(c.columns[i].a? - c.columns[i].b?)
+        });
+        let end = |which: IntervalEnd, word: &str| {
+            let end = which.of(format!(
+                "the {LEVEL} t interval of the delta by itself, in no family, over the units; null with fewer than three \
+                 units, or five clusters"
+            ));
+            Spec::float(format!("{name}_delta_{word}"), unit, end)
+        };
+        columns.push(end(IntervalEnd::Lower, "low"), move |c| {
+            c.columns[i].delta.as_ref().and_then(Mean::low)
+        });
+        columns.push(end(IntervalEnd::Upper, "high"), move |c| {
+            c.columns[i].delta.as_ref().and_then(Mean::high)
+        });
+        columns.push(Spec::text(format!("{name}_delta_why"), WHY), move |c| {
+            Mean::why(c.columns[i].delta.as_ref())
+        });
         let ratio = format!(
             "{name} of {a} ÷ {name} of {b}, geometric mean over the units; null if a value is not above 0"
         );
@@ -108,7 +127,7 @@ impl TypedOperator for PairedDeltas {
     const NAME: &'static str = "paired-deltas";
     const SUMMARY: &'static str = "Delta (a − b) and ratio (a ÷ b) at every coordinate at which both sides were measured, over the units of replication.";
     const SOURCE: &'static str = "Differences are a − b, and ratios are a ÷ b. Ratios are formed \
-        within each unit and averaged as logarithms. The intervals are those of single ratios. \
+        within each unit and averaged as logarithms. The intervals are those of single ratios and deltas. \
         For a verdict within a family, use `paired-comparison`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -143,9 +162,14 @@ impl TypedOperator for PairedDeltas {
             matched.pairs.iter().map(|pair| (key(pair), pair)).collect();
         keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
         let columns = columns(&from.all_declared(names)?, pair);
+        let unit: Vec<usize> = (0..matched.keys.len())
+            .filter(|i| units.axes().contains(&matched.keys[*i]))
+            .collect();
+        let label = |pair: &Pair| unit.iter().map(|at| pair.key[*at].clone()).collect();
         let rows = keyed.chunk_by(|a, b| a.0 == b.0).map(|group| {
-            let pairs: Vec<&Pair> = group.iter().map(|(_, pair)| *pair).collect();
-            let used = pairs.iter().flat_map(|pair| pair.rows.concat());
+            let pairs: Vec<(Vec<Scalar>, &Pair)> =
+                group.iter().map(|(_, pair)| (label(pair), *pair)).collect();
+            let used = pairs.iter().flat_map(|(_, pair)| pair.rows.concat());
             let contrast = contrast(&pairs, names.len(), &units);
             columns.row(group[0].0.clone(), &contrast, spans(&given.from, used))
         });
@@ -159,32 +183,38 @@ impl TypedOperator for PairedDeltas {
     }
 }
 
-/// Combines the pairs of one coordinate, one per unit.
-fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
+/// Combines the pairs of one coordinate, one per unit, each with the label of its unit.
+fn contrast(pairs: &[(Vec<Scalar>, &Pair)], columns: usize, units: &Units) -> Contrast {
     let contrasted = |column: usize| {
-        let both: Vec<(f64, f64)> = pairs
+        let both: Vec<(Vec<Scalar>, f64, f64)> = pairs
             .iter()
-            .filter_map(|pair| pair.a[column].zip(pair.b[column]))
+            .filter_map(|(unit, pair)| Some((unit.clone(), pair.a[column]?, pair.b[column]?)))
             .collect();
         let mean = |values: Vec<f64>| Sample::new(values).ok().map(|s| s.mean());
-        let ratios: Option<Vec<f64>> = both
+        let ratios: Option<Vec<(Vec<Scalar>, f64)>> = both
             .iter()
-            .map(|(a, b)| (*a > 0.0 && *b > 0.0).then(|| a / b))
+            .map(|(unit, a, b)| (*a > 0.0 && *b > 0.0).then(|| (unit.clone(), a / b)))
             .collect();
-        let over_units = ratios.and_then(|ratios| units.mean(&ratios, LEVEL, Bounds::NotNegative));
+        let over_units =
+            ratios.and_then(|ratios| units.mean_of(ratios, LEVEL, Bounds::NotNegative));
         let ratio = match both.as_slice() {
-            [(a, b)] => (*b != 0.0).then(|| a / b),
+            [(_, a, b)] => (*b != 0.0).then(|| a / b),
             _ => over_units.as_ref().map(|mean| mean.value),
         };
         // A side without a partner is kept alone.
         let side = |of: fn(&Pair) -> &[Option<f64>]| {
-            mean(pairs.iter().filter_map(|pair| of(pair)[column]).collect())
+            mean(
+                pairs
+                    .iter()
+                    .filter_map(|(_, pair)| of(pair)[column])
+                    .collect(),
+            )
         };
         let (a, b) = match both.is_empty() {
             true => (side(|p| &p.a), side(|p| &p.b)),
             false => (
-                mean(both.iter().map(|(a, _)| *a).collect()),
-                mean(both.iter().map(|(_, b)| *b).collect()),
+                mean(both.iter().map(|(_, a, _)| *a).collect()),
+                mean(both.iter().map(|(_, _, b)| *b).collect()),
             ),
         };
         Contrasted {
@@ -192,9 +222,10 @@ fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
             b,
             ratio,
             mean: over_units,
+            delta: units.mean_difference(&both, LEVEL),
         }
     };
-    let rows = |side: usize| pairs.iter().map(|pair| pair.rows[side].len()).sum();
+    let rows = |side: usize| pairs.iter().map(|(_, pair)| pair.rows[side].len()).sum();
     Contrast {
         rows: [rows(0), rows(1)],
         units: if units.is_none() { 0 } else { pairs.len() },

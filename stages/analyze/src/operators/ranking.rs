@@ -79,7 +79,7 @@ impl TypedOperator for Ranking {
         above 0, it uses differences. All pairs and contests of the table form one family, which \
         shares the level of the study with the other tables (weighted Holm). If no unit has both \
         contenders, for example because each system has its own machine, Welch's t of the units' \
-        logarithms is used. Ties do not chain: each pair is judged separately. The design's A/A arm does not contend. A global test \
+        logarithms is used, and, if one contender has at least twice as many units, also a permutation of labels. Ties do not chain: each pair is judged separately. The design's A/A arm does not contend. A global test \
         shows whether any contender differs: Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA \
         47, 1952) if no unit has two contenders, exact if feasible.";
 

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use statistics::{
-    Group, Refusal, UnitEffect, group_resemblance, indirect_effect, lag_correlation,
+    Group, Refusal, Sample, UnitEffect, group_resemblance, indirect_effect, lag_correlation,
     successive_resemblance, unit_effect,
 };
 
-use crate::operators::units::{Units, short};
+use crate::operators::units::{Units, averaged, short};
 
 /// The level at which groups of units count as unlike each other, divided among the axes that group them.
 const GROUPS: f64 = 0.1;
@@ -170,6 +170,20 @@ pub(crate) fn doubt_of_effects(
     doubt(units, &groupings(units.axes(), &rows), &effects)
 }
 
+/// As [`doubt_of_effects`], for units with a value in each of several strata, such as the levels of a ladder. Every stratum has
+/// the same weight.
+pub(crate) fn doubt_of_strata(units: &Units, strata: &[Vec<(Vec<Scalar>, f64)>]) -> Option<Doubt> {
+    let standard = |stratum: &Vec<(Vec<Scalar>, f64)>| {
+        let sample = Sample::new(stratum.iter().map(|(_, value)| *value)).ok();
+        let scale = sample.and_then(|s| Some((s.mean(), s.std().filter(|std| *std > 0.0)?)));
+        let values = stratum.clone().into_iter();
+        let standard = scale
+            .map(|(mean, std)| values.map(move |(label, value)| (label, (value - mean) / std)));
+        standard.into_iter().flatten()
+    };
+    doubt_of_effects(units, averaged(strata.iter().flat_map(standard)))
+}
+
 /// Returns why units are not independent, as far as their values show; `None` if nothing shows it.
 pub(crate) fn doubt(units: &Units, groupings: &[Grouping], values: &[Unit]) -> Option<Doubt> {
     let level = GROUPS / groupings.len().max(1) as f64;
@@ -205,17 +219,47 @@ fn shown(p: f64) -> String {
     }
 }
 
-/// Returns that each unit resembles the one before it. Only units that are numbered have an order.
+/// Splits a label into its numbers and the text around them: `2026-01-31` into 2026, 1 and 31, `run-7` into 7.
+fn numbers(label: &Scalar) -> (Vec<String>, Vec<f64>) {
+    if let Some(number) = label.as_f64() {
+        return (Vec::new(), vec![number]);
+    }
+    let text = label.to_string();
+    let is_digit = |c: char| c.is_ascii_digit();
+    let around = text.split(is_digit).filter(|part| !part.is_empty());
+    let digits = text.split(|c| !is_digit(c)).filter(|part| !part.is_empty());
+    (
+        around.map(str::to_owned).collect(),
+        digits.filter_map(|digits| digits.parse().ok()).collect(),
+    )
+}
+
+/// Returns the values of units in the order of their labels. Only labels that differ in nothing but numbers have an order,
+/// such as numbers, dates, or `run-7`; `None` for others.
+fn ordered<'a>(units: impl Iterator<Item = &'a Unit>) -> Option<Vec<f64>> {
+    let labelled = units.map(|unit| Some((numbers(unit.label.last()?), unit.value)));
+    let mut labelled: Vec<_> = labelled.collect::<Option<_>>()?;
+    let ((around, first), _) = labelled.first()?;
+    let alike = |((other, numbers), _): &((Vec<String>, Vec<f64>), f64)| {
+        other == around && numbers.len() == first.len()
+    };
+    if first.is_empty() || !labelled.iter().all(alike) {
+        return None;
+    }
+    labelled.sort_by(|((_, a), _), ((_, b), _)| {
+        let pairs = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
+        pairs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+    });
+    Some(labelled.into_iter().map(|(_, value)| value).collect())
+}
+
+/// Returns that each unit resembles the one before it, where the labels have an order.
 fn in_order(units: &Units, values: &[Unit]) -> Option<Doubt> {
     let [axis] = units.axes() else {
         return None;
     };
     let side = |side: usize| {
-        let of = values.iter().filter(|unit| unit.side == side);
-        let numbered = of.map(|unit| Some((unit.label.last()?.as_f64()?, unit.value)));
-        let mut numbered: Vec<(f64, f64)> = numbered.collect::<Option<_>>()?;
-        numbered.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let values: Vec<f64> = numbered.into_iter().map(|(_, value)| value).collect();
+        let values = ordered(values.iter().filter(|unit| unit.side == side))?;
         let enough = values.len() >= LEAST_IN_ORDER;
         let rho = lag_correlation(&values);
         let worth = enough && rho >= LEAST_CORRELATION;

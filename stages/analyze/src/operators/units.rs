@@ -16,7 +16,7 @@ use statistics::{
 
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Spec};
-use crate::operators::resemblance::{doubt_of_effects, groupings, nested};
+use crate::operators::resemblance::{Doubt, doubt_of_effects, groupings, nested};
 
 /// The axis that a study's design adds.
 pub(crate) const BLOCK: &str = "block";
@@ -126,6 +126,58 @@ impl Units {
             },
             None => mean,
         })
+    }
+
+    /// Returns the mean over units of the values of each. Units that resemble each other, as far as their values show, give
+    /// no interval.
+    pub(crate) fn mean_of(
+        &self,
+        labelled: Vec<(Vec<Scalar>, f64)>,
+        level: f64,
+        range: Bounds,
+    ) -> Option<Mean> {
+        let values: Vec<f64> = labelled.iter().map(|(_, value)| *value).collect();
+        let mut mean = self.mean(&values, level, range)?;
+        if mean.interval.is_ok() {
+            mean.doubt(doubt_of_effects(self, labelled).as_ref());
+        }
+        Some(mean)
+    }
+
+    /// Returns the mean of the differences a − b of units, given as their label, a and b; `None` without units. Units that
+    /// resemble each other give no interval.
+    pub(crate) fn mean_difference(
+        &self,
+        units: &[(Vec<Scalar>, f64, f64)],
+        level: f64,
+    ) -> Option<Mean> {
+        let differences = units.iter().map(|(_, a, b)| a - b);
+        let differences: Vec<f64> = differences.collect();
+        let value = Sample::new(differences.iter().copied()).ok()?.mean();
+        let pairs = units.iter().map(|(_, a, b)| (*a, *b)).collect();
+        let effect = unit_effect_rounded(&differences, Scale::Difference.rounding(&[pairs]));
+        let constant = matches!(effect, Err(Refusal::NoSpread { .. }));
+        let refusal = match self.is_none() {
+            true => Some(self.none()),
+            false => self.refusal(units.len()),
+        };
+        let interval = match refusal {
+            Some(refusal) => Err(refusal),
+            None => effect
+                .map(|effect| outward(Scale::Difference, &effect, level))
+                .map_err(|refusal| refusal.to_string()),
+        };
+        let mut mean = Mean {
+            value,
+            interval,
+            arithmetic: None,
+            constant,
+        };
+        if mean.interval.is_ok() {
+            let labels = units.iter().map(|(label, ..)| label.clone());
+            mean.doubt(doubt_of_effects(self, labels.zip(differences)).as_ref());
+        }
+        Some(mean)
     }
 
     /// Explains why this many units give no interval: too few clusters, or too few units of any kind.
@@ -289,6 +341,8 @@ pub(crate) struct Mean {
     pub(crate) value: f64,
     /// The interval, or the reason why there is none.
     pub(crate) interval: Result<Interval, String>,
+    /// Where the units are averaged as logarithms: the interval around their arithmetic mean.
+    arithmetic: Option<Interval>,
     /// Whether at least three units have this same value, apart from rounding, as an efficiency has at its anchor. It
     /// then has no spread by definition.
     pub(crate) constant: bool,
@@ -317,7 +371,7 @@ impl Mean {
         let constant = matches!(effect, Err(Refusal::NoSpread { .. }));
         let interval = effect.map(|effect| outward(scale, &effect, level));
         let negative = units.iter().any(|v| *v < 0.0);
-        let interval = interval.map(|Interval { low, high }| Interval {
+        let within = |Interval { low, high }: Interval| Interval {
             low: match range {
                 Bounds::Any => low,
                 _ if negative => low,
@@ -327,12 +381,33 @@ impl Mean {
                 Bounds::Share => high.min(1.0),
                 _ => high,
             },
-        });
+        };
+        let arithmetic = || around_arithmetic(units, level).map(within);
         Some(Self {
             value,
-            interval: interval.map_err(|refusal| refusal.to_string()),
+            interval: interval.map(within).map_err(|refusal| refusal.to_string()),
+            arithmetic: (scale == Scale::Ratio).then(arithmetic).flatten(),
             constant,
         })
+    }
+
+    /// Returns the same mean with the interval of the arithmetic mean. The geometric mean of units that vary by 30 % is 4 %
+    /// below the arithmetic one, so with many units its interval seldom contains the arithmetic mean.
+    pub(crate) fn of_arithmetic(self) -> Self {
+        match self.arithmetic {
+            Some(interval) if self.interval.is_ok() => Self {
+                interval: Ok(interval),
+                ..self
+            },
+            _ => self,
+        }
+    }
+
+    /// Withholds the interval if the units are not independent.
+    pub(crate) fn doubt(&mut self, doubt: Option<&Doubt>) {
+        if let Some(doubt) = doubt.filter(|_| self.interval.is_ok()) {
+            self.interval = Err(doubt.refusal());
+        }
     }
 
     pub(crate) fn low(&self) -> Option<f64> {
@@ -361,6 +436,18 @@ fn logarithmic(units: &[f64], level: f64, range: Bounds) -> bool {
         effect.map_or(true, |effect| effect.interval(level).low > 0.0)
     };
     positive && (range != Bounds::Any || above())
+}
+
+/// Returns the interval of the arithmetic mean of units above 0, on a logarithmic scale: the relative standard error is that of
+/// the logarithm of the mean (delta method). It never reaches 0.
+fn around_arithmetic(units: &[f64], level: f64) -> Option<Interval> {
+    let rounding = Scale::Difference.rounding_of(&[units.to_vec()]);
+    let effect = unit_effect_rounded(units, rounding).ok()?;
+    let half = (effect.interval(level).high - effect.mean) / effect.mean;
+    Some(Interval {
+        low: effect.mean * (-half).exp(),
+        high: effect.mean * half.exp(),
+    })
 }
 
 /// Returns the mean of values, without an interval: geometric if every value is above 0, otherwise arithmetic.
@@ -512,9 +599,9 @@ impl Together {
 
 /// The columns of an interval of a mean over units: its ends, in columns like `spec`, and the reason if it is withheld.
 pub(crate) fn interval_columns<'a, T: 'a>(
-    mut columns: Columns<'a, T>,
+    columns: Columns<'a, T>,
     spec: &Spec,
-    (stem, what, level): (&str, &str, f64),
+    what: (&str, &str, f64),
     mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
 ) -> Columns<'a, T> {
     let scale = match spec.range {
@@ -528,6 +615,34 @@ pub(crate) fn interval_columns<'a, T: 'a>(
             "of the geometric mean if all units are above 0, otherwise of the arithmetic mean, cut off at 0 and 1"
         }
     };
+    scaled_columns(columns, spec, (what, scale), mean)
+}
+
+/// As [`interval_columns`], for arithmetic means.
+pub(crate) fn arithmetic_columns<'a, T: 'a>(
+    columns: Columns<'a, T>,
+    spec: &Spec,
+    what: (&str, &str, f64),
+    mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
+) -> Columns<'a, T> {
+    let scale = match spec.range {
+        Bounds::Any => "on a logarithmic scale if all units are well above 0",
+        Bounds::NotNegative | Bounds::Relative => {
+            "on a logarithmic scale if all units are above 0, otherwise cut off at 0"
+        }
+        Bounds::Share => {
+            "on a logarithmic scale if all units are above 0, otherwise cut off at 0; cut off at 1"
+        }
+    };
+    scaled_columns(columns, spec, (what, scale), mean)
+}
+
+fn scaled_columns<'a, T: 'a>(
+    mut columns: Columns<'a, T>,
+    spec: &Spec,
+    ((stem, what, level), scale): ((&str, &str, f64), &str),
+    mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
+) -> Columns<'a, T> {
     let end = |which: IntervalEnd| {
         which.of(format!(
             "the {level} t interval of {what} over the units; {scale}; null with fewer than three \

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
     Continuity, Sample, UnitEffect, cliffs_delta, cohens_d, hedges_g, indirect_effect,
-    mann_whitney_u, permutation_test_means, permutation_test_welch, pooled_t,
+    mann_whitney_u, permutation_tails_welch, permutation_test_means, permutation_test_welch,
+    pooled_t,
 };
 
 use crate::columns::{Columns, missing_spec};
@@ -20,7 +21,7 @@ use crate::operators::incomplete;
 use crate::operators::pairs::all_declared;
 use crate::operators::resemblance::{self, Doubt};
 use crate::operators::units::{Scale, Units, averaged, by_coordinate};
-use crate::operators::verdict::Labels;
+use crate::operators::verdict::{LabelEnds, Labels};
 
 mod groups;
 
@@ -175,7 +176,9 @@ impl TypedOperator for UnpairedComparison {
         more than 15 % of their units at different labels of such a day, it refuses a verdict. The test is Welch's t \
         (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
         each side. Its interval inverts the test. For rounded values, the variance of rounding \
-        is added to the spread. The table also has the exact p over all assignments of labels. \
+        is added to the spread. If one side has at least twice as many units, `different`, `equivalent` and the ends of the \
+        margin also need Welch's t over random assignments of labels, because a t test of few against many skewed launches \
+        finds too much. The table also has the exact p over all assignments of labels. \
         For published data, you can choose another test: Student with pooled variance; \
         Mann–Whitney as in scipy.stats.mannwhitneyu, exact if feasible (two sides of 40), ties \
         included; or a permutation of labels, enumerated up to a million assignments, else (hits \
@@ -549,6 +552,22 @@ fn compare(
     let studentised = both.filter(|_| unlike).and_then(|(a, b)| {
         permutation_test_welch(a.values(), b.values(), ASSIGNMENTS, terms.seed(seed))
     });
+    let margin = terms.margin.get(&terms.columns[column]);
+    let ends = both
+        .filter(|_| unlike)
+        .zip(margin)
+        .and_then(|((a, b), margin)| {
+            let margin = terms.scale.margin(*margin);
+            let tails = |by: f64| {
+                let a: Vec<f64> = a.values().iter().map(|v| v + by).collect();
+                permutation_tails_welch(&a, b.values(), ASSIGNMENTS, terms.seed(seed))
+            };
+            let ([below, above], [under, over]) = tails(margin).zip(tails(-margin))?;
+            Some(LabelEnds {
+                low: [above, below],
+                high: [under, over],
+            })
+        });
     let exact = permuted.filter(|f| f.exact).map(|f| f.p);
     Compared {
         stratum,
@@ -565,6 +584,7 @@ fn compare(
             least,
             p: exact,
             studentised,
+            ends,
         }),
         bootstrap: bootstrap
             .zip(of_values)

@@ -60,6 +60,17 @@ pub(crate) struct Labels {
     pub(crate) p: Option<f64>,
     /// The p value of Welch's t over random assignments, if the numbers of units are unlike.
     pub(crate) studentised: Option<f64>,
+    /// The same for each end of the margin, if there is one.
+    pub(crate) ends: Option<LabelEnds>,
+}
+
+/// The one-sided p values of Welch's t over random assignments, after a shift by the margin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LabelEnds {
+    /// The p values of "a lies below the lower end" and of "a lies above it".
+    pub(crate) low: [f64; 2],
+    /// The p values of "a lies above the upper end" and of "a lies below it".
+    pub(crate) high: [f64; 2],
 }
 
 /// An effect relative to each end of the margin: one-sided findings.
@@ -89,26 +100,43 @@ impl Case<'_> {
         let margin = self.scale.margin(self.margin?);
         let effect = self.effect.ok()?;
         let bounds = self.looks.bounds(effect, self.alpha)?;
-        let either = |not: bool, beyond: bool| match (not, beyond) {
-            (true, _) => Some(true),
-            (_, true) => Some(false),
+        // Where the numbers of units are unlike, exchanging labels must show the same.
+        let labels = self.label_ends();
+        let shown = |p: f64| p <= self.alpha;
+        let either = |not: bool, beyond: bool, [other, own]: [f64; 2]| match (not, beyond) {
+            (true, _) if shown(other) => Some(true),
+            (_, true) if shown(own) => Some(false),
             _ => None,
         };
+        let low = labels.map_or([0.0; 2], |labels| labels.low);
+        let high = labels.map_or([0.0; 2], |labels| labels.high);
         Some(Ends {
             bounds,
             not_lower: End {
-                p: self.looks.p_above(effect, -margin),
-                shown: either(bounds.low > -margin, bounds.high < -margin),
+                p: self.looks.p_above(effect, -margin).max(low[0]),
+                shown: either(bounds.low > -margin, bounds.high < -margin, low),
             },
             not_higher: End {
-                p: self.looks.p_below(effect, margin),
-                shown: either(bounds.high < margin, bounds.low > margin),
+                p: self.looks.p_below(effect, margin).max(high[0]),
+                shown: either(bounds.high < margin, bounds.low > margin, high),
             },
         })
     }
 
+    fn label_ends(&self) -> Option<LabelEnds> {
+        self.labels?.ends
+    }
+
     /// Returns the p value of equivalence within the margin, and whether equivalence was shown.
     pub(crate) fn equivalence(&self) -> Option<(f64, bool)> {
+        let (p, shown) = self.equivalence_by_t()?;
+        let labels = self.label_ends();
+        let of_labels = labels.map_or(0.0, |labels| labels.low[0].max(labels.high[0]));
+        Some((p.max(of_labels), shown && of_labels <= self.alpha))
+    }
+
+    /// As [`Case::equivalence`], by the t test alone.
+    fn equivalence_by_t(&self) -> Option<(f64, bool)> {
         let margin = self.scale.margin(self.margin?);
         let effect = self.effect.ok()?;
         Some(self.looks.equivalence(effect, margin, self.alpha))
@@ -162,8 +190,14 @@ impl Case<'_> {
             );
             return (Verdict::Undecidable, Some(reason));
         }
-        if self.equivalence().is_some_and(|(_, shown)| shown) {
-            return (Verdict::Equivalent, None);
+        if let Some((p, shown)) = self.equivalence() {
+            if shown {
+                return (Verdict::Equivalent, None);
+            }
+            if self.equivalence_by_t().is_some_and(|(_, shown)| shown) {
+                let reason = self.unlike_numbers_at(p);
+                return (Verdict::Undecidable, reason);
+            }
         }
         let reason = if decision.rejected {
             "the effect is not 0, and not above the margin either".to_owned()
@@ -190,12 +224,12 @@ impl Case<'_> {
     /// Explains why Welch's t does not decide between sides with unlike numbers of units: the mean of a few skewed launches
     /// lies below that of many more often than above it. With equal numbers, the skew of the sides cancels.
     fn unlike_numbers(&self) -> Option<String> {
-        let Labels {
-            units: [a, b],
-            studentised,
-            ..
-        } = self.labels?;
-        let p = studentised.filter(|p| *p > self.alpha)?;
+        let p = self.labels?.studentised.filter(|p| *p > self.alpha)?;
+        self.unlike_numbers_at(p)
+    }
+
+    fn unlike_numbers_at(&self, p: f64) -> Option<String> {
+        let [a, b] = self.labels?.units;
         let p = super::units::short(p);
         Some(format!(
             "with {a} against {b} units, a t test finds too much if launches are skewed, and the permutation p is {p}: \

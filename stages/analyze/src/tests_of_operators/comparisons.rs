@@ -280,6 +280,11 @@ fn a_margin_that_cannot_be_applied_is_told_while_planning() {
         told(json!({"alpha": 1})),
         ["`alpha` must be between 0 and 1, got 1"]
     );
+    // The margin is judged by an interval of level 1 − 2α.
+    assert_eq!(
+        told(json!({"alpha": 0.6})),
+        ["`alpha` must be below 0.5, got 0.6"]
+    );
     assert_eq!(
         told(json!({"cluster": ["host"], "rule": {}})),
         [

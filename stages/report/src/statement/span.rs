@@ -3,6 +3,8 @@
 //! A claim that a value lies beyond a bound needs more than the value of one study: of two equal systems, either is
 //! higher in half of the studies. Where its table has an interval of a value, the whole interval must lie there.
 
+use contract::Verdict;
+
 use super::predicate::Predicate;
 use crate::data::Miss;
 use crate::view::View;
@@ -31,17 +33,27 @@ const NOT_MEANT: [&str; 3] = [
 
 /// Returns the columns with the ends of the interval of a column, and the one with the reason for withholding it.
 fn around(view: &View, column: &str) -> Option<[String; 3]> {
+    let named = |stem: &str, why: &str| {
+        let ends = ["low", "high"].map(|end| format!("{stem}_{end}"));
+        let [low, high] = ends;
+        [low, high, why.to_owned()]
+    };
+    let own = |stem: &str| named(stem, &format!("{stem}_why"));
     let stems = [
         column
             .strip_suffix("_mean")
-            .map(|stem| format!("{stem}_ci")),
-        (column == "effect").then(|| "adjusted".to_owned()),
-        Some(column.to_owned()),
+            .map(|stem| own(&format!("{stem}_ci"))),
+        // A comparison names its method instead.
+        (column == "effect").then(|| named("adjusted", "ci_method")),
+        // A fitted parameter, over the curves of the units.
+        (column == "value").then(|| own("unit")),
+        // An efficiency is a speedup divided by a constant.
+        (column == "parallel_efficiency").then(|| named(column, "speedup_why")),
+        Some(own(column)),
     ];
-    let ends = |stem: String| ["low", "high", "why"].map(|end| format!("{stem}_{end}"));
     let has = |[low, high, _]: &[String; 3]| view.table.has(&[low.clone(), high.clone()]);
     // The smallest and the largest rank in a unit are no interval.
-    let mut stems = stems.into_iter().flatten().map(ends);
+    let mut stems = stems.into_iter().flatten();
     stems.find(has).filter(|_| column != "rank")
 }
 
@@ -79,6 +91,7 @@ pub(super) fn span(view: &View, index: usize, column: &str) -> Result<Span, Miss
     let number = |column: &str| Ok::<_, Miss>(view.get(index, column)?.as_f64());
     match number(&low)?.zip(number(&high)?) {
         Some(_) if view.share.margin > MOST_ALTERNATIVES => Ok(Span::Withheld),
+        Some(_) if is_undecidable(view, index, column)? => Ok(Span::Withheld),
         Some((low, high)) => Ok(Span::Between(low, high)),
         None => {
             let why = match view.table.has(std::slice::from_ref(&why)) {
@@ -91,4 +104,13 @@ pub(super) fn span(view: &View, index: usize, column: &str) -> Result<Span, Miss
             })
         }
     }
+}
+
+/// Whether a comparison could not judge its effect, for example because its sides were measured under other conditions. Its
+/// interval shows nothing then.
+fn is_undecidable(view: &View, index: usize, column: &str) -> Result<bool, Miss> {
+    if column != "effect" || !view.table.has(&["verdict".to_owned()]) {
+        return Ok(false);
+    }
+    Ok(view.get(index, "verdict")?.to_string() == Verdict::Undecidable.word())
 }

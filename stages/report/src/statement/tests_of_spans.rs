@@ -150,3 +150,73 @@ fn a_claim_is_licensed_by_the_whole_interval_and_open_where_it_crosses_the_bound
         Truth::Yes
     );
 }
+
+#[test]
+fn a_claim_about_an_effect_an_efficiency_or_a_fitted_parameter_needs_its_interval() {
+    let one = |columns: Vec<Column>| {
+        let part = Part {
+            coordinates: Coordinates::default(),
+            digest: Digest::of(b"effects"),
+            content: Arc::new(Table::with_metadata(columns, &[("keys", "")]).unwrap()),
+        };
+        Arc::new(Opened::new(TraceSource::Table, ("r", "d"), vec![part], &[]))
+    };
+    let judged = |that: &str, columns: Vec<Column>| {
+        claimed(
+            &rule(json!({"every": {"table": "r.d", "that": that}})),
+            &one(columns),
+        )
+        .truth
+    };
+    let float = |name: &str, value: Option<f64>| Column::float(name, [value]);
+    let text = |name: &str, value: &str| Column::text(name, [Some(value)]);
+    let effect = |ends: Option<(f64, f64)>, method: &str, verdict: &str| {
+        let columns = vec![
+            float("effect", Some(1.2)),
+            float("adjusted_low", ends.map(|e| e.0)),
+            float("adjusted_high", ends.map(|e| e.1)),
+            text("ci_method", method),
+            text("verdict", verdict),
+        ];
+        judged("effect > 1", columns)
+    };
+    let t = "t over 5 units, 4.00 degrees of freedom";
+    assert_eq!(effect(Some((1.1, 1.3)), t, "different"), Truth::Yes);
+    assert_eq!(effect(Some((0.9, 1.3)), t, "no evidence"), Truth::Unknown);
+    // Of two equal sides, either has the larger effect in half of the studies.
+    let few = "none: 2 units, and at least 3 are needed";
+    assert_eq!(effect(None, few, "undecidable"), Truth::Unknown);
+    assert_eq!(effect(Some((1.1, 1.3)), t, "undecidable"), Truth::Unknown);
+    let published =
+        "none: no replication of launches: the table has no key `block`, and no `unit` is declared";
+    assert_eq!(effect(None, published, "undecidable"), Truth::Yes);
+    let efficiency = |why: &str| {
+        let columns = vec![
+            float("parallel_efficiency", Some(0.7)),
+            float("parallel_efficiency_low", None),
+            float("parallel_efficiency_high", None),
+            text("speedup_why", why),
+        ];
+        judged("parallel_efficiency > 0.6", columns)
+    };
+    assert_eq!(
+        efficiency("2 units, and at least 3 are needed"),
+        Truth::Unknown
+    );
+    assert_eq!(
+        efficiency("one unit per row, because `block` is a key"),
+        Truth::Yes
+    );
+    let fitted = |low: f64| {
+        let columns = vec![
+            float("value", Some(0.2)),
+            float("ci_low", Some(0.19)),
+            float("ci_high", Some(0.21)),
+            float("unit_low", Some(low)),
+            float("unit_high", Some(0.3)),
+            Column::text("unit_why", [None::<&str>]),
+        ];
+        judged("value > 0.15", columns)
+    };
+    assert_eq!((fitted(0.16), fitted(0.1)), (Truth::Yes, Truth::Unknown));
+}

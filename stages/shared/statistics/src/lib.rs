@@ -73,8 +73,8 @@ pub use max_t::{MaxT, max_t};
 pub use multiplicity::{HolmDecision, benjamini_hochberg, holm, holm_decisions};
 pub use outlier::{LEAST_FOR_AN_OUTLIER, Outlier, outlier, outlier_ratio};
 pub use permutation::{
-    MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_test_means, permutation_test_welch,
-    sign_flip_test,
+    MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_tails_welch,
+    permutation_test_means, permutation_test_welch, sign_flip_test,
 };
 pub use power::{
     power, sd_upper_bound, smallest_detectable, smallest_detectable_shift, smallest_shift_beyond,

@@ -1,5 +1,7 @@
 //! Permutation tests of a difference of means, enumerated where feasible, otherwise drawn.
 
+use std::cmp::Ordering;
+
 use rand_xoshiro::rand_core::Rng;
 
 use crate::random;
@@ -104,6 +106,45 @@ fn flipped(values: &[f64], bits: u64) -> impl Iterator<Item = f64> {
 /// however skewed and of whatever size, and unlike a permutation of means it also holds approximately if only their means
 /// are equal and one group is noisier. `None` if a group has fewer than two values.
 pub fn permutation_test_welch(a: &[f64], b: &[f64], resamples: usize, seed: u64) -> Option<f64> {
+    let drawn = arrangements(a, b, resamples, seed)?;
+    let bound = drawn.observed.abs() * (1.0 - SLACK);
+    Some(drawn.p(|t| t.abs().partial_cmp(&bound) != Some(Ordering::Less)))
+}
+
+/// As [`permutation_test_welch`], one-sided: returns the p values of "the mean of `a` is at least that of `b`" and "… at most
+/// that of `b`". To test a margin, shift `a` by it first.
+pub fn permutation_tails_welch(
+    a: &[f64],
+    b: &[f64],
+    resamples: usize,
+    seed: u64,
+) -> Option<[f64; 2]> {
+    let drawn = arrangements(a, b, resamples, seed)?;
+    let slack = SLACK * drawn.observed.abs();
+    let (low, high) = (drawn.observed - slack, drawn.observed + slack);
+    Some([
+        drawn.p(|t| t.partial_cmp(&high) != Some(Ordering::Greater)),
+        drawn.p(|t| t.partial_cmp(&low) != Some(Ordering::Less)),
+    ])
+}
+
+/// Welch's t of two groups, observed and over random arrangements of their values.
+struct Arrangements {
+    observed: f64,
+    drawn: Vec<f64>,
+}
+
+impl Arrangements {
+    /// Returns the share of arrangements, with the observed one, that count as extreme. One without any spread has an
+    /// infinite t, or none, and must count.
+    fn p(&self, is_extreme: impl Fn(f64) -> bool) -> f64 {
+        let hits = self.drawn.iter().filter(|t| is_extreme(**t)).count();
+        (hits + 1) as f64 / (self.drawn.len() + 1) as f64
+    }
+}
+
+/// Draws arrangements of the values of two groups; `None` if a group has fewer than two.
+fn arrangements(a: &[f64], b: &[f64], resamples: usize, seed: u64) -> Option<Arrangements> {
     let t = |values: &[f64]| {
         let side = |values: &[f64]| {
             let n = values.len() as f64;
@@ -113,26 +154,26 @@ pub fn permutation_test_welch(a: &[f64], b: &[f64], resamples: usize, seed: u64)
         };
         let (first, second) = values.split_at(a.len());
         let ((first, u), (second, v)) = (side(first), side(second));
-        ((first - second) / (u + v).sqrt()).abs()
+        (first - second) / (u + v).sqrt()
     };
     if a.len() < 2 || b.len() < 2 {
         return None;
     }
     let all = [a, b].concat();
-    let bound = t(&all) * (1.0 - SLACK);
-    let hits = random::chunks(resamples, seed, |rng, hits: &mut [bool]| {
+    let drawn = random::chunks(resamples, seed, |rng, drawn: &mut [f64]| {
         let mut values = all.clone();
-        for hit in hits {
+        for one in drawn {
             for i in 0..a.len() {
                 let j = i + random::below(rng, values.len() - i);
                 values.swap(i, j);
             }
-            // Arrangements without any spread have an infinite t, or none.
-            *hit = t(&values).partial_cmp(&bound) != Some(std::cmp::Ordering::Less);
+            *one = t(&values);
         }
     });
-    let hits = hits.iter().filter(|hit| **hit).count();
-    Some((hits + 1) as f64 / (resamples + 1) as f64)
+    Some(Arrangements {
+        observed: t(&all),
+        drawn,
+    })
 }
 
 /// Tests the difference of two means by exchanging labels: enumerated if there are at most 10⁶ ways

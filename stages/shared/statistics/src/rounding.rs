@@ -176,16 +176,57 @@ pub fn rounding_of_differences_over(strata: &[Vec<(f64, f64)>]) -> f64 {
 
 fn of_values(strata: &[Vec<f64>], relative: bool) -> f64 {
     let step = resolution(strata.iter().flatten().copied()).unwrap_or(0.0);
-    over_strata(strata, |values| of_side(values, step, relative))
+    let digits = significant(strata.iter().flatten());
+    over_strata(strata, |values| {
+        of_side(values, step.max(of_stratum(values, digits)), relative)
+    })
 }
 
 fn of_pairs(strata: &[Vec<(f64, f64)>], relative: bool) -> f64 {
-    let [a, b] = steps_of_sides(&strata.concat());
+    let all = strata.concat();
+    let [a, b] = steps_of_sides(&all);
+    let digits_a = significant(all.iter().map(|(a, _)| a));
+    let digits_b = significant(all.iter().map(|(_, b)| b));
     over_strata(strata, |units| {
         let first: Vec<f64> = units.iter().map(|(a, _)| *a).collect();
         let second: Vec<f64> = units.iter().map(|(_, b)| *b).collect();
+        let a = a.max(of_stratum(&first, digits_a));
+        let b = b.max(of_stratum(&second, digits_b));
         of_side(&first, a, relative) + of_side(&second, b, relative)
     })
+}
+
+/// The smallest number of values whose common digit is no coincidence, and of significant digits that a tool prints.
+const LEAST: usize = 3;
+
+/// Returns the largest number of significant digits of any value; `None` above nine, as for values that were not rounded.
+fn significant<'a>(values: impl Iterator<Item = &'a f64>) -> Option<i32> {
+    let digits = |value: &f64| {
+        let text = format!("{value:e}");
+        let mantissa = text.split('e').next().unwrap_or_default();
+        mantissa.chars().filter(char::is_ascii_digit).count() as i32
+    };
+    let most = values.map(digits).max()?;
+    (most <= DIGITS).then_some(most)
+}
+
+/// Returns the step of the values of one stratum, where it is coarser than that of all strata. A tool that prints three
+/// significant digits prints 9.96 and 100. `digits` is the number of significant digits of the side. 0 if nothing shows a
+/// coarser step.
+fn of_stratum(values: &[f64], digits: Option<i32>) -> f64 {
+    let largest = values.iter().fold(0.0, |top: f64, v| top.max(v.abs()));
+    if values.len() < LEAST || largest == 0.0 || !largest.is_finite() {
+        return 0.0;
+    }
+    let own = match values.iter().any(|v| *v != values[0]) {
+        true => digit(values.iter().copied()).unwrap_or(0.0),
+        false => 0.0,
+    };
+    let first = largest.log10().floor() as i32;
+    let reach = values.iter().filter(|v| v.abs() >= 10_f64.powi(first));
+    let enough = reach.count() >= LEAST;
+    let digits = digits.filter(|digits| *digits >= LEAST as i32 && enough);
+    own.max(digits.map_or(0.0, |digits| 10_f64.powi(first - digits + 1)))
 }
 
 /// Returns the standard deviation of a mean over strata whose variances are given; 0 if it is undefined.
@@ -273,6 +314,32 @@ mod tests {
         // The two sides share the step of which all values are multiples.
         let [a, b] = steps_of_sides(&[(0.5, 0.25), (0.75, 0.5), (1.0, 0.25)]);
         assert_eq!([a, b], [0.25, 0.25]);
+    }
+
+    #[test]
+    fn three_significant_digits_have_a_step_for_each_stratum() {
+        let small = [9.96, 9.97, 9.95, 9.96, 9.98];
+        let strata = [small, [100.0; 5], [1000.0; 5]];
+        let all: Vec<f64> = strata.concat();
+        let digits = significant(all.iter());
+        assert_eq!(digits, Some(3));
+        assert_eq!(strata.map(|s| of_stratum(&s, digits)), [0.01, 1.0, 10.0]);
+        // Half a step of 10 in 1,000 is 0.5 %, and more launches do not lessen it.
+        let free =
+            |level: f64| (1..=5).map(move |i| (level, level * (1.0 + 1e-5 * f64::from(i).sqrt())));
+        let pairs: Vec<Vec<(f64, f64)>> = [100.0, 1000.0].map(|l| free(l).collect()).to_vec();
+        let mut with: Vec<Vec<(f64, f64)>> = vec![small.iter().map(|v| (*v, 9.96)).collect()];
+        with.extend(pairs);
+        let error = rounding_of_ratios_over(&with) / 5.0_f64.sqrt();
+        assert!(error > 0.001, "{error}");
+        // Fixed decimals have one step, and one whole number among others is a coincidence.
+        let fixed = [9.96, 100.42, 1004.13];
+        assert_eq!(significant(fixed.iter()), Some(6));
+        assert!(of_stratum(&[1004.13, 1003.2, 1001.37], Some(6)) <= 0.0100001);
+        assert_eq!(of_stratum(&[95.0, 100.0, 97.0], Some(2)), 1.0);
+        assert_eq!(of_stratum(&[9.96, 9.98, 10.0], Some(3)), 0.01);
+        assert_eq!(significant([0.1 + 0.2].iter()), None);
+        assert_eq!(of_stratum(&[0.0; 3], Some(3)), 0.0);
     }
 
     #[test]
