@@ -17,6 +17,9 @@ use crate::stage::{Artifact, CellStatus, Coordinates, Json, Media};
 /// The version of the document.
 pub const RECORD_FORMAT: u32 = 1;
 
+/// The longest duration that is believed, in seconds: about three centuries.
+const LONGEST: f64 = 1e10;
+
 /// The provenance of one executed cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
@@ -111,12 +114,15 @@ pub enum RecordError {
     Json(serde_json::Error),
     /// The record has a version that this program does not know.
     Format(u32),
+    /// Its parts contradict each other.
+    Contradiction(String),
 }
 
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(error) => write!(f, "not a record: {error}"),
+            Self::Contradiction(what) => write!(f, "the record contradicts itself: {what}"),
             Self::Format(format) => {
                 write!(
                     f,
@@ -130,10 +136,10 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {}
 
 impl Record {
-    /// Reads a record.
+    /// Reads a record. Its recipe gives its key, it began at a time, and no duration is negative.
     ///
     /// # Errors
-    /// If the bytes are not a record in a known format.
+    /// If the bytes are not a record in a known format, or its parts contradict each other.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         #[derive(Deserialize)]
         struct Head {
@@ -143,7 +149,38 @@ impl Record {
         if head.format != RECORD_FORMAT {
             return Err(RecordError::Format(head.format));
         }
-        serde_json::from_slice(bytes).map_err(RecordError::Json)
+        let record: Self = serde_json::from_slice(bytes).map_err(RecordError::Json)?;
+        match record.contradiction() {
+            Some(what) => Err(RecordError::Contradiction(what)),
+            None => Ok(record),
+        }
+    }
+
+    /// Returns the contradiction between its parts. A record may come from anybody, and its key decides which cell uses
+    /// its outputs.
+    fn contradiction(&self) -> Option<String> {
+        if self.recipe.format != Recipe::current_format() {
+            return Some(format!("its recipe has the format {}", self.recipe.format));
+        }
+        if self.recipe.key() != self.key {
+            return Some("its recipe gives another key".to_owned());
+        }
+        if self.began().is_none() {
+            return Some(format!(
+                "it began at `{}`, which is not a time",
+                self.started
+            ));
+        }
+        let attempts = self.attempts.iter().map(|attempt| attempt.seconds);
+        let mut spans = attempts.chain([self.seconds]);
+        spans
+            .find(|span| !(0.0..=LONGEST).contains(span))
+            .map(|span| format!("it took {span} s"))
+    }
+
+    /// Returns the time at which it began.
+    fn began(&self) -> Option<jiff::Timestamp> {
+        self.started.parse().ok()
     }
 
     /// Reads only the outputs of a record, because the record of a stage over many cells consists mostly of inputs.
@@ -179,6 +216,16 @@ impl Record {
             .chain(attempts)
             .map(|a| a.digest)
             .collect()
+    }
+
+    /// Returns every artifact that the record names, with the size in bytes that it gives for it.
+    pub fn sizes(&self) -> Vec<(Digest, u64)> {
+        let attempts = self.attempts.iter().flat_map(|a| a.evidence.values());
+        let named = self.outputs.values().chain(self.evidence.values());
+        let mut sizes: Vec<_> = named.chain(attempts).map(|a| (a.digest, a.bytes)).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
     }
 
     /// Returns the record's entry in the store's index.
@@ -217,7 +264,7 @@ pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
 /// Returns the view of a record for the store's checks, sweeps and rebuilds; `None` for other bytes.
 pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
     let record = Record::parse(bytes).ok()?;
-    let started: jiff::Timestamp = record.started.parse().ok()?;
+    let started = record.began()?;
     let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
     Some(artifacts::RecordView {
         commit: record.commit(*digest),
@@ -229,6 +276,7 @@ pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
             .collect(),
         input_records: Vec::new(),
         files: record.files.values().copied().collect(),
+        sizes: record.sizes(),
     })
 }
 
@@ -385,6 +433,31 @@ mod tests {
             assert!(text.contains(evil));
             let error = Record::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains("cannot be the name of an output"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_record_whose_parts_contradict_each_other_is_no_record() {
+        type Change = fn(&mut Record);
+        let cases: [(Change, &str); 7] = [
+            (|r| r.recipe.seed += 1, "another key"),
+            (|r| r.key = ActionKey(Digest::of(b"x")), "another key"),
+            (|r| r.recipe.parameters = Json::Null, "another key"),
+            (|r| r.recipe.format = 99, "the format 99"),
+            (|r| r.started = "yesterday".to_owned(), "not a time"),
+            (|r| r.seconds = -1.0, "took -1 s"),
+            (|r| r.attempts[0].seconds = 1e300, "s"),
+        ];
+        for (change, why) in cases {
+            let mut record = record();
+            change(&mut record);
+            let bytes = record.to_bytes();
+            let error = Record::parse(&bytes).unwrap_err().to_string();
+            assert!(
+                error.contains("contradicts itself") && error.contains(why),
+                "{error}"
+            );
+            assert!(view(&Digest::of(&bytes), &bytes).is_none());
         }
     }
 

@@ -1,8 +1,15 @@
 //! Temporary folders named after their process, so that a later process can remove what a killed one left.
+//!
+//! A number names a process only within its namespace, and containers may share a store. The process therefore also locks
+//! its folder, and the kernel releases the lock with the process.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::OFlags;
 
 use crate::process::ProcessId;
 
@@ -14,9 +21,76 @@ use crate::process::ProcessId;
 pub fn folder(parent: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
     sweep(parent, prefix)?;
     let ProcessId { pid, start_time } = ProcessId::own()?;
-    tempfile::Builder::new()
-        .prefix(&format!("{prefix}-{pid}-{start_time}-"))
-        .tempdir_in(parent)
+    loop {
+        let made = tempfile::Builder::new()
+            .prefix(&format!("{prefix}-{pid}-{start_time}-"))
+            .tempdir_in(parent)?;
+        if claim(made.path())? {
+            return Ok(made);
+        }
+    }
+}
+
+/// The folders that this process has locked.
+static CLAIMS: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
+
+/// Locks a new folder of this process until the folder is removed or the process ends. Returns whether the folder is
+/// still there: another process may have taken it for one of a dead process before it was locked.
+///
+/// # Errors
+/// If the folder cannot be opened for another reason than its absence.
+pub fn claim(folder: &Path) -> io::Result<bool> {
+    let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
+    let open = match open_folder(folder) {
+        Err(e) if missing(&e) => return Ok(false),
+        open => open?,
+    };
+    // A file system without locks is not shared by containers of one machine.
+    let _unsupported = open.lock();
+    let (ours, there) = (open.metadata()?, fs::symlink_metadata(folder));
+    let same = match there {
+        Err(e) if missing(&e) => false,
+        there => {
+            let there = there?;
+            (there.dev(), there.ino()) == (ours.dev(), ours.ino())
+        }
+    };
+    if same {
+        let mut claims = CLAIMS.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.retain(|(path, _)| path.exists());
+        claims.push((folder.to_owned(), open));
+    }
+    Ok(same)
+}
+
+/// Removes a folder if its process is dead: it is not among those that this process sees, and nobody has locked the
+/// folder.
+///
+/// # Errors
+/// If `/proc` cannot be read, or the folder cannot be removed.
+pub fn remove_of_dead(folder: &Path, owner: ProcessId) -> io::Result<()> {
+    if owner.is_alive()? {
+        return Ok(());
+    }
+    let gone = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(e),
+    };
+    // The lock is held until the folder is gone, so that nobody claims it meanwhile.
+    let open = open_folder(folder);
+    let locked = open.as_ref().map(File::try_lock);
+    match locked {
+        Ok(Err(TryLockError::WouldBlock)) => Ok(()),
+        _ => fs::remove_dir_all(folder).or_else(gone),
+    }
+}
+
+/// Opens a folder, but no link, and without waiting for the other end of a FIFO.
+fn open_folder(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let mut options = File::options();
+    options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
+    options.read(true).open(folder)
 }
 
 /// Makes such a folder where the system keeps temporary files.
@@ -42,8 +116,8 @@ pub(crate) fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
             continue;
         };
         // Ignores a link or another user's folder with such a name.
-        if entry.file_type()?.is_dir() && !owner.is_alive()? {
-            let _not_ours = fs::remove_dir_all(entry.path());
+        if entry.file_type()?.is_dir() {
+            let _not_ours = remove_of_dead(&entry.path(), owner);
         }
     }
     Ok(())
@@ -88,5 +162,29 @@ mod tests {
             ],
             [true, false, true, true]
         );
+    }
+
+    #[test]
+    fn the_folder_of_a_process_in_another_namespace_stays_while_it_lives() {
+        let parent = tempfile::tempdir().unwrap();
+        let dead = ProcessId {
+            pid: 1,
+            start_time: u64::MAX,
+        };
+        let path = parent.path().join("work-1-1-x");
+        fs::create_dir(&path).unwrap();
+        // As a process of another container does, whose number means nothing here.
+        let claimed = File::open(&path).unwrap();
+        claimed.lock().unwrap();
+        remove_of_dead(&path, dead).unwrap();
+        assert!(path.is_dir());
+        drop(claimed);
+        remove_of_dead(&path, dead).unwrap();
+        assert!(!path.exists());
+        remove_of_dead(&path, dead).unwrap();
+        assert!(!claim(&path).unwrap());
+        let own = folder(parent.path(), "work").unwrap();
+        remove_of_dead(own.path(), dead).unwrap();
+        assert!(own.path().is_dir());
     }
 }

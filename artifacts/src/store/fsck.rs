@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::gc::remove;
 use super::objects::{hash_file, size_of};
 use super::walk::{Found, metadata_of};
-use super::{ReadRecord, Store, StoreError};
+use super::{MAX_RECORD_BYTES, ReadRecord, Store, StoreError};
 use crate::Digest;
 
 /// Whether to repair or only to report.
@@ -73,6 +73,8 @@ pub enum FsckFindingKind {
     WrongSize,
     /// The index has a row that its record contradicts.
     Forged,
+    /// A record gives another size for an artifact than the artifact has.
+    Contradicted,
     /// The index names an object as a record, but it is not one.
     NotARecord,
     /// A record refers to a missing object.
@@ -83,7 +85,12 @@ impl FsckFindingKind {
     /// Returns the remedy for an unrepaired finding.
     pub fn remedy(self) -> &'static str {
         match self {
-            Self::Damaged | Self::Missing | Self::WrongSize | Self::Forged | Self::NotARecord => {
+            Self::Damaged
+            | Self::Missing
+            | Self::WrongSize
+            | Self::Forged
+            | Self::Contradicted
+            | Self::NotARecord => {
                 "repair, then run the experiment again; only cells that depend on it are executed"
             }
             Self::Stranger => {
@@ -183,12 +190,12 @@ impl Store {
             .collect();
         let damaged = self.hash_all(&chosen, &mut report)?;
         self.check_index(&mut report)?;
-        let records: BTreeSet<Digest> = self
-            .index()?
-            .records()?
-            .into_iter()
-            .filter(|r| options.subset.is_none_or(|s| s.holds(r)) && !damaged.contains(r))
-            .collect();
+        let mut records = self.index()?.records()?;
+        // A lost index, or that of a store which cannot be written, names no records.
+        if !self.index()?.is_complete()? {
+            records.extend(self.records_among(&chosen, &damaged, &read)?);
+        }
+        records.retain(|r| options.subset.is_none_or(|s| s.holds(r)) && !damaged.contains(r));
         self.check_records(&records, &damaged, &read, &mut report)?;
         if options.mode == FsckMode::Repair {
             self.repair(&mut report)?;
@@ -231,6 +238,25 @@ impl Store {
             }
         }
         Ok(damaged)
+    }
+
+    /// Returns the records among objects.
+    fn records_among(
+        &self,
+        objects: &[&Found],
+        damaged: &BTreeSet<Digest>,
+        read: &impl ReadRecord,
+    ) -> Result<Vec<Digest>, StoreError> {
+        let small = objects
+            .par_iter()
+            .filter(|o| o.bytes <= MAX_RECORD_BYTES && !damaged.contains(&o.digest));
+        let records = small.map(|object| match self.get(&object.digest) {
+            Ok(bytes) => Ok(read(&object.digest, &bytes).map(|_| object.digest)),
+            Err(StoreError::Missing(_) | StoreError::Damaged(..)) => Ok(None),
+            Err(error) => Err(error),
+        });
+        let records: Vec<Option<Digest>> = records.collect::<Result<_, StoreError>>()?;
+        Ok(records.into_iter().flatten().collect())
     }
 
     /// Compares the rows of the index with the files.
@@ -315,6 +341,16 @@ impl Store {
                 );
                 report.name_record(*record);
             }
+            for (digest, said) in &view.sizes {
+                let size = size_of(&self.path(digest))?;
+                if size.is_some_and(|size| size != *said) && !damaged.contains(digest) {
+                    let short = record.short();
+                    let detail = format!("the record {short} says that it has {said} bytes");
+                    let (kind, path) = (FsckFindingKind::Contradicted, self.path(digest));
+                    report.find(kind, Some(*digest), path, detail);
+                    report.name_record(*record);
+                }
+            }
             let references: BTreeSet<&Digest> = view.references().collect();
             for digest in references {
                 if !*intact
@@ -348,6 +384,7 @@ impl Store {
                 FsckFindingKind::BrokenIndex => finding.repaired = false,
                 FsckFindingKind::Missing | FsckFindingKind::WrongSize => {}
                 FsckFindingKind::Forged
+                | FsckFindingKind::Contradicted
                 | FsckFindingKind::NotARecord
                 | FsckFindingKind::Dangling => {
                     records.extend(finding.record);

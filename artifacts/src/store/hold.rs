@@ -7,11 +7,13 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::walk::list;
+use super::gc::remove;
+use super::walk::{list, metadata_of};
 use super::{Store, StoreError};
 use crate::Digest;
 
@@ -42,23 +44,44 @@ impl Store {
         let folder = self.root.join("holds");
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
         let planning = lock_file(&self.root.join("gc.lock"), File::try_lock_shared, PATIENCE)?;
-        // A second earlier, since file systems use a coarser clock for timestamps.
+        // A second earlier, since file systems use a coarser clock for timestamps. A clock that was never set begins in
+        // 1970.
         let began = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
             .as_secs()
-            - 1;
-        let mut file = tempfile::Builder::new()
-            .prefix("run-")
-            .tempfile_in(&folder)
-            .map_err(StoreError::io(&folder))?;
-        file.as_file().lock().map_err(StoreError::io(file.path()))?;
+            .saturating_sub(1);
+        let mut file = loop {
+            let file = tempfile::Builder::new()
+                .prefix("run-")
+                .tempfile_in(&folder)
+                .map_err(StoreError::io(&folder))?;
+            file.as_file().lock().map_err(StoreError::io(file.path()))?;
+            // Another run may have taken it for the file of a dead run before it was locked.
+            if is_at(file.as_file(), file.path())? {
+                break file;
+            }
+        };
+        self.forget_dead_holds()?;
         writeln!(file, "{SINCE}{began}").map_err(StoreError::io(file.path()))?;
         Ok(Hold {
             root: self.root.clone(),
             file,
             planning: Some(planning),
         })
+    }
+
+    /// Removes the files that dead runs left.
+    fn forget_dead_holds(&self) -> Result<(), StoreError> {
+        for path in list(&self.root.join("holds"))? {
+            let Some(file) = open_if_there(&path)? else {
+                continue;
+            };
+            if file.try_lock().is_ok() {
+                remove(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the records that live runs hold and when the oldest run began. Removes the files of dead runs. The
@@ -79,7 +102,8 @@ impl Store {
                     let began = text
                         .lines()
                         .find_map(|line| line.strip_prefix(SINCE)?.parse().ok());
-                    let began = UNIX_EPOCH + Duration::from_secs(began.unwrap_or(0));
+                    let began = UNIX_EPOCH.checked_add(Duration::from_secs(began.unwrap_or(0)));
+                    let began = began.unwrap_or(UNIX_EPOCH);
                     since = Some(since.map_or(began, |earlier| earlier.min(began)));
                 }
             }
@@ -120,6 +144,13 @@ impl Hold {
         self.planning = None;
         Ok(())
     }
+}
+
+/// Returns whether an open file is still the one at its path.
+fn is_at(file: &File, path: &Path) -> Result<bool, StoreError> {
+    let ours = file.metadata().map_err(StoreError::io(path))?;
+    let there = metadata_of(path)?;
+    Ok(there.is_some_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())))
 }
 
 fn open_if_there(path: &Path) -> Result<Option<File>, StoreError> {

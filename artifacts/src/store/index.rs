@@ -110,10 +110,12 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("index.sqlite");
-        // One process at a time: SQLite does not wait while another process changes the journal mode.
-        let _turn = File::open(root)
+        // One process at a time: SQLite does not wait while another process changes the journal mode. Not the store's own
+        // folder, which may be a temporary one that its process has locked.
+        let turn = root.join("tmp");
+        let _turn = File::open(&turn)
             .and_then(|folder| folder.lock().map(|()| folder))
-            .map_err(StoreError::io(root))?;
+            .map_err(StoreError::io(&turn))?;
         let connection = connect(&path).map_err(|e| StoreError::Index(path.clone(), e))?;
         let mut index = Self { path, connection };
         if index.version()? == 0 {

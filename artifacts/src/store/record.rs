@@ -21,6 +21,8 @@ pub struct RecordView {
     /// External files that it was made from. Those that exist are kept with the record. A missing one is not an error:
     /// a published study may leave them out.
     pub files: Vec<Digest>,
+    /// The sizes in bytes that it gives for artifacts.
+    pub sizes: Vec<(Digest, u64)>,
 }
 
 impl RecordView {

@@ -314,3 +314,22 @@ fn a_file_beside_the_store_moves_with_it_and_any_other_does_not() {
     expected.sort();
     assert_eq!(files, expected);
 }
+
+#[test]
+fn a_run_removes_the_holds_of_dead_runs_and_keeps_those_of_live_ones() {
+    let (_folder, store) = new_store();
+    let holds = || fs::read_dir(store.root().join("holds")).unwrap().count();
+    let live = store.hold().unwrap();
+    fs::write(store.root().join("holds/run-dead"), "since 1\n").unwrap();
+    let next = store.hold().unwrap();
+    assert_eq!(holds(), 2);
+    drop((live, next));
+    // Runs that begin at the same time do not take each other's holds away.
+    let kept = std::thread::scope(|scope| {
+        let begin = || (0..50).map(|_| store.hold().unwrap()).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(begin)).collect();
+        let held: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        (holds(), held)
+    });
+    assert_eq!(kept.0, 200);
+}

@@ -618,3 +618,26 @@ fn a_record_named_outside_is_entered_unless_something_of_it_is_missing_or_damage
     assert_eq!(store.adopt(&named[..2], read_record).unwrap(), 1);
     assert!(known(0));
 }
+
+#[test]
+fn a_store_without_its_index_is_checked_by_the_records_among_its_objects() {
+    let (folder, store) = new_store();
+    let cells = study(&store);
+    drop(store);
+    let root = folder.path().join("store");
+    for name in ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"] {
+        let _absent = fs::remove_file(root.join(name));
+    }
+    let store = Store::open(&root).unwrap();
+    let whole = check(&store);
+    assert_eq!((whole.records, whole.findings), (3, Vec::new()));
+    fs::remove_file(store.path(&cells[0].objects[0])).unwrap();
+    let report = check(&store);
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|f| f.kind == FsckFindingKind::Dangling),
+        "{report:?}"
+    );
+}

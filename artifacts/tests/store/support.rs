@@ -69,6 +69,7 @@ pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
     Some(RecordView {
         commit,
         finished: finished.parse().ok()?,
+        sizes: Vec::new(),
         inputs,
         input_records,
         files,

@@ -28,10 +28,8 @@ impl Scratch {
                     start_time: parts.next()?.parse().ok()?,
                 })
             });
-            if let Some(owner) = owner
-                && !owner.is_alive()?
-            {
-                remove(&entry.path())?;
+            if let Some(owner) = owner {
+                crate::temporary::remove_of_dead(&entry.path(), owner)?;
             }
         }
         crate::temporary::sweep(&parent, crate::dry_run::SCRATCH)?;
@@ -39,7 +37,12 @@ impl Scratch {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let folder = parent.join(format!("{}-{}-{run}", own.pid, own.start_time));
-        fs::create_dir_all(&folder)?;
+        loop {
+            fs::create_dir_all(&folder)?;
+            if crate::temporary::claim(&folder)? {
+                break;
+            }
+        }
         Ok(Self {
             folder,
             next: AtomicU64::new(0),

@@ -343,9 +343,14 @@ pub(crate) fn note(file: &Path, document: &impl Serialize) -> io::Result<()> {
 
 pub(crate) fn own_temporary(all: &Path) -> io::Result<tempfile::TempDir> {
     let own = ProcessId::own()?;
-    tempfile::Builder::new()
-        .prefix(&format!("partial-{}-{}-", own.pid, own.start_time))
-        .tempdir_in(all)
+    loop {
+        let made = tempfile::Builder::new()
+            .prefix(&format!("partial-{}-{}-", own.pid, own.start_time))
+            .tempdir_in(all)?;
+        if pipeline::temporary::claim(made.path())? {
+            return Ok(made);
+        }
+    }
 }
 
 /// Removes the unfinished folders of processes that are gone.
@@ -367,12 +372,7 @@ fn remove_abandoned(all: &Path) -> io::Result<()> {
         let Ok(pid) = u32::try_from(pid) else {
             continue;
         };
-        if !(ProcessId { pid, start_time }).is_alive()? {
-            match fs::remove_dir_all(&path) {
-                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
-                _ => {}
-            }
-        }
+        pipeline::temporary::remove_of_dead(&path, ProcessId { pid, start_time })?;
     }
     Ok(())
 }

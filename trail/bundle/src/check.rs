@@ -268,6 +268,19 @@ fn check_study(bundle: &Bundle, checked: &mut Checked) {
             );
         }
     }
+    let entries = bundle.manifest().files.iter();
+    let sizes: BTreeMap<_, u64> = entries
+        .filter_map(|f| Some((object_digest(&f.path)?, f.bytes)))
+        .collect();
+    for cell in &catalogue.cells {
+        for (digest, said) in cell.record.sizes() {
+            if let Some(bytes) = sizes.get(&digest).filter(|bytes| **bytes != said) {
+                let name = &cell.name;
+                let what = format!("the record of {name} says {said} bytes, but it has {bytes}");
+                checked.complain(layout::object(&digest), what);
+            }
+        }
+    }
     let records: Vec<_> = catalogue
         .cells
         .iter()

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use artifacts::Digest;
 use contract::TraceSource;
-use pipeline::Media;
 use pipeline::record::outputs_text;
+use pipeline::{Artifact, Media};
 use serde::Serialize;
 
 use crate::check::{Format, check, text};
@@ -299,6 +299,7 @@ fn hash_all(
     audit: &mut Audit,
 ) {
     let mut artifacts: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut said: BTreeMap<Digest, Vec<Artifact>> = BTreeMap::new();
     for number in &document.numbers {
         if let Some(artifact) = number.artifact {
             artifacts.insert(artifact, format!("the artifact of {}", number.place()));
@@ -325,6 +326,12 @@ fn hash_all(
                         .entry(*input)
                         .or_insert_with(|| format!("an input of {cell}"));
                 }
+                for artifact in record.outputs.values().chain(record.evidence.values()) {
+                    let known = said.entry(artifact.digest).or_default();
+                    if !known.contains(artifact) {
+                        known.push(artifact.clone());
+                    }
+                }
                 for artifact in record.artifacts() {
                     artifacts.insert(artifact, format!("an output of {cell}"));
                 }
@@ -337,7 +344,10 @@ fn hash_all(
     audit.left_out = named - artifacts.len();
     audit.artifacts += artifacts.len();
     for (digest, what) in artifacts {
-        if let Err(error) = provenance.reader.check(&digest) {
+        if let Err(error) = provenance
+            .reader
+            .check(&digest, said.get(&digest).map_or(&[], Vec::as_slice))
+        {
             audit.complain(format!("{what}: {}", text(error)));
         }
     }

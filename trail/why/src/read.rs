@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use artifacts::{Digest, Store, Table};
+use artifacts::{ColumnReader, Digest, Store, Table};
 use contract::Lineage;
-use pipeline::Json;
 use pipeline::place::Condition;
 use pipeline::record::Record;
 use pipeline::stage::MissingCell;
+use pipeline::{Artifact, Json, Media};
 
 use crate::error::TrailError;
 use crate::evidence::GateTable;
@@ -90,9 +90,34 @@ impl<'store> Reader<'store> {
         self.visited.get()
     }
 
-    /// Reads bytes and checks them against the digest.
-    pub(crate) fn check(&self, digest: &Digest) -> Result<(), TrailError> {
-        self.store.get(digest)?;
+    /// Reads bytes and checks them against the digest and against what records say about them.
+    pub(crate) fn check(&self, digest: &Digest, said: &[Artifact]) -> Result<(), TrailError> {
+        let wrong = |what: String| TrailError::Artifact(*digest, what);
+        let is_table = |artifact: &&Artifact| artifact.media == Media::Parquet;
+        let mut rows = None;
+        let length = match said.iter().any(|artifact| is_table(&artifact)) {
+            true => {
+                // Checks the bytes too.
+                let table = ColumnReader::open(self.store, digest, &[]);
+                rows = Some(table.map_err(|e| wrong(e.to_string()))?.rows() as u64);
+                self.store.size(digest)?.unwrap_or_default()
+            }
+            false => self.store.get(digest)?.len() as u64,
+        };
+        for artifact in said {
+            let bytes = artifact.bytes;
+            if bytes != length {
+                let what = format!("it has {length} bytes, but its record says {bytes}");
+                return Err(wrong(what));
+            }
+            let said = artifact.rows.filter(|_| is_table(&artifact));
+            if let (Some(said), Some(rows)) = (said, rows)
+                && said != rows
+            {
+                let what = format!("it has {rows} rows, but its record says {said}");
+                return Err(wrong(what));
+            }
+        }
         Ok(())
     }
 

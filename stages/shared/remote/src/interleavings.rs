@@ -238,6 +238,7 @@ fn view(digest: &Digest, bytes: &[u8]) -> Option<RecordView> {
             outputs: String::new(),
         },
         finished: 0,
+        sizes: Vec::new(),
         inputs: Vec::new(),
         input_records: Vec::new(),
         files: Vec::new(),

@@ -59,6 +59,7 @@ fn view(digest: &Digest, bytes: &[u8]) -> Option<RecordView> {
             outputs,
         },
         finished: 0,
+        sizes: Vec::new(),
         inputs: Vec::new(),
         input_records: Vec::new(),
         files: Vec::new(),
@@ -456,4 +457,20 @@ fn a_completion_that_was_tampered_with_is_an_error_and_not_a_result() {
         },
     );
     assert!(matches!(asked, Err(RemoteError::Broken(..))), "{asked:?}");
+}
+
+#[test]
+fn what_is_no_record_in_the_shared_store_is_left_out_and_the_rest_is_pulled() {
+    let (ours, theirs, shared) = (local(), local(), tempfile::tempdir().unwrap());
+    let sound = record(&ours.store, "a", &["x"]);
+    push(shared.path(), &ours.store, &[sound]);
+    let junk = place(shared.path(), "no record");
+    std::fs::create_dir_all(junk.parent().unwrap()).unwrap();
+    std::fs::write(junk, "no record").unwrap();
+    let named = Digest::of(b"no record");
+    let report = pull(shared.path(), &theirs.store, &[named, sound]);
+    assert_eq!(report.entered, 1);
+    let broken: Vec<Digest> = report.broken.iter().map(|(record, _)| *record).collect();
+    assert_eq!(broken, [named]);
+    assert!(theirs.store.record_for(&key_of("a")).unwrap().is_some());
 }
