@@ -19,6 +19,7 @@ pub mod key;
 pub mod language;
 pub mod lease;
 pub mod lock;
+pub mod long_log;
 mod name;
 mod not_run;
 pub mod place;

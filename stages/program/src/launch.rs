@@ -90,7 +90,9 @@ pub(crate) fn run(launch: &Launch<'_>, job: &Job<'_>) -> Result<ExitStatus, Fail
         }
         if looked.elapsed() >= LOOK {
             looked = Instant::now();
-            if let Err(over) = within(launch.budget) {
+            let log = pipeline::long_log::check(launch.log);
+            let log = log.map_err(|why| Failure::failed(format!("the program: {why}")));
+            if let Err(over) = within(launch.budget).and(log) {
                 break Err(over);
             }
         }

@@ -1,11 +1,13 @@
 //! The stage kind: the parts of the key, the check before the run, and one execution.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use contract::{LiveEnvironment, LiveServer};
+use net::Secrets;
 use pipeline::sources::NamedFiles;
 use pipeline::{
     CellStatus, Class, Consent, Content, Done, Effect, Failure, Input, Job, Json, Library, Media,
@@ -255,7 +257,7 @@ fn cpu_model() -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-fn digest_of(path: &Path) -> std::io::Result<Digest> {
+fn digest_of(path: &Path) -> io::Result<Digest> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_mmap_rayon(path.canonicalize()?)?;
     Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
@@ -438,8 +440,8 @@ impl Prepared {
         if status.success() {
             return Ok(());
         }
-        let said = fs::read(&log).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said).into_owned();
+        let said = end_of(&log, LOG as u64).unwrap_or_default();
+        let said = Secrets::of_this_process().mask(&String::from_utf8_lossy(&said));
         let last = said.lines().rfind(|line| !line.trim().is_empty());
         let last = last.map_or_else(|| status.to_string(), |line| line.trim().to_owned());
         let failure = Failure::blocked(last);
@@ -447,9 +449,11 @@ impl Prepared {
     }
 
     fn log_text(&self) -> String {
-        let bytes = fs::read(&self.log).unwrap_or_default();
-        let end = &bytes[bytes.len().saturating_sub(LOG)..];
-        String::from_utf8_lossy(end).into_owned()
+        // Masked before it is cut, or the end of a secret could remain.
+        let end = end_of(&self.log, 2 * LOG as u64).unwrap_or_default();
+        let masked = Secrets::of_this_process().mask(&String::from_utf8_lossy(&end));
+        let from = masked.ceil_char_boundary(masked.len().saturating_sub(LOG));
+        masked[from..].to_owned()
     }
 
     fn told(&self) -> Option<Result<Told, String>> {
@@ -497,6 +501,16 @@ impl Prepared {
             .filter_map(|(name, file)| self.blob(name, file));
         left.fold(failure, Failure::evidence)
     }
+}
+
+/// Reads the last bytes of a file, at most `most`.
+fn end_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let from = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {

@@ -24,9 +24,6 @@ use crate::surroundings::Brought;
 /// The most bytes of a script's first line.
 const LINE: u64 = 4096;
 
-/// Words in the name of a variable whose value may be a secret.
-const SECRET: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
-
 /// Returns what identifies the program of an engine and the values that it inherits. Empty for an
 /// engine that is not installed by the user and inherits nothing. A program that comes in an
 /// environment of the study (`brought`) is identified by that environment, which also excludes some
@@ -99,8 +96,7 @@ fn library_path(engine: &Engine) -> Vec<PathBuf> {
     folders.filter(|folder| folder.is_absolute()).collect()
 }
 
-/// Returns the values of variables by name: null for an unset variable, and a digest if the name
-/// suggests a secret.
+/// Returns the values of variables by name: null for an unset variable, and a digest if it may be a secret.
 #[expect(
     clippy::disallowed_methods,
     reason = "these values reach the engine, so they are part of what was measured"
@@ -110,7 +106,7 @@ fn inherited(names: &[String]) -> Json {
     let value = |name: &String| -> Json {
         match std::env::var_os(name) {
             None => Json::Null,
-            Some(value) if is_secret(name) => {
+            Some(value) if net::may_be_secret(name, &value.to_string_lossy()) => {
                 json!(Digest::of(value.as_encoded_bytes()).to_string())
             }
             // Records are published, and the owner of the home folder is irrelevant.
@@ -128,11 +124,6 @@ fn without_home(value: &str, home: Option<&str>) -> String {
         Some(home) => value.replace(home, "~"),
         None => value.to_owned(),
     }
-}
-
-fn is_secret(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    SECRET.iter().any(|word| name.contains(word))
 }
 
 /// Returns the digest of a program. For a Python interpreter, which starts whatever is installed in its environment, also
@@ -344,15 +335,6 @@ mod tests {
         let variables = inherited(&["PATH".to_owned(), "NOT_SET_ANYWHERE".to_owned()]);
         assert!(variables["PATH"].as_str().unwrap().contains('/'));
         assert_eq!(variables["NOT_SET_ANYWHERE"], Json::Null);
-        for name in [
-            "HF_TOKEN",
-            "openai_api_key",
-            "AWS_SECRET_ACCESS",
-            "DB_PASSWORD",
-        ] {
-            assert!(is_secret(name), "{name}");
-        }
-        assert!(!is_secret("CUDA_VISIBLE_DEVICES"));
         let value = without_home("/home/ada/lib:/opt/lib", Some("/home/ada"));
         assert_eq!(value, "~/lib:/opt/lib");
     }

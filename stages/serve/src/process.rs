@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use contract::LiveEnvironment;
 use engines::{Engine, Rendered};
+use net::Secrets;
 use pipeline::enclosure::Enclosure;
 use pipeline::lease::LeaseFile;
 use pipeline::process::{Spawner, stat, stop};
@@ -40,6 +42,8 @@ pub(crate) struct Process {
     aftermath: Vec<String>,
     /// Replacements for local paths, because a log is published.
     masks: Vec<(String, &'static str)>,
+    /// What the engine may inherit and its log must not repeat.
+    secrets: Secrets,
     failures: Vec<(Regex, String)>,
     grace: Duration,
     stopped: bool,
@@ -51,6 +55,16 @@ pub(crate) struct Process {
     // Dropped after the process has stopped: first the file, then the thread that the child depends on.
     _lease: LeaseFile,
     _spawner: Arc<Spawner>,
+}
+
+/// Returns what usually sends a signal, as an addition to its number.
+fn of_signal(signal: Option<i32>) -> &'static str {
+    match signal {
+        // SIGILL, SIGKILL
+        Some(4) => ": it used an instruction that this processor lacks, so it needs another build",
+        Some(9) => ": something killed it, often the system because memory ran out",
+        _ => "",
+    }
 }
 
 impl Process {
@@ -133,6 +147,7 @@ impl Process {
             error_marks: engine.log.errors.clone(),
             aftermath: engine.log.aftermath.clone(),
             masks: masks(job.store.root(), live),
+            secrets: Secrets::of_this_process(),
             // Invalid expressions were refused when the definition was read.
             failures: engine
                 .log
@@ -177,9 +192,19 @@ impl Process {
     /// If it ended: how, and the last lines of its log.
     pub(crate) fn check(&mut self) -> Result<(), Failure> {
         match self.child.try_wait() {
-            Ok(None) => Ok(()),
+            Ok(None) => match pipeline::long_log::check(&self.log) {
+                Ok(()) => Ok(()),
+                Err(why) => {
+                    let reason = format!("the engine cannot go on: {why}{}", self.last_words());
+                    Err(self.fail(CellStatus::Failed, reason))
+                }
+            },
             Ok(Some(status)) => {
-                let reason = format!("the engine exited ({status}){}", self.last_words());
+                let reason = format!(
+                    "the engine exited ({status}{}){}",
+                    of_signal(status.signal()),
+                    self.last_words()
+                );
                 Err(self.fail(CellStatus::Failed, reason))
             }
             Err(e) => Err(self.fail(
@@ -270,14 +295,8 @@ impl Process {
     }
 
     pub(crate) fn log_text(&mut self) -> String {
-        use std::io::{Read, Seek};
-        let mut bytes = Vec::new();
-        match self
-            .reader
-            .rewind()
-            .and_then(|()| self.reader.read_to_end(&mut bytes))
-        {
-            Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        match pipeline::long_log::read(&mut self.reader) {
+            Ok(bytes) => self.secrets.mask(&String::from_utf8_lossy(&bytes)),
             Err(e) => format!("the log cannot be read: {e}\n"),
         }
     }

@@ -23,7 +23,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "private-key",
         finds: "a private key",
-        pattern: r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
+        pattern: r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----",
     },
     Rule {
         name: "aws-key",
@@ -73,12 +73,16 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "url-credentials",
         finds: "a password in a URL",
-        pattern: r#"\b[a-z][a-z0-9+.-]*://[^/\s:@"']+:[^/\s:@"']+@"#,
+        pattern: r#"(?i)\b[a-z][a-z0-9+.-]*://[^/\s:@"']*:[^/\s:@"']+@"#,
     },
     Rule {
         name: "password",
         finds: "a password or key given a value",
-        pattern: r#"(?i)\b(?:password|passwd|secret|api[_-]?key|access[_-]?token)["']?\s*[:=]\s*["']?[^\s"',;{}$]{8,}"#,
+        pattern: r#"(?x)
+            (?i: (?: \b | _ ) (?: password | passwd | passphrase | secret | (?: api | access | account | secret ) [_-]? key
+                | (?: access | auth | refresh ) [_-]? token ) )
+                ["']? \s* [:=] \s* ["']? [^\s"',;{}$]{8,}
+            | \b [A-Z] [A-Z0-9]* (?: _ [A-Z0-9]+ )* _ (?: TOKEN | PASS | PAT | AUTH ) ["']? \s* [:=] \s* ["']? [^\s"',;{}$<]{8,}"#,
     },
     Rule {
         name: "user-name",
@@ -263,8 +267,19 @@ mod tests {
             (format!("xoxb-{}", a(4)), "slack-token"),
             (format!("eyJ{}.eyJ{}.{}", a(4), a(4), a(4)), "jwt"),
             (format!("Authorization: Bearer {}", a(4)), "authorization"),
+            (
+                format!("-----BEGIN PGP {} KEY BLOCK-----", "PRIVATE"),
+                "private-key",
+            ),
             ("postgres://bob:hunter2@db/x".to_owned(), "url-credentials"),
+            ("HTTPS://bob:hunter2@db/x".to_owned(), "url-credentials"),
+            ("redis://:hunter2@db/0".to_owned(), "url-credentials"),
             ("\"password\": \"correct-horse\"".to_owned(), "password"),
+            ("DB_PASSWORD=correct-horse".to_owned(), "password"),
+            ("export MY_API_KEY='correct-horse'".to_owned(), "password"),
+            ("my_secret: correct-horse".to_owned(), "password"),
+            ("CI_JOB_TOKEN=correct-horse".to_owned(), "password"),
+            ("AccountKey=correct-horse".to_owned(), "password"),
             ("-m /home/jane/models/x.gguf".to_owned(), "user-name"),
             ("{\"path\": \"/Users/jane/x\"}".to_owned(), "user-name"),
             ("C:\\Users\\jane\\x".to_owned(), "user-name"),
@@ -293,6 +308,10 @@ mod tests {
             "main: n_ctx_slot = 1024, /usr/share/homes/x, tokens_per_second: 12.5",
             "the secret of batching: more requests at once",
             "password: ${PASSWORD}",
+            "api-key-env: MY_API_KEY",
+            "\"eos_token\": \"<|endoftext|>\", EOS_TOKEN = <|endoftext|>",
+            "print_info: EOS token        = 151645 '<|im_end|>'",
+            "output_tokens: 12345678, TOKENS=123456789",
         ] {
             assert_eq!(rules_in(text), Vec::<String>::new(), "{text}");
         }

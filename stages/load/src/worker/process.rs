@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use contract::LiveWorker;
+use net::Secrets;
 use pipeline::lease::LeaseFile;
 use pipeline::process::{Spawner, stop};
 use pipeline::stage::{Failure, Job};
@@ -46,6 +47,8 @@ pub(super) struct Process {
     log: PathBuf,
     /// Texts that a publishable log must not contain, with their replacements.
     masks: Vec<(String, &'static str)>,
+    /// What the worker may inherit and its log must not repeat.
+    secrets: Secrets,
     began: u64,
     began_unix_ns: i64,
     stopped: bool,
@@ -134,6 +137,7 @@ impl Process {
             lines,
             log,
             masks: masks(job),
+            secrets: Secrets::of_this_process(),
             began,
             began_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
             stopped: false,
@@ -196,9 +200,10 @@ impl Process {
     }
 
     fn log_text(&self) -> String {
-        let mut text = fs::read(&self.log).map_or_else(
+        let log = File::open(&self.log).and_then(|mut log| pipeline::long_log::read(&mut log));
+        let mut text = log.map_or_else(
             |e| format!("the log cannot be read: {e}\n"),
-            |bytes| String::from_utf8_lossy(&bytes).into_owned(),
+            |bytes| self.secrets.mask(&String::from_utf8_lossy(&bytes)),
         );
         for (path, word) in &self.masks {
             text = text.replace(path.as_str(), word);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::secrets::{find, replace};
+
 /// An API key. It cannot be printed; [`ApiKey::mask`] removes it from what servers send back.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
@@ -72,20 +74,15 @@ impl ApiKey {
 
     /// Replaces the key in a text, because servers repeat a wrong key in their errors and logs.
     pub fn mask(&self, text: &str) -> String {
-        text.replace(&self.0, MASK)
+        replace(text, &self.0, MASK)
     }
 
     /// Overwrites the key in received bytes, keeping their length.
     pub fn mask_bytes(&self, bytes: &mut [u8]) {
-        let key = self.0.as_bytes();
-        let mut at = 0;
-        while at + key.len() <= bytes.len() {
-            if bytes[at..].starts_with(key) {
-                bytes[at..at + key.len()].fill(b'*');
-                at += key.len();
-            } else {
-                at += 1;
-            }
+        let mut from = 0;
+        while let Some((start, end)) = find(bytes, from, self.0.as_bytes()) {
+            bytes[start..end].fill(b'*');
+            from = end;
         }
     }
 }
@@ -127,6 +124,19 @@ mod tests {
         let mut bytes = *b"sk-sk-1sk-1 sk-";
         key.mask_bytes(&mut bytes);
         assert_eq!(&bytes, b"sk-******** sk-");
+    }
+
+    #[test]
+    fn a_key_is_masked_in_every_form_in_which_servers_repeat_it() {
+        let key = ApiKey::new("ab/cd+ef==").unwrap();
+        let text = r#"{"error": "no ab\/cd+ef== and ab%2Fcd%2Bef%3D%3D"}"#;
+        let masked = r#"{"error": "no [API key] and [API key]"}"#;
+        assert_eq!(key.mask(text), masked);
+        let mut bytes = text.as_bytes().to_vec();
+        key.mask_bytes(&mut bytes);
+        let hidden = String::from_utf8(bytes).unwrap();
+        assert_eq!(hidden.len(), text.len());
+        assert!(!hidden.contains("cd"), "{hidden}");
     }
 
     #[test]

@@ -10,8 +10,10 @@ mod api_key;
 mod client;
 mod error;
 mod http;
+mod secrets;
 
 pub use api_key::ApiKey;
 pub use client::{Stream, Tls, client};
 pub use error::TlsError;
 pub use http::{Answer, Ask, HttpError, Site, SiteError};
+pub use secrets::{Secrets, may_be_secret};
