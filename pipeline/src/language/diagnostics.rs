@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::hidden;
 use crate::stage::Step;
 
 /// A place in one of the texts of a [`Sink`]; line 0 means the whole text.
@@ -284,8 +285,8 @@ impl Sink {
             messages.push(mistake.message);
             all.push(Diagnostic {
                 place,
-                message: shortened(message),
-                hint: hint.map(shortened),
+                message: hidden::in_text(&shortened(message)),
+                hint: hint.map(|hint| hidden::in_text(&shortened(hint))),
             });
         }
         Diagnostics(all)
@@ -324,8 +325,19 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
         column,
         width,
         route: shortened(route_text(&mistake.route)),
-        text: line_text.to_owned(),
+        text: without_secrets(line_text, column),
     }
+}
+
+/// The number of characters around a column in which secrets are hidden; only these are shown.
+const NEAR: usize = 2000;
+
+/// Returns a line with its secrets hidden near a column.
+fn without_secrets(line: &str, column: usize) -> String {
+    let from = column.saturating_sub(NEAR);
+    let part = |from: usize, most: usize| line.chars().skip(from).take(most).collect::<String>();
+    let near = hidden::in_line(&part(from, 2 * NEAR));
+    [part(0, from), near, part(from + 2 * NEAR, usize::MAX)].concat()
 }
 
 /// Returns the remedy for a value that YAML reads as a comment: `workload: #mine`.

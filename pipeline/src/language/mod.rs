@@ -49,6 +49,7 @@ mod expand;
 mod extends;
 mod files;
 mod grammar;
+mod hidden;
 mod inclusions;
 mod interpolate;
 mod launches;

@@ -199,7 +199,10 @@ impl Engine {
             }
         }
         for (name, exporter) in &self.exporters {
-            if !exporter.url.starts_with("http://") && !exporter.url.starts_with("https://") {
+            if has_credentials(&exporter.url) {
+                problems.push(Problem::at(&["exporters", name, "url"], CREDENTIALS));
+            } else if !exporter.url.starts_with("http://") && !exporter.url.starts_with("https://")
+            {
                 let message = format!("`{}` is not an address", exporter.url);
                 problems.push(
                     Problem::at(&["exporters", name, "url"], message)
@@ -332,6 +335,15 @@ impl Engine {
                 "a running server needs an `http://` or `https://` URL",
             );
         }
+        if urls.iter().any(|url| has_credentials(url)) {
+            add("program", CREDENTIALS);
+        }
+        if urls.iter().any(|url| url.contains(['?', '#'])) {
+            add(
+                "program",
+                "a server's URL has no `?` and no `#`: they could hold a secret, which would be stored",
+            );
+        }
         if secure && plain {
             add(
                 "program",
@@ -428,6 +440,16 @@ impl Engine {
         }
         problems
     }
+}
+
+/// The mistake of a URL that would be stored with a secret.
+const CREDENTIALS: &str = "a URL with a user name or a password is refused, because it would be stored: for the server, \
+                           name the environment variable that holds its API key in `launch.api-key-env`";
+
+/// Returns whether a URL has a user name or a password.
+fn has_credentials(url: &str) -> bool {
+    let authority = url.split(['/', '?', '#']).nth(2).unwrap_or_default();
+    authority.contains('@')
 }
 
 fn in_launch(key: &str, message: &str) -> Problem {

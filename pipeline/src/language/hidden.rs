@@ -1,0 +1,209 @@
+//! Secrets in what a message quotes. An experiment may contain a key where its variable belongs, or a URL with a
+//! password, and messages end in the logs of machines.
+
+/// The last words of keys whose value is a secret.
+const NAMES: [&str; 12] = [
+    "api-key",
+    "apikey",
+    "access-key",
+    "secret-key",
+    "auth-key",
+    "auth",
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "authorization",
+    "cookie",
+];
+
+/// The beginnings of common keys, and the shortest length of such a key.
+const BEGINNINGS: [&str; 7] = [
+    "sk-",
+    "hf_",
+    "ghp_",
+    "gho_",
+    "github_pat_",
+    "glpat-",
+    "AKIA",
+];
+const SHORTEST: usize = 12;
+
+/// Replaces passwords in URLs, keys after `Bearer`, and keys that are known by their beginning, with asterisks of equal
+/// number.
+pub(super) fn in_text(text: &str) -> String {
+    let mut shown: Vec<char> = text.chars().collect();
+    let all = shown.clone();
+    hide_in_text(&all, &mut shown);
+    shown.into_iter().collect()
+}
+
+/// Does the same for a line of YAML, and replaces the values of keys that are named like secrets.
+pub(super) fn in_line(line: &str) -> String {
+    let mut shown: Vec<char> = line.chars().collect();
+    let all = shown.clone();
+    hide_in_text(&all, &mut shown);
+    for at in 0..all.len() {
+        let before = || all[..at].iter().collect::<String>();
+        if !matches!(all[at], ':' | '=') {
+            continue;
+        }
+        let (from, to) = value(&all, at + 1);
+        if names_a_secret(&before())
+            || names_its_variable(&before()) && !is_variable(&all[from..to])
+        {
+            hide(&all, (from, to), &mut shown);
+        }
+    }
+    shown.into_iter().collect()
+}
+
+fn hide(all: &[char], (from, to): (usize, usize), shown: &mut [char]) {
+    for at in from..to {
+        if !all[at].is_whitespace() {
+            shown[at] = '*';
+        }
+    }
+}
+
+fn hide_in_text(all: &[char], shown: &mut [char]) {
+    let begins = |at: usize, text: &str| {
+        let there = all[at..].iter().take(text.chars().count()).copied();
+        there.eq(text.chars())
+    };
+    let ends_a_word = |c: &char| c.is_whitespace() || "\"'`,;{}[]()<>".contains(*c);
+    let end_of_word = |from: usize| {
+        all[from..]
+            .iter()
+            .position(ends_a_word)
+            .map_or(all.len(), |n| from + n)
+    };
+    for at in 0..all.len() {
+        if begins(at, "://") {
+            let end = end_of_word(at + 3);
+            let host = all[at + 3..end]
+                .iter()
+                .position(|c| matches!(c, '/' | '?' | '#'));
+            let host = host.map_or(end, |n| at + 3 + n);
+            if let Some(sign) = all[at + 3..host].iter().rposition(|c| *c == '@') {
+                hide(all, (at + 3, at + 3 + sign), shown);
+            }
+        }
+        let is_start = at == 0 || ends_a_word(&all[at - 1]) || matches!(all[at - 1], '=' | ':');
+        if is_start && (begins(at, "Bearer ") || begins(at, "bearer ")) {
+            hide(all, (at + 7, end_of_word(at + 7)), shown);
+        }
+        let end = end_of_word(at);
+        if is_start && end - at >= SHORTEST && BEGINNINGS.iter().any(|b| begins(at, b)) {
+            hide(all, (at, end), shown);
+        }
+    }
+}
+
+/// Returns whether the key at the end of a text is named like a secret.
+fn names_a_secret(before: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let before = before.trim_end().trim_end_matches(['"', '\'']);
+    let start = before.rfind(|c| !is_name(c)).map_or(0, |at| at + 1);
+    // A name may follow a character of several bytes.
+    let name = before.get(start..).unwrap_or_default();
+    let name = name.to_ascii_lowercase().replace('_', "-");
+    let is_last = |last: &str| {
+        let rest = name.strip_suffix(last);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
+    };
+    NAMES.iter().any(|last| is_last(last))
+}
+
+/// Returns whether the key at the end of a text is for the name of a variable that holds a secret.
+fn names_its_variable(before: &str) -> bool {
+    let before = before.trim_end().trim_end_matches(['"', '\'']);
+    before.ends_with("api-key-env")
+}
+
+/// Returns whether a text can be the name of a variable. Otherwise it may be the secret itself.
+fn is_variable(text: &[char]) -> bool {
+    let word = |c: &char| c.is_ascii_alphanumeric() || *c == '_';
+    text.iter().all(word) && !text.first().is_some_and(char::is_ascii_digit)
+}
+
+/// Returns where the value begins and ends that follows a key, half-open. The value of a mapping, a list or a
+/// placeholder is not hidden.
+fn value(all: &[char], from: usize) -> (usize, usize) {
+    let blank = all[from..].iter().take_while(|c| c.is_whitespace()).count();
+    let from = from + blank;
+    let rest = &all[from..];
+    match rest.first() {
+        None | Some('{' | '[' | '$' | '#') => (from, from),
+        Some('"' | '\'') if rest.get(1) == Some(&'$') => (from, from),
+        Some(quote @ ('"' | '\'')) => {
+            let length = rest[1..].iter().position(|c| c == quote);
+            (from + 1, from + 1 + length.unwrap_or(rest.len() - 1))
+        }
+        Some(_) => {
+            let length = rest.iter().position(|c| matches!(c, ',' | '}' | ']'));
+            (from, from + length.unwrap_or(rest.len()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_secret_of_a_line_is_shown_and_nothing_moves() {
+        for (line, shown) in [
+            (
+                "running: \"http://ada:hunter2@host:80/x\"",
+                "running: \"http://***********@host:80/x\"",
+            ),
+            (
+                "headers: {Authorization: \"Bearer abc\"}}",
+                "headers: {Authorization: \"****** ***\"}}",
+            ),
+            (
+                "  X-Api-Key: hunter2, requests: 4",
+                "  X-Api-Key: *******, requests: 4",
+            ),
+            ("api-key: hunter2", "api-key: *******"),
+            ("HF_TOKEN = 'hunter2' # x", "HF_TOKEN = '*******' # x"),
+            ("\"db_password\": \"a b\"", "\"db_password\": \"* *\""),
+            (
+                "api-key-env: sk-proj-abcdefgh",
+                "api-key-env: ****************",
+            ),
+            ("{api-key-env: \"hunter-2\"}", "{api-key-env: \"********\"}"),
+            ("é: x, token: y", "é: x, token: *"),
+            (
+                "curl -H 'Authorization: Bearer abc'",
+                "curl -H 'Authorization: ****** ****",
+            ),
+        ] {
+            assert_eq!(in_line(line), shown);
+            assert_eq!(line.chars().count(), shown.chars().count());
+        }
+    }
+
+    #[test]
+    fn what_experiments_are_made_of_is_shown() {
+        for line in [
+            "workload: {prompts: {words: {length: 4}}, output: {tokens: 4}}",
+            "api-key-env: MY_KEY",
+            "token: \"${token}\"",
+            "running: http://127.0.0.1:8000/v1",
+            "max-tokens: 16, prompt-tokens: 5, tokenizer: x",
+            "keys: [die], authors: {a: b}",
+            "x: \"ada@example.org\"",
+            "",
+            ":",
+            "token:",
+        ] {
+            assert_eq!(in_line(line), line);
+        }
+        assert_eq!(
+            in_text("found `http://a:b@c`, or sk-x"),
+            "found `http://***@c`, or sk-x"
+        );
+    }
+}
