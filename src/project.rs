@@ -167,8 +167,9 @@ fn is_bundle(folder: &Path) -> bool {
 /// Returns the shortest form of a path from the working directory.
 pub(crate) fn shown(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here)
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    match path.strip_prefix(&here) {
+        Ok(own) if own.as_os_str().is_empty() => ".".to_owned(),
+        Ok(below) => below.display().to_string(),
+        Err(_) => path.display().to_string(),
+    }
 }

@@ -66,8 +66,7 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 }
 
 fn is_control(c: char) -> bool {
-    let reorders =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let reorders = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     reorders || (c.is_control() && c != '\n' && c != '\t')
 }
 
@@ -167,11 +166,11 @@ mod tests {
     #[test]
     fn nothing_that_moves_a_cursor_or_turns_text_round_passes() {
         assert_eq!(plain("a\tb\nc é 中"), "a\tb\nc é 中");
-        let evil = "\u{1b}]0;title\u{7}\u{1b}[2K\r\u{9b}31m\u{8}x\u{202e}y\u{7f}";
+        let evil = "\u{1b}]0;title\u{7}\u{1b}[2K\r\u{9b}31m\u{8}x\u{202e}y\u{7f}\u{61c}";
         let shown = plain(evil);
         assert_eq!(
             shown,
-            "\\u001b]0;title\\u0007\\u001b[2K\\u000d\\u009b31m\\u0008x\\u202ey\\u007f"
+            "\\u001b]0;title\\u0007\\u001b[2K\\u000d\\u009b31m\\u0008x\\u202ey\\u007f\\u061c"
         );
         assert!(!shown.chars().any(|c| c.is_control()));
     }

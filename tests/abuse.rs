@@ -471,3 +471,194 @@ fn an_output_named_like_a_path_is_written_nowhere() {
         assert_eq!(strange.count(), 0, "in {}", above.display());
     }
 }
+
+/// Replaces the record of a cell in the store and in the lock of a copy of the project.
+fn forge(project: &Project, cell: &str, change: &dyn Fn(&mut Value)) {
+    let lock = project.path().join("experiments/simulated.lock");
+    let text = fs::read_to_string(&lock).expect("a lock");
+    let mut line = text
+        .lines()
+        .skip_while(|l| !l.starts_with(&format!("stage \"{cell}\"")));
+    let line = line.nth(1).expect("a cell");
+    let digest = line.split(' ').nth(3).expect("a record");
+    let objects = project.path().join(".benchtrail/objects");
+    let place = |digest: &str| {
+        let hex = digest.trim_start_matches("b3:");
+        objects.join(&hex[..2]).join(&hex[2..])
+    };
+    let bytes = fs::read(place(digest)).expect("a record");
+    let mut record: Value = serde_json::from_slice(&bytes).expect("JSON");
+    change(&mut record);
+    let mut bytes = serde_json::to_vec_pretty(&record).expect("JSON");
+    bytes.push(b'\n');
+    let forged = artifacts::Digest::of(&bytes).to_string();
+    let target = place(&forged);
+    fs::create_dir_all(target.parent().expect("a folder")).expect("writable");
+    fs::write(target, bytes).expect("writable");
+    fs::write(&lock, text.replace(digest, &forged)).expect("writable");
+}
+
+#[test]
+fn a_record_that_contradicts_itself_or_its_artifacts_is_found_by_every_check() {
+    let original = crate::torture::reported();
+    type Change = &'static dyn Fn(&mut Value);
+    let cases: [(&str, Change, &str); 5] = [
+        (
+            "another recipe",
+            &|r| r["recipe"]["seed"] = json!(1),
+            "its recipe gives another key",
+        ),
+        (
+            "no time",
+            &|r| r["started"] = json!("yesterday"),
+            "which is not a time",
+        ),
+        (
+            "a negative duration",
+            &|r| r["seconds"] = json!(-1e300),
+            "it took -1",
+        ),
+        (
+            "another number of rows",
+            &|r| r["outputs"]["gates"]["rows"] = json!(99_999),
+            "its record says 99999",
+        ),
+        (
+            "another size",
+            &|r| r["outputs"]["gates"]["bytes"] = json!(7),
+            "its record says 7",
+        ),
+    ];
+    for (name, change, why) in cases {
+        let project = Project::copy_of(&original);
+        forge(&project, "checks", change);
+        let audit = project.run(["audit", "reports/simulated/report.md"]);
+        assert_eq!(audit.code, Some(1), "{name}: {}", audit.stdout);
+        assert!(audit.stdout.contains(why), "{name}: {}", audit.stdout);
+        // The next run makes the cell again, or nothing that it made before is lost.
+        project.run(["run", STUDY, "--quiet"]).ok();
+    }
+}
+
+#[test]
+fn a_secret_that_a_program_inherits_and_prints_is_stored_nowhere() {
+    const STUDY: &str = r#"
+experiment: leak
+seed: 1
+engines:
+  own:
+    title: Own
+    version: "1"
+    launch:
+      program: {installed: sh}
+      arguments: ["-c", "echo \"token $LEAK_TOKEN via $LEAK_PROXY\"; exit 1", "{port}"]
+      inherit: [LEAK_TOKEN, LEAK_PROXY]
+models:
+  none: {title: None, weights: {named: {id: nothing}}}
+stages:
+  env: {kind: provision, engine: own, model: none}
+  server: {kind: serve, needs: [env]}
+  tool:
+    kind: run
+    program: {script: leak.sh}
+    interpreter: [sh]
+    inherit: [LEAK_TOKEN, LEAK_PROXY]
+    tables:
+      points: {file: points.jsonl, keys: [die], columns: {die: {type: integer}}}
+"#;
+    let project = Project::new();
+    fs::write(project.path().join("leak.yaml"), STUDY).expect("writable");
+    let script = "echo \"token $LEAK_TOKEN via $LEAK_PROXY\"; exit 1\n";
+    fs::write(project.path().join("leak.sh"), script).expect("writable");
+    let (token, password) = ("qq/Secret+12345", "correct-horse-battery");
+    let mut command = project.command(["run", "leak.yaml", "--keep-going"]);
+    command
+        .env("LEAK_TOKEN", token)
+        .env("LEAK_PROXY", format!("http://ada:{password}@proxy:3128"));
+    let ran: Outcome = command.output().expect("it starts").into();
+    assert_eq!(ran.code, Some(1), "{}", ran.stderr);
+    let told = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(
+        told.contains("token [LEAK_TOKEN] via [LEAK_PROXY]"),
+        "{told}"
+    );
+    let mut read = 0;
+    for file in crate::torture::files_below(project.path()) {
+        let bytes = fs::read(&file).expect("readable");
+        read += 1;
+        for secret in [token, password] {
+            let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
+            assert!(!found, "{secret} in {}", file.display());
+        }
+    }
+    assert!(read > 20, "{read} files");
+    for secret in [token, password] {
+        assert!(!told.contains(secret), "{told}");
+    }
+}
+
+#[test]
+fn a_secret_in_an_experiment_or_on_the_command_line_is_refused_and_not_repeated() {
+    const STUDY: &str = r#"
+experiment: typed
+seed: 1
+engines:
+  own:
+    title: Own
+    version: "1"
+    launch:
+      program: {running: "URL"}
+      LAUNCH
+models:
+  none: {title: None, weights: {named: {id: m}}}
+stages:
+  env: {kind: provision, engine: own, model: none}
+  server: {kind: serve, needs: [env]}
+  ladder: {kind: load, needs: [server], workload: short-decode, arrival: {closed-loop: {clients: 1}}, requests: 4LOAD}
+"#;
+    let secret = "hunter2-hunter2";
+    let url = "http://127.0.0.1:9";
+    let project = Project::new();
+    for (url, launch, load) in [
+        (&*format!("http://ada:{secret}@127.0.0.1:9"), "", ""),
+        (&*format!("{url}/v1?api_key={secret}"), "", ""),
+        (url, &*format!("api-key: {secret}"), ""),
+        (url, &*format!("api-key-env: {secret}"), ""),
+        (
+            url,
+            "",
+            &*format!(", headers: {{Authorization: Bearer {secret}}}"),
+        ),
+        (url, "", &*format!(", headers: {{X-Api-Key: {secret}}}")),
+        (url, "", &*format!(", api-key: {secret}")),
+        (url, "", &*format!(", api-key-env: {secret}")),
+        (
+            url,
+            "",
+            &*format!(", metrics: \"http://ada:{secret}@127.0.0.1:9\""),
+        ),
+    ] {
+        let text = STUDY.replace("URL", url).replace("LAUNCH", launch);
+        let text = text.replace("4LOAD", &format!("4{load}"));
+        fs::write(project.path().join("typed.yaml"), text).expect("writable");
+        for command in [&["plan", "typed.yaml"][..], &["run", "typed.yaml"]] {
+            let told = project.run(command);
+            let case = format!("{url} {launch} {load} {command:?}");
+            let all = format!("{}{}", told.stdout, told.stderr);
+            // A variable that is not set is a fault of the machine.
+            assert!(matches!(told.code, Some(2 | 4)), "{case}: {all}");
+            assert!(!all.contains(secret), "{case}: {all}");
+        }
+    }
+    for header in ["Authorization: Bearer", "X-Api-Key:", "authorization="] {
+        let header = format!("{header} {secret}");
+        let told = project.run(["load", url, "--requests", "2", "--header", &header]);
+        assert_eq!(told.code, Some(2), "{}", told.stderr);
+        assert!(!told.stderr.contains(secret), "{}", told.stderr);
+    }
+    for file in crate::torture::files_below(&project.path().join(".benchtrail")) {
+        let bytes = fs::read(&file).expect("readable");
+        let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
+        assert!(!found, "{}", file.display());
+    }
+}

@@ -219,3 +219,67 @@ fn ctrl_c_ends_in_order_with_the_cell_in_flight_in_the_ledger() {
         .run(["run", "experiments/quickstart.yaml", "--smoke", "--quiet"])
         .ok();
 }
+
+#[test]
+fn the_end_of_the_terminal_ends_a_run_in_order_unless_it_ignores_it() {
+    const STUDY: &str = r#"
+experiment: ends
+seed: 1
+stages:
+  wait:
+    kind: run
+    program: {script: wait.sh}
+    interpreter: [sh]
+    arguments: ["{out}", "SECONDS"]
+    tables:
+      points: {file: points.jsonl, keys: [die], columns: {die: {type: integer}}}
+"#;
+    // Whoever started the test may ignore SIGHUP; `env` sets the default again.
+    for (ignored, seconds, code) in [(false, "300", 130), (true, "3", 0)] {
+        let project = Project::new();
+        let text = STUDY.replace("SECONDS", seconds);
+        fs::write(project.path().join("ends.yaml"), text).expect("writable");
+        let script =
+            "echo $$ > \"$1/pid\"\nsleep \"$2\"\nprintf '{\"die\": 1}\\n' > \"$1/points.jsonl\"\n";
+        fs::write(project.path().join("wait.sh"), script).expect("writable");
+        let events = project.path().join("events.jsonl");
+        let plain = project.command([
+            "run",
+            "ends.yaml",
+            "--quiet",
+            "--events",
+            events.to_str().expect("text"),
+        ]);
+        let mut command = std::process::Command::new("env");
+        command
+            .arg(match ignored {
+                true => "--ignore-signal=HUP",
+                false => "--default-signal=HUP",
+            })
+            .arg(plain.get_program())
+            .args(plain.get_args())
+            .current_dir(project.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut child = command.spawn().expect("it starts");
+        assert!(wait_for(
+            &events,
+            r#""event":"cell-started","#,
+            1,
+            &mut child
+        ));
+        let pid = i32::try_from(child.id()).expect("a pid");
+        let pid = rustix::process::Pid::from_raw(pid).expect("a pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("SIGHUP");
+        let status = child.wait().expect("it ends");
+        assert_eq!(status.code(), Some(code), "ignored: {ignored}");
+        let folder = project.path().to_string_lossy().into_owned();
+        assert_eq!(processes_with(&folder), Vec::<String>::new());
+    }
+}
