@@ -21,7 +21,8 @@
 //!
 //! A leading `+` shows the sign of positive numbers. Rounding: the exact value of the double is rounded to the given
 //! number of decimals, halves to even (as Rust's `{:.n}` does). A value that would show only zeros gets up to four more
-//! decimals, so that −0.02 does not become 0.0; if that is not enough, it has no sign. The minus sign is U+2212.
+//! decimals, so that −0.02 does not become 0.0; if that is not enough, it has no sign. An end of an interval of ratios
+//! that would look like one also gets up to four more. The minus sign is U+2212.
 
 use std::fmt;
 
@@ -181,6 +182,50 @@ pub fn format_value(
         Scalar::Int(value) if format.is_empty() => Ok(minus(&value.to_string())),
         Scalar::Int(value) => number(*value as f64, unit, format),
         Scalar::Float(value) => number(*value, unit, format),
+    }
+}
+
+/// Returns the format for an end of an interval of ratios: with up to four more decimals, if the end would otherwise
+/// look like one without being one. A reader must see on which side of one the interval ends.
+pub(crate) fn beside_one(value: &Scalar, unit: Option<&str>, format: &str) -> String {
+    let Some(end) = value.as_f64().filter(|end| *end != 1.0) else {
+        return format.to_owned();
+    };
+    // The numbers that a reader sees: the default writes 1.00004 as 1.000, and 1 as 1.
+    let seen = |value: f64, format: &str| -> Option<f64> {
+        let text = format_value(&Scalar::Float(value), unit, format, "").ok()?;
+        let number: String = text
+            .chars()
+            .filter(|c| c.is_ascii_digit() || *c == '.')
+            .collect();
+        number.parse().ok()
+    };
+    let formats = (0..=MORE).map(|more| more_decimals(format, more));
+    formats
+        .into_iter()
+        .find(|format| seen(end, format) != seen(1.0, format))
+        .unwrap_or_else(|| format.to_owned())
+}
+
+/// Returns a format with more decimals than the given one.
+fn more_decimals(format: &str, more: usize) -> String {
+    if more == 0 {
+        return format.to_owned();
+    }
+    if let Some((head, digits)) = format.split_once("sig") {
+        let end = digits.find(|c: char| !c.is_ascii_digit());
+        let (count, tail) = digits.split_at(end.unwrap_or(digits.len()));
+        let count: usize = count.parse().unwrap_or(0);
+        return format!("{head}sig{}{tail}", count + more);
+    }
+    let zeros = "0".repeat(more);
+    if format.contains("0.") {
+        format.replacen("0.", &format!("0.{zeros}"), 1)
+    } else if format.contains('0') {
+        format.replacen('0', &format!("0.{zeros}"), 1)
+    } else {
+        // The default has four significant digits: three decimals beside one.
+        format!("{format}0.000{zeros}")
     }
 }
 
@@ -463,6 +508,25 @@ mod tests {
         assert_eq!(float(0.0042, "1", "0%"), "0.4 %");
         assert_eq!(float(0.0, "1", "+0.00"), "0.00");
         assert_eq!(float(-1e-9, "1", "+0.00"), "0.00");
+    }
+
+    #[test]
+    fn an_end_of_an_interval_of_ratios_shows_on_which_side_of_one_it_is() {
+        let end = |value: f64, format: &str| {
+            let format = beside_one(&Scalar::Float(value), Some("1"), format);
+            float(value, "1", &format)
+        };
+        assert_eq!(end(1.003, "0.00×"), "1.003×");
+        assert_eq!(end(0.9996, "0.00×"), "0.9996×");
+        assert_eq!(end(1.003, "sig3"), "1.003");
+        assert_eq!(end(0.9996, "sig3"), "0.9996");
+        assert_eq!(end(1.2, "0"), "1.2");
+        assert_eq!(end(1.000_04, ""), "1.00004");
+        assert_eq!(end(1.000_04, ","), "1.00004");
+        assert_eq!(end(1.01, "0.00×"), "1.01×");
+        assert_eq!(end(1.0, "0.00×"), "1.00×");
+        // What no format in use can tell apart keeps the declared format.
+        assert_eq!(end(1.0 + 1e-12, "0.00×"), "1.00×");
     }
 
     #[test]

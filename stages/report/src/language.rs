@@ -19,7 +19,7 @@ use pipeline::stage::Json;
 
 use crate::check::like_words;
 use crate::data::{Data, Miss};
-use crate::format::{clean, format_value};
+use crate::format::{beside_one, clean, format_value};
 use crate::guard::{guarded, unguarded};
 use crate::held::Spent;
 use crate::ratios::check_factor;
@@ -199,7 +199,7 @@ impl World {
         }))
     }
 
-    /// Returns `[low, high]` with both ends marked.
+    /// Returns `[low, high]` with both ends marked. An end of ratios that would look like one has more decimals.
     pub(crate) fn interval(
         &self,
         view: &View,
@@ -214,8 +214,16 @@ impl World {
         {
             return self.show(view, index, ends[0], format, null);
         }
-        let low = self.show(view, index, ends[0], format, null)?;
-        let high = self.show(view, index, ends[1], format, null)?;
+        let end = |column: &str| {
+            let value = view.get(index, column)?;
+            let unit = view.table.unit(column);
+            let format = match view.table.ratio(column) {
+                Some(_) => beside_one(&value, unit.as_deref(), format),
+                None => format.to_owned(),
+            };
+            self.show(view, index, column, &format, null)
+        };
+        let (low, high) = (end(ends[0])?, end(ends[1])?);
         Ok(format!("[{low}, {high}]"))
     }
 

@@ -294,16 +294,6 @@ fn upright(plot: &Plot<'_>, svg: &mut Svg, all: &Bars, top: f64) {
     svg.height = bottom + 48.0;
 }
 
-/// Shortens a label to fit a width in points.
-fn cut(label: &str, points: f64) -> String {
-    let most = (points / LETTER) as usize;
-    if label.chars().count() <= most {
-        return label.to_owned();
-    }
-    let kept: String = label.chars().take(most.saturating_sub(1)).collect();
-    kept + "…"
-}
-
 fn lying(plot: &Plot<'_>, svg: &mut Svg, all: &Bars, top: f64) {
     let settings = plot.settings;
     let longest = all
@@ -391,7 +381,7 @@ fn lying(plot: &Plot<'_>, svg: &mut Svg, all: &Bars, top: f64) {
     svg.line((zero, top), (zero, bottom), "axis");
     for (number, name) in all.groups.iter().enumerate() {
         let y = top + (tall + BETWEEN) * (number as f64 + 0.5) + 4.0;
-        svg.text(left - 8.0, y, Anchor::End, "small", &cut(name, left - 10.0));
+        svg.label((left - 8.0, y), Anchor::End, "small", name, left - 10.0);
     }
     let along = plot.axis_label(settings.y_label.as_deref(), column(plot));
     svg.text(
@@ -436,11 +426,5 @@ mod tests {
         for (at, one) in all.iter().enumerate() {
             assert!(all[at + 1..].iter().all(|other| other != one));
         }
-    }
-
-    #[test]
-    fn labels_that_are_too_long_say_that_they_go_on() {
-        assert_eq!(cut("short", 100.0), "short");
-        assert_eq!(cut("a much longer label", 66.0), "a much lo…");
     }
 }

@@ -90,10 +90,11 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     }
     for (number, name) in groups.iter().enumerate() {
         let at = frame.left + frame.width * (number as f64 + 0.5) / groups.len() as f64;
-        svg.text(at, bottom + 18.0, Anchor::Middle, "small", name);
+        let room = frame.width / groups.len() as f64 - 6.0;
+        svg.label((at, bottom + 18.0), Anchor::Middle, "small", name, room);
     }
     let across = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    let upward = plot.axis_label(settings.y_label.as_deref(), y);
+    let upward = scale.titled(plot.axis_label(settings.y_label.as_deref(), y));
     titles(svg, &frame, &across, &upward);
     let note = "Box: quartiles and median. Whiskers: the furthest points within one and a half boxes of it.";
     svg.text(

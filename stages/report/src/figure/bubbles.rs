@@ -4,7 +4,7 @@ use super::Plot;
 use super::error::FigureError;
 use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, log_ticks, ticks};
-use super::svg::{Anchor, Svg, WIDTH};
+use super::svg::{Anchor, Svg, WIDTH, letter};
 
 const TOP: f64 = 62.0;
 const HEIGHT: f64 = 320.0;
@@ -82,16 +82,34 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         let label = [own, label].join(" ").trim().to_owned();
         labels.push((place, radius(*area), label));
     }
+    let mut taken: Vec<[f64; 4]> = Vec::new();
     for ((x, y), radius, text) in labels {
-        let long = x + radius + 7.0 * text.chars().count() as f64 > right;
-        let (at, anchor) = if long {
-            (x - radius - 4.0, Anchor::End)
+        let wide = letter("small") * text.chars().count() as f64;
+        let (after, before) = (right - x - radius - 4.0, x - radius - 4.0);
+        let (at, anchor, room) = if wide <= after || after >= before {
+            (x + radius + 4.0, Anchor::Start, after)
         } else {
-            (x + radius + 4.0, Anchor::Start)
+            (x - radius - 4.0, Anchor::End, before)
         };
-        svg.text(at, y + 4.0, anchor, "small", &text);
+        let wide = wide.min(room);
+        let from = match anchor {
+            Anchor::End => at - wide,
+            _ => at,
+        };
+        // A label moves up or down until it is free; if there is no room, only the bubble names its row.
+        let place = [0.0, -12.0, 12.0, -24.0, 24.0].into_iter().find_map(|by| {
+            let own = [from, y + by - 5.0, from + wide, y + by + 6.0];
+            let meets =
+                |[l, t, r, b]: &[f64; 4]| *l < own[2] && own[0] < *r && *t < own[3] && own[1] < *b;
+            let outside = own[1] < TOP || own[3] > bottom;
+            (!outside && !taken.iter().any(meets)).then_some(own)
+        });
+        if let Some(own) = place {
+            taken.push(own);
+            svg.label((at, own[1] + 9.0), anchor, "small", &text, room);
+        }
     }
-    let across = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    let across = x.titled(plot.axis_label(settings.x_label.as_deref(), &settings.x));
     let upward = plot.axis_label(settings.y_label.as_deref(), y);
     titles(svg, &frame, &across, &upward);
     let note = format!(

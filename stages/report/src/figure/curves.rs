@@ -76,7 +76,8 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             height: HEIGHT,
         };
         if let Some(name) = panels_shown.get(number) {
-            svg.text(frame.left, frame.top - 8.0, Anchor::Start, "facet", name);
+            let at = (frame.left, frame.top - 8.0);
+            svg.label(at, Anchor::Start, "facet", name, width);
         }
         let few = columns > 1;
         let (x, x_ticks) = x_axis(plot, (&panels, &gaps), (low, high), &frame, few);
@@ -95,7 +96,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             );
             svg.cross(place, gap.series, &gap.cell);
         }
-        let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+        let label = x.titled(plot.axis_label(settings.x_label.as_deref(), &settings.x));
         svg.text(
             frame.left + width / 2.0,
             frame.top + HEIGHT + 38.0,
@@ -109,7 +110,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
                 (FigureKind::Ladder, Some(y), None) => plot.axis_label(None, y),
                 _ => "share of requests".to_owned(),
             };
-            svg.vertical_text(12.0, frame.top + HEIGHT / 2.0, &label);
+            svg.vertical_text(12.0, frame.top + HEIGHT / 2.0, &y.titled(label));
         }
     }
     svg.height = TOP + (HEIGHT + 70.0) * rows as f64 - 22.0;

@@ -4,7 +4,7 @@ use super::Plot;
 use super::error::FigureError;
 use super::scale::{Scale, tick_text, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
-use crate::format::format_value;
+use crate::format::{beside_one, format_value};
 use artifacts::Scalar;
 
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
@@ -62,23 +62,30 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         (x.at(reference), bottom),
         "reference",
     );
-    let text = |v: Option<f64>| {
+    let text = |v: Option<f64>, format: &str| {
         let scalar = v.map_or(Scalar::Null, Scalar::Float);
-        format_value(&scalar, unit.as_deref(), &settings.format, "n/a")
+        format_value(&scalar, unit.as_deref(), format, "n/a")
+    };
+    let end = |value: f64| {
+        let format = match plot.view.table.ratio(&settings.x) {
+            Some(_) => beside_one(&Scalar::Float(value), unit.as_deref(), &settings.format),
+            None => settings.format.clone(),
+        };
+        text(Some(value), &format)
     };
     for (number, (name, estimate, ends, row)) in lines.iter().enumerate() {
         let y = top + height * (number as f64 + 0.5);
         let own = plot.label(*row, settings.series.as_deref())?;
         let color = series.iter().position(|s| *s == own).unwrap_or(0);
-        svg.text(left - 8.0, y + 4.0, Anchor::End, "", name);
-        let mut written = text(*estimate)?;
+        svg.label((left - 8.0, y + 4.0), Anchor::End, "", name, left - 8.0);
+        let mut written = text(*estimate, &settings.format)?;
         if let Some((low, high)) = ends {
             let class = format!("whisker c{}", color % 6);
             svg.line((x.at(*low), y), (x.at(*high), y), &class);
             for end in [low, high] {
                 svg.line((x.at(*end), y - 4.0), (x.at(*end), y + 4.0), &class);
             }
-            written = format!("{written} [{}, {}]", text(Some(*low))?, text(Some(*high))?);
+            written = format!("{written} [{}, {}]", end(*low)?, end(*high)?);
         }
         if let Some(value) = estimate {
             svg.mark(

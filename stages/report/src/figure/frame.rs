@@ -1,7 +1,7 @@
 //! The common parts of panels: position, axes and legend.
 
 use super::scale::{Scale, tick_text};
-use super::svg::{Anchor, Svg, WIDTH};
+use super::svg::{Anchor, Svg, WIDTH, letter};
 
 /// The position of a panel.
 pub(super) struct Frame {
@@ -35,7 +35,8 @@ pub(super) fn legend(svg: &mut Svg, series: &[String], reference: Option<&str>) 
         }
         svg.line((x, y), (x + 22.0, y), &format!("line c{}", number % 6));
         svg.mark(x + 11.0, y, number, "", "");
-        svg.text(x + 28.0, y + 4.0, Anchor::Start, "", name);
+        let at = (x + 28.0, y + 4.0);
+        svg.label(at, Anchor::Start, "", name, WIDTH - x - 28.0);
         x += width;
     }
     if let Some(name) = reference {
@@ -92,6 +93,9 @@ pub(super) fn axes(
             }
             text => text,
         };
+        // The last tick may be at the edge of the figure.
+        let half = letter("small") * text.chars().count() as f64 / 2.0;
+        let at = at.min(WIDTH - half);
         svg.text(at, bottom + 18.0, Anchor::Middle, "small muted", &text);
     }
 }

@@ -38,11 +38,11 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let unit = plot.view.table.unit(value);
     for (number, name) in columns.iter().enumerate() {
         let x = left + width * (number as f64 + 0.5);
-        svg.text(x, top - 8.0, Anchor::Middle, "small", name);
+        svg.label((x, top - 8.0), Anchor::Middle, "small", name, width - 4.0);
     }
     for (number, name) in rows.iter().enumerate() {
         let y = top + height * (number as f64 + 0.5) + 4.0;
-        svg.text(left - 8.0, y, Anchor::End, "", name);
+        svg.label((left - 8.0, y), Anchor::End, "", name, left - 8.0);
     }
     for (column, row_at) in (0..columns.len()).flat_map(|c| (0..rows.len()).map(move |r| (c, r))) {
         if !cells.iter().any(|(place, _, _)| *place == (column, row_at)) {
@@ -149,22 +149,12 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> 
     let width = (WIDTH - left) / columns.len() as f64;
     let (top, height) = (56.0, 34.0);
     for (number, name) in columns.iter().enumerate() {
-        svg.text(
-            left + width * (number as f64 + 0.5),
-            top - 8.0,
-            Anchor::Middle,
-            "small",
-            name,
-        );
+        let x = left + width * (number as f64 + 0.5);
+        svg.label((x, top - 8.0), Anchor::Middle, "small", name, width - 4.0);
     }
     for (number, name) in rows.iter().enumerate() {
-        svg.text(
-            left - 8.0,
-            top + height * (number as f64 + 0.5) + 4.0,
-            Anchor::End,
-            "",
-            name,
-        );
+        let y = top + height * (number as f64 + 0.5) + 4.0;
+        svg.label((left - 8.0, y), Anchor::End, "", name, left - 8.0);
     }
     for (number, cell) in cells.iter().enumerate() {
         let (column, line) = (number % columns.len(), number / columns.len());

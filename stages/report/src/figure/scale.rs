@@ -37,6 +37,14 @@ impl Scale {
         }
     }
 
+    /// Returns the title of the axis. On a logarithmic one, equal distances are equal factors, which the title says.
+    pub(super) fn titled(&self, title: String) -> String {
+        match self.logarithmic && !title.contains("log") {
+            true => format!("{title}, log"),
+            false => title,
+        }
+    }
+
     pub(super) fn at(&self, value: f64) -> f64 {
         let value = if self.logarithmic { value.ln() } else { value };
         self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)

@@ -42,6 +42,10 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     };
     let [columns, lines] = [0, 1].map(|axis| range(marks.iter().map(|m| m.at[axis])));
     let names = plot.named(settings.facet.as_deref(), &panels);
+    let mut titles = [
+        plot.axis_label(settings.x_label.as_deref(), &settings.x),
+        plot.axis_label(settings.y_label.as_deref(), y),
+    ];
     for number in 0..panels.len() {
         let (column, line) = (number % across, number / across);
         let frame = Frame {
@@ -55,9 +59,12 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         let (x, x_ticks) = axis(columns, settings.log_x, (frame.left, right), few);
         let (up, y_ticks) = axis(lines, settings.log_y, (bottom, frame.top), 5);
         axes(svg, &frame, (&x, &x_ticks), (&up, &y_ticks), column == 0);
+        // All panels have the same scales.
+        titles = [x.titled(titles[0].clone()), up.titled(titles[1].clone())];
         if let Some(name) = names.get(number) {
             let middle = frame.left + width / 2.0;
-            svg.text(middle, frame.top - 8.0, Anchor::Middle, "small", name);
+            let at = (middle, frame.top - 8.0);
+            svg.label(at, Anchor::Middle, "small", name, width);
         }
         let own: Vec<Mark> = marks
             .iter()
@@ -97,16 +104,14 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         }
     }
     let bottom = TOP + (height + BETWEEN) * down as f64 - BETWEEN;
-    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
     svg.text(
         LEFT + (WIDTH - LEFT) / 2.0,
         bottom + 38.0,
         Anchor::Middle,
         "",
-        &label,
+        &titles[0],
     );
-    let label = plot.axis_label(settings.y_label.as_deref(), y);
-    svg.vertical_text(12.0, TOP + (bottom - TOP) / 2.0, &label);
+    svg.vertical_text(12.0, TOP + (bottom - TOP) / 2.0, &titles[1]);
     svg.height = bottom + 50.0;
     Ok(())
 }

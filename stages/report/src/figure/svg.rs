@@ -68,6 +68,32 @@ pub(crate) fn scoped_style(scope: &str) -> String {
     style
 }
 
+/// Returns the width of a letter of a class of text, on average over the wide letters of names.
+pub(super) fn letter(class: &str) -> f64 {
+    match class.split(' ').any(|class| class == "small") {
+        true => 6.2,
+        false => 7.0,
+    }
+}
+
+/// Shortens a text to a number of letters. It keeps both ends, because names of models and settings often differ only
+/// in the last ones.
+fn shortened(text: &str, letters: f64) -> String {
+    let all: Vec<char> = text.chars().collect();
+    if all.len() as f64 <= letters {
+        return text.to_owned();
+    }
+    // Names in capitals are wider than the average.
+    let most = ((letters * 0.92) as usize).max(3);
+    let end = (most - 1) * 2 / 5;
+    let start = most - 1 - end;
+    let ends = all[..start]
+        .iter()
+        .chain(&['…'])
+        .chain(&all[all.len() - end..]);
+    ends.collect()
+}
+
 /// A picture under construction.
 pub(super) struct Svg {
     title: String,
@@ -100,6 +126,31 @@ impl Svg {
     }
 
     pub(super) fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, text: &str) {
+        self.written((x, y), anchor, class, text, None);
+    }
+
+    /// A label that is shortened to fit a width, with its whole text on hover.
+    pub(super) fn label(
+        &mut self,
+        at: (f64, f64),
+        anchor: Anchor,
+        class: &str,
+        text: &str,
+        room: f64,
+    ) {
+        let shown = shortened(text, room / letter(class));
+        let hover = (shown != text).then_some(text);
+        self.written(at, anchor, class, &shown, hover);
+    }
+
+    fn written(
+        &mut self,
+        (x, y): (f64, f64),
+        anchor: Anchor,
+        class: &str,
+        text: &str,
+        hover: Option<&str>,
+    ) {
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -110,9 +161,12 @@ impl Svg {
         } else {
             format!(" class=\"{class}\"")
         };
+        let hover = hover.map_or_else(String::new, |text| {
+            format!("<title>{}</title>", escape(text))
+        });
         let _ = writeln!(
             self.body,
-            "<text x=\"{}\" y=\"{}\"{anchor}{class}>{}</text>",
+            "<text x=\"{}\" y=\"{}\"{anchor}{class}>{hover}{}</text>",
             fixed(x),
             fixed(y),
             escape(text)
@@ -294,5 +348,31 @@ fn fixed(value: f64) -> String {
         "0".to_owned()
     } else {
         text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_label_keeps_both_ends_and_has_all_of_it_on_hover() {
+        assert_eq!(shortened("short", 5.0), "short");
+        assert_eq!(shortened("qwen3-8b-fp8_kv-auto", 12.0), "qwen3-…auto");
+        assert_ne!(
+            shortened("qwen3-8b-fp8_kv-auto", 12.0),
+            shortened("qwen3-8b-fp8_kv-fp8", 12.0)
+        );
+        // However little room there is, a label is never empty.
+        assert_eq!(shortened("qwen3", 0.0), "qw…");
+        let mut svg = Svg::new("t", "d");
+        svg.label((0.0, 0.0), Anchor::Start, "", "qwen3-8b-fp8_kv-auto", 90.0);
+        svg.label((0.0, 9.0), Anchor::Start, "", "short", 90.0);
+        let drawn = svg.finish(&[]);
+        assert!(
+            drawn.contains("<title>qwen3-8b-fp8_kv-auto</title>qwen3-…auto</text>"),
+            "{drawn}"
+        );
+        assert!(drawn.contains(">short</text>"), "{drawn}");
     }
 }

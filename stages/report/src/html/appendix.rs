@@ -47,9 +47,15 @@ pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
                 "<code>{digest}</code> <code>benchtrail show {short}</code>"
             );
         }
-        body.out.push_str(
+        // The head stays in view while a reader who came from the text looks at a row far below the group's name.
+        let whose = match first.artifact {
+            Some(_) => format!(" of {}", escape(&name(first))),
+            None => String::new(),
+        };
+        let _ = write!(
+            body.out,
             "</p>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">text</th><th scope=\"col\">value</th>\
-             <th scope=\"col\">unit</th><th scope=\"col\">column</th><th scope=\"col\">row</th>\
+             <th scope=\"col\">unit</th><th scope=\"col\">column{whose}</th><th scope=\"col\">row</th>\
              <th scope=\"col\">key</th><th scope=\"col\">format</th><th scope=\"col\">place</th></tr></thead>\n<tbody>\n",
         );
         for number in group {

@@ -133,7 +133,13 @@ border:1px solid var(--muted);border-radius:4px;box-shadow:0 2px 8px rgb(0 0 0/.
 }}
 :target{background:var(--panel);outline:2px solid var(--link)}
 #trails table{font-size:.82rem}
-#trails td{overflow-wrap:anywhere}
+#trails .scroll{max-height:88vh;overflow:auto;background:none}
+#trails thead{position:sticky;top:0;background:var(--background);box-shadow:0 2px var(--line)}
+#trails tr{scroll-margin-top:4.5rem}
+#trails td:nth-child(-n+2){min-width:5em;max-width:18em;overflow-wrap:anywhere}
+#trails td:nth-child(2){min-width:11em}
+#trails td:nth-child(5){white-space:nowrap}
+#trails td:nth-child(8){min-width:7em}
 @media (max-width:40rem){
 nav ul{columns:2}
 nav ul ul{display:none}
@@ -159,7 +165,7 @@ td,th{min-width:4.5em}
 td.right,th.right{min-width:0}
 td.right{white-space:normal}
 thead th{min-width:9em}
-thead th.right{min-width:6em}
+thead th.right{min-width:6em;overflow-wrap:break-word}
 thead:has(th:nth-child(7)) th{min-width:6.5em}
 thead:has(th:nth-child(7)) th:nth-child(-n+3){min-width:10.5em}
 thead:has(th:nth-child(7)) th.right{min-width:0}

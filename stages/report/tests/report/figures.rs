@@ -291,6 +291,35 @@ fn each_kind_of_figure_is_drawn_as_before() {
 }
 
 #[test]
+fn a_logarithmic_axis_says_so() {
+    let titles = |kind: &str, more: &[(&str, Value)]| {
+        let mut settings = settings(kind);
+        for (key, value) in more {
+            settings[*key] = value.clone();
+        }
+        draw(&settings).unwrap().matches(", log</text>").count()
+    };
+    // A ladder has a logarithmic x, and its single panel one title for each axis.
+    assert_eq!(titles("ladder", &[]), 1);
+    assert_eq!(titles("ladder", &[("log-y", json!(true))]), 2);
+    assert_eq!(titles("ladder", &[("x-label", json!("clients, log2"))]), 0);
+    assert_eq!(titles("box", &[]), 0);
+    assert_eq!(titles("box-log", &[]), 1);
+    assert_eq!(titles("ecdf", &[]), 0);
+    assert_eq!(titles("ecdf", &[("log-x", json!(true))]), 1);
+    assert_eq!(titles("bubble", &[]), 0);
+    assert_eq!(titles("bubble", &[("log-x", json!(true))]), 1);
+    let mut scatter = settings("bubble");
+    scatter["kind"] = json!("scatter");
+    for key in ["value", "label"] {
+        scatter.as_object_mut().unwrap().remove(key);
+    }
+    assert!(!draw(&scatter).unwrap().contains(", log</text>"));
+    (scatter["log-x"], scatter["log-y"]) = (json!(true), json!(true));
+    assert_eq!(draw(&scatter).unwrap().matches(", log</text>").count(), 2);
+}
+
+#[test]
 fn every_mark_of_a_ladder_names_its_row() {
     let svg = draw(&settings("ladder")).unwrap();
     for row in 0..6 {

@@ -427,8 +427,8 @@ fn a_summary_counts_the_verdicts_of_a_long_table_and_says_if_there_is_none() {
     let table = Table::with_metadata(columns, &[("keys", "clients,metric")]).unwrap();
     let text = with_table("comparison", &table);
     assert!(
-        text.contains("compares *batched* with *serial*, by clients.\n\n- **ttft_ms_p50**, 11 comparisons: 2 *different*, lower and so better on *serial*; 1 *different*, lower and so better on \
-             *batched*; 8 *no evidence*.\n"),
+        text.contains("compares *batched* with *serial*, by clients.\n\n- **ttft_ms_p50**, 11 comparisons: 2 *different*, lower and so better on *serial*, *batched* ÷ *serial* 1.50 to 1.50; 1 *different*, lower and so better on \
+             *batched*, *batched* ÷ *serial* 1.50; 8 *no evidence*.\n"),
         "{text}"
     );
     let nothing = Table::with_metadata(

@@ -13,6 +13,12 @@ fn lab() -> Lab {
             Column::float("ratio", [1.8, 0.9].map(Some))
                 .unit("1")
                 .over("batched", "serial"),
+            Column::float("low", [1.003, 0.8].map(Some))
+                .unit("1")
+                .over("batched", "serial"),
+            Column::float("high", [1.9, 0.9996].map(Some))
+                .unit("1")
+                .over("batched", "serial"),
             Column::float("bare", [1.8, 0.9].map(Some)).unit("1"),
             Column::float("share", [0.18, 0.09].map(Some)).unit("1"),
         ],
@@ -106,4 +112,44 @@ fn a_table_of_ratios_says_what_is_over_what_unless_its_heading_does() {
         .collect();
     assert_eq!(sides, ["batched", "batched"]);
     assert!(!table("Batched over serial").0.contains('÷'));
+}
+
+#[test]
+fn an_interval_that_excludes_one_never_looks_as_if_it_included_it() {
+    let text = r#"{% for row in rows("results.deltas") %}
+batched ÷ serial {{ row.interval("low", "high", "0.00×") }}
+
+{% endfor %}"#;
+    let settings = json!({"template": "t.md"});
+    let done = lab().render(&settings, &Templates::one(text)).unwrap();
+    let text = markdown(&done);
+    assert!(text.contains("[1.003×, 1.90×]"), "{text}");
+    assert!(text.contains("[0.80×, 0.9996×]"), "{text}");
+    let formats = trace(&done);
+    let formats = formats.text("format").unwrap();
+    assert!(
+        formats.contains(&Some("0.000×")) && formats.contains(&Some("0.0000×")),
+        "the trace has the formats in use: {formats:?}"
+    );
+    let declared = json!({
+        "template": "t.md",
+        "tables": {"t": {"from": "results.deltas", "caption": "Batched over serial.", "columns": [
+            {"column": "workload"},
+            {"column": "low", "to": "high", "format": "0.00×", "heading": "Interval"},
+        ]}},
+        "figures": {"f": {
+            "kind": "forest", "table": "results.deltas", "x": "ratio", "y": "workload", "band": ["low", "high"],
+            "reference": 1, "title": "Ratios", "caption": "Batched over serial.", "format": "0.00×",
+        }},
+    });
+    let templates = Templates::one("{{ table(\"t\") }}\n\n{{ figure(\"f\") }}\n");
+    let done = lab().render(&declared, &templates).unwrap();
+    assert!(
+        markdown(&done).contains("[1.003×, 1.90×]"),
+        "{}",
+        markdown(&done)
+    );
+    let svg = crate::fixture::bytes(&done, "figures/f.svg");
+    let svg = String::from_utf8(svg).unwrap();
+    assert!(svg.contains("0.90× [0.80×, 0.9996×]"), "{svg}");
 }
