@@ -66,6 +66,7 @@ export async function cellView(main, study, stage) {
       ["record", cell.record_digest && h("span", { class: "digest", title: cell.record_digest }, short(cell.record_digest))],
       ["earlier", cell.earlier?.length ? `${plural(cell.earlier.length, "execution")} whose result is not in use: ${cell.earlier.map((e) => `${e.status} ${short(e.record)}`).join(", ")}` : null],
       ["client", one && one.has("wake_lag_p50") && one.at("wake_lag_p50", 0) !== null ? `woke ${digits(one.at("wake_lag_p50", 0))} ms late at the median, ${digits(one.at("wake_lag_p99", 0))} ms at p99, ${digits(one.at("wake_lag_max", 0))} ms at most` : null],
+      ["server", metrics ? saturation(metrics) : null],
       ["other programs", host && processes ? foreignLoad(host, ofOthers(host, processes)) : null],
       ["read", inputs(study, cell)],
     ]),
@@ -384,6 +385,15 @@ function machine({ host, server, processes, gpu, slots, metrics }) {
     add("others on the GPU", "processes", lines("others", "foreign_processes", some));
   }
   return tracks;
+}
+
+// Whether requests waited in the server: its own counts, in words.
+function saturation(metrics) {
+  const of = (title) => { const found = metricsOf(metrics).find(([, name]) => name === title); return found ? summed(metrics, found[0]).map(([, v]) => v) : []; };
+  const [running, waiting] = [of("server: running"), of("server: waiting")];
+  if (!waiting.length) return null;
+  const late = waiting.filter((v) => v > 0).length;
+  return `${running.length ? `ran up to ${digits(Math.max(...running))} at once; ` : ""}${late ? `at ${late} of ${plural(waiting.length, "sample")} requests waited in it, up to ${digits(Math.max(...waiting))}` : `no request waited in it at any of ${plural(waiting.length, "sample")}`}`;
 }
 
 // A metric of the server over its labels, for instance over engines behind one address.

@@ -180,6 +180,11 @@ fn flatten(value: &Value, hear: &mut impl FnMut(String, Value)) {
             Value::Object(map) if !map.is_empty() => {
                 map.iter().for_each(|(key, v)| below(&join(key), v, hear));
             }
+            Value::Array(items) if is_command(items) => {
+                options(items)
+                    .into_iter()
+                    .for_each(|(key, v)| hear(join(&key), v));
+            }
             Value::Array(items) if !items.is_empty() => {
                 let numbered = items.iter().enumerate();
                 numbered.for_each(|(i, v)| below(&join(&i.to_string()), v, hear));
@@ -188,6 +193,44 @@ fn flatten(value: &Value, hear: &mut impl FnMut(String, Value)) {
         }
     }
     below("", value, hear);
+}
+
+/// Returns whether a list consists of texts, some of them options of a command.
+fn is_command(items: &[Value]) -> bool {
+    let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+    texts.is_some_and(|texts| texts.into_iter().any(is_option))
+}
+
+/// Returns whether an argument is an option; a negative number is not.
+fn is_option(text: &str) -> bool {
+    text.strip_prefix('-')
+        .is_some_and(|rest| rest.starts_with(|c: char| c == '-' || c.is_alphabetic()))
+}
+
+/// Returns the arguments of a command by option, and by place if they belong to none. An option that only one side has
+/// then leaves the others alone, which their numbers would not.
+fn options(items: &[Value]) -> Vec<(String, Value)> {
+    let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
+    let mut found: Vec<(String, Value)> = Vec::new();
+    let mut at = 0;
+    while let Some(text) = texts.get(at) {
+        let (mut key, mut value) = (at.to_string(), Value::from(*text));
+        if is_option(text) {
+            key = (*text).to_owned();
+            value = match texts.get(at + 1).filter(|next| !is_option(next)) {
+                Some(next) => Value::from(*next),
+                None => Value::Bool(true),
+            };
+            at += usize::from(value != Value::Bool(true));
+        }
+        let same = found.iter().filter(|(k, _)| *k == key).count();
+        if same > 0 {
+            key = format!("{key} ({})", same + 1);
+        }
+        found.push((key, value));
+        at += 1;
+    }
+    found
 }
 
 #[cfg(test)]
@@ -202,6 +245,41 @@ mod tests {
             leaves.insert(("serve".to_owned(), key), value);
         });
         leaves
+    }
+
+    #[test]
+    fn commands_are_compared_by_option_and_not_by_place() {
+        let command = |more: &[&str]| {
+            let usual = ["serve", "--parallel", "8", "--no-cache", "--port", "-1"];
+            let all: Vec<&str> = usual.iter().chain(more).copied().collect();
+            leaves(&json!({"command": {"arguments": all}}))
+        };
+        let a = command(&[]);
+        let keys: Vec<&str> = a.keys().map(|(_, key)| key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                "command.arguments.--no-cache",
+                "command.arguments.--parallel",
+                "command.arguments.--port",
+                "command.arguments.0"
+            ]
+        );
+        let of = |leaves: &Leaves, option: &str| {
+            let key = ("serve".to_owned(), format!("command.arguments.{option}"));
+            leaves.get(&key).cloned()
+        };
+        assert_eq!(of(&a, "--port"), Some(json!("-1")));
+        assert_eq!(of(&a, "--no-cache"), Some(json!(true)));
+        let b = command(&["--lora", "x", "--lora", "y"]);
+        let different: Vec<String> = different(&a, &b, |_| Status::Follows)
+            .into_iter()
+            .map(|facet| facet.key)
+            .collect();
+        assert_eq!(
+            different,
+            ["command.arguments.--lora", "command.arguments.--lora (2)"]
+        );
     }
 
     #[test]
