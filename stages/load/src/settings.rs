@@ -63,6 +63,8 @@ use contract::Api;
         "output-len": "a key of the workload: `workload: {output: {tokens: N}, …}`",
         "output-tokens": "a key of the workload: `workload: {output: {tokens: N}, …}`",
         "max-tokens": "a key of the workload: `workload: {output: {tokens: N}, …}`",
+        "temperature": "a key of the workload: `workload: {sampling: {temperature: T}, …}`",
+        "ignore-eos": "a key of the workload: `workload: {output: {tokens: N, mode: exact}, …}`",
         "url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
         "base-url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
         "model": "a key of the provision stage",

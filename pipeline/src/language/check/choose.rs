@@ -5,7 +5,7 @@ use serde_json::Map;
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::tree::{Key, Node, Value};
 use super::checker::Checker;
-use super::remedies::{instead, list_of_texts, wrong_type};
+use super::remedies::{instead, list_of_texts, range, wrong_type};
 use super::view::View;
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy};
@@ -193,6 +193,33 @@ impl<'a> Alternatives<'a, '_> {
         Some(format!("write `{{{key}: {}}}`", node.json()))
     }
 
+    /// Returns the range that a text such as `5-9` or a list of two numbers stands for, if a value may be a range.
+    fn ends(&self, node: &Node) -> Option<String> {
+        let (from, to) = match &node.value {
+            Value::Text(text) => range(text)?,
+            Value::List(items) => match items.as_slice() {
+                [
+                    Node {
+                        value: Value::Int(from),
+                        ..
+                    },
+                    Node {
+                        value: Value::Int(to),
+                        ..
+                    },
+                ] => (*from, *to),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let has_ends =
+            |view: &View<'_>| view.property("from").is_some() && view.property("to").is_some();
+        // An alternative that has alternatives of its own may be one.
+        let may = |view: &View<'_>| has_ends(view) || view.expected() == "nothing";
+        (from <= to && self.views.iter().any(|(_, view)| may(view)))
+            .then(|| format!("write `{{from: {from}, to: {to}}}`"))
+    }
+
     /// The mistake of a value whose type no alternative has.
     fn unfit(&self, node: &Node, route: &[Step]) -> Mistake {
         let mut expected: Vec<String> = Vec::new();
@@ -204,7 +231,10 @@ impl<'a> Alternatives<'a, '_> {
         }
         // A label may have nearly any type.
         let expected = match expected.len() {
-            0..=4 => expected.join(" or "),
+            // The alternatives have alternatives of their own.
+            0 if self.ends(node).is_some() => "a number or a range".to_owned(),
+            0 => "another value".to_owned(),
+            1..=4 => expected.join(" or "),
             _ => "a value".to_owned(),
         };
         let message = format!("expected {expected}, found {}", node.describe());
@@ -213,7 +243,7 @@ impl<'a> Alternatives<'a, '_> {
             .views
             .first()
             .expect("a list of alternatives is not empty");
-        if let Some(hint) = self.wrapped(node) {
+        if let Some(hint) = self.wrapped(node).or_else(|| self.ends(node)) {
             return mistake.hint(hint);
         }
         match self.names() {

@@ -65,7 +65,10 @@ fn what_belongs(view: &View<'_>) -> String {
     // With several types, the description belongs to the first.
     match view.description().filter(|_| view.types().len() < 3) {
         Some(text) => format!("what belongs here: {}", first_sentence(text)),
-        None => format!("give {}", view.expected()),
+        None => match view.expected().as_str() {
+            "nothing" => "docs/yaml-keys.md lists what belongs here".to_owned(),
+            expected => format!("give {expected}"),
+        },
     }
 }
 
@@ -161,6 +164,14 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         }
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("array") => {
             Some(format!("write it as `[{}]`", value_text(value)))
+        }
+        // The one number of a mapping that needs one key.
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("object") => {
+            let required = view.required();
+            let [key] = required.as_slice() else {
+                return None;
+            };
+            Some(format!("write `{{{key}: {}}}`", value_text(value)))
         }
         // `{clients}`, as in Snakemake and Python.
         Value::Map(entries) => match entries.as_slice() {
@@ -322,7 +333,7 @@ fn without_groups(text: &str) -> Option<String> {
 }
 
 /// Reads a range in the syntax of other languages: `1..8`, `1-8`, `1:8`, `range(1, 8)`.
-fn range(text: &str) -> Option<(i64, i64)> {
+pub(super) fn range(text: &str) -> Option<(i64, i64)> {
     let text = text.trim();
     let inner = text
         .strip_prefix("range(")
