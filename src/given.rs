@@ -11,6 +11,9 @@ use crate::project::shown;
 /// The number of bytes needed to identify a file.
 const START: u64 = 4096;
 
+/// The largest file in which the keys of another tool are looked for, in bytes.
+const RESULT: u64 = 64 << 20;
+
 /// What a command reads.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -43,6 +46,10 @@ enum Thing {
     Binary,
     /// A FIFO, a socket or a device.
     Special(&'static str),
+    /// A result file of another tool.
+    Result(&'static str),
+    /// A table in CSV.
+    Csv,
     /// Text of an unknown kind.
     Text,
 }
@@ -68,6 +75,10 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
         return Ok(());
     }
     let name = shown(path);
+    let of_tool = match thing {
+        Thing::Result(tool) => format!("a result file of {tool}"),
+        _ => String::new(),
+    };
     let what = match thing {
         Thing::Experiment => "an experiment",
         Thing::Lock => "a lock",
@@ -81,6 +92,8 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
         Thing::Empty => "an empty file",
         Thing::Binary => "a binary file",
         Thing::Special(what) => what,
+        Thing::Result(_) => of_tool.as_str(),
+        Thing::Csv => "a table in CSV",
         Thing::Text => "a text file of another kind",
     };
     let stop = Stop::usage(format!("{name} is {what}, not {}", one(wanted)));
@@ -98,7 +111,7 @@ fn fits(thing: Thing, wanted: Wanted, path: &Path) -> bool {
         Wanted::Study => match thing {
             Thing::Experiment | Thing::Lock | Thing::Bundle | Thing::Load => true,
             // An experiment may have any name; one that has run has its lock next to it.
-            Thing::Text => path.with_extension("lock").is_file(),
+            Thing::Text | Thing::Csv => path.with_extension("lock").is_file(),
             _ => false,
         },
         Wanted::Run => match thing {
@@ -161,6 +174,9 @@ fn remedy(path: &Path, thing: Thing, wanted: Wanted) -> String {
         (Thing::Bundle | Thing::Load, Wanted::Run) => {
             format!("`benchtrail ls {name}` lists what is in it")
         }
+        (Thing::Result(_) | Thing::Csv, _) => format!(
+            "`benchtrail init NAME --from-results {name}` writes an experiment over it; see docs/import.md"
+        ),
         (Thing::Report, _) => format!("`benchtrail why {name}:LINE` follows a number of a report"),
         (Thing::Table, _) => {
             format!("`benchtrail show {name}` and `benchtrail sql {name}` read a table")
@@ -252,7 +268,14 @@ fn thing(path: &Path) -> Option<Thing> {
     let mut start = Vec::new();
     let (file, _) = artifacts::regular::open(path).ok()?;
     file.take(START).read_to_end(&mut start).ok()?;
-    Some(content(path, &start))
+    let thing = content(path, &start);
+    let is_json = start.trim_ascii_start().starts_with(b"{") && metadata.len() <= RESULT;
+    if matches!(thing, Thing::Text) && is_json {
+        let bytes = artifacts::regular::read(path).ok()?;
+        let tool = import::recognised(&bytes).map(|found| found.tool.title());
+        return Some(tool.map_or(thing, Thing::Result));
+    }
+    Some(thing)
 }
 
 /// Identifies a regular file by its first bytes, otherwise by its name.
@@ -275,6 +298,7 @@ fn content(path: &Path, start: &[u8]) -> Thing {
         () if ends(&[".yaml", ".yml"]) => Thing::Experiment,
         () if ends(&[".html", ".htm"]) => Thing::Page,
         () if ends(&[".md"]) => Thing::Report,
+        () if ends(&[".csv", ".tsv"]) => Thing::Csv,
         () if start.contains(&0) => Thing::Binary,
         () if begins("experiment:") || begins("extends:") => Thing::Experiment,
         () => Thing::Text,

@@ -39,6 +39,7 @@ mod study;
 mod table_view;
 mod terminal;
 mod threads;
+mod translated;
 mod trust;
 
 use std::ffi::OsString;
@@ -106,7 +107,20 @@ fn main() -> ExitCode {
 
 /// Executes a command line; returns the exit code.
 fn execute(words: impl Iterator<Item = OsString>) -> u8 {
-    let cli = args::parse(words).unwrap_or_else(|error| other_words::with_our_word(error).exit());
+    let words: Vec<OsString> = words.collect();
+    let cli = match args::parse(&words) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let texts = words.iter().map(|word| word.to_string_lossy().into_owned());
+            let texts: Vec<String> = texts.collect();
+            let unknown = other_words::is_about_words(&error);
+            if let Some(message) = unknown.then(|| translated::explained(&texts)).flatten() {
+                terminal::complain(&message);
+                return exit::Stop::usage_told().code();
+            }
+            other_words::with_our_word(error).exit()
+        }
+    };
     let done = commands::execute(&cli);
     let written = terminal::finish().map_err(exit::Stop::machine);
     match done.and(written) {

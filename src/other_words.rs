@@ -292,8 +292,58 @@ const APIS: &[(&str, &str)] = &[
     ("embeddings", "openai-embeddings"),
 ];
 
+/// Returns our name of an API for another tool's name or path of it.
+pub(crate) fn api(theirs: &str) -> Option<&'static str> {
+    let path = theirs.trim_start_matches('/');
+    let path = path.strip_prefix("v1/").unwrap_or(path);
+    let same = |name: &&str| *name == theirs || *name == path;
+    let mut of_ours = <contract::Api as contract::Word>::EACH.iter().copied();
+    let of_theirs = APIS.iter().filter(|(name, _)| {
+        let name = name.trim_start_matches('/');
+        same(&name) || name.strip_prefix("v1/") == Some(path)
+    });
+    of_ours
+        .find(|ours| same(ours))
+        .or_else(|| of_theirs.map(|(_, ours)| *ours).next())
+}
+
+/// Returns what another tool's option of `load` meets; `None` if no tool is known to have it.
+pub(crate) fn saying(option: &str) -> Option<String> {
+    let word = WORDS.iter().find(|(theirs, _)| *theirs == option);
+    let word = word.map(|(_, ours)| format!("`{ours}`"));
+    let saying = SAYINGS.iter().find(|(theirs, _)| *theirs == option);
+    word.or_else(|| saying.map(|(_, saying)| (*saying).to_owned()))
+}
+
+/// Returns whether the parser met a word that it does not know, or no URL.
+pub(crate) fn is_about_words(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnknownArgument
+            | ErrorKind::InvalidSubcommand
+            | ErrorKind::MissingRequiredArgument
+            | ErrorKind::InvalidValue
+            | ErrorKind::ValueValidation
+    )
+}
+
+/// Removes the value of a refused header from its message, because it may be a secret.
+fn hide_a_header(error: &mut Error) {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    if text(ContextKind::InvalidArg).starts_with("--header") {
+        let given = text(ContextKind::InvalidValue);
+        let name = given.split([':', '=']).next().unwrap_or_default();
+        let shown = ContextValue::String(format!("{name}: …"));
+        error.insert(ContextKind::InvalidValue, shown);
+    }
+}
+
 /// Replaces the parser's guess by our word if the unknown option belongs to another tool.
 pub(crate) fn with_our_word(mut error: Error) -> Error {
+    hide_a_header(&mut error);
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand)
         && let Some((_, ours)) = COMMANDS.iter().find(|(theirs, _)| theirs == given)
     {
@@ -325,6 +375,14 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         );
         return error;
     }
+    if error.kind() == ErrorKind::MissingRequiredArgument && lacks_the_url(&error) {
+        let saying = "give the server's URL, such as `http://127.0.0.1:8000`";
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![saying.into()]),
+        );
+        return error;
+    }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
@@ -332,11 +390,10 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         given.starts_with("--api "),
         error.get(ContextKind::InvalidValue),
     ) {
-        let ours = APIS.iter().find(|(theirs, _)| theirs == value);
-        if let Some((_, ours)) = ours {
+        if let Some(ours) = api(value) {
             error.insert(
                 ContextKind::SuggestedValue,
-                ContextValue::String((*ours).to_owned()),
+                ContextValue::String(ours.to_owned()),
             );
         }
         return error;
@@ -382,6 +439,15 @@ fn command_for(word: &str) -> Option<&'static str> {
         true => Some("load"),
         false => is_file.then_some("run"),
     }
+}
+
+/// Returns whether an error is about the URL of `load`.
+fn lacks_the_url(error: &Error) -> bool {
+    let missing = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::Strings(missing)) => missing.as_slice(),
+        _ => &[],
+    };
+    missing.iter().any(|argument| argument.starts_with("<URL>"))
 }
 
 /// Returns whether an error is about `--concurrency` beside `--rate`.

@@ -471,7 +471,7 @@ fn a_file_of_another_kind_is_told_what_it_is_and_what_reads_it() {
 }
 
 /// A server that gives the same answer to every request, for as long as the test runs; returns its URL.
-fn answering(models: &'static str, answer: &'static str) -> String {
+pub(crate) fn answering(models: &'static str, answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
@@ -522,7 +522,7 @@ fn a_remedy_of_load_names_options_and_not_keys_of_a_study() {
     );
 }
 
-const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 23\r\nconnection: close\r\n\r\n\
+pub(crate) const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 23\r\nconnection: close\r\n\r\n\
                       {\"data\":[{\"id\":\"one\"}]}";
 
 #[test]

@@ -1,7 +1,7 @@
 //! Slips of the pen in an experiment and on the command line: a missing bracket, another character, a word where a number
 //! belongs, the flags of another tool, a URL that lacks a part. Each message names the place and a remedy that works.
 
-use crate::mistakes::{planned, written};
+use crate::mistakes::{MODELS, answering, planned, written};
 use crate::support::Project;
 
 #[test]
@@ -576,4 +576,246 @@ fn the_words_of_workflow_tools_are_met_with_ours() {
         assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
         assert!(told.stderr.contains(hint), "{words:?}: {}", told.stderr);
     }
+}
+
+/// Users of other tools have their results as files, in a folder.
+#[test]
+fn a_folder_of_result_files_becomes_a_study_with_a_report() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    std::fs::write(
+        at("experiments/imported/aggregates.json"),
+        b"{\"model_id\": \"m\", \"tokenizer_id\": \"m\", \"num_prompts\": 4, \"duration\": 2.0, \"completed\": 4, \
+          \"request_rate\": \"inf\", \"total_input_tokens\": 8, \"total_output_tokens\": 8, \"request_throughput\": 2.0, \
+          \"output_throughput\": 4.0}",
+    )
+    .unwrap();
+    std::fs::write(at("own.csv"), b"start,ttft\n1,2\n").unwrap();
+    let from = |files: &[&str]| {
+        project.run([&["init", "last-month", "--force", "--from-results"], files].concat())
+    };
+    let written = from(&["experiments/imported"]).ok();
+    assert!(
+        written.stderr.contains(
+            "experiments/imported/aggregates.json is left out: it holds only aggregates of vLLM"
+        ),
+        "{}",
+        written.stderr
+    );
+    let ran = project.run(["run", "last-month.yaml"]).ok();
+    assert!(ran.stdout.contains("aiperf-c1"), "{}", ran.stdout);
+    project.run(["audit", "reports/last-month/report.md"]).ok();
+
+    let wrong = from(&["own.csv"]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(
+        wrong.stderr.contains("own.csv is a table")
+            && wrong.stderr.contains("tool: csv, file: FILE, columns: {…}"),
+        "{}",
+        wrong.stderr
+    );
+    let few = from(&["experiments/imported/aggregates.json"]);
+    assert!(
+        few.stderr.contains("hint: measure again with"),
+        "{}",
+        few.stderr
+    );
+    let none = from(&["experiments/engines"]);
+    assert_ne!(none.code, Some(0));
+}
+
+#[test]
+fn a_result_file_is_named_by_every_command_that_reads_a_study() {
+    let project = Project::new();
+    std::fs::write(project.path().join("own.csv"), b"start,ttft\n1,2\n").unwrap();
+    for (file, what) in [
+        ("experiments/imported/vllm-c1.json", "a result file of vLLM"),
+        (
+            "experiments/imported/guidellm-c4.json",
+            "a result file of GuideLLM",
+        ),
+        ("own.csv", "a table in CSV"),
+    ] {
+        for command in [
+            &["run", file][..],
+            &["plan", file],
+            &["report", file],
+            &["sql", file],
+            &["diff", file, file],
+        ] {
+            let told = project.run(command);
+            assert_eq!(told.code, Some(2), "{command:?}: {}", told.stderr);
+            assert!(
+                told.stderr.contains(&format!("{file} is {what}, not ")),
+                "{command:?}: {}",
+                told.stderr
+            );
+            assert!(
+                told.stderr
+                    .contains(&format!("`benchtrail init NAME --from-results {file}`")),
+                "{command:?}: {}",
+                told.stderr
+            );
+            assert_eq!(
+                told.stderr.matches("error: ").count(),
+                1,
+                "{command:?}: {}",
+                told.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bound_or_a_number_in_another_form_is_met_with_ours() {
+    let project = Project::new();
+    let url = "http://127.0.0.1:9";
+    for (words, hint) in [
+        (
+            &["--slo", "ttft_p99:200"][..],
+            "write ttft:200; with --search, `--attainment 0.99`",
+        ),
+        (
+            &["--slo", "p95 ttft=200"],
+            "write ttft:200; with --search, `--attainment 0.95`",
+        ),
+        (&["--slo", "itl:50"], "write tpot:50"),
+        (&["--slo", "ttft"], "write ttft:200ms"),
+        (&["--slo", "fast"], "such as ttft:200ms"),
+        (
+            &["--rate", "5rps"],
+            "write the number of requests per second alone: 5",
+        ),
+        (
+            &["--rate", "300/min"],
+            "write the number of requests per second alone: 5",
+        ),
+        (
+            &["--search", "auto", "--slo", "ttft:1s"],
+            "expected a number",
+        ),
+        (
+            &["--search", "8", "--slo", "ttft:1s", "--attainment", "95"],
+            "write 0.95 or 95%",
+        ),
+        (&["--warmup", "10%"], "expected a whole number from 0"),
+        (&["--seed", "abc"], "expected a whole number from 0"),
+        (&["--header", "X-Route=secret-blue"], "write `X-Route: …`"),
+        (&["--api", "chat/completions"], "'openai-chat'"),
+    ] {
+        let told = project.run([&["load", url], words].concat());
+        assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
+        assert!(told.stderr.contains(hint), "{words:?}: {}", told.stderr);
+    }
+    // The same bound in the spellings of other tools: the server is the first that is missing.
+    for bound in [
+        "ttft<200",
+        "ttft <= 200ms",
+        "time_to_first_token:200",
+        "e2el:5s",
+        "request_latency:200",
+    ] {
+        let told = project.run(["load", url, "--slo", bound]);
+        assert!(
+            told.stderr.contains("127.0.0.1:9"),
+            "{bound}: {}",
+            told.stderr
+        );
+    }
+    for (words, hint) in [
+        (
+            &["diff", "a.lock", "b.lock", "--threshold", "many"][..],
+            "expected a number of percent",
+        ),
+        (
+            &["diff", "a.lock", "b.lock", "--threshold", "-3"],
+            "such as `--threshold 5`",
+        ),
+        (
+            &["diff", "a.lock", "b.lock", "--alpha", "5"],
+            "write 0.05 or 5%",
+        ),
+        (
+            &["diff", "a.lock", "--gate"],
+            "`benchtrail diff OLD NEW --gate`",
+        ),
+        (
+            &["load", "--requests", "4"],
+            "give the server's URL, such as `http://127.0.0.1:8000`",
+        ),
+        (
+            &["power", "a.yaml", "--studies", "5"],
+            "expected a whole number from 20 to 1000000",
+        ),
+    ] {
+        let told = project.run(words);
+        assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
+        assert!(told.stderr.contains(hint), "{words:?}: {}", told.stderr);
+    }
+}
+
+#[test]
+fn an_anchor_of_a_code_host_is_a_line_of_a_report() {
+    let project = Project::new();
+    let report =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/first-report/report.md");
+    let report = report.display();
+    let told = |place: String| project.run(["why", &place]).ok().stdout;
+    let line = told(format!("{report}:24"));
+    for place in ["#L24", "#L24-L30", ":24-30"] {
+        assert_eq!(told(format!("{report}{place}")), line, "{place}");
+    }
+}
+
+/// A number alone for a mapping that needs one key, and a range in the spelling of another language.
+#[test]
+fn a_value_without_its_key_is_met_with_the_mapping() {
+    let project = written();
+    let workload = |text: &str| format!("workload: {{{text}, output: {{tokens: 8}}}}");
+    for (from, to, hint) in [
+        (
+            "{closed-loop: {clients: \"${clients}\"}}",
+            "{closed-loop: 4}".to_owned(),
+            "hint: write `{clients: 4}`\n",
+        ),
+        (
+            "workload: short-decode",
+            "workload: {prompts: {words: {length: 5}}, output: 8}".to_owned(),
+            "hint: write `{tokens: 8}`\n",
+        ),
+        (
+            "workload: short-decode",
+            workload("prompts: {words: {length: 5-9}}"),
+            "hint: write `{from: 5, to: 9}`\n",
+        ),
+        (
+            "workload: short-decode",
+            workload("prompts: {words: {length: [5, 9]}}"),
+            "hint: write `{from: 5, to: 9}`\n",
+        ),
+        (
+            "requests: 16",
+            "requests: 16\n    temperature: 0".to_owned(),
+            "hint: it is a key of the workload: `workload: {sampling: {temperature: T}, …}`\n",
+        ),
+    ] {
+        let told = planned(&project, from, &to);
+        assert!(told.contains(hint), "{to}: {told}");
+        assert!(!told.contains("expected ,"), "{to}: {told}");
+    }
+}
+
+#[test]
+fn a_model_that_the_server_does_not_list_is_told_although_it_answers() {
+    let project = Project::new();
+    let answer = "HTTP/1.1 500 Oh\r\ncontent-length: 2\r\nconnection: close\r\n\r\noh";
+    let told = |model: &str| {
+        let url = answering(MODELS, answer);
+        project
+            .run(["load", &url, "--model", model, "--requests", "2"])
+            .stderr
+    };
+    let warning = "warning: the server does not list the model `other`; it lists one\n";
+    assert!(told("other").contains(warning), "{}", told("other"));
+    assert!(!told("one").contains("does not list"), "{}", told("one"));
 }

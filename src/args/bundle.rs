@@ -60,7 +60,7 @@ pub(crate) struct ReproduceArgs {
     /// The bundle: a directory, or a `.tar.zst`.
     pub(crate) bundle: PathBuf,
     /// Number of threads [default: the number of cores].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::values::parse_positive::<usize>)]
     pub(crate) jobs: Option<usize>,
 }
 

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::values::{parse_api, parse_spans};
+use super::values::{parse_api, parse_clients, parse_rate, parse_spans};
 
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
     /// Numbers of clients in closed loops, separated by commas [default: 1,16,64,256].
-    #[arg(long, value_name = "N,…", value_delimiter = ',')]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = parse_clients)]
     pub(crate) concurrency: Vec<u32>,
     /// Rates of constant arrivals in requests per second, separated by commas [default: 50,200].
-    #[arg(long, value_name = "R,…", value_delimiter = ',')]
+    #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = parse_rate)]
     pub(crate) rate: Vec<f64>,
     /// Gaps between tokens, separated by commas [default: 10 ms,50 ms].
     #[arg(long, value_name = "SPAN,…", value_delimiter = ',')]
@@ -31,7 +31,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long)]
     pub(crate) tls: bool,
     /// Seed for the prompts.
-    #[arg(long, value_name = "N", default_value_t = 164)]
+    #[arg(long, value_name = "N", default_value_t = 164, value_parser = super::values::parse_whole::<u64>)]
     pub(crate) seed: u64,
     /// Write calibration.parquet and instrument.json to this folder. With --url, also write
     /// server_account.parquet.
@@ -51,6 +51,7 @@ pub(crate) struct CalibrateArgs {
         value_name = "N,…",
         value_delimiter = ',',
         default_value = "1",
+        value_parser = parse_clients,
         requires = "url",
         help_heading = "A real server"
     )]
@@ -61,6 +62,7 @@ pub(crate) struct CalibrateArgs {
         value_name = "N",
         default_value_t = 64,
         requires = "url",
+        value_parser = super::values::parse_positive::<u64>,
         help_heading = "A real server"
     )]
     pub(crate) server_requests: u64,

@@ -41,16 +41,20 @@ Exit codes:
 pub(crate) enum Command {
     /// Write a short experiment that runs and that you can edit.
     #[command(after_long_help = "Examples:
-  benchtrail init my-study                                  asks questions; `--yes` accepts the defaults
+  # Ask questions; with --yes, accept the defaults:
+  benchtrail init my-study
   benchtrail init my-study --engine vllm --model Qwen/Qwen3-0.6B --clients 1,8,64
-  benchtrail init my-study --workloads short-decode,shared-prefix --rates 1,2,4 --repetitions 5
+  benchtrail init my-study --workloads short-decode,shared-prefix --rates 1,2,4
   benchtrail init endpoint --from-url http://127.0.0.1:8000
-  benchtrail init again --from-load rows                    the same load that wrote `--out rows`")]
+  # The same load that wrote the folder `rows`:
+  benchtrail init again --from-load rows
+  # A study over result files of vLLM, SGLang, guidellm or aiperf:
+  benchtrail init last-month --from-results results")]
     Init(InitArgs),
     /// List what an experiment can name: engines, models, workloads, gates, operators, templates, APIs.
     #[command(after_long_help = "Examples:
   benchtrail list engines
-  benchtrail list engines vllm                              one engine in full
+  benchtrail list engines vllm            # one engine in full
   benchtrail list gates row-status
   benchtrail list workloads --json
 
@@ -60,34 +64,39 @@ The list includes definitions in this folder, such as `engines/NAME.yaml`.")]
     #[command(after_long_help = "Examples:
   benchtrail run experiments/quickstart.yaml
   benchtrail run experiments/quickstart.yaml --smoke
-  benchtrail run experiments/quickstart.yaml --set reps=5 --keep-going
-  benchtrail run experiments/quickstart.yaml --fresh ladder     measure again; old rows stay
+  benchtrail run experiments/quickstart.yaml --set blocks=8 --keep-going
+  # Measure a stage again; its old rows stay:
+  benchtrail run experiments/quickstart.yaml --fresh ladder
   benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=8]'
-  benchtrail run experiments/quickstart.yaml --locked           analyze again on any machine
-  benchtrail run experiments/quickstart.yaml --detach           continues after you log out")]
+  # Analyze and report again, on any machine:
+  benchtrail run experiments/quickstart.yaml --locked
+  # Continue after you log out:
+  benchtrail run experiments/quickstart.yaml --detach")]
     Run(RunArgs),
     /// Show a run that was started with `run --detach`, until it ends or you press Ctrl-C.
     #[command(after_long_help = "Examples:
   benchtrail attach experiments/quickstart.yaml
-  benchtrail attach experiments/quickstart.yaml --json     wait for it, print its result
+  # Wait for the run, and print its result:
+  benchtrail attach experiments/quickstart.yaml --json
 
-Ctrl-C stops the display and not the run. When the run ends, this command prints its result and returns
-its exit code.")]
+Ctrl-C stops the display and not the run. When the run ends, this command prints its result and \
+returns its exit code.")]
     Attach(AttachArgs),
     /// End a run that was started with `run --detach`, as Ctrl-C would.
     #[command(after_long_help = "Examples:
   benchtrail stop experiments/quickstart.yaml
   benchtrail stop experiments/quickstart.yaml --profile nightly
 
-The run stops its engines, cancels its jobs, keeps what is complete, and writes its lock. This command
-waits until that is done. The next run continues from there.")]
+The run stops its engines, cancels its jobs, keeps what is complete, and writes its lock. This \
+command waits until that is done. The next run continues from there.")]
     Stop(StopArgs),
     /// Show whether each cell is cached or must run, and why.
     #[command(after_long_help = "Examples:
   benchtrail plan experiments/quickstart.yaml
   benchtrail plan experiments/quickstart.yaml --set output_tokens=64
   benchtrail plan experiments/quickstart.yaml --cells --json
-  benchtrail plan experiments/quickstart.yaml --dry-run      test analysis and report on synthetic rows")]
+  # Test analysis and report on synthetic rows:
+  benchtrail plan experiments/quickstart.yaml --dry-run")]
     Plan(PlanArgs),
     /// Simulate an experiment's comparisons: how often they err, and which effects they find.
     #[command(after_long_help = "Examples:
@@ -95,8 +104,8 @@ waits until that is done. The next run continues from there.")]
   benchtrail power experiments/quickstart.yaml --set blocks=8 --effect 5
   benchtrail power experiments/quickstart.yaml --noise 2 --studies 10000 --json
 
-Nothing is measured. The simulation uses the experiment's own cells, blocks, families and margins, and
-the same operators as a real run. docs/statistics.md describes what is simulated.")]
+Nothing is measured. The simulation uses the experiment's own cells, blocks, families and margins, \
+and the same operators as a real run. docs/statistics.md describes what is simulated.")]
     Power(PowerArgs),
     /// Show the status of every cell, as recorded in the lock.
     #[command(after_long_help = "Examples:
@@ -112,23 +121,29 @@ the same operators as a real run. docs/statistics.md describes what is simulated
     /// Show an artifact: a table, a record or a log.
     #[command(after_long_help = "Examples:
   benchtrail show experiments/quickstart.yaml results.efficiency
-  benchtrail show experiments/quickstart.yaml 'ladder[block=1,configuration=batched,workload=short-decode,concurrency=8].requests'
-  benchtrail show b3:1f0c2a…                       any object, by its first digits
+  benchtrail show experiments/quickstart.yaml \\
+      'ladder[block=1,configuration=batched,workload=short-decode,concurrency=8].requests'
+  benchtrail show b3:1f0c2a…              # any object, by its first digits
   benchtrail show b3:1f0c2a… --rows 4..20 --columns request_id,status
   benchtrail show b3:1f0c2a… --raw > requests.parquet")]
     Show(ShowArgs),
     /// Load the server at a URL once, without an experiment, and print the results.
     #[command(after_long_help = "Examples:
-  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --requests 64
-  benchtrail load --url http://127.0.0.1:8080 --rate 5 --requests 300 --slo ttft=200,tpot=40
-  benchtrail load --url http://127.0.0.1:8080 --rate 1 --search 64 --slo ttft=200   find the highest rate
-  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --compat vllm         add vLLM's figures
-  benchtrail load --url http://127.0.0.1:8080 --constant 20 --prompt-words 100..400 --output-tokens 64
-  benchtrail load --url http://127.0.0.1:8080 --workload shared-prefix --concurrency 16 --warmup 16
-  benchtrail load --url http://127.0.0.1:8080 --burst --requests 32 --out rows     every row as Parquet
-  benchtrail load --url http://127.0.0.1:8080 --api openai-chat --api-key-env OPENAI_API_KEY --json
+  benchtrail load http://127.0.0.1:8000 --concurrency 8 --requests 64
+  benchtrail load http://127.0.0.1:8000 --rate 5 --requests 300 --slo ttft=200,tpot=40
+  # Several levels, with a figure and every row as Parquet in the folder `rows`:
+  benchtrail load http://127.0.0.1:8000 --concurrency 1,8,64 --out rows
+  # The highest rate at which 95 % of the requests meet the bound:
+  benchtrail load http://127.0.0.1:8000 --rate 1 --search 64 --slo ttft=200
+  # Prompts of 512 tokens, answers of 128:
+  benchtrail load http://127.0.0.1:8000 --input-len 512 --output-len 128
+  benchtrail load http://127.0.0.1:8000 --workload shared-prefix --concurrency 16
+  # Also the figures that vLLM would print:
+  benchtrail load http://127.0.0.1:8000 --concurrency 8 --compat vllm
+  benchtrail load https://engine.example --api openai-chat --api-key-env MY_KEY --json
 
-docs/load.md defines every metric and says how other tools differ.")]
+docs/coming-from.md lists the options of vLLM, SGLang, guidellm and aiperf with their equivalents. \
+docs/load.md defines every metric.")]
     Load(Box<LoadArgs>),
     /// Measure the load generator's own error on this machine.
     #[command(after_long_help = "Examples:
@@ -142,20 +157,21 @@ docs/load.md defines every metric and says how other tools differ.")]
 docs/load-accuracy.md explains the method and the columns.")]
     Calibrate(CalibrateArgs),
     /// Query the tables of an experiment in SQL.
-    #[command(
-        after_long_help = "Write a table as \"STAGE.OUTPUT\", with double quotes because of the dot. If only one stage has that
-output, you can write just OUTPUT. The table of a stage with axes holds the rows of all ok cells and
-has the axes as columns. docs/sql.md describes the SQL that a query may use.
-
-Examples:
-  benchtrail sql experiments/quickstart.yaml                list the tables
+    #[command(after_long_help = "Examples:
+  benchtrail sql experiments/quickstart.yaml            # list the tables
   benchtrail sql experiments/quickstart.yaml 'select * from \"results.cells\" limit 5'
   benchtrail sql experiments/quickstart.yaml \\
-      'select configuration, concurrency, quantile((done_ns - sent_ns) / 1e6, 0.99) as p99_ms
+      'select configuration, concurrency,
+              quantile((done_ns - sent_ns) / 1e6, 0.99) as p99_ms
        from \"ladder.requests\" group by configuration, concurrency'
-  benchtrail sql experiments/quickstart.yaml \"select * from gates where outcome = 'fail'\" --json
-  benchtrail sql experiments/quickstart.yaml 'select * from cells' --parquet cells.parquet"
-    )]
+  benchtrail sql experiments/quickstart.yaml \\
+      \"select * from gates where outcome = 'fail'\" --json
+  benchtrail sql experiments/quickstart.yaml 'select * from cells' \\
+      --parquet cells.parquet
+
+Write a table as \"STAGE.OUTPUT\", with double quotes because of the dot. If only one stage has \
+that output, you can write just OUTPUT. The table of a stage with axes holds the rows of all ok \
+cells and has the axes as columns. docs/sql.md describes the SQL that a query may use.")]
     Sql(SqlArgs),
     /// Trace a number of a report back to the raw request rows.
     #[command(after_long_help = "Examples:
@@ -165,11 +181,12 @@ Examples:
     Why(WhyArgs),
     /// Explore studies in a browser: grid, cells, requests, and the tree behind every number.
     #[command(after_long_help = "Examples:
-  benchtrail explore                                          every study of the project
+  benchtrail explore                      # every study of the project
   benchtrail explore experiments/quickstart.yaml --smoke
-  benchtrail explore quickstart.tar.zst                       a published bundle
+  benchtrail explore quickstart.tar.zst   # a published bundle
   benchtrail explore experiments/quickstart.yaml --export quickstart.html
-  benchtrail explore --listen 0.0.0.0:7311                    from other machines, with the printed token
+  # From other machines, with the token that it prints:
+  benchtrail explore --listen 0.0.0.0:7311
 
 `explore` measures nothing and changes nothing. docs/explore.md describes the views and the API.")]
     Explore(ExploreArgs),
@@ -177,34 +194,39 @@ Examples:
     #[command(after_long_help = "Examples:
   benchtrail audit reports/quickstart/report.md
   benchtrail audit --foreign README.md docs/results.md --sarif findings.sarif
-  benchtrail audit --foreign their-report.md --data results.csv runs.parquet --page sources.html
+  benchtrail audit --foreign their-report.md --data results.csv runs.parquet \\
+      --page sources.html
 
-With --foreign, you audit reports that Benchtrail did not make. The audit checks written-out arithmetic,
-totals, relations between columns, sentences that one table can answer, and the form. With --data, it
-also traces every number to a cell or to a simple computation over cells. The exit code is 1 if there is
-a finding. It is 2 if Benchtrail cannot read a document's format, or if the document has no table and
-you gave no data. See docs/foreign-audit.md.")]
+With --foreign, you audit reports that Benchtrail did not make. The audit checks written-out \
+arithmetic, totals, relations between columns, sentences that one table can answer, and the form. \
+With --data, it also traces every number to a cell or to a simple computation over cells. The exit \
+code is 1 if there is a finding. It is 2 if Benchtrail cannot read a document's format, or if the \
+document has no table and you gave no data. See docs/foreign-audit.md.")]
     Audit(AuditArgs),
     /// Write the report of a `load --out` folder, or write the report of a finished study again.
     #[command(after_long_help = "Examples:
   benchtrail load http://127.0.0.1:8000 --concurrency 1,8,64 --out rows
-  benchtrail report rows                                    write rows/report.md, for use with `why`
+  benchtrail report rows                  # write rows/report.md, for use with `why`
   benchtrail report experiments/quickstart.yaml --out again.md
   benchtrail report quickstart.tar.zst --out theirs.md
 
-For a folder that `load --out` wrote, Benchtrail also writes `study.yaml`: an experiment over its rows that
-you can edit. Nothing is measured.")]
+For a folder that `load --out` wrote, Benchtrail also writes `study.yaml`: an experiment over its \
+rows that you can edit. Nothing is measured.")]
     Report(ReportArgs),
     /// Write a finished study as a directory that others can check and reproduce.
     #[command(after_long_help = "Examples:
   benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace'
-  benchtrail publish experiments/quickstart.yaml --author 'A. Lovelace' --author 'C. Babbage' --archive
-  benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace' --key study.key --license CC0-1.0
-  benchtrail publish experiments/quickstart.yaml --smoke --author 'Ada Lovelace' --out /tmp/smoke-bundle
+  # Two authors, and also an archive:
+  benchtrail publish experiments/quickstart.yaml \\
+      --author 'Ada Lovelace' --author 'Charles Babbage' --archive
+  benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace' \\
+      --key study.key --license CC0-1.0
+  benchtrail publish experiments/quickstart.yaml --smoke --author 'Ada Lovelace' \\
+      --out /tmp/smoke-bundle
 
-Before `publish` writes a bundle, it searches the contents for secrets and user names. If it finds any, it
-writes nothing. To publish a finding on purpose, pass `--allow RULE`. docs/publish.md describes the
-contents of a bundle.")]
+Before `publish` writes a bundle, it searches the contents for secrets and user names. If it finds \
+any, it writes nothing. To publish a finding on purpose, pass `--allow RULE`. docs/publish.md \
+describes the contents of a bundle.")]
     Publish(PublishArgs),
     /// Check a published bundle: every byte, the signature, the lock, and every number of its reports.
     #[command(after_long_help = "Examples:
@@ -216,59 +238,69 @@ contents of a bundle.")]
   benchtrail reproduce published/quickstart
   benchtrail reproduce quickstart.tar.zst --json
 
-`reproduce` reads only the bundle. It needs no engine, no network and no store. It takes the
+`reproduce` reads only the bundle. It needs no engine, no network and no store. It takes the \
 measurements as they are, and executes the verify, analyze and report stages on them.")]
     Reproduce(ReproduceArgs),
     /// Show what changed between two studies, and whether it exceeds the measured noise.
     #[command(after_long_help = "Examples:
   benchtrail diff old/quickstart.lock experiments/quickstart.yaml
-  benchtrail diff published/before published/after --column output_throughput --threshold 2
-  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate       for CI: exit code 0, 1 or 6
-  benchtrail diff experiments/quickstart.yaml             one study: what changed since its lock
+  benchtrail diff published/before published/after --column output_throughput
+  # For CI, with exit code 0, 1 or 6:
+  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate
+  # One study: what changed since its lock:
+  benchtrail diff experiments/quickstart.yaml
 
-A study is a lock, an experiment's YAML file (Benchtrail then reads its lock), or a bundle. A result
-counts as changed under two conditions. Its mean over the launches moved by at least the threshold, and
-the p value of the test, Holm-adjusted over all results, is at most alpha. A test needs three launches
-in each study. `--gate` judges each column over all coordinates.")]
+A study is a lock, an experiment's YAML file (Benchtrail then reads its lock), or a bundle. A \
+result counts as changed under two conditions. Its mean over the launches moved by at least the \
+threshold, and the p value of the test, Holm-adjusted over all results, is at most alpha. A test \
+needs three launches in each study. `--gate` judges each column over all coordinates.")]
     Diff(DiffArgs),
     /// Show how a figure changed over the commits of a study's lock, with change points.
     #[command(after_long_help = "Examples:
-  benchtrail history experiments/regression.yaml results.means.output_throughput_mean
-  benchtrail history experiments/regression.yaml results.cells.ttft_ms_p50 --where clients=8
-  benchtrail history experiments/regression.yaml results.cells.ttft_ms_p50 --figure ttft.svg --csv
+  benchtrail history experiments/quickstart.yaml results.ladder.output_throughput_mean
+  benchtrail history experiments/quickstart.yaml results.cells.ttft_ms_p50 \\
+      --where concurrency=8
+  benchtrail history experiments/quickstart.yaml results.cells.ttft_ms_p50 \\
+      --figure ttft.svg --csv
 
-The lock must be committed. The store must still have the results that older locks name; `gc` keeps the
-results of earlier runs. Nothing is measured. Rows with the same labels, such as blocks, are shown as their
-median. A change point needs six commits, and its level lasts for three. See docs/diff.md.")]
+The lock must be committed. The store must still have the results that older locks name; `gc` \
+keeps the results of earlier runs. Nothing is measured. Rows with the same labels, such as blocks, \
+are shown as their median. A change point needs six commits, and its level lasts for three. See \
+docs/diff.md.")]
     History(HistoryArgs),
     /// Create a pair of Ed25519 keys for signing bundles.
     #[command(after_long_help = "Examples:
-  benchtrail keygen study                 write study.key (secret) and study.pub (public)")]
+  # Write study.key (secret) and study.pub (public):
+  benchtrail keygen study")]
     Keygen(KeygenArgs),
     /// Copy the results that locks name to a store that several machines share.
     #[command(after_long_help = "Examples:
   benchtrail push /mnt/team/store
   benchtrail push /mnt/team/store experiments/quickstart.yaml --smoke
-  benchtrail push /mnt/team/store --verify        check what the store has, and replace damaged objects
+  # Check what the store has, and replace damaged objects:
+  benchtrail push /mnt/team/store --verify
 
-Objects that the store already has are not copied again, so an interrupted push continues where it stopped.
-If somebody else has measured the same cell, both results are kept, and `push` says so. docs/sharing.md
-explains how a team shares a store.")]
+Objects that the store already has are not copied again, so an interrupted push continues where it \
+stopped. If somebody else has measured the same cell, both results are kept, and `push` says so. \
+docs/sharing.md explains how a team shares a store.")]
     Push(PushArgs),
     /// Copy the results that locks name, or all of a study, from a shared store.
     #[command(after_long_help = "Examples:
-  benchtrail pull /mnt/team/store                            what the locks of this project name
+  benchtrail pull /mnt/team/store         # what the locks of this project name
   benchtrail pull /mnt/team/store experiments/quickstart.yaml --smoke
-  benchtrail pull /mnt/team/store --study quickstart         all results of a study, without a lock
+  # All results of a study, without a lock:
+  benchtrail pull /mnt/team/store --study quickstart
 
-Every byte is checked. Results of others are marked as theirs: `run` uses their measurements only if the lock
-names them or the policy `reuse` permits it. See docs/sharing.md.")]
+Every byte is checked. Results of others are marked as theirs: `run` uses their measurements only \
+if the lock names them or the policy `reuse` permits it. See docs/sharing.md.")]
     Pull(PullArgs),
     /// Check every object and reference in the store.
     #[command(after_long_help = "Examples:
   benchtrail fsck
-  benchtrail fsck --subset 1/7        hash one seventh of the objects, for example daily
-  benchtrail fsck --repair            quarantine damaged objects; the next run makes them again")]
+  # Hash one seventh of the objects, for example daily:
+  benchtrail fsck --subset 1/7
+  # Move damaged objects to quarantine; the next run makes them again:
+  benchtrail fsck --repair")]
     Fsck(FsckArgs),
     /// Remove objects that no lock reaches.
     #[command(after_long_help = "Examples:
@@ -276,7 +308,8 @@ names them or the policy `reuse` permits it. See docs/sharing.md.")]
   benchtrail gc
   benchtrail gc --locks ../other-study
   benchtrail gc --remote s3://lab/team --grace '7 d' --dry-run
-  benchtrail gc --remote s3://lab/team --grace '7 d'    condemns first; removes after the grace
+  # Condemn results now, and remove them after the grace:
+  benchtrail gc --remote s3://lab/team --grace '7 d'
 
 In a shared store, `gc` removes results that no pushed lock names. See docs/sharing.md.")]
     Gc(GcArgs),
@@ -288,20 +321,25 @@ In a shared store, `gc` removes results that no pushed lock names. See docs/shar
     /// Print a completion script for a shell.
     #[command(after_long_help = "Examples:
   benchtrail completions bash > ~/.local/share/bash-completion/completions/benchtrail
-  benchtrail completions zsh > ~/.zfunc/_benchtrail          `fpath` must contain that folder
-  benchtrail completions fish > ~/.config/fish/completions/benchtrail.fish")]
+  benchtrail completions fish > ~/.config/fish/completions/benchtrail.fish
+  # The variable `fpath` of zsh must contain this folder:
+  benchtrail completions zsh > ~/.zfunc/_benchtrail")]
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for each command.
     #[command(after_long_help = "Examples:
   benchtrail man | man -l -
-  benchtrail man --out ~/.local/share/man/man1             one page per command")]
+  # One page for each command:
+  benchtrail man --out ~/.local/share/man/man1")]
     Man(ManArgs),
     /// Print the JSON Schema of experiments, or the columns of the tables, as JSON.
     #[command(after_long_help = "Examples:
   benchtrail schema > experiment.schema.json
-  benchtrail schema tables      the columns of every table
-  # first line of an experiment, for editors with a YAML language server:
-  # yaml-language-server: $schema=../experiment.schema.json")]
+  benchtrail schema tables                # the columns of every table
+
+For completion in an editor with a YAML language server, write this as the first line of an \
+experiment:
+
+    # yaml-language-server: $schema=../experiment.schema.json")]
     Schema(SchemaArgs),
 }
 
@@ -331,7 +369,132 @@ fn with_negative_values(command: clap::Command) -> clap::Command {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    /// Returns each command's name with the text after its options.
+    fn after() -> Vec<(String, String)> {
+        let cli = Cli::command();
+        cli.get_subcommands()
+            .filter_map(|command| {
+                let text = command.get_after_long_help()?.to_string();
+                Some((command.get_name().to_owned(), text))
+            })
+            .collect()
+    }
+
+    /// Returns the words of each example, as a shell splits them; redirections and pipes are removed.
+    fn examples(text: &str) -> Vec<Vec<String>> {
+        let cut = |line: &str| {
+            let end = [" > ", " | "]
+                .iter()
+                .filter_map(|sign| line.find(sign))
+                .min();
+            line[..end.unwrap_or(line.len())].to_owned()
+        };
+        let script: Vec<String> = text
+            .lines()
+            .filter(|l| l.starts_with("  "))
+            .map(cut)
+            .collect();
+        let function = "benchtrail() { printf '%s\\0' benchtrail \"$@\"; printf '\\1'; }\n";
+        let split = std::process::Command::new("sh")
+            .args(["-euc", &(function.to_owned() + &script.join("\n"))])
+            .output()
+            .expect("a shell");
+        assert!(
+            split.status.success(),
+            "{}",
+            String::from_utf8_lossy(&split.stderr)
+        );
+        let split = String::from_utf8(split.stdout).expect("UTF-8");
+        split
+            .split_terminator('\u{1}')
+            .map(|words| words.split_terminator('\0').map(str::to_owned).collect())
+            .collect()
+    }
+
+    #[test]
+    fn every_example_of_a_help_text_is_a_valid_command_line_over_files_and_parameters_that_exist() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for (name, text) in after() {
+            let examples = examples(&text);
+            assert!(!examples.is_empty(), "{name}");
+            for words in examples {
+                if let Err(error) = parse(&words) {
+                    panic!("{words:?}: {error}");
+                }
+                let study = words.iter().find(|word| word.starts_with("experiments/"));
+                let Some(study) = study else { continue };
+                let study = std::fs::read_to_string(root.join(study)).expect(study);
+                for (option, value) in words.iter().zip(&words[1..]) {
+                    let parameter = value.split('=').next().unwrap_or_default();
+                    assert!(
+                        option != "--set"
+                            || study.contains(&format!("\n  {parameter}:\n    type:")),
+                        "{words:?}: no parameter {parameter}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Messages of the language's own parsers say nothing that a user could do.
+    #[test]
+    fn no_option_answers_a_wrong_value_in_the_words_of_the_language() {
+        let mut cli = Cli::command();
+        cli.build();
+        let mut asked = 0;
+        for command in cli.get_subcommands() {
+            for argument in command
+                .get_arguments()
+                .filter(|a| a.get_action().takes_values())
+            {
+                let Some(long) = argument.get_long() else {
+                    continue;
+                };
+                let words = [
+                    "benchtrail",
+                    command.get_name(),
+                    &format!("--{long}"),
+                    "\u{1f}x",
+                ]
+                .map(OsString::from);
+                let Err(error) = parse(words) else { continue };
+                let message = error.to_string();
+                for foreign in [
+                    "invalid float literal",
+                    "invalid digit",
+                    "cannot parse",
+                    "in string",
+                ] {
+                    assert!(
+                        !message.contains(foreign),
+                        "{} --{long}: {message}",
+                        command.get_name()
+                    );
+                }
+                asked += 1;
+            }
+        }
+        assert!(asked > 60, "{asked}");
+    }
+
+    /// A paragraph is one line, so that it fits every terminal; an example is short enough for the usual terminals.
+    #[test]
+    fn no_line_of_a_help_text_is_broken_twice() {
+        for (name, text) in after() {
+            let lines: Vec<&str> = text.lines().collect();
+            for (line, next) in lines.iter().zip(&lines[1..]) {
+                let ends = line.is_empty() || next.is_empty() || next.starts_with(' ');
+                assert!(ends, "{name}: the paragraph is broken after {line:?}");
+            }
+            for line in lines.iter().filter(|line| line.starts_with(' ')) {
+                assert!(line.chars().count() <= 90, "{name}: {line}");
+            }
+        }
+    }
 
     #[test]
     fn a_negative_number_is_answered_by_the_option_it_was_given_to() {

@@ -22,7 +22,7 @@ pub(crate) struct HistoryArgs {
     #[arg(long = "where", value_name = "COLUMN=LABEL", value_parser = super::global::parse_assignment)]
     pub(crate) only: Vec<(String, String)>,
     /// Largest number of commits to read, starting with the newest.
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = |text: &str| super::values::parse_within::<u32>(text, 1, 1000))]
     pub(crate) commits: u32,
     /// Also draw the series as an SVG file.
     #[arg(long, value_name = "FILE")]

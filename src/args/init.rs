@@ -22,6 +22,12 @@ pub(crate) struct InitArgs {
     /// Study the server, requests and arrivals of an earlier `load --out DIR`.
     #[arg(long, value_name = "DIR")]
     pub(crate) from_load: Option<PathBuf>,
+    /// Study result files of vLLM, SGLang, guidellm, aiperf or genai-perf instead of measuring; a folder means every
+    /// result file in it.
+    #[arg(long, alias = "from-result", value_name = "FILE", num_args = 1..,
+          conflicts_with_all = ["engine", "model", "from_url", "from_load", "api_key_env", "api", "workloads", "clients",
+          "rates", "requests", "repetitions"])]
+    pub(crate) from_results: Vec<PathBuf>,
     /// For a running server: environment variable that holds its API key.
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,

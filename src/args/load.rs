@@ -6,7 +6,8 @@ use clap::{ArgGroup, Args};
 
 use super::values::{
     parse_api, parse_bound, parse_clients, parse_count, parse_duration, parse_header, parse_layout,
-    parse_level, parse_positive, parse_ramp, parse_rate, parse_span, parse_step, parse_tool,
+    parse_level, parse_number, parse_positive, parse_ramp, parse_rate, parse_share, parse_span,
+    parse_step, parse_tool, parse_whole,
 };
 
 /// Arguments of `load`.
@@ -82,16 +83,14 @@ pub(crate) struct LoadArgs {
         value_name = "X",
         default_value_t = 1.0,
         requires = "trace",
-        help_heading = "Arrivals"
-    )]
+        help_heading = "Arrivals", value_parser = parse_number)]
     pub(crate) speed: f64,
     /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller values give bursts.
     #[arg(
         long,
         value_name = "SHAPE",
         requires = "rate",
-        help_heading = "Arrivals"
-    )]
+        help_heading = "Arrivals", value_parser = parse_number)]
     pub(crate) burstiness: Option<f64>,
     /// Largest number of requests in flight with --rate, --constant, --steps, --ramp or --trace. Further arrivals wait
     /// in line; latencies from the scheduled time include the wait. Without these options, the same as
@@ -123,8 +122,7 @@ pub(crate) struct LoadArgs {
         value_name = "N",
         default_value_t = 0,
         aliases = ["num-warmups", "warmup-requests", "warmup-request-count"],
-        help_heading = "Arrivals"
-    )]
+        help_heading = "Arrivals", value_parser = parse_whole::<u64>)]
     pub(crate) warmup: u64,
 
     /// Name of a workload: a shipped one, or `workloads/NAME.yaml` in this folder [default:
@@ -167,8 +165,7 @@ pub(crate) struct LoadArgs {
         long,
         value_name = "N",
         default_value_t = 164,
-        help_heading = "Requests"
-    )]
+        help_heading = "Requests", value_parser = parse_whole::<u64>)]
     pub(crate) seed: u64,
 
     /// Time limit for opening a connection.
@@ -194,10 +191,10 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Telemetry")]
     pub(crate) gpu: String,
     /// Process id of the server, if it runs on this machine; its process group is sampled.
-    #[arg(long, value_name = "PID", help_heading = "Telemetry")]
+    #[arg(long, value_name = "PID", help_heading = "Telemetry", value_parser = parse_whole::<u32>)]
     pub(crate) server_pid: Option<u32>,
     /// Treat a silent server as hung only if the mean power of every GPU was below this during the silence.
-    #[arg(long, value_name = "WATTS", help_heading = "Telemetry")]
+    #[arg(long, value_name = "WATTS", help_heading = "Telemetry", value_parser = parse_number)]
     pub(crate) hung_below: Option<f64>,
     /// Path at which llama.cpp reports its slots; the rows go to slots.parquet.
     #[arg(long, value_name = "PATH", help_heading = "Telemetry")]
@@ -209,7 +206,7 @@ pub(crate) struct LoadArgs {
     /// Search for the highest level that meets --slo. The search starts at the level of --concurrency,
     /// --rate or --constant and goes up to this one. It judges at most --requests [default: 400] per
     /// level, unless a rate needs more to show an overload.
-    #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search")]
+    #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search", value_parser = parse_number)]
     pub(crate) search: Option<f64>,
     /// Share of requests that must meet --slo.
     #[arg(
@@ -217,8 +214,7 @@ pub(crate) struct LoadArgs {
         value_name = "SHARE",
         default_value_t = 0.95,
         requires = "search",
-        help_heading = "Search"
-    )]
+        help_heading = "Search", value_parser = parse_share)]
     pub(crate) attainment: f64,
     /// Relative distance between the kept and the missed level at which the search ends.
     #[arg(
@@ -226,8 +222,7 @@ pub(crate) struct LoadArgs {
         value_name = "SHARE",
         default_value_t = 0.05,
         requires = "search",
-        help_heading = "Search"
-    )]
+        help_heading = "Search", value_parser = parse_share)]
     pub(crate) resolution: f64,
     /// Longest time during which requests may arrive in one probe of a rate.
     #[arg(

@@ -29,7 +29,7 @@ pub(crate) struct PushArgs {
     #[arg(long)]
     pub(crate) verify: bool,
     /// Number of parallel transfers.
-    #[arg(long, value_name = "N", default_value_t = remote::JOBS)]
+    #[arg(long, value_name = "N", default_value_t = remote::JOBS, value_parser = super::values::parse_positive::<usize>)]
     pub(crate) jobs: usize,
 }
 
@@ -50,6 +50,6 @@ pub(crate) struct PullArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["studies", "profile", "smoke"])]
     pub(crate) study: Vec<String>,
     /// Number of parallel transfers.
-    #[arg(long, value_name = "N", default_value_t = remote::JOBS)]
+    #[arg(long, value_name = "N", default_value_t = remote::JOBS, value_parser = super::values::parse_positive::<usize>)]
     pub(crate) jobs: usize,
 }

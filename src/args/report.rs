@@ -81,7 +81,7 @@ pub(crate) struct ExploreArgs {
     pub(crate) export: Option<PathBuf>,
     /// Largest size of the file, in MiB. Benchtrail leaves out what does not fit and lists it.
     #[arg(long, value_name = "MIB", default_value_t = 24, requires = "export",
-        value_parser = clap::value_parser!(u32).range(1..=1024))]
+        value_parser = |text: &str| super::values::parse_within::<u32>(text, 1, 1024))]
     pub(crate) limit: u32,
     /// Leave the chunks of answers out of the file. The file is smaller, but requests are shown without
     /// individual tokens.

@@ -28,7 +28,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) keep_going: bool,
     /// Number of threads for pure stages [default: the number of cores].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::values::parse_positive::<usize>)]
     pub(crate) jobs: Option<usize>,
     /// File to write the report to; figures and trace go into the same folder
     /// [default: `reports/NAME/report.md` in the project's folder].
@@ -209,10 +209,10 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) column: Vec<String>,
     /// Smallest relative change that counts, in percent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = super::values::parse_percent)]
     pub(crate) threshold: f64,
     /// Largest Holm-adjusted p value that counts as a change, and the level of each bound of the gate.
-    #[arg(long, value_name = "P", default_value_t = 0.05)]
+    #[arg(long, value_name = "P", default_value_t = 0.05, value_parser = super::values::parse_share)]
     pub(crate) alpha: f64,
     /// Statistical test for each result, over the units of replication.
     #[arg(long, value_name = "TEST", default_value = "welch", value_parser = ["welch", "mann-whitney"])]
@@ -236,19 +236,19 @@ pub(crate) struct PowerArgs {
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
     /// Number of studies to simulate.
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = |text: &str| super::values::parse_within::<u64>(text, 20, 1_000_000))]
     pub(crate) studies: u64,
     /// True effects to look for, in percent.
-    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0])]
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0], value_parser = super::values::parse_percent)]
     pub(crate) effect: Vec<f64>,
     /// Noise between launches, in percent [default: that of earlier blocks, or the declared noise, or 3].
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = super::values::parse_percent)]
     pub(crate) noise: Option<f64>,
     /// Noise between cells within a launch, in percent [default: half the noise between launches].
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = super::values::parse_percent)]
     pub(crate) cell_noise: Option<f64>,
     /// Noise between requests within a cell, in percent; it makes quantiles vary [default: 10].
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = super::values::parse_percent)]
     pub(crate) request_noise: Option<f64>,
 }
 

@@ -4,9 +4,13 @@ use clap::builder::PossibleValuesParser;
 
 /// Reads `NAME: VALUE`.
 pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text
-        .split_once(':')
-        .ok_or("expected `NAME: VALUE`, such as `X-Route: blue`")?;
+    let (name, value) = text.split_once(':').ok_or_else(|| {
+        // `NAME=VALUE` of vLLM. The value may be a secret, so it is not repeated.
+        let name = text
+            .split_once('=')
+            .map_or("X-Route", |(name, _)| name.trim());
+        format!("expected `NAME: VALUE`: write `{name}: …`")
+    })?;
     let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
     match load::header_problem(&name, &value) {
         Some((problem, remedy)) => Err(format!("{problem}: {remedy}")),
@@ -103,11 +107,84 @@ pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
 
 /// Reads a number of requests per second.
 pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text
-        .parse::<f64>()
+    let fitting = |text: &str| {
+        let rate = text.trim().parse::<f64>().ok();
+        rate.filter(|rate| rate.is_finite() && *rate > 0.0)
+    };
+    // A rate with its unit, as users of other tools may write it.
+    let units = [
+        ("req/s", 1.0),
+        ("/sec", 1.0),
+        ("/s", 1.0),
+        ("rps", 1.0),
+        ("qps", 1.0),
+        ("/min", 60.0),
+        ("rpm", 60.0),
+        ("/m", 60.0),
+    ];
+    let per_second = || {
+        let lower = text.trim().to_lowercase();
+        let of =
+            |(unit, seconds): &(&str, f64)| Some(fitting(lower.strip_suffix(unit)?)? / seconds);
+        units.iter().find_map(of)
+    };
+    fitting(text).ok_or_else(|| match per_second() {
+        Some(rate) => format!("write the number of requests per second alone: {rate}"),
+        None => "expected a number of requests per second greater than 0".to_owned(),
+    })
+}
+
+/// Reads a number.
+pub(super) fn parse_number(text: &str) -> Result<f64, String> {
+    let number = text.trim().parse::<f64>().ok();
+    let number = number.filter(|number| number.is_finite());
+    number.ok_or_else(|| "expected a number, such as 1.5".to_owned())
+}
+
+/// Reads a whole number from 0.
+pub(super) fn parse_whole<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    let value = text.trim().replace('_', "").parse::<u64>().ok();
+    let fitting = value.and_then(|n| N::try_from(n).ok());
+    fitting.ok_or_else(|| match thousands(text) {
+        Some(n) => format!("write it out: {n}"),
+        None => "expected a whole number from 0, such as 8".to_owned(),
+    })
+}
+
+/// Reads a whole number within bounds.
+pub(super) fn parse_within<N: TryFrom<u64>>(
+    text: &str,
+    least: u64,
+    most: u64,
+) -> Result<N, String> {
+    let within = parse_whole::<u64>(text)
         .ok()
-        .filter(|rate| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "expected a number of requests per second greater than 0".to_owned())
+        .filter(|n| (least..=most).contains(n));
+    let fitting = within.and_then(|n| N::try_from(n).ok());
+    fitting.ok_or_else(|| format!("expected a whole number from {least} to {most}"))
+}
+
+/// Reads a number of percent, with or without the sign.
+pub(super) fn parse_percent(text: &str) -> Result<f64, String> {
+    let number = text.trim();
+    parse_number(number.strip_suffix('%').unwrap_or(number))
+        .map_err(|_| "expected a number of percent, such as 5".to_owned())
+}
+
+/// Reads a share: a number up to 1, or a number of percent with its sign.
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+    let number = text.trim();
+    if let Some(percent) = number.strip_suffix('%') {
+        return parse_percent(percent).map(|percent| percent / 100.0);
+    }
+    match parse_number(number) {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        Ok(percent) if percent > 1.0 && percent <= 100.0 => Err(format!(
+            "a share is a number from 0 to 1: write {} or {percent}%",
+            percent / 100.0
+        )),
+        _ => Err("a share is a number from 0 to 1, such as 0.95".to_owned()),
+    }
 }
 
 /// Reads a number of requests per second; `inf` means all at once.
@@ -161,18 +238,37 @@ pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
 
 /// Reads `METRIC=BOUND` or `METRIC:BOUND`: milliseconds, or a number with its unit.
 pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
-    let (name, bound) = text.split_once(['=', ':']).ok_or_else(|| {
-        format!("`{text}` names no metric: write ttft:{text}, tpot:{text} or e2e:{text}")
-    })?;
-    let name = match name {
-        "e2el" | "e2e_latency" => "e2e",
-        name => name,
+    let signs = ["<=", "=<", "≤", "<", "=", ":"];
+    let Some((name, bound)) = signs.iter().find_map(|sign| text.split_once(sign)) else {
+        let is_bound = text.trim().starts_with(|c: char| c.is_ascii_digit());
+        return Err(match (is_bound, bounded(text)) {
+            (true, _) => {
+                format!("`{text}` names no metric: write ttft:{text}, tpot:{text} or e2e:{text}")
+            }
+            (false, Some((metric, _))) => format!("it has no bound: write {metric}:200ms"),
+            (false, None) => "expected a metric and its bound, such as ttft:200ms".to_owned(),
+        });
     };
-    if !["ttft", "tpot", "e2e"].contains(&name) {
-        return Err(format!(
-            "cannot set a bound on `{name}`: use ttft, tpot or e2e"
-        ));
-    }
+    let (name, bound) = (name.trim(), bound.trim());
+    let name = match bounded(name) {
+        Some((metric, None)) => metric,
+        Some((metric, Some(share))) => {
+            return Err(format!(
+                "a bound holds for each request: write {metric}:{bound}; with --search, `--attainment {share}` is the \
+                 share of requests that must meet it"
+            ));
+        }
+        None if ["itl", "icl", "inter_token_latency"].contains(&name) => {
+            return Err(format!(
+                "a bound on each gap cannot be set: write tpot:{bound}, the mean gap of a request"
+            ));
+        }
+        None => {
+            return Err(format!(
+                "cannot set a bound on `{name}`: use ttft, tpot or e2e"
+            ));
+        }
+    };
     let with_unit = || load::TimeSpan::parse(bound).map(|span| span.nanoseconds() as f64 / 1e6);
     let number = bound
         .trim()
@@ -187,6 +283,29 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
             None => format!("`{bound}` is not a number of milliseconds greater than 0"),
         })?,
     ))
+}
+
+/// Returns the metric that a name means, in the spelling of any tool, with the share of a quantile in the name.
+fn bounded(name: &str) -> Option<(&'static str, Option<f64>)> {
+    let lower = name.trim().to_lowercase();
+    let mut share = None;
+    let mut words: Vec<&str> = Vec::new();
+    for word in lower.split(['_', '-', ' ', '.']) {
+        let quantile = word.strip_prefix('p').and_then(|n| n.parse::<f64>().ok());
+        match (quantile, word) {
+            (Some(percent), _) if percent > 0.0 && percent < 100.0 => share = Some(percent / 100.0),
+            (_, "median") => share = Some(0.5),
+            (_, "" | "ms" | "s") => {}
+            _ => words.push(word),
+        }
+    }
+    let metric = match words.join("_").as_str() {
+        "ttft" | "time_to_first_token" => "ttft",
+        "tpot" | "time_per_output_token" => "tpot",
+        "e2e" | "e2el" | "e2e_latency" | "request_latency" | "latency" => "e2e",
+        _ => return None,
+    };
+    Some((metric, share))
 }
 
 /// Reads `N` numbers separated by colons.

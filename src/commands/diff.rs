@@ -17,17 +17,16 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     let Some(b) = &arguments.b else {
         return since_its_lock(arguments, global);
     };
-    for (name, value, fine) in [
-        ("threshold", arguments.threshold, arguments.threshold >= 0.0),
-        (
-            "alpha",
-            arguments.alpha,
-            arguments.alpha > 0.0 && arguments.alpha < 0.5,
-        ),
-    ] {
-        if !fine {
-            return Err(Stop::usage(format!("--{name} cannot be {value}")));
-        }
+    if arguments.threshold < 0.0 {
+        let message = format!("--threshold must be 0 or more, not {}", arguments.threshold);
+        return Err(Stop::usage(message).hint("give a number of percent, such as `--threshold 5`"));
+    }
+    if !(arguments.alpha > 0.0 && arguments.alpha < 0.5) {
+        let message = format!(
+            "--alpha must be above 0 and below 0.5, not {}",
+            arguments.alpha
+        );
+        return Err(Stop::usage(message).hint("give a level, such as `--alpha 0.05`"));
     }
     let rule = Rule {
         columns: arguments.column.clone(),
@@ -97,7 +96,8 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
 /// With one study: shows what changed in the experiment since its lock.
 fn since_its_lock(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     if arguments.gate {
-        return Err(Stop::usage("--gate compares results: name a second study"));
+        return Err(Stop::usage("`--gate` compares the results of two studies")
+            .hint("name both, the older one first: `benchtrail diff OLD NEW --gate`"));
     }
     let experiment = ExperimentArgs {
         experiment: arguments.a.clone(),

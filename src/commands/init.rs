@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use load::list_models;
 use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
+use super::init_results;
 use super::list::{is_defined, names_of};
 use super::load_study::LoadStudy;
 use crate::args::{Global, InitArgs};
@@ -56,17 +56,21 @@ pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
     let asks = !arguments.yes
         && !global.json
         && arguments.from_load.is_none()
+        && arguments.from_results.is_empty()
         && std::io::stdin().is_terminal()
         && std::io::stderr().is_terminal();
-    let wish = wish(arguments, asks)?;
-    let file = format!("{}.yaml", wish.name);
+    let name = name(arguments, asks)?;
+    let text = match arguments.from_results.as_slice() {
+        [] => text(&wish(arguments, name.clone(), asks)?),
+        files => init_results::text(&name, files)?,
+    };
+    let file = format!("{name}.yaml");
     let path = Path::new(&file);
     if path.exists() && !arguments.force {
         return Err(Stop::usage(format!("{file} already exists")).hint(
             "give another name, as in `benchtrail init other-study`, or replace it with `--force`",
         ));
     }
-    let text = text(&wish);
     std::fs::write(path, &text).map_err(|e| Stop::machine(format!("{file}: {e}")))?;
     if global.json {
         say(&json!({"file": file, "text": text}).to_string());
@@ -79,17 +83,23 @@ pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
     Ok(())
 }
 
-fn wish(arguments: &InitArgs, asks: bool) -> Result<Wish, Stop> {
+/// Returns the study's name.
+fn name(arguments: &InitArgs, asks: bool) -> Result<String, Stop> {
+    let name = match &arguments.name {
+        Some(name) => name.clone(),
+        None if asks => ask("Name of the study", "my-study")?,
+        None => "my-study".to_owned(),
+    };
+    let name = name.strip_suffix(".yaml").unwrap_or(&name).to_owned();
+    check_name(&name)?;
+    Ok(name)
+}
+
+fn wish(arguments: &InitArgs, name: String, asks: bool) -> Result<Wish, Stop> {
     let ask = |question: &str, default: &str| match asks {
         true => ask(question, default),
         false => Ok(default.to_owned()),
     };
-    let name = match &arguments.name {
-        Some(name) => name.clone(),
-        None => ask("Name of the study", "my-study")?,
-    };
-    let name = name.strip_suffix(".yaml").unwrap_or(&name).to_owned();
-    check_name(&name)?;
     if let Some(folder) = &arguments.from_load {
         return from_load(arguments, name, folder);
     }
@@ -257,17 +267,7 @@ fn running(arguments: &InitArgs, url: &str) -> Result<Server, Stop> {
     };
     let target = server.target()?;
     let model = match &arguments.model {
-        Some(model) => {
-            if let Ok(models) = list_models(&target.base_url, None, target.api_key.as_ref())
-                && !models.contains(model)
-            {
-                complain(&format!(
-                    "warning: the server does not list the model `{model}`; it lists {}",
-                    models.join(", ")
-                ));
-            }
-            model.clone()
-        }
+        Some(model) => model.clone(),
         None => target.model,
     };
     Ok(Server::Running {
@@ -467,7 +467,7 @@ fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
 }
 
 /// Quotes a text for YAML within braces. It stays as it is: what a server tells is never a placeholder.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     let text = text.replace("${", "$${");
     // JSON text is valid YAML text.

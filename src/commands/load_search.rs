@@ -143,7 +143,9 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
             format!("kept at {kept}, the next level undecided")
         }
         (Some(kept), Some(missed)) => format!("kept at {kept}, missed at {missed}"),
-        (Some(kept), None) => format!("kept at {kept}, the highest level tried"),
+        (Some(kept), None) => {
+            format!("kept at {kept}, the highest level tried: a larger `--search` looks further")
+        }
         (None, Some(missed)) => format!("missed already at {missed}"),
         (None, None) => "no level was decided".to_owned(),
     };

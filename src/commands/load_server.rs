@@ -10,6 +10,7 @@ use load::{
 use pipeline::suggest::remedy;
 
 use crate::exit::Stop;
+use crate::terminal::complain;
 
 /// A server named by arguments.
 pub(super) struct Server<'a> {
@@ -50,7 +51,27 @@ impl Server<'_> {
             metrics: self.metrics,
             headers: self.headers,
         };
-        target_in_turn(&server, &self.further).map_err(|(url, error)| self.explain(&url, &error))
+        let target = target_in_turn(&server, &self.further)
+            .map_err(|(url, error)| self.explain(&url, &error))?;
+        self.warn_of_an_unlisted_model(&target);
+        Ok(target)
+    }
+
+    /// Warns of a model that the server does not list: some servers answer for any name.
+    fn warn_of_an_unlisted_model(&self, target: &Target) {
+        let Some(model) = self.model else {
+            return;
+        };
+        let listed = list_models(&target.base_url, self.ca_file, target.api_key.as_ref());
+        if let Ok(models) = listed
+            && !models.is_empty()
+            && !models.iter().any(|listed| listed == model)
+        {
+            complain(&format!(
+                "warning: the server does not list the model `{model}`; it lists {}",
+                models.join(", ")
+            ));
+        }
     }
 
     /// Returns the error for a server that rejects every request, with its meaning.

@@ -32,6 +32,8 @@ pub(super) struct Outcomes {
     pass: u64,
     fail: u64,
     not_judged: u64,
+    /// Failures by severity, the severest first.
+    failures: [(&'static str, u64); 3],
     /// The failed gates of severity `fail`.
     pub(super) failed: Vec<String>,
 }
@@ -66,13 +68,42 @@ pub(super) fn outcomes(store: &Store, session: &Session, lock: &Lock) -> Result<
     Ok(outcomes)
 }
 
+/// The severities of gates.
+const SEVERITIES: [&str; 3] = ["fail", "exclude", "warn"];
+
 impl Outcomes {
+    /// Returns the counts as text. Failures say what follows from them.
+    fn text(&self) -> String {
+        let some: Vec<&(&str, u64)> = self.failures.iter().filter(|(_, n)| *n > 0).collect();
+        let failures = match some.as_slice() {
+            [] => String::new(),
+            [(severity, n)] if *n == self.fail => match *severity {
+                "warn" => " (each only a warning)".to_owned(),
+                other => format!(" (severity `{other}`)"),
+            },
+            several => {
+                let each = several
+                    .iter()
+                    .map(|(severity, n)| format!("{n} `{severity}`"));
+                format!(" ({})", each.collect::<Vec<_>>().join(", "))
+            }
+        };
+        format!(
+            "gates: {} pass, {} fail{failures}, {} not judged",
+            self.pass, self.fail, self.not_judged
+        )
+    }
+
     /// Adds the outcomes of one cell's gates.
     fn add(&mut self, stage: &str, verdict: &Value) {
         let count = |outcome: &str| verdict[outcome].as_u64().unwrap_or_default();
         self.pass += count("pass");
         self.fail += count("fail");
         self.not_judged += count("not_judged");
+        for (at, severity) in SEVERITIES.into_iter().enumerate() {
+            let n = verdict["failed"][severity].as_u64().unwrap_or_default();
+            self.failures[at] = (severity, self.failures[at].1 + n);
+        }
         let names = verdict["failed_gates"].as_array().into_iter().flatten();
         let names = names.filter_map(Value::as_str);
         self.failed
@@ -152,10 +183,7 @@ impl Conclusion<'_> {
             counts.join(", ")
         ));
         if gates.pass + gates.fail + gates.not_judged > 0 {
-            say(&format!(
-                "gates: {} pass, {} fail, {} not judged",
-                gates.pass, gates.fail, gates.not_judged
-            ));
+            say(&gates.text());
         }
         for gate in &gates.failed {
             say(&format!("gate failed: {gate}"));

@@ -14,8 +14,25 @@ use crate::given::{Wanted, must_be};
 use crate::project::shown;
 use crate::terminal::say;
 
+/// Turns an anchor of a page on a code host, `#L24` or `#L24-L30`, and a range of lines, `:24-30`, into the first line.
+fn without_anchor(report: &str) -> String {
+    let anchor = report.rsplit_once("#L").or_else(|| report.rsplit_once(':'));
+    let Some((path, lines)) = anchor else {
+        return report.to_owned();
+    };
+    let (first, rest) = lines.split_once(['-', 'C']).unwrap_or((lines, "0"));
+    let is_line = |text: &str| text.trim_start_matches('L').parse::<usize>().is_ok();
+    match is_line(first) && is_line(rest) {
+        true => format!("{path}:{first}"),
+        false => report.to_owned(),
+    }
+}
+
 pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
-    let mut query = Query::parse(&arguments.report, arguments.number.as_deref());
+    let mut query = Query::parse(
+        &without_anchor(&arguments.report),
+        arguments.number.as_deref(),
+    );
     let whole = Path::new(&arguments.report);
     if whole.is_file() {
         // The file's own name ends like a position.

@@ -127,6 +127,28 @@ fn is_time(name: &str) -> bool {
 }
 
 /// Returns the mistakes in one entry of a column map.
+/// Returns our column for other usual names of it.
+fn meant(name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase().replace('-', "_");
+    let ours = match name.as_str() {
+        "start" | "start_time" | "started" | "timestamp" | "time" | "sent_at" => "sent",
+        "end" | "end_time" | "finished" | "completed" | "done_at" => "done",
+        "ttft" | "ttft_ms" | "ttft_s" | "time_to_first_token" => "ttft",
+        "latency" | "e2e" | "e2el" | "request_time" | "total_time" | "duration" => {
+            "request_latency"
+        }
+        "input_tokens" | "input_len" | "isl" | "prompt_len" => "prompt_tokens",
+        "completion_tokens" | "tokens" | "output_len" | "osl" | "generated_tokens" => {
+            "output_tokens"
+        }
+        "success" | "ok" | "outcome" => "status",
+        "status_code" | "http_code" | "code" => "http_status",
+        "error_message" | "exception" => "error",
+        _ => return None,
+    };
+    Some(ours)
+}
+
 fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
     let at = |message: String, hint: &str| {
         Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
@@ -140,10 +162,11 @@ fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
             .chain(COUNTS)
             .chain(TEXTS)
             .collect();
-        return vec![at(
-            format!("no column `{name}` can be imported"),
-            &format!("there are: {}", names.join(", ")),
-        )];
+        let hint = match meant(name) {
+            Some(ours) => format!("write `{ours}`"),
+            None => pipeline::suggest::remedy(name, "columns", names),
+        };
+        return vec![at(format!("no column `{name}` can be imported"), &hint)];
     }
     match (&source.from, &source.value) {
         (Some(_), Some(_)) => all.push(at(

@@ -29,6 +29,29 @@ mod vllm;
 pub use settings::{ColumnSource, Import, Tool, Unit};
 pub use stage::{canonical, run};
 
+/// What a file holds, as far as its keys tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recognised {
+    /// The tool that wrote it.
+    pub tool: Tool,
+    /// The number of results in it; `entry` of an import chooses one.
+    pub entries: usize,
+}
+
+/// Returns which tool wrote a file; `None` if its keys are those of no tool, or it is not JSON.
+pub fn recognised(bytes: &[u8]) -> Option<Recognised> {
+    let documents = json::documents(bytes).ok()?;
+    let tool = stage::recognise(&documents[0])?;
+    let listed = |key: &str| documents[0][key].as_array().map_or(1, Vec::len);
+    let entries = match tool {
+        Tool::Guidellm => listed("benchmarks"),
+        Tool::GenaiPerf => listed("experiments"),
+        Tool::Vllm | Tool::Sglang => documents.len(),
+        _ => 1,
+    };
+    Some(Recognised { tool, entries })
+}
+
 /// Reads the text of a result file into the rows of its import.
 ///
 /// # Errors

@@ -79,6 +79,20 @@ pub enum Tool {
 }
 
 impl Tool {
+    /// Returns the tool's own spelling of its name.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Vllm => "vLLM",
+            Self::Sglang => "SGLang",
+            Self::Guidellm => "GuideLLM",
+            Self::Aiperf => "AIPerf",
+            Self::GenaiPerf => "GenAI-Perf",
+            Self::Csv => "CSV",
+            Self::Parquet => "Parquet",
+            Self::Benchtrail => "Benchtrail",
+        }
+    }
+
     /// Returns the word used in the experiment and in tables.
     pub fn word(self) -> &'static str {
         match self {

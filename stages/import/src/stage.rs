@@ -194,7 +194,7 @@ pub(crate) fn index(held: usize, entry: Option<u32>) -> Result<usize, ImportErro
 }
 
 /// Identifies the tool by keys that no other tool writes.
-fn recognise(document: &Json) -> Option<Tool> {
+pub(crate) fn recognise(document: &Json) -> Option<Tool> {
     let has = |keys: &[&str]| keys.iter().all(|key| document.get(key).is_some());
     if has(&["endpoint_type", "num_prompts"]) || has(&["model_id", "tokenizer_id", "num_prompts"]) {
         Some(Tool::Vllm)

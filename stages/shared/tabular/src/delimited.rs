@@ -97,11 +97,34 @@ fn remarks(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
+/// Returns whether the header line separates its fields by semicolons, as spreadsheets of some languages do.
+fn semicolons(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let header = text.lines().find(|line| !line.starts_with('#'));
+    header.is_some_and(|line| line.contains(';') && !line.contains(','))
+}
+
+fn counted(n: u64, noun: &str) -> String {
+    match n {
+        1 => format!("1 {noun}"),
+        n => format!("{n} {noun}s"),
+    }
+}
+
 fn wrong(error: &csv::Error, bytes: &[u8]) -> Unreadable {
     let message = match error.kind() {
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..
-        } => format!("{len} fields, but {expected_len} headings"),
+        } => {
+            let (fields, headings) = (counted(*len, "field"), counted(*expected_len, "heading"));
+            match semicolons(bytes) {
+                true => format!(
+                    "{fields}, but {headings}: the file separates its fields by `;`. Save it with commas between fields and \
+                     points in numbers"
+                ),
+                false => format!("{fields}, but {headings}"),
+            }
+        }
         csv::ErrorKind::Utf8 { .. } => "it is not UTF-8 text".to_owned(),
         _ => error.to_string(),
     };

@@ -245,7 +245,7 @@ mod tests {
                 Format::Csv,
                 "a,b\n1,2\n3\n",
                 "f:3: ",
-                "1 fields, but 2 headings",
+                "1 field, but 2 headings",
             ),
             (Format::Csv, "", "f:1: ", "no heading"),
             (Format::Csv, "a,a\n1,2\n", "f: ", "two columns"),

@@ -1,0 +1,174 @@
+//! `init --from-results`: a study over result files of other tools.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use import::Tool;
+
+use super::init::quoted;
+use crate::exit::Stop;
+use crate::project::shown;
+use crate::terminal::complain;
+
+/// A result in a file.
+struct Found {
+    label: String,
+    tool: Tool,
+    file: String,
+    /// Which result of the file, from 1, if it holds several.
+    entry: Option<usize>,
+}
+
+/// Returns the text of a study with one cell for each result in these files.
+///
+/// # Errors
+/// If a file cannot be imported without a column map, or none of them has rows of requests.
+pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
+    let mut found: Vec<Found> = Vec::new();
+    for path in given {
+        if path.is_dir() {
+            let before = found.len();
+            for file in results_in(path)? {
+                match results(&file) {
+                    Ok(more) => found.extend(more),
+                    Err(_) => complain(&format!(
+                        "warning: {} is left out: it is not a result file of a known tool, or not a whole one",
+                        shown(&file)
+                    )),
+                }
+            }
+            if found.len() == before {
+                let message = format!("{} holds no result file of a known tool", shown(path));
+                return Err(Stop::usage(message).hint(CSV));
+            }
+        } else {
+            found.extend(results(path)?);
+        }
+    }
+    if found.is_empty() {
+        let hint = "measure again with the tool's option for rows, such as `--save-detailed` of vLLM or `--output-details` \
+                    of SGLang; docs/import.md lists the options";
+        return Err(Stop::usage("none of these files has rows of requests").hint(hint));
+    }
+    name_apart(&mut found);
+    Ok(study(name, &found))
+}
+
+/// What to do with a table, whose columns have no known meaning.
+const CSV: &str = "the columns of a table have no known meaning: write a stage with `import: {tool: csv, file: FILE, columns: \
+                   {…}}`; docs/import.md shows it";
+
+/// Returns the JSON files in a folder, sorted.
+fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
+    let wrong = |e: std::io::Error| Stop::usage(format!("{}: {e}", shown(folder)));
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some("json" | "jsonl")) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Returns the results in a file that have rows of requests.
+fn results(path: &Path) -> Result<Vec<Found>, Stop> {
+    let name = shown(path);
+    let bytes = artifacts::regular::read(path).map_err(|e| Stop::usage(format!("{name}: {e}")))?;
+    let is_table = bytes.starts_with(b"PAR1") || name.ends_with(".csv") || name.ends_with(".tsv");
+    if is_table {
+        return Err(Stop::usage(format!(
+            "{name} is a table, not a result file of a known tool"
+        ))
+        .hint(CSV));
+    }
+    let Some(recognised) = import::recognised(&bytes) else {
+        return Err(Stop::usage(format!("{name} is not a result file of a known tool")).hint(
+            "known are the files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which, and how to \
+             import a table",
+        ));
+    };
+    let tool = recognised.tool;
+    if recognised.entries == 1 {
+        let text = String::from_utf8_lossy(&bytes);
+        let rows = import::read_text(tool.word(), &text).map_err(|e| {
+            Stop::usage(format!("{name}: {e}"))
+                .hint("docs/import.md says which files of a tool hold rows")
+        })?;
+        if rows.is_empty() {
+            complain(&format!(
+                "warning: {name} is left out: it holds only aggregates of {}, and no rows of requests",
+                tool.title()
+            ));
+            return Ok(Vec::new());
+        }
+    }
+    let label = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let one = |entry: Option<usize>| Found {
+        label: match entry {
+            Some(entry) => format!("{label}-{entry}"),
+            None => label.clone(),
+        },
+        tool,
+        file: name.clone(),
+        entry,
+    };
+    Ok(match recognised.entries {
+        1 => vec![one(None)],
+        several => (1..=several).map(|entry| one(Some(entry))).collect(),
+    })
+}
+
+/// Gives results of files with the same name different labels.
+fn name_apart(found: &mut [Found]) {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for one in found {
+        let (label, mut n) = (one.label.clone(), 1);
+        while !taken.insert(one.label.clone()) {
+            n += 1;
+            one.label = format!("{label}-{n}");
+        }
+    }
+}
+
+fn study(name: &str, found: &[Found]) -> String {
+    let mut text = format!(
+        "# {name}: results of other tools, with checks, tables and a report. Every key: docs/import.md\nexperiment: {name}\n\
+         seed: 7\naxes:\n  result:    # rename the labels as you like: they are the rows of every table\n"
+    );
+    let mut add = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
+    for one in found {
+        let mut fields = format!("tool: {}, file: {}", one.tool.word(), quoted(&one.file));
+        if let Some(entry) = one.entry {
+            let _ = write!(fields, ", entry: {entry}");
+        }
+        add(&format!("    - {}: {{{fields}}}", quoted(&one.label)));
+    }
+    let entry = match found.iter().any(|one| one.entry.is_some()) {
+        true => ", entry: \"${result.entry}\"",
+        false => "",
+    };
+    add("stages:\n  rows:\n    kind: load\n    over: [result]");
+    add(&format!(
+        "    import: {{tool: \"${{result.tool}}\", file: \"${{result.file}}\"{entry}}}"
+    ));
+    add("  checks:\n    kind: verify\n    needs: [rows]\n    gates:");
+    add("      - {gate: census}\n      - {gate: row-status}    # every request succeeded");
+    add("      # A file may lack what these need, so they only warn.");
+    add("      - {gate: degenerate, severity: warn}\n      - {gate: identities, severity: warn}");
+    add(
+        "  results:\n    kind: analyze\n    needs: [rows, checks]\n    tables:\n      cells: {operator: cell-summary}",
+    );
+    add("  report: {kind: report, needs: [rows, checks, results]}");
+    text
+}

@@ -1,0 +1,447 @@
+//! A command line of another load generator in our words: everything in it that differs, at once, and the same load as a
+//! command of ours.
+//!
+//! The words are taken as they are written: an option has the words after it up to the next option, and a word with `://`
+//! is a URL.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use clap::CommandFactory as _;
+use pipeline::suggest::closest;
+
+use crate::args::{self, Cli};
+use crate::other_words::{api, saying};
+
+/// The commands under which other tools measure a server.
+const THEIRS: [&[&str]; 7] = [
+    &["bench", "serve"],
+    &["bench"],
+    &["bench_serving"],
+    &["benchmark", "run"],
+    &["benchmark"],
+    &["profile"],
+    &["load"],
+];
+
+/// The address at which vLLM's server listens by default, and at which `vllm bench serve` looks for it.
+const USUAL: (&str, &str) = ("127.0.0.1", "8000");
+
+/// Options whose values may be secrets, which are not repeated.
+const SECRET: [&str; 5] = ["--api-key", "--key", "--token", "--header", "-H"];
+
+/// Options of ours whose values are lists of levels: other tools separate them by spaces.
+const LEVELS: [&str; 3] = ["--concurrency", "--rate", "--request-rate"];
+
+/// An option with the words after it.
+struct Given {
+    option: String,
+    values: Vec<String>,
+}
+
+/// What is written instead of an option.
+enum Instead {
+    /// It is ours.
+    Same(Vec<String>),
+    /// These words.
+    Words(Vec<String>),
+    /// Nothing.
+    Nothing,
+}
+
+/// Returns the message for a command line with at least two differences from ours; `None` for any other.
+pub(crate) fn explained(words: &[String]) -> Option<String> {
+    let after = words.get(1..)?;
+    let theirs = THEIRS
+        .iter()
+        .find(|theirs| theirs.iter().zip(after).filter(|(a, b)| *a == b).count() == theirs.len())?;
+    let (urls, given) = split(&after[theirs.len()..]);
+    let mut differences: Vec<(String, String)> = Vec::new();
+    if theirs != &["load"] {
+        let why = "the command is `benchtrail load`".to_owned();
+        differences.push((theirs.join(" "), why));
+    }
+    let mut address = Address {
+        urls,
+        ..Address::default()
+    };
+    let mut command: Vec<String> = Vec::new();
+    let rate_type = given
+        .iter()
+        .find(|g| ["--rate-type", "--profile"].contains(&g.option.as_str()))
+        .and_then(|g| g.values.first().map(String::as_str));
+    for one in &given {
+        if address.takes(one) {
+            continue;
+        }
+        let (instead, why) = instead(one, rate_type);
+        let word = match (SECRET.contains(&one.option.as_str()), one.values.is_empty()) {
+            (false, false) => format!("{} {}", one.option, one.values.join(" ")),
+            (true, false) => format!("{} …", one.option),
+            (_, true) => one.option.clone(),
+        };
+        match instead {
+            Instead::Same(words) => put(&mut command, words),
+            Instead::Words(words) => {
+                differences.push((word, why));
+                put(&mut command, words);
+            }
+            Instead::Nothing if why.starts_with("leave it out") => differences.push((word, why)),
+            Instead::Nothing => differences.push((word, format!("left out below: {why}"))),
+        }
+    }
+    differences.extend(address.differences.clone());
+    (differences.len() > 1).then(|| text(&differences, address.url(), command))
+}
+
+/// Puts words at the end of a command. A switch is given once, and a later API replaces an earlier one.
+fn put(command: &mut Vec<String>, words: Vec<String>) {
+    match words.as_slice() {
+        [switch] if command.contains(switch) => return,
+        [api, _] if api == "--api" => {
+            if let Some(at) = command.iter().position(|word| word == "--api") {
+                command.drain(at..at + 2);
+            }
+        }
+        _ => {}
+    }
+    command.extend(words);
+}
+
+/// Returns the message over the differences, with the command if it is a valid one.
+fn text(differences: &[(String, String)], urls: Vec<String>, command: Vec<String>) -> String {
+    let widest = differences.iter().map(|(word, _)| word.chars().count());
+    let width = widest.filter(|width| *width <= 40).max().unwrap_or(0);
+    let mut text = "error: `benchtrail load` says these words in another way:\n".to_owned();
+    for (word, why) in differences {
+        let _ = writeln!(text, "  {word:<width$}  {why}");
+    }
+    let words = [
+        vec!["benchtrail".to_owned(), "load".to_owned()],
+        urls,
+        command,
+    ]
+    .concat();
+    if args::parse(&words).is_ok() {
+        let words: Vec<String> = words.iter().map(|word| in_shell(word)).collect();
+        let _ = write!(text, "hint: the same load: {}", words.join(" "));
+    } else {
+        text.push_str(
+            "hint: docs/coming-from.md lists our options; `benchtrail load --help` describes them",
+        );
+    }
+    text
+}
+
+/// The address of the server, which other tools give in parts.
+#[derive(Default)]
+struct Address {
+    urls: Vec<String>,
+    host: Option<String>,
+    port: Option<String>,
+    differences: Vec<(String, String)>,
+}
+
+impl Address {
+    /// Takes an option that is part of the address.
+    fn takes(&mut self, one: &Given) -> bool {
+        let value = one.values.first().cloned();
+        let is_url = value.as_ref().is_some_and(|value| value.contains("://"));
+        match one.option.as_str() {
+            "--host" if !is_url => self.host = value,
+            "--port" => self.port = value,
+            "--url" | "--base-url" | "--target" | "--host" | "-u" if is_url => {
+                self.urls.extend(one.values.iter().cloned());
+                return true;
+            }
+            _ => return false,
+        }
+        let why = "the address is one URL".to_owned();
+        let word = format!("{} {}", one.option, one.values.join(" "));
+        self.differences.push((word.trim_end().to_owned(), why));
+        true
+    }
+
+    /// Returns the servers, without endpoints.
+    fn url(&self) -> Vec<String> {
+        if !self.urls.is_empty() {
+            return self.urls.iter().map(|url| base(url)).collect();
+        }
+        let host = self.host.as_deref().unwrap_or(USUAL.0);
+        let host = if host == "0.0.0.0" { USUAL.0 } else { host };
+        let port = self.port.as_deref().unwrap_or(USUAL.1);
+        vec![format!("http://{host}:{port}")]
+    }
+}
+
+/// Returns a URL without the path of an API.
+fn base(url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    match url.find("/v1").filter(|at| *at > 8) {
+        Some(at) => url[..at].to_owned(),
+        None => url.to_owned(),
+    }
+}
+
+/// Splits words into URLs and options with their values.
+fn split(words: &[String]) -> (Vec<String>, Vec<Given>) {
+    let mut urls = Vec::new();
+    let mut given: Vec<Given> = Vec::new();
+    for word in words {
+        let is_option =
+            word.starts_with('-') && word[1..].starts_with(|c: char| c == '-' || c.is_alphabetic());
+        if is_option {
+            let (option, value) = match word.split_once('=').filter(|_| word.starts_with("--")) {
+                Some((option, value)) => (option, Some(value.to_owned())),
+                None => (word.as_str(), None),
+            };
+            given.push(Given {
+                // vLLM accepts `_` for `-`.
+                option: option.replace('_', "-"),
+                values: value.into_iter().collect(),
+            });
+            continue;
+        }
+        let of_url = |g: &Given| {
+            ["--url", "--base-url", "--target", "--host", "-u"].contains(&g.option.as_str())
+                && g.values.is_empty()
+        };
+        match given.last_mut() {
+            Some(last) if !word.contains("://") || of_url(last) => last.values.push(word.clone()),
+            _ => urls.push(word.clone()),
+        }
+    }
+    (urls, given)
+}
+
+/// Returns what to write instead of an option, and why.
+fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
+    let with = |option: &str| {
+        let mut words = vec![option.to_owned()];
+        words.extend(one.values.iter().cloned());
+        words
+    };
+    let value = one.values.first().map(String::as_str).unwrap_or_default();
+    let option = one.option.as_str();
+    match option {
+        "--rate" if rate_type == Some("concurrent") => {
+            let words = vec!["--concurrency".to_owned(), one.values.join(",")];
+            return (
+                Instead::Words(words),
+                "these are clients: `--concurrency`".to_owned(),
+            );
+        }
+        "--rate" if rate_type == Some("constant") => {
+            return (
+                Instead::Words(with("--constant")),
+                "`--constant R`".to_owned(),
+            );
+        }
+        "--rate-type" | "--profile" => {
+            let (words, why) = match value {
+                "synchronous" => (
+                    Some(["--concurrency", "1"]),
+                    "one client: `--concurrency 1`",
+                ),
+                "throughput" => (Some(["--rate", "inf"]), "all at once: `--rate inf`"),
+                "concurrent" | "constant" | "poisson" | "async" => {
+                    (None, "leave it out: the option for the level says it")
+                }
+                _ => (
+                    None,
+                    "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`",
+                ),
+            };
+            return match words {
+                Some(words) => (
+                    Instead::Words(words.map(str::to_owned).to_vec()),
+                    why.to_owned(),
+                ),
+                None => (Instead::Nothing, why.to_owned()),
+            };
+        }
+        "--api" | "--backend" | "--backend-type" | "--endpoint" | "--endpoint-type"
+        | "--service-kind" | "--request-type" => {
+            return match api(value) {
+                Some("openai-completions") => {
+                    let why = "leave it out: `--api openai-completions` is the default";
+                    (Instead::Nothing, why.to_owned())
+                }
+                Some(ours) => {
+                    let words = vec!["--api".to_owned(), ours.to_owned()];
+                    (Instead::Words(words), format!("`--api {ours}`"))
+                }
+                None if option == "--api" => (Instead::Same(with(option)), String::new()),
+                None => (Instead::Nothing, saying(option).unwrap_or_default()),
+            };
+        }
+        "--dataset-name" if value == "random" => {
+            let why = "leave it out: `--input-len` and `--output-len` ask for random prompts";
+            return (Instead::Nothing, why.to_owned());
+        }
+        "--tokenizer" if !value.is_empty() && !value.ends_with(".json") => {
+            let why = "leave it out: the server counts; or name a file, `tokenizer.json`";
+            return (Instead::Nothing, why.to_owned());
+        }
+        "--header" | "-H" if !one.values.iter().any(|value| value.contains(':')) => {
+            let why = "a header is written `--header 'NAME: VALUE'`; for a key use `--api-key-env MY_KEY`";
+            return (Instead::Nothing, why.to_owned());
+        }
+        option if LEVELS.contains(&option) && one.values.len() > 1 => {
+            let words = vec![option.to_owned(), one.values.join(",")];
+            return (
+                Instead::Words(words),
+                "separate the levels with commas".to_owned(),
+            );
+        }
+        _ => {}
+    }
+    if is_ours(option) {
+        return (Instead::Same(with(option)), String::new());
+    }
+    let Some(saying) = saying(option) else {
+        let known = ours();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        return match closest(option, known) {
+            Some(near) => (
+                Instead::Words(with(near)),
+                format!("did you mean `{near}`?"),
+            ),
+            None => (Instead::Nothing, "there is no such option".to_owned()),
+        };
+    };
+    match proposed(&saying, &one.values) {
+        Some(words) => (Instead::Words(words), saying),
+        None => (Instead::Nothing, saying),
+    }
+}
+
+/// Returns the words that a saying proposes instead of an option with these values: an option with a placeholder for a
+/// number, a duration or a name takes the same values.
+fn proposed(saying: &str, values: &[String]) -> Option<Vec<String>> {
+    let mut quoted = saying.split('`').skip(1).step_by(2);
+    let (first, more) = (quoted.next()?, quoted.next().is_some());
+    // Two proposals are a choice, unless the second shows another form of the first.
+    let leaves = saying.starts_with("leave it out");
+    let chooses = more && (!saying.starts_with('`') || saying.contains("` for "));
+    let (option, value) = first.split_once(' ').unwrap_or((first, ""));
+    if leaves || chooses || option == "--workload" || !is_ours(option) {
+        return None;
+    }
+    let mut words = vec![option.to_owned()];
+    match value {
+        "" | "N" | "R" | "SPAN" | "NAME" => words.extend(values.iter().cloned()),
+        value if api(value).is_some() => words.push(value.to_owned()),
+        _ => return None,
+    }
+    Some(words)
+}
+
+/// Returns every spelling of an option of `load`.
+fn ours() -> BTreeSet<String> {
+    let cli = Cli::command();
+    let Some(load) = cli.find_subcommand("load") else {
+        return BTreeSet::new();
+    };
+    let mut names = BTreeSet::new();
+    for argument in load.get_arguments().chain(cli.get_arguments()) {
+        let longs = argument
+            .get_long()
+            .into_iter()
+            .chain(argument.get_all_aliases().into_iter().flatten());
+        names.extend(longs.map(|long| format!("--{long}")));
+        names.extend(argument.get_short().map(|short| format!("-{short}")));
+    }
+    names
+}
+
+fn is_ours(option: &str) -> bool {
+    ours().contains(option)
+}
+
+/// Returns a word as a shell reads it.
+fn in_shell(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./:,=+@%-".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        let all = std::iter::once("benchtrail").chain(line.split_whitespace());
+        all.map(str::to_owned).collect()
+    }
+
+    fn told(line: &str) -> String {
+        explained(&words(line)).unwrap_or_else(|| panic!("nothing differs in {line}"))
+    }
+
+    /// The usual command lines of other tools, from their own pages.
+    #[test]
+    fn a_command_line_of_another_tool_is_told_whole_with_the_same_load_in_our_words() {
+        for (theirs, ours) in [
+            (
+                "bench serve --backend vllm --model Org/M --endpoint /v1/completions --dataset-name random \
+                 --random-input-len 1024 --random-output-len 128 --num-prompts 100 --request-rate 10 --ignore-eos \
+                 --percentile-metrics ttft,tpot,itl --metric-percentiles 50,99 --seed 42 --save-result --result-dir out",
+                "http://127.0.0.1:8000 --model Org/M --random-input-len 1024 --random-output-len 128 --num-prompts 100 \
+                 --request-rate 10 --seed 42 --save-result --result-dir out",
+            ),
+            (
+                "load --host 10.0.0.5 --port 30000 --backend sglang --num-prompts 64 --max-concurrency 8 \
+                 --apply-chat-template --disable-tqdm",
+                "http://10.0.0.5:30000 --num-prompts 64 --max-concurrency 8 --api openai-chat",
+            ),
+            (
+                "bench serve --backend openai-chat --endpoint /v1/chat/completions --base-url http://10.0.0.5:8000/v1 \
+                 --max_concurrency 8 --num_prompts 8 --trust-remote-code",
+                "http://10.0.0.5:8000 --api openai-chat --max-concurrency 8 --num-prompts 8",
+            ),
+            (
+                "benchmark run --target http://10.0.0.5:8000 --rate-type concurrent --rate 1 8 64 --max-seconds 30 \
+                 --processor Org/M",
+                "http://10.0.0.5:8000 --concurrency 1,8,64 --max-seconds 30",
+            ),
+            (
+                "profile --model M --url http://10.0.0.5:8000 --endpoint-type chat --streaming --concurrency 10 \
+                 --request-count 100 --synthetic-input-tokens-mean 200 --output-tokens-mean 50 --artifact-dir out",
+                "http://10.0.0.5:8000 --model M --api openai-chat --concurrency 10 --request-count 100 --input-len 200 \
+                 --output-len 50 --out out",
+            ),
+            (
+                "load http://10.0.0.5:8000 -n 100 -c 8 -m M",
+                "http://10.0.0.5:8000 --requests 100 --concurrency 8 --model M",
+            ),
+        ] {
+            let told = told(theirs);
+            let expected = format!("hint: the same load: benchtrail load {ours}");
+            assert!(told.ends_with(&expected), "{told}\n{expected}");
+        }
+    }
+
+    #[test]
+    fn what_a_command_line_says_in_our_words_is_not_told() {
+        assert!(
+            explained(&words(
+                "load http://127.0.0.1:1 --num-prompts 4 --frobnicate 3"
+            ))
+            .is_none()
+        );
+        assert!(explained(&words("load http://127.0.0.1:1 --api openai-chat")).is_none());
+        assert!(explained(&words("run mine.yaml --force --cores 4")).is_none());
+    }
+
+    #[test]
+    fn a_key_on_the_command_line_is_not_repeated() {
+        let told = told(
+            "load http://127.0.0.1:1 --api-key sk-very-secret --header Authorization=sk-very-secret -n 4",
+        );
+        assert!(!told.contains("very-secret"), "{told}");
+        assert!(told.contains("--api-key-env MY_KEY"), "{told}");
+    }
+}
