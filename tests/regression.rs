@@ -39,6 +39,10 @@ fn the_gate_of_ci_passes_what_is_the_same_and_fails_what_got_worse() {
     let (code, summary) = gate(&project, lock);
     assert_eq!(code, 0, "{summary}");
     assert!(summary.starts_with("## No regression"), "{summary}");
+    assert!(
+        summary.contains("Nothing was measured in this run"),
+        "{summary}"
+    );
 
     // Half as many tokens more, so answers take longer in proportion.
     project.edit(STUDY, "output: {tokens: 16}", "output: {tokens: 24}");

@@ -8,10 +8,15 @@
 # outcome in Markdown.
 #
 # Exit codes are those of `benchtrail diff --gate` (0: nothing got worse, 1: something did, 6: the data cannot decide),
-# or those of `benchtrail run` if the measurement failed. BENCHTRAIL_BINARY names the program, and
+# those of `benchtrail run` if the measurement failed, or 2 if an argument is missing. BENCHTRAIL_BINARY names the program, and
 # BENCHTRAIL_RUN_OPTIONS has additional options of `run`.
 set -euo pipefail
-experiment=${1:?an experiment} baseline=${2:?a baseline: a bundle, its archive, or a lock} summary=summary.md
+if [ $# -lt 2 ]; then
+  echo "usage: $0 EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]" >&2
+  echo "BASELINE is a bundle, its archive, or a lock; name one that does not exist yet to measure only" >&2
+  exit 2
+fi
+experiment=$1 baseline=$2 summary=summary.md
 shift 2
 if [ $# -gt 0 ] && [ "$1" != -- ]; then summary=$1; shift; fi
 [ "${1:-}" != -- ] || shift
@@ -52,5 +57,10 @@ case $outcome in
   6) title="Undecided" said="The data do not show whether anything got worse; the gate says why." ;;
   *) title="Not compared" said="\`benchtrail diff\` ended with exit code $outcome." ;;
 esac
+# A gate over results of the store says nothing about today's server.
+if grep -q '^0 cells executed' "$work/run.txt"; then
+  said="$said Nothing was measured in this run: no recipe changed, and all results come from the store. If something outside
+the recipe changed, such as a server at a URL, measure again with \`BENCHTRAIL_RUN_OPTIONS='--fresh STAGE'\`."
+fi
 { echo "## $title"; echo; echo "$said"; quoted "$work/diff.txt"; } >"$summary"
 exit "$outcome"
