@@ -318,7 +318,7 @@ impl Prepared {
         let at = |name: &str| job.scratch.join(name);
         let (work, out) = (at("work"), at("out"));
         let trouble =
-            |e: std::io::Error| Failure::failed(format!("{}: {e}", job.scratch.display()));
+            |e: io::Error| Failure::failed(format!("{}: {e}", job.scratch.display()));
         for folder in [&work, &out, &at("files"), &at("inputs")] {
             fs::create_dir_all(folder).map_err(trouble)?;
         }

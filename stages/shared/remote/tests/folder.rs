@@ -465,8 +465,8 @@ fn what_is_no_record_in_the_shared_store_is_left_out_and_the_rest_is_pulled() {
     let sound = record(&ours.store, "a", &["x"]);
     push(shared.path(), &ours.store, &[sound]);
     let junk = place(shared.path(), "no record");
-    std::fs::create_dir_all(junk.parent().unwrap()).unwrap();
-    std::fs::write(junk, "no record").unwrap();
+    fs::create_dir_all(junk.parent().unwrap()).unwrap();
+    fs::write(junk, "no record").unwrap();
     let named = Digest::of(b"no record");
     let report = pull(shared.path(), &theirs.store, &[named, sound]);
     assert_eq!(report.entered, 1);
