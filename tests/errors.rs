@@ -350,7 +350,7 @@ fn an_axis_with_the_name_of_a_column_is_told_while_planning() {
 #[test]
 fn a_definition_that_extends_another_may_choose_another_form() {
     let project = Project::new();
-    let text = "experiment: forms\nseed: 3\nengines:\n  own:\n    extends: llama-cpp\n    version: 1.2.3\n    packages: []\n    \
+    let text = "experiment: forms\nseed: 3\nengines:\n  own:\n    extends: llama-cpp\n    version: 1.2.3\n    requires: {cpu-flags: []}\n    packages: []\n    \
                 launch: {program: {installed: sh}}\nmodels:\n  named: {extends: smollm2-135m-instruct, weights: {named: \
                 {id: org/name}}}\n  other: {extends: named, weights: {named: {revision: abc}}}\nstages:\n  machine: {kind: \
                 provision, engine: own, model: other}\n  server: {kind: serve, needs: [machine]}\n";
