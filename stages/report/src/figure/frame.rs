@@ -25,18 +25,49 @@ pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
+/// The width of a legend's line and of the spaces around its name.
+const LINE: f64 = 44.0;
+
+/// The most series whose names are shortened to fit into one row; more of them take two.
+const IN_A_ROW: usize = 4;
+
+/// Returns the largest width of a name such that all names fit into a row: the long ones are shortened, and the others
+/// keep theirs.
+fn room_for(names: &[f64], row: f64) -> f64 {
+    let mut sorted = names.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let mut left = row;
+    for (number, width) in sorted.iter().enumerate() {
+        let share = left / (sorted.len() - number) as f64;
+        if *width > share {
+            return share;
+        }
+        left -= width;
+    }
+    f64::INFINITY
+}
+
 /// Draws a legend line for each series and for the reference, in one or two rows.
 pub(super) fn legend(svg: &mut Svg, series: &[String], reference: Option<&str>) {
     let (mut x, mut y) = (52.0, 34.0);
-    for (number, name) in series.iter().enumerate() {
-        let width = 44.0 + 7.0 * name.chars().count() as f64;
-        if x + width > WIDTH && x > 52.0 {
+    let wide = |name: &str| letter("") * name.chars().count() as f64;
+    let widths: Vec<f64> = series.iter().map(|name| wide(name)).collect();
+    let beside = reference.map_or(0.0, |name| LINE + wide(name));
+    let row = WIDTH - x - beside - LINE * series.len() as f64;
+    let most = match series.len() <= IN_A_ROW {
+        true => room_for(&widths, row),
+        false => f64::INFINITY,
+    };
+    for (number, (name, own)) in series.iter().zip(widths).enumerate() {
+        let width = LINE + own.min(most);
+        if x + width > WIDTH + 0.01 && x > 52.0 {
             (x, y) = (52.0, y + 17.0);
         }
         svg.line((x, y), (x + 22.0, y), &format!("line c{}", number % 6));
         svg.mark(x + 11.0, y, number, "", "");
         let at = (x + 28.0, y + 4.0);
-        svg.label(at, Anchor::Start, "", name, WIDTH - x - 28.0);
+        let room = (WIDTH - x - 28.0).min(most);
+        svg.label(at, Anchor::Start, "", name, room);
         x += width;
     }
     if let Some(name) = reference {
@@ -103,6 +134,14 @@ pub(super) fn axes(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_of_a_legend_share_what_the_short_ones_leave() {
+        assert_eq!(room_for(&[50.0, 60.0], 200.0), f64::INFINITY);
+        assert_eq!(room_for(&[50.0, 500.0, 60.0], 400.0), 290.0);
+        assert_eq!(room_for(&[500.0, 500.0], 400.0), 200.0);
+        assert_eq!(room_for(&[], 400.0), f64::INFINITY);
+    }
 
     #[test]
     fn numbers_from_ten_thousand_on_are_short() {
