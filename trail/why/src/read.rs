@@ -94,15 +94,14 @@ impl<'store> Reader<'store> {
     pub(crate) fn check(&self, digest: &Digest, said: &[Artifact]) -> Result<(), TrailError> {
         let wrong = |what: String| TrailError::Artifact(*digest, what);
         let is_table = |artifact: &&Artifact| artifact.media == Media::Parquet;
-        let mut rows = None;
-        let length = match said.iter().any(|artifact| is_table(&artifact)) {
+        // Fetches it from a shared store if it is only there.
+        let length = self.store.get(digest)?.len() as u64;
+        let rows = match said.iter().any(|artifact| is_table(&artifact)) {
             true => {
-                // Checks the bytes too.
                 let table = ColumnReader::open(self.store, digest, &[]);
-                rows = Some(table.map_err(|e| wrong(e.to_string()))?.rows() as u64);
-                self.store.size(digest)?.unwrap_or_default()
+                Some(table.map_err(|e| wrong(e.to_string()))?.rows() as u64)
             }
-            false => self.store.get(digest)?.len() as u64,
+            false => None,
         };
         for artifact in said {
             let bytes = artifact.bytes;
