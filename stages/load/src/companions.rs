@@ -169,14 +169,18 @@ impl Beginning<'_> {
         let with_patterns: Vec<LogFrom<'_>> = logs
             .iter()
             .zip(&patterns)
-            .filter(|(_, patterns)| !patterns.is_empty())
             .map(|(log, patterns)| LogFrom {
                 member: log.member.map(|member| member.name.clone()),
                 path: log.path,
                 position: log.from,
                 ahead_ns: ahead_of(&self.hosts, log.member),
                 patterns,
+                errors: match log.member {
+                    Some(member) => &member.log_errors,
+                    None => &self.monitoring.log_errors,
+                },
             })
+            .filter(|log| !(log.patterns.is_empty() && log.errors.is_empty()))
             .collect();
         if with_patterns.is_empty() {
             return;

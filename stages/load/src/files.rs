@@ -44,6 +44,8 @@ pub struct Monitoring {
     pub server_info: Option<String>,
     /// How lines of the server's log are parsed, by name.
     pub log_events: Vec<(String, EventPattern)>,
+    /// Texts that mark a line of the server's log as an error.
+    pub log_errors: Vec<String>,
     /// The path that empties the server's prompt cache, if it has one.
     pub reset_cache: Option<String>,
     /// The names of the server's counters.
@@ -103,6 +105,7 @@ impl Monitoring {
             slots: None,
             server_info: None,
             log_events: Vec::new(),
+            log_errors: Vec::new(),
             reset_cache: None,
             counters: Counters::default(),
             exporters: BTreeMap::new(),

@@ -304,6 +304,7 @@ pub fn target(
         slots: live.endpoints.slots,
         server_info: live.endpoints.server_info,
         log_events: live.log_events.into_iter().collect(),
+        log_errors: live.log_errors,
         reset_cache: live.endpoints.reset_cache,
         counters: live.counters,
         exporters: live.exporters,

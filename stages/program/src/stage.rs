@@ -317,8 +317,7 @@ impl Prepared {
     fn of(settings: &Settings, job: &Job<'_>) -> Result<Self, Failure> {
         let at = |name: &str| job.scratch.join(name);
         let (work, out) = (at("work"), at("out"));
-        let trouble =
-            |e: io::Error| Failure::failed(format!("{}: {e}", job.scratch.display()));
+        let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", job.scratch.display()));
         for folder in [&work, &out, &at("files"), &at("inputs")] {
             fs::create_dir_all(folder).map_err(trouble)?;
         }

@@ -264,6 +264,7 @@ impl<'a> Plan<'a> {
                     pid: live.pid,
                     log_path: live.log_path.clone(),
                     log_events: live.log_events.clone(),
+                    log_errors: live.log_errors.clone(),
                     elsewhere: live.elsewhere.clone(),
                     model: live.model.clone(),
                     api: live.api,

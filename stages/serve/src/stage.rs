@@ -257,6 +257,7 @@ pub(crate) fn live(
         counters: engine.counters.clone(),
         absent_cached_is_zero: engine.usage.absent_cached_is_zero(&part.settings),
         log_events: engine.log.events.clone(),
+        log_errors: engine.log.errors.clone(),
         limits: descriptor.limits.clone(),
         exporters: engine.exporters.clone(),
         members: Vec::new(),

@@ -35,12 +35,13 @@ struct Planned {
 
 /// The default gates of a stage: they judge any load and need no parameters. A gate that cannot judge a study reports
 /// that and bars nothing.
-pub(crate) const USUAL: [&str; 21] = [
+pub(crate) const USUAL: [&str; 22] = [
     "census",
     "digests",
     "expected-rows",
     "row-status",
     "degenerate",
+    "server-errors",
     "token-accounting",
     "delivered-length",
     "identities",

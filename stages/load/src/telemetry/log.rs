@@ -1,13 +1,14 @@
 //! Lines of the server's log, read while it grows and parsed with the engine's patterns.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use contract::{EngineEvent, EventPattern};
+use contract::{ERROR_EVENT, ERROR_TEXTS_NOTE, EngineEvent, EventPattern};
 use jiff::civil::DateTime;
-use net::ApiKey;
+use net::{ApiKey, Secrets};
 use regex_lite::{Captures, Regex};
 
 use super::companion::{Companion, Sampled};
@@ -101,8 +102,10 @@ struct Log {
     cut: Vec<u8>,
     line: i64,
     patterns: Vec<Pattern>,
+    errors: Vec<String>,
     clock: Clock,
     api_key: Option<ApiKey>,
+    secrets: Secrets,
 }
 
 /// The path of a log, and the position where reading starts.
@@ -114,6 +117,8 @@ pub(crate) struct LogFrom<'a> {
     /// How far the clock of the log's writer is ahead of ours, ns.
     pub(crate) ahead_ns: i64,
     pub(crate) patterns: &'a [(String, EventPattern)],
+    /// Texts that mark a line as an error.
+    pub(crate) errors: &'a [String],
 }
 
 impl LogEvents {
@@ -128,7 +133,17 @@ impl LogEvents {
         api_key: Option<&ApiKey>,
         interval_ms: &str,
     ) -> Result<Self, String> {
-        let notes = [("interval_ms", interval_ms)];
+        let texts: BTreeSet<&str> = logs
+            .iter()
+            .flat_map(|log| log.errors)
+            .map(String::as_str)
+            .collect();
+        let texts = texts.into_iter().collect::<Vec<_>>().join("\n");
+        let errors = (!texts.is_empty()).then_some((ERROR_TEXTS_NOTE, texts.as_str()));
+        let notes: Vec<_> = [("interval_ms", interval_ms)]
+            .into_iter()
+            .chain(errors)
+            .collect();
         let logs = logs.iter().map(|log| Log::new(log, started, api_key));
         Ok(Self {
             logs: logs.collect::<Result<_, _>>()?,
@@ -150,11 +165,13 @@ impl Log {
             cut: Vec::new(),
             line: 0,
             patterns: compile(log.patterns)?,
+            errors: log.errors.to_vec(),
             clock: Clock {
                 started_unix_ns: unix_ns(started) + i128::from(log.ahead_ns),
                 zone_ns: None,
             },
             api_key: api_key.cloned(),
+            secrets: Secrets::of_this_process(),
         })
     }
 
@@ -200,10 +217,23 @@ impl Log {
         rows: &mut Vec<EngineEvent>,
     ) {
         let line = line.trim_end();
+        let line = self.secrets.mask(line);
         let line = match &self.api_key {
-            Some(key) => key.mask(line),
-            None => line.to_owned(),
+            Some(key) => key.mask(&line),
+            None => line,
         };
+        if self.errors.iter().any(|text| line.contains(text.as_str())) {
+            rows.push(EngineEvent {
+                at_ns: None,
+                seen_ns,
+                line: self.line,
+                event: ERROR_EVENT.to_owned(),
+                field: Some("message".to_owned()),
+                value: None,
+                text: Some(line.clone()),
+                member: self.member.clone(),
+            });
+        }
         for pattern in &self.patterns {
             let Some(found) = pattern.line.captures(&line) else {
                 continue;
@@ -361,6 +391,7 @@ mod tests {
             position: 7,
             ahead_ns: 0,
             patterns: &patterns,
+            errors: &["ERROR".to_owned(), "[E]".to_owned()],
         };
         let key = ApiKey::new("secret").unwrap();
         let mut events = Log::new(&from, SystemTime::now(), Some(&key)).unwrap();
@@ -389,6 +420,19 @@ mod tests {
         assert!(
             rows[0].line == 3 && !rows[0].text.as_deref().unwrap().contains("secret"),
             "{rows:?}"
+        );
+        // A line may be an error and have a pattern of its own.
+        writeln!(log, "the secret [E] ERROR done\nno errors").unwrap();
+        let rows = events.read(10).unwrap();
+        let words: Vec<(&str, Option<&str>)> = rows
+            .iter()
+            .map(|row| (row.event.as_str(), row.field.as_deref()))
+            .collect();
+        assert_eq!(words, [("error", Some("message")), ("done", Some("word"))]);
+        let message = rows[0].text.as_deref().unwrap();
+        assert!(
+            message.ends_with("[E] ERROR done") && !message.contains("secret"),
+            "{message}"
         );
     }
 

@@ -454,6 +454,7 @@ fn lines_of_the_log_become_events_on_the_cells_clock() {
     };
     let monitoring = Monitoring {
         log_events: vec![("decode-batch".to_owned(), pattern)],
+        log_errors: vec!["never there".to_owned()],
         ..monitoring(quick())
     };
     let path = log.path().to_owned();
@@ -482,6 +483,8 @@ fn lines_of_the_log_become_events_on_the_cells_clock() {
     )
     .unwrap();
     let events = table(&files, "engine_events");
+    let texts = events.metadata(contract::ERROR_TEXTS_NOTE);
+    assert_eq!(texts.as_deref(), Some("never there"));
     let values: Vec<f64> = events
         .float("value")
         .unwrap()

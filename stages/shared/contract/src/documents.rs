@@ -530,6 +530,8 @@ pub struct LiveServer {
     pub absent_cached_is_zero: bool,
     /// Lines of its log that become events.
     pub log_events: BTreeMap<String, EventPattern>,
+    /// Texts that mark a line of its log as an error.
+    pub log_errors: Vec<String>,
     /// The limits that the server reported.
     pub limits: BTreeMap<String, Value>,
     /// The addresses that export metrics of the server and its machine, by name.
@@ -574,6 +576,8 @@ pub struct LiveMember {
     pub log_path: Option<PathBuf>,
     /// Lines of its log that become events.
     pub log_events: BTreeMap<String, EventPattern>,
+    /// Texts that mark a line of its log as an error.
+    pub log_errors: Vec<String>,
     /// What samples the member's host, if it is not this machine.
     pub elsewhere: Option<LiveElsewhere>,
     /// The model's name on this member.

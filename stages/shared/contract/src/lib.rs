@@ -57,8 +57,9 @@ pub use settings::{Settings, canonical, inline_schema};
 pub use software::{SoftwareKind, SoftwareRow};
 pub use tables::{LOAD_TABLES, declared, tables};
 pub use telemetry::{
-    EngineEvent, Generator, GpuSample, HostSample, Member, ProcessRole, ProcessSample,
-    RequestGenerator, RequestServer, ServerHostSample, ServerInfoChange, ServerMetric, SlotSample,
+    ERROR_EVENT, ERROR_TEXTS_NOTE, EngineEvent, Generator, GpuSample, HostSample, Member,
+    ProcessRole, ProcessSample, RequestGenerator, RequestServer, ServerHostSample,
+    ServerInfoChange, ServerMetric, SlotSample,
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use units::{UnitText, unit, units};

@@ -371,7 +371,8 @@ crate::table! {
 
 crate::table! {
     /// One field of one line of the server's log that a pattern of the engine's definition
-    /// matches, in the order of the log; a line without fields has one row.
+    /// matches, in the order of the log; a line without fields has one row. A line that the
+    /// definition marks as an error is the event `error`, with the line as its field `message`.
     pub struct EngineEvent = "engine_events" {
         /// the line's own time since the cell's start, as finely as the log writes it; null if it
         /// has none
@@ -380,7 +381,7 @@ crate::table! {
         seen_ns: i64 ["ns"],
         /// the line's number in `engine_log`, from 1
         line: i64,
-        /// the name of the pattern
+        /// the name of the pattern, or `error`
         event: String,
         /// the name of the group; null if the pattern has none
         field: Option<String>,
@@ -409,3 +410,10 @@ crate::table! {
         value: f64,
     }
 }
+
+/// The event of [`EngineEvent`] for a line that the engine's definition marks as an error.
+pub const ERROR_EVENT: &str = "error";
+
+/// The note of the table `engine_events` with the texts that mark a line as an error, one per line; absent if the
+/// engine's definition has none.
+pub const ERROR_TEXTS_NOTE: &str = "error_texts";

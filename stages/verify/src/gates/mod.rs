@@ -28,6 +28,7 @@ mod possible_scaling;
 mod repeats;
 mod row_status;
 mod same_prompts;
+mod server_errors;
 mod server_latency;
 mod sql;
 mod stalls;
@@ -60,6 +61,7 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &calibrated_range::CalibratedRange,
     &in_flight::InFlight,
     &server_latency::ServerLatency,
+    &server_errors::ServerErrors,
     &clock::Clock,
     &stalls::Stalls,
     &identities::Identities,
