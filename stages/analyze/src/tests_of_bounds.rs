@@ -69,7 +69,7 @@ fn the_interval_of_a_mean_of_many_unlike_units_contains_the_mean() {
     let given = json!({"from": "t", "over": ["block"], "columns": ["wait"]});
     let made = run("aggregate", &given, frame);
     let truth = (spread * spread / 2.0).exp();
-    let (mut given_one, mut holds) = (0, 0);
+    let (mut given_one, mut holds) = (0_i32, 0_i32);
     for row in 0..made.rows.len() {
         let end = |end: &str| made.number(row, &format!("wait_ci_{end}"));
         let Some((low, high)) = end("low").zip(end("high")) else {
@@ -78,13 +78,13 @@ fn the_interval_of_a_mean_of_many_unlike_units_contains_the_mean() {
         let mean = made.number(row, "wait_mean").unwrap();
         assert!(low <= mean && mean <= high && low > 0.0);
         given_one += 1;
-        holds += usize::from(low <= truth && truth <= high);
+        holds += i32::from(low <= truth && truth <= high);
     }
     // Units that happen to resemble the one before have none.
     assert!(given_one >= 360, "{given_one}");
     // Three standard errors of 95 % are 3.4 percentage points.
     assert!(
-        holds as f64 >= 0.916 * given_one as f64,
+        f64::from(holds) >= 0.916 * f64::from(given_one),
         "{holds} of {given_one}"
     );
 }

@@ -261,26 +261,14 @@ fn intervals_of_curves_ratios_and_breakdowns_count_launches_that_resemble_the_on
     let deltas =
         json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "columns": ["ms"]});
     // Without the rule, these intervals miss the truth in about half of the studies.
-    let asked: [(&str, &Json, &[&str], &str, &str, f64); 3] = [
-        ("fit", &fit, &["a", "x1"], "unit_low", "unit_high", 10.0),
-        (
-            "paired-deltas",
-            &deltas,
-            &["4"],
-            "ms_ratio_low",
-            "ms_ratio_high",
-            1.0,
-        ),
-        (
-            "paired-deltas",
-            &deltas,
-            &["4"],
-            "ms_delta_low",
-            "ms_delta_high",
-            0.0,
-        ),
+    let of_fit = ("fit", &fit, &["a", "x1"][..]);
+    let of_deltas = ("paired-deltas", &deltas, &["4"][..]);
+    let asked = [
+        (of_fit, ("unit_low", "unit_high", 10.0)),
+        (of_deltas, ("ms_ratio_low", "ms_ratio_high", 1.0)),
+        (of_deltas, ("ms_delta_low", "ms_delta_high", 0.0)),
     ];
-    for (operator, parameters, key, low, high, truth) in asked {
+    for ((operator, parameters, key), (low, high, truth)) in asked {
         let of = |rho: f64| {
             misses((operator, parameters), (key, low, high), truth, |noise| {
                 ladder(noise, rho)

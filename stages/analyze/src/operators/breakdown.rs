@@ -17,6 +17,9 @@ use crate::operators::units::{LEVEL, Mean, Units, averaged};
 
 pub(crate) struct Breakdown;
 
+/// The values of a rung with the labels of their units.
+type OfUnits = Vec<(Vec<Scalar>, f64)>;
+
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
@@ -280,7 +283,7 @@ impl TypedOperator for Breakdown {
             for condition in &given.any {
                 let table = context.table(&condition.table)?;
                 let range = table.declared(&condition.column)?.range;
-                let mut found: Vec<(f64, Vec<(Vec<Scalar>, f64)>)> = Vec::new();
+                let mut strata: Vec<(f64, OfUnits)> = Vec::new();
                 for (Rising(n), members) in &rungs {
                     let mut values = Vec::new();
                     for row in members {
@@ -299,14 +302,14 @@ impl TypedOperator for Breakdown {
                     }
                     let values = averaged(values);
                     most = most.max(values.len());
-                    found.push((*n, values));
+                    strata.push((*n, values));
                 }
-                let all = found.iter().flat_map(|(_, values)| values);
+                let all = strata.iter().flat_map(|(_, values)| values);
                 let step = statistics::resolution(all.map(|(_, value)| *value));
-                let strata: Vec<_> = found.iter().map(|(_, values)| values.clone()).collect();
-                let doubt = doubt_of_strata(&units, &strata).filter(|_| !units.is_none());
+                let values: Vec<_> = strata.iter().map(|(_, values)| values.clone()).collect();
+                let doubt = doubt_of_strata(&units, &values).filter(|_| !units.is_none());
                 dependent = dependent.or(doubt.as_ref().map(Doubt::refusal));
-                for (n, values) in found {
+                for (n, values) in strata {
                     let values: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
                     let Some(mut mean) = units.mean(&values, level, range) else {
                         continue;

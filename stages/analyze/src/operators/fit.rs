@@ -379,8 +379,11 @@ fn fitted(
     }
 }
 
+/// A unit's labels and its points.
+type Curve = (Vec<Scalar>, Vec<(f64, f64)>);
+
 /// The points of each unit.
-fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<(Vec<Scalar>, Vec<(f64, f64)>)> {
+fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<Curve> {
     let mut points = points.to_vec();
     points.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     let units = points.chunk_by(|a, b| a.0 == b.0);
