@@ -380,10 +380,10 @@ fn fitted(
 }
 
 /// A unit's labels and its points.
-type Curve = (Vec<Scalar>, Vec<(f64, f64)>);
+type UnitPoints = (Vec<Scalar>, Vec<(f64, f64)>);
 
 /// The points of each unit.
-fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<Curve> {
+fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<UnitPoints> {
     let mut points = points.to_vec();
     points.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     let units = points.chunk_by(|a, b| a.0 == b.0);
