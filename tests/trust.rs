@@ -169,7 +169,7 @@ fn what_ships_with_the_binary_asks_nothing_unless_it_is_given_whole_arguments() 
         .stdout;
     for part in [
         "fetches ",
-        "llama-server",
+        "starts llama.cpp server",
         "OMP_WAIT_POLICY=passive",
         "--port {port}",
     ] {
