@@ -44,13 +44,13 @@ pub(super) fn in_line(line: &str) -> String {
     let all = shown.clone();
     hide_in_text(&all, &mut shown);
     for at in 0..all.len() {
-        let before = || all[..at].iter().collect::<String>();
         if !matches!(all[at], ':' | '=') {
             continue;
         }
+        let key = key_before(&all[..at]);
         let (from, to) = value(&all, at + 1);
-        if names_a_secret(&before())
-            || names_its_variable(&before()) && !is_variable(&all[from..to])
+        if names_a_secret(&key) && !is_number(&all[from..to])
+            || key.ends_with("api-key-env") && !is_variable(&all[from..to])
         {
             hide(&all, (from, to), &mut shown);
         }
@@ -93,32 +93,49 @@ fn hide_in_text(all: &[char], shown: &mut [char]) {
         if is_start && (begins(at, "Bearer ") || begins(at, "bearer ")) {
             hide(all, (at + 7, end_of_word(at + 7)), shown);
         }
-        let end = end_of_word(at);
-        if is_start && end - at >= SHORTEST && BEGINNINGS.iter().any(|b| begins(at, b)) {
-            hide(all, (at, end), shown);
+        if is_start && BEGINNINGS.iter().any(|b| begins(at, b)) {
+            let end = end_of_word(at);
+            if end - at >= SHORTEST {
+                hide(all, (at, end), shown);
+            }
         }
     }
 }
 
-/// Returns whether the key at the end of a text is named like a secret.
-fn names_a_secret(before: &str) -> bool {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let before = before.trim_end().trim_end_matches(['"', '\'']);
-    let start = before.rfind(|c| !is_name(c)).map_or(0, |at| at + 1);
-    // A name may follow a character of several bytes.
-    let name = before.get(start..).unwrap_or_default();
-    let name = name.to_ascii_lowercase().replace('_', "-");
+/// The most characters of a key that are read.
+const LONGEST: usize = 100;
+
+/// Returns the key at the end of a text, without quotes and in lower case, with hyphens.
+fn key_before(text: &[char]) -> String {
+    let is_name = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let before = text.iter().rev().skip_while(|c| c.is_whitespace());
+    let before = before.skip_while(|c| matches!(c, '"' | '\''));
+    let key: Vec<char> = before
+        .take(LONGEST)
+        .take_while(|c| is_name(c))
+        .copied()
+        .collect();
+    let key: String = key.into_iter().rev().collect();
+    key.to_ascii_lowercase().replace('_', "-")
+}
+
+/// Returns whether a key is named like a secret.
+fn names_a_secret(key: &str) -> bool {
     let is_last = |last: &str| {
-        let rest = name.strip_suffix(last);
+        let rest = key.strip_suffix(last);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
     };
     NAMES.iter().any(|last| is_last(last))
 }
 
-/// Returns whether the key at the end of a text is for the name of a variable that holds a secret.
-fn names_its_variable(before: &str) -> bool {
-    let before = before.trim_end().trim_end_matches(['"', '\'']);
-    before.ends_with("api-key-env")
+/// Returns whether a text is a number with few digits, such as a number of tokens. No key and no password in use is that
+/// short.
+fn is_number(text: &[char]) -> bool {
+    let text: String = text.iter().collect();
+    let text = text.trim();
+    text.len() < 8
+        && text.bytes().any(|b| b.is_ascii_digit())
+        && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
 /// Returns whether a text can be the name of a variable. Otherwise it may be the secret itself.
@@ -167,6 +184,7 @@ mod tests {
                 "  X-Api-Key: *******, requests: 4",
             ),
             ("api-key: hunter2", "api-key: *******"),
+            ("api-key: 1234567890", "api-key: **********"),
             ("HF_TOKEN = 'hunter2' # x", "HF_TOKEN = '*******' # x"),
             ("\"db_password\": \"a b\"", "\"db_password\": \"* *\""),
             (
@@ -193,6 +211,7 @@ mod tests {
             "token: \"${token}\"",
             "running: http://127.0.0.1:8000/v1",
             "max-tokens: 16, prompt-tokens: 5, tokenizer: x",
+            "{output_token: 3, price_per_token: 0.25}",
             "keys: [die], authors: {a: b}",
             "x: \"ada@example.org\"",
             "",

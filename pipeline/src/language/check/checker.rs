@@ -303,9 +303,9 @@ impl<'a> Checker<'a> {
         let mut names = view.property_names().into_iter();
         let inside = names.find(|name| {
             let below = view.property(name).map(|schema| self.view(schema));
-            let given = node.get(name);
+            // A node may have very many keys, so look for the key in the schema first.
             below.is_some_and(|below| below.property(key).is_some())
-                && given.is_some_and(|given| matches!(given.value, Value::Map(_)))
+                && (node.get(name)).is_some_and(|given| matches!(given.value, Value::Map(_)))
         })?;
         Some(format!("`{key}` is a key of `{inside}`: move it there"))
     }
