@@ -299,8 +299,14 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
         ("repeats", json!({})),
         ("physical-roofs", roofs),
     ];
-    // The client's own verdict and tampered bytes have their own tests.
-    let apart = ["client-health", "calibrated-range", "digests", "sql"];
+    // The client's own verdict, tampered bytes and the server's log have their own tests.
+    let apart = [
+        "client-health",
+        "calibrated-range",
+        "digests",
+        "sql",
+        "server-errors",
+    ];
     // The operating characteristics count these gates.
     let apart = apart.into_iter().chain([
         "one-mode",

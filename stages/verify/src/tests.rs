@@ -435,7 +435,7 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "gate `same-prompts` needs the parameter `across` — add `across:` (The axis compared across: cells \
              that differ only on this axis must have the same prompts)",
             "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, token-bias, \
-             delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, in-flight, server-latency, clock, stalls, identities, \
+             delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, in-flight, server-latency, server-errors, clock, stalls, identities, \
              duplicates, plausible-ttft, physical-roofs, possible-scaling, engine-identity, cold-cache, same-prompts, comparability, \
              balanced-conditions, throttling, warm-up, stationarity, one-mode, order-effects, outlying-repeats, outlying-launches, repeats, sql",
         ]

@@ -179,6 +179,9 @@ impl Measured {
         ];
         tables.push(("host_telemetry", self.host()));
         tables.push(("process_telemetry", processes()));
+        if !self.extra.iter().any(|(name, _)| *name == "engine_events") {
+            tables.push(("engine_events", logged(&[])));
+        }
         tables.extend(
             self.extra
                 .iter()
@@ -217,6 +220,21 @@ impl Measured {
             shift = r.done_ns.unwrap() - done;
         }
     }
+}
+
+/// Returns the events of a server's log with these errors.
+fn logged(errors: &[&str]) -> Table {
+    let of = |text: &str| Some(text.to_owned());
+    Table::with_metadata(
+        vec![
+            Column::text("event", errors.iter().map(|_| of(contract::ERROR_EVENT))),
+            Column::int("line", (1..).take(errors.len()).map(Some)),
+            Column::text("text", errors.iter().map(|text| of(text))),
+            Column::text("member", errors.iter().map(|_| None::<String>)),
+        ],
+        &[(contract::ERROR_TEXTS_NOTE, "ERROR")],
+    )
+    .unwrap()
 }
 
 /// Returns samples of server and client, with one processor each.
@@ -379,6 +397,10 @@ pub(crate) const FAULTS: &[Fault] = faults! {
             (r.headers_ns, r.first_token_ns) = (moved(r.headers_ns), moved(r.first_token_ns));
             (r.last_token_ns, r.done_ns) = (moved(r.last_token_ns), moved(r.done_ns));
         }
+    };
+    "a computation that fails while the server answers" => ["server-errors"] |m| {
+        let table = logged(&["[TM][ERROR] cublasGemmEx failed", "[TM][ERROR] cublasGemmEx failed"]);
+        m.cells[SPOILT].extra.push(("engine_events", table));
     };
     "requests that wait in a proxy" => ["server-latency"] |m| {
         let (count, sum) = server_latency(&m.cells[SPOILT].requests);
@@ -567,6 +589,7 @@ fn every_gate() -> Json {
         json!({"gate": "outlying-repeats"}),
         json!({"gate": "in-flight"}),
         json!({"gate": "server-latency"}),
+        json!({"gate": "server-errors"}),
         json!({"gate": "context-ceiling"}),
         json!({"gate": "clock"}),
         physical_roofs(),
