@@ -196,7 +196,7 @@ fn archive_root(bin: &Path, folder: &Path, tar: &Path) {
         fs::copy(&from, &to).expect("a file");
     }
     // Libraries that are loaded by name rather than linked.
-    for file in fs::read_dir(&bin).expect("a folder").filter_map(Result::ok) {
+    for file in fs::read_dir(bin).expect("a folder").filter_map(Result::ok) {
         let name = file.file_name();
         if name.to_string_lossy().starts_with("libggml-cpu") {
             fs::copy(file.path(), inside.join(name)).expect("a file");
