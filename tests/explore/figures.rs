@@ -197,7 +197,7 @@ fn a_bundle_published_without_chunks_can_be_compared_and_has_goodput() {
     assert_eq!((steps(0) > Some(0), steps(1)), (true, Some(0)), "{found}");
     let note = found["notes"][0].as_str().expect("a note");
     assert!(note.starts_with("tpot_ms has no bound: "), "{note}");
-    // What the authors left out is no damage.
+    // Objects that the authors left out do not count as damage.
     let chunks = explorer.get(&format!("{STUDY}/tables/ladder.chunks?from=0&to=1"));
     assert_eq!(chunks.status, 404);
     let hint = chunks.json()["hint"].clone();

@@ -148,7 +148,7 @@ fn cells_table(
         return Ok(Some((name.to_owned(), whole(entry, store)?.table)));
     }
     for (name, entry) in &catalogue.tables {
-        // Request rows and chunks are no such table, and a bundle may have been published without them.
+        // Skip request rows and chunks. Nobody compares them by key, and a bundle may lack them.
         if entry.stage.class != LockClass::Pure || name.ends_with(".lineage") {
             continue;
         }

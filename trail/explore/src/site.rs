@@ -40,7 +40,7 @@ pub struct Site {
     studies: Mutex<BTreeMap<String, Arc<Study>>>,
 }
 
-/// The objects that a bundle was published without, such as the texts of prompts. They are no damage.
+/// Objects that the authors left out of a bundle, such as the texts of prompts. They do not count as damage.
 #[derive(Debug, Default)]
 struct LeftOut {
     /// The outputs, as the bundle's manifest names them.

@@ -96,7 +96,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             Anchor::End => at - wide,
             _ => at,
         };
-        // A label moves up or down until it is free; if there is no room, only the bubble names its row.
+        // A label moves up or down until it overlaps nothing. If it does not fit, only the bubble names its row.
         let place = [0.0, -12.0, 12.0, -24.0, 24.0].into_iter().find_map(|by| {
             let own = [from, y + by - 5.0, from + wide, y + by + 6.0];
             let meets =

@@ -296,7 +296,7 @@ fn tables_that_are_made_from_each_other_end_at_a_limit() {
         error.to_string().contains("more than 5000000 steps"),
         "{error}"
     );
-    // A chain that returns to its start is told as such.
+    // A chain that returns to its start is reported as circular.
     let study = Study::with_lineage([1, 2], |[first, _]| {
         let own = (0, LineageSource::from("cells"), 0, 2);
         [
