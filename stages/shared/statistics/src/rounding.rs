@@ -196,7 +196,8 @@ fn of_pairs(strata: &[Vec<(f64, f64)>], relative: bool) -> f64 {
     })
 }
 
-/// Fewer values than this may share a digit by chance. It is also the smallest number of significant digits that a tool prints.
+/// Fewer values than this may share a digit by chance. It is also the smallest number of significant digits that a tool
+/// prints.
 const LEAST: usize = 3;
 
 /// Returns the largest number of significant digits of any value; `None` above nine, as for values that were not rounded.
