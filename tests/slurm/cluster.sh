@@ -100,15 +100,3 @@ cluster_stop() {
     kill "$CONTROLLER" "$MUNGED" 2>/dev/null || true
     wait "$CONTROLLER" "$MUNGED" "${NODE_PID[@]}" 2>/dev/null || true
 }
-
-# Waits until a command succeeds: SECONDS WHAT COMMAND...
-within() {
-    local limit=$1 what=$2
-    shift 2
-    for _ in $(seq $((limit * 5))); do
-        if "$@"; then return 0; fi
-        sleep 0.2
-    done
-    echo "FAILED: no $what within $limit s" >&2
-    return 1
-}
