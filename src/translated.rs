@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use clap::CommandFactory as _;
-use pipeline::suggest::closest;
+use pipeline::suggest::{closest, did_you_mean};
 
 use crate::args::{self, Cli};
 use crate::other_words::{api, saying};
@@ -303,11 +303,11 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
         let known = ours();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
         return match closest(option, known) {
-            Some(near) => (
-                Instead::Words(with(near)),
-                format!("did you mean `{near}`?"),
+            Some(near) => (Instead::Words(with(near)), did_you_mean(near)),
+            None => (
+                Instead::Nothing,
+                "`load` does not have this option, and no option has a similar name".to_owned(),
             ),
-            None => (Instead::Nothing, "there is no such option".to_owned()),
         };
     };
     match proposed(&saying, &one.values) {

@@ -55,7 +55,7 @@ pub(crate) struct Node<'a> {
     /// The coordinates of each cell as text.
     pub(crate) texts: TiVec<LocalCell, Box<str>>,
     pub(crate) parameters: Vec<Digest>,
-    /// Whether its cells read what failed cells left behind.
+    /// Whether any of its cells reads what failed cells left behind. All of them then get it.
     pub(crate) reads_evidence: bool,
 }
 

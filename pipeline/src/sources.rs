@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::stage::{Json, Library};
-use crate::suggest::{closest, list};
+use crate::suggest::{closest, did_you_mean, list};
 
 /// A file that was read while planning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -363,5 +363,5 @@ pub fn instead(name: &str, path: &Path) -> Option<String> {
     let typed = path.file_name()?.to_str()?;
     let near = closest(typed, names.iter().map(String::as_str))?;
     let written = Path::new(name).with_file_name(near);
-    Some(format!("did you mean `{}`?", written.display()))
+    Some(did_you_mean(written.display()))
 }

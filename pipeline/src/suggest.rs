@@ -1,5 +1,7 @@
 //! "Did you mean …?": the remedy for an unknown name.
 
+use std::fmt;
+
 /// The largest number of listed names.
 const LISTED: usize = 20;
 /// The number of names offered if there are too many to list.
@@ -30,6 +32,16 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let longer = word.chars().count().max(best.chars().count());
     // A third of the letters, rounded, may differ: `fatal` is close to `fail`.
     (distance == 0 || !short && distance <= ((longer + 1) / 3).max(1)).then_some(best)
+}
+
+/// Asks whether a name was meant.
+pub fn did_you_mean(name: impl fmt::Display) -> String {
+    format!("did you mean `{name}`?")
+}
+
+/// Asks whether the candidate closest to a word was meant; `None` if no candidate is close.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    closest(word, candidates).map(did_you_mean)
 }
 
 /// Returns the number of differing letters, ignoring case and treating `_`, ` ` and `-` alike.
@@ -69,8 +81,8 @@ where
 {
     let candidates: Vec<Names::Item> = candidates.into_iter().collect();
     let mut names: Vec<&str> = candidates.iter().map(AsRef::as_ref).collect();
-    if let Some(best) = closest(word, names.iter().copied()) {
-        return format!("did you mean `{best}`?");
+    if let Some(question) = nearest(word, names.iter().copied()) {
+        return question;
     }
     if let Some(file) = word
         .strip_suffix(".yaml")

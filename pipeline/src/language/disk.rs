@@ -13,7 +13,7 @@ use super::parse::{MAX_BYTES, parse};
 use crate::experiment::Experiment;
 use crate::sources::MOST_BYTES;
 use crate::stage::{Registry, Step};
-use crate::suggest::{closest, list};
+use crate::suggest::{closest, did_you_mean, list};
 
 /// Reads an experiment file and everything it refers to, checks it, and expands it. Does not read a large file that
 /// settings name if its digest is `known`.
@@ -115,7 +115,7 @@ pub fn instead_of(file: &Path) -> String {
         .map(String::as_str)
         .or_else(|| closest(&name, experiments.iter().map(String::as_str)));
     match near {
-        Some(near) => format!("did you mean `{}`?", folder.join(near).display()),
+        Some(near) => did_you_mean(folder.join(near).display()),
         None => within(&here),
     }
 }

@@ -1,7 +1,7 @@
 //! Checks during planning whether the settings of a server fit the engine that its provision stage names.
 
 use engines::{Engine, resolve, stands_for_setting};
-use pipeline::suggest::closest;
+use pipeline::suggest::{closest, nearest};
 use pipeline::{Json, Library, Needed, Problem, Step};
 
 /// Checks the settings against the engine that the provision stage names. An engine that stands in for it may accept
@@ -78,12 +78,10 @@ fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) ->
         .map(|name| {
             let message = format!("no engine has a setting `{name}`");
             let problem = Problem::at_key(&["settings", name], message);
-            match closest(name, known().map(String::as_str)) {
-                Some(near) => problem.hint(format!("did you mean `{near}`?")),
-                None => {
-                    problem.hint("`benchtrail list engines NAME` shows the settings of an engine")
-                }
-            }
+            let question = nearest(name, known().map(String::as_str));
+            problem.hint(question.unwrap_or_else(|| {
+                "`benchtrail list engines NAME` shows the settings of an engine".to_owned()
+            }))
         })
         .collect()
 }

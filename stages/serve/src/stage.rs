@@ -9,7 +9,7 @@ use artifacts::Store;
 use contract::{LiveServer, ServerDescriptor};
 use pipeline::process::Spawner;
 use pipeline::sources::NamedFiles;
-use pipeline::suggest::closest;
+use pipeline::suggest::nearest;
 use pipeline::{
     Class, Done, Effect, Failure, Input, Job, Json, Library, Needed, Output, Problem, StageKind,
 };
@@ -284,8 +284,8 @@ fn early_problems(
         } else if takers.is_empty() {
             let problem = Problem::at_key(&route, format!("no engine has a setting `{name}`"));
             let settings = engines.iter().flat_map(|e| e.settings.keys());
-            problems.push(match closest(name, settings.map(String::as_str)) {
-                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+            problems.push(match nearest(name, settings.map(String::as_str)) {
+                Some(question) => problem.hint(question),
                 None => problem,
             });
         } else if let Some(phrase) = takers

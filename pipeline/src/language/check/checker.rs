@@ -269,19 +269,14 @@ impl<'a> Checker<'a> {
             route.pop();
         }
         // A key that is there under another tool's word is not missing as well.
-        let meant = |key: &str| {
+        let has_other_word = |key: &str| {
             let mut unknown = entries
                 .iter()
                 .filter(|(k, _)| view.property(&k.text).is_none());
-            unknown.any(|(k, _)| {
-                let ours = view
-                    .other_word(&k.text)
-                    .and_then(|ours| ours.strip_prefix('`'));
-                ours.is_some_and(|ours| ours.split(['`', ':']).next() == Some(key))
-            })
+            unknown.any(|(k, _)| view.key_of_other_word(&k.text) == Some(key))
         };
         for key in view.required() {
-            if node.get(key).is_none() && !meant(key) {
+            if node.get(key).is_none() && !has_other_word(key) {
                 let what = view
                     .property(key)
                     .and_then(|s| self.view(s).description().map(first_sentence));

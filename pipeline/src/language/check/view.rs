@@ -87,6 +87,12 @@ impl<'a> View<'a> {
         said(key).or_else(|| said(&folded))
     }
 
+    /// Returns the key that a word from other tools stands for, if it stands for one.
+    pub(super) fn key_of_other_word(&self, key: &str) -> Option<&'a str> {
+        let ours = self.other_word(key)?.strip_prefix('`')?;
+        ours.split(['`', ':']).next()
+    }
+
     pub(super) fn property(&self, key: &str) -> Option<&'a Json> {
         self.parts
             .iter()
