@@ -94,8 +94,8 @@ pub(crate) fn drive(
     let shared = Arc::new(Shared::start());
     let start = Start::now(shared.epoch, &servers);
     let mut companions = companions(&start);
-    let mut beside = Beside::default();
-    let present = beside.begin(&mut companions, start.epoch);
+    let mut notes = Notes::default();
+    let present = notes.begin(&mut companions, start.epoch);
     let sending = Sending {
         spec,
         target,
@@ -116,11 +116,11 @@ pub(crate) fn drive(
         samples,
         warnings,
     } = sending.send(take)?;
-    beside.late(&[&measured]);
-    beside.short(spec, &[&measured]);
-    beside.warnings.extend(warnings);
-    let tables = beside.sampled(samples);
-    beside.inexact(spec, target);
+    notes.late(&[&measured]);
+    notes.short(spec, &[&measured]);
+    notes.warnings.extend(warnings);
+    let tables = notes.sampled(samples);
+    notes.inexact(spec, target);
     let connections = shared.connections.load(Ordering::Relaxed);
     let expected_requests = expected_requests(spec, &plan, &measured);
     Ok(Driven {
@@ -133,8 +133,8 @@ pub(crate) fn drive(
         started_monotonic_ns: i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX),
         connections,
         tables,
-        observations: beside.observations,
-        warnings: beside.warnings,
+        observations: notes.observations,
+        warnings: notes.warnings,
         expected_requests,
     })
 }
@@ -294,12 +294,12 @@ fn on_threads(
 
 /// The warnings and observations of a load.
 #[derive(Default)]
-pub(crate) struct Beside {
+pub(crate) struct Notes {
     pub(crate) warnings: Vec<String>,
     pub(crate) observations: BTreeMap<String, Value>,
 }
 
-impl Beside {
+impl Notes {
     /// Takes every companion's first sample; returns the companions whose first sample succeeded.
     pub(crate) fn begin(
         &mut self,

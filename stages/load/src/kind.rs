@@ -404,7 +404,7 @@ pub(crate) fn refused(target: &Target, refusal: &Refusal) -> Failure {
              answers in one piece"
         ),
         Some(400 | 413 | 422) => format!(
-            "the server's words say what it refuses; check the lengths of the prompts and answers, and the API ({api})"
+            "the server's answer says what it refuses; check the lengths of the prompts and answers, and the API ({api})"
         ),
         _ => format!("check the model's name, the API ({api}) and the key that the server expects"),
     })

@@ -14,10 +14,10 @@ use super::assignment::Share;
 use super::clocks::{Ahead, EXCHANGES};
 use super::crew::{Crew, Heard, Member, Stage};
 use super::deal::Deal;
-use super::in_flight::Spans;
+use super::in_flight::Flights;
 use super::intake::{Expected, Intake};
 use super::messages::{Account, Order, Word};
-use crate::drive::{Beside, Companions, Driven, Start};
+use crate::drive::{Companions, Driven, Notes, Start};
 use crate::measure::{Epoch, Measured, Plan, Stop, instant_and_monotonic};
 use crate::ordered::Rows;
 use crate::run::{Ending, LoadError, LoadSpec, Target};
@@ -75,7 +75,7 @@ pub(crate) fn conduct(
         began: None,
         clock: None,
         hung_below: None,
-        spans: Spans::default(),
+        flights: Flights::default(),
         ending: Ending::Complete,
         warnings: Vec::new(),
         failed: None,
@@ -91,13 +91,13 @@ pub(crate) fn conduct(
     }
     let epoch = Epoch::start();
     let start = Start::now(epoch, &plan.servers);
-    let mut beside = Beside::default();
+    let mut notes = Notes::default();
     let mut measured_from_ns = 0;
     let mut samples = Vec::new();
     let mut after = before.clone();
     if conductor.ending == Ending::Complete {
         let mut companions = companions(&start);
-        let present = beside.begin(&mut companions, epoch);
+        let present = notes.begin(&mut companions, epoch);
         (conductor.clock, conductor.hung_below) = (Some(epoch), companions.hung_below);
         conductor.began = Some(epoch);
         let sampled = while_sampling(present, companions.interval, epoch, |halt| {
@@ -109,7 +109,7 @@ pub(crate) fn conduct(
     }
     let Conductor {
         crew,
-        spans,
+        flights,
         ending,
         warnings,
         failed,
@@ -121,7 +121,7 @@ pub(crate) fn conduct(
     let accounts = crew.members.iter().map(|member| member.account.clone());
     let accounts: Vec<Option<Account>> = accounts.collect();
     drop(crew);
-    beside.warnings.extend(warnings);
+    notes.warnings.extend(warnings);
     let clocks = before.iter().zip(after);
     let clocks = clocks.map(|(before, after)| Some(before.as_ref()?.bound_until(after?)));
     let clocks = clocks.collect();
@@ -129,8 +129,8 @@ pub(crate) fn conduct(
         spec,
         target,
         (start, epoch, measured_from_ns),
-        (ending, accounts, spans),
-        beside,
+        (ending, accounts, flights),
+        notes,
         samples,
     );
     Ok(Driven {
@@ -144,20 +144,20 @@ fn driven(
     spec: &LoadSpec,
     target: &Target,
     (start, epoch, measured_from_ns): (Start, Epoch, u64),
-    (ending, accounts, spans): (Ending, Vec<Option<Account>>, Spans),
-    mut beside: Beside,
+    (ending, accounts, flights): (Ending, Vec<Option<Account>>, Flights),
+    mut notes: Notes,
     samples: Vec<crate::telemetry::Sampled>,
 ) -> Driven {
     let known = || accounts.iter().flatten();
     let measured: Vec<&Measured> = known().map(|account| &account.measured).collect();
-    beside.late(&measured);
-    beside.short(spec, &measured);
+    notes.late(&measured);
+    notes.short(spec, &measured);
     let mut said: Vec<&String> = known().flat_map(|account| &account.warnings).collect();
     said.sort();
     said.dedup();
-    beside.warnings.extend(said.into_iter().cloned());
-    let tables = beside.sampled(samples);
-    beside.inexact(spec, target);
+    notes.warnings.extend(said.into_iter().cloned());
+    let tables = notes.sampled(samples);
+    notes.inexact(spec, target);
     let planned = match spec.extent.duration {
         Some(_) => known().map(|account| account.expected_requests).sum(),
         None => spec.prompts.count(Phase::Measured) as u64,
@@ -170,13 +170,13 @@ fn driven(
             .map(|account| Some(account.as_ref()?.measured.health.clone()))
             .collect(),
         clock_bounds_ns: Vec::new(),
-        in_flight: Some(spans.count()),
+        in_flight: Some(flights.count()),
         started: start.started,
         started_monotonic_ns: i64::try_from(epoch.monotonic_ns()).unwrap_or(i64::MAX),
         connections: known().map(|account| account.connections).sum(),
         tables,
-        observations: beside.observations,
-        warnings: beside.warnings,
+        observations: notes.observations,
+        warnings: notes.warnings,
         expected_requests: planned,
     }
 }
@@ -198,7 +198,7 @@ struct Conductor<'a> {
     /// The cell's clock, while requests are in flight.
     clock: Option<Epoch>,
     hung_below: Option<(Arc<Power>, f64)>,
-    spans: Spans,
+    flights: Flights,
     /// The load's ending. Unless it is [`Ending::Complete`], all generators were stopped.
     ending: Ending,
     warnings: Vec<String>,
@@ -361,7 +361,7 @@ impl Conductor<'_> {
                 return;
             }
             let Rows { request, chunks } = rows;
-            self.spans.note(&request);
+            self.flights.note(&request);
             if self.failed.is_some() {
                 return;
             }

@@ -11,21 +11,22 @@ pub(crate) struct InFlight {
 
 /// The times at which attempts were sent and completed, unsorted.
 #[derive(Debug, Default)]
-pub(super) struct Spans(Vec<Span>);
+pub(super) struct Flights(Vec<Flight>);
 
+/// An attempt, from its start to its end.
 #[derive(Debug)]
-struct Span {
+struct Flight {
     sent_ns: i64,
     done_ns: i64,
     request: i64,
     attempt: i64,
 }
 
-impl Spans {
+impl Flights {
     /// Records an attempt that was sent.
     pub(super) fn note(&mut self, row: &Request) {
         if let (Some(sent_ns), Some(done_ns)) = (row.sent_ns, row.done_ns) {
-            self.0.push(Span {
+            self.0.push(Flight {
                 sent_ns,
                 done_ns,
                 request: row.request_id,
@@ -37,18 +38,18 @@ impl Spans {
     /// For each attempt, counts the attempts sent before it and subtracts those completed by then. Attempts sent at the
     /// same time are ordered by number.
     pub(super) fn count(self) -> InFlight {
-        let mut spans = self.0;
-        spans.sort_unstable_by_key(|span| (span.sent_ns, span.request, span.attempt));
-        let mut done: Vec<i64> = spans.iter().map(|span| span.done_ns).collect();
+        let mut flights = self.0;
+        flights.sort_unstable_by_key(|flight| (flight.sent_ns, flight.request, flight.attempt));
+        let mut done: Vec<i64> = flights.iter().map(|flight| flight.done_ns).collect();
         done.sort_unstable();
         let mut ended = 0;
-        let mut at_send: Vec<(i64, i64, u32)> = Vec::with_capacity(spans.len());
-        for (before, span) in spans.iter().enumerate() {
-            while done.get(ended).is_some_and(|at| *at <= span.sent_ns) {
+        let mut at_send: Vec<(i64, i64, u32)> = Vec::with_capacity(flights.len());
+        for (before, flight) in flights.iter().enumerate() {
+            while done.get(ended).is_some_and(|at| *at <= flight.sent_ns) {
                 ended += 1;
             }
             let others = u32::try_from(before.saturating_sub(ended)).unwrap_or(u32::MAX);
-            at_send.push((span.request, span.attempt, others));
+            at_send.push((flight.request, flight.attempt, others));
         }
         at_send.sort_unstable();
         InFlight { at_send }
@@ -74,15 +75,15 @@ mod tests {
     proptest! {
         #[test]
         fn the_count_is_that_of_looking_at_every_other_request(
-            spans in proptest::collection::vec((0_i64..40, 1_i64..20), 0..40),
+            flights in proptest::collection::vec((0_i64..40, 1_i64..20), 0..40),
         ) {
-            let mut noted = Spans::default();
+            let mut noted = Flights::default();
             let row = |(id, (sent, took)): (i64, &(i64, i64))| Request {
                 sent_ns: Some(*sent),
                 done_ns: Some(sent + took),
                 ..contract::synthetic::request(id)
             };
-            let rows: Vec<Request> = (0..).zip(&spans).map(row).collect();
+            let rows: Vec<Request> = (0..).zip(&flights).map(row).collect();
             rows.iter().for_each(|row| noted.note(row));
             let counted = noted.count();
             for row in &rows {
@@ -104,9 +105,9 @@ mod tests {
             sent_ns: None,
             ..contract::synthetic::request(3)
         };
-        let mut spans = Spans::default();
-        spans.note(&row);
-        spans.count().enter(&mut row);
+        let mut flights = Flights::default();
+        flights.note(&row);
+        flights.count().enter(&mut row);
         assert_eq!(row.in_flight_at_send, None);
     }
 }

@@ -61,7 +61,7 @@ impl std::fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// Makes a gate that is closed; `warm` is called when somebody comes to it.
+    /// Makes a gate that is closed; `warm` is called when a client reaches it.
     pub(crate) fn new(warm: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             warm: Box::new(warm),

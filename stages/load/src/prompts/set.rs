@@ -158,7 +158,8 @@ impl PromptSet {
             Some(Tokenizer::File(_)) => file.as_ref().map(|f| f as &dyn Counter),
             Some(Tokenizer::Server(_)) => Some(server.ok_or_else(|| {
                 PromptError(
-                    "the server's tokenizer must count, but there is no server here".to_owned(),
+                    "the server's tokenizer must count the tokens, but no server is available here"
+                        .to_owned(),
                 )
             })?),
         };
