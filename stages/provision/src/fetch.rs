@@ -167,15 +167,17 @@ fn explain(name: &str, log: &str) -> Failure {
     } else {
         ("pip failed", "try the same with `python3 -m pip download`")
     };
-    let lines: Vec<&str> = log
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect();
-    let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join(" / ");
+    let last = last_lines(log);
     Failure::failed(format!("cannot fetch {name}: {what}; pip said: {last}"))
         .hint(hint)
         .evidence(Output::text("pip_log", Media::Text, log))
+}
+
+/// Returns the last lines of a log, for a message.
+pub(crate) fn last_lines(log: &str) -> String {
+    let lines = log.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    lines[lines.len().saturating_sub(QUOTED_LINES)..].join(" / ")
 }
 
 /// Returns the SHA-256 of a file as hexadecimal digits.

@@ -297,8 +297,7 @@ fn arguments(
         for (inside, here) in paths {
             let here = placed(here, files)?;
             if !Path::new(&here).exists() {
-                let failure =
-                    Failure::failed(format!("{here} is to be mounted, but it does not exist"));
+                let failure = Failure::failed(format!("cannot mount {here}: it does not exist"));
                 return Err(failure.hint("correct the path, or create the folder"));
             }
             all.extend(bind(&here, inside, read_only));

@@ -14,15 +14,13 @@ use pipeline::{Failure, Job, Media, Output};
 use serde_json::Value;
 
 use super::interpreter::Interpreter;
+use crate::fetch::last_lines;
 use crate::machine::Machine;
 
 const POLL: Duration = Duration::from_millis(50);
 
 /// The time in which a client must end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
-
-/// The number of the client's last lines that an error quotes.
-const QUOTED_LINES: usize = 4;
 
 /// A package client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -326,12 +324,7 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
     } else {
         ("it failed", "read the evidence `client_log`")
     };
-    let lines: Vec<&str> = log
-        .lines()
-        .map(str::trim)
-        .filter(|l| !l.is_empty())
-        .collect();
-    let last = lines[lines.len().saturating_sub(QUOTED_LINES)..].join(" / ");
+    let last = last_lines(log);
     Failure::failed(format!("{what}: {client}: {reason}; it said: {last}"))
         .hint(hint)
         .evidence(Output::text("client_log", Media::Text, log))
