@@ -32,27 +32,32 @@ const SCHEDULED: [(&str, &str); 2] = [
 /// If a table cannot be read.
 pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Option<String>, Stop> {
     let catalogue = Catalogue::read(lock, store).map_err(Stop::failed)?;
-    let mut chosen: Option<(String, Table)> = None;
+    let mut chosen = None;
     for (name, entry) in &catalogue.tables {
         let one = entry.stage.cells.len() == 1 && !name.ends_with(".lineage");
         if !one || entry.sample.rows.is_none_or(|rows| rows == 0) {
             continue;
         }
-        let table = Table::from_parquet(store.get(&entry.sample.digest)?).map_err(Stop::failed)?;
-        let operator = table.metadata("operator");
-        let is = |wanted: &str| operator.as_deref() == Some(wanted);
-        if columns(&table).is_empty() || !(is("aggregate") || is("cell-summary")) {
+        // One row shows what a table is; most tables are not shown, and some are large.
+        let digest = &entry.sample.digest;
+        let (first, _) = Table::read_rows(store, digest, 0..1).map_err(Stop::failed)?;
+        if columns(&first).is_empty() {
             continue;
         }
-        let is_last_word = is("aggregate");
-        if is_last_word || chosen.is_none() {
-            chosen = Some((name.clone(), table));
-        }
-        if is_last_word {
-            break;
+        match first.metadata("operator").as_deref() {
+            Some("aggregate") => {
+                chosen = Some((name, digest));
+                break;
+            }
+            Some("cell-summary") if chosen.is_none() => chosen = Some((name, digest)),
+            _ => {}
         }
     }
-    chosen.map(|(name, table)| text(&name, &table)).transpose()
+    let Some((name, digest)) = chosen else {
+        return Ok(None);
+    };
+    let table = Table::from_parquet(store.get(digest)?).map_err(Stop::failed)?;
+    text(name, &table).map(Some)
 }
 
 /// Returns the usual columns of a table: the value itself, or its mean. With open arrivals, latencies count from the
@@ -104,10 +109,7 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
 pub(crate) fn words(value: &Scalar) -> String {
     match value {
         Scalar::Null => "n/a".to_owned(),
-        Scalar::Float(number) if number.is_finite() && *number != 0.0 => {
-            let digits = 3 - number.abs().log10().floor() as i32;
-            format!("{number:.*}", digits.clamp(0, 9) as usize)
-        }
+        Scalar::Float(number) => statistics::significant(*number, 4),
         other => other.to_string(),
     }
 }

@@ -222,7 +222,7 @@ fn crossovers_rankings_quantiles_and_goodput_are_simulated_and_what_is_not_is_to
         let reason = match name {
             // Eighty requests bound no p99.
             "far_tails_compared" => {
-                "no unit has a value on each side; a quantile has none if too few requests bound it"
+                "no unit has a value on each side; a quantile is null if too few requests bound it"
             }
             "pooled_compared" => {
                 "the table `pooled` pools requests of several cells, which is not simulated"

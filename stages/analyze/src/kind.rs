@@ -54,7 +54,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        20
+        21
     }
 
     fn class(&self) -> Class {

@@ -19,7 +19,7 @@ const STUDIES: u64 = 40;
 const LEVELS: [i64; 4] = [1, 2, 4, 16];
 const FIGURES: [&str; 7] = ["mean", "p50", "p90", "min", "max", "std", "n"];
 
-/// One study of two systems of which `a` is slower by `factor`. Cells for which `lost` is true have no row, or no value.
+/// One study of two systems; `a` is slower by `factor`. Cells for which `lost` is true have no row, or no value.
 fn study(seed: u64, factor: f64, lost: impl Fn(Cell) -> bool, absent: bool) -> Frame {
     let mut noise = Noise(seed);
     let mut rows = Vec::new();

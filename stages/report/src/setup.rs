@@ -19,7 +19,7 @@ const ENGINE_VERSION: &str = "Engine version";
 /// The version in a definition that does not state one.
 const UNKNOWN: &str = "unknown";
 
-/// The items to report first, and for each the facets that provide it, of which the first existing one is used.
+/// The items to report first, and for each the facets that provide it. The first existing facet is used.
 const ITEMS: &[(&str, &[&str])] = &[
     ("Host", &["host.host", "server.facets.host"]),
     ("Processor", &["host.cpu_model", "server.facets.cpu_model"]),

@@ -216,24 +216,10 @@ pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) ->
 
 /// Formats a measured number with three significant digits for display; `infinite` for a rate over no time.
 pub(crate) fn show(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    if !value.is_finite() {
-        let words = if value.is_nan() {
-            "unknown"
-        } else {
-            "infinite"
-        };
-        return words.to_owned();
-    }
-    let digits = 2 - value.abs().log10().floor() as i32;
-    if (0..=6).contains(&digits) {
-        format!("{value:.*}", digits as usize)
-    } else if digits < 0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.2e}")
+    match value {
+        unknown if unknown.is_nan() => "unknown".to_owned(),
+        infinite if infinite.is_infinite() => "infinite".to_owned(),
+        _ => statistics::significant(value, 3),
     }
 }
 

@@ -47,6 +47,8 @@ mod study;
 #[cfg(test)]
 mod manual;
 #[cfg(test)]
+mod one_cell;
+#[cfg(test)]
 mod rates;
 #[cfg(test)]
 mod tests;

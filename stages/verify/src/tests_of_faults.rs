@@ -190,7 +190,7 @@ impl Measured {
         synthetic::cell(store, &self.at(), self.parameters.clone(), &tables).unwrap()
     }
 
-    /// Returns three samples of a machine with four processors, of which the study uses two.
+    /// Returns three samples of a machine with four processors; the study uses two of them.
     fn host(&self) -> Table {
         let busy = 0.5 + self.foreign_load;
         Table::new(vec![

@@ -6,7 +6,7 @@ use serde::Serialize;
 use statistics::{RegressionGate, UnitEffect, Worse, holm, log_margin, permutation_tails_welch};
 
 use crate::results::{Direction, Rule};
-use crate::units::{Logs, NONE, Values, effect, without_ratio};
+use crate::units::{Logs, Values, effect, no_units, without_ratio};
 
 /// The power of the smallest detectable worsening.
 const POWER: f64 = 0.8;
@@ -191,7 +191,7 @@ pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
 /// Returns the log ratio of the newer over the older units, or the reason why it cannot be judged.
 fn effect_of(column: &Column) -> Result<UnitEffect, String> {
     if !column.replicated {
-        return Err(NONE.to_owned());
+        return Err(no_units());
     }
     if let Some(unlike) = &column.unlike {
         return Err(unlike.clone());
@@ -379,8 +379,8 @@ mod tests {
         };
         let verdict = &judge(&[unreplicated], &rule)[0];
         assert_eq!(
-            (verdict.outcome, verdict.reason.as_deref()),
-            (Outcome::Undecidable, Some(NONE))
+            (verdict.outcome, verdict.reason.clone()),
+            (Outcome::Undecidable, Some(no_units()))
         );
         assert_eq!(outcome(&[]), Outcome::Undecidable);
     }

@@ -10,7 +10,7 @@ use statistics::{Continuity, Sample, holm, mann_whitney_u};
 use crate::gate::{Column, Lost};
 use crate::side::{CompareError, Side};
 use crate::surroundings::{Both, Surroundings};
-use crate::units::{Axes, Logs, NONE, Values, effect, without_ratio};
+use crate::units::{Axes, Logs, Values, effect, no_units, without_ratio};
 
 /// The test of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -245,7 +245,7 @@ fn result(
 ) -> Option<ResultChange> {
     let (mean_a, mean_b) = (a.mean()?, b.mean()?);
     let p = match (column.replicated, unlike) {
-        (false, _) => Err(NONE.to_owned()),
+        (false, _) => Err(no_units()),
         (true, Some(unlike)) => Err(unlike),
         (true, None) => tested(&column.name, [a, b], rule),
     };

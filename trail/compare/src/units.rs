@@ -6,18 +6,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Scalar, Table};
+use contract::NotReplicated;
 use pipeline::Coordinates;
+use pipeline::design::BLOCK;
 use statistics::{Sample, UnitEffect, indirect_effect, rounding_of_logs, unit_effect_rounded};
 
 use crate::gate::Lost;
 use crate::tables::{keys, row_key};
 
-/// The axis that a study's design adds.
-const BLOCK: &str = "block";
-
-/// The reason why nothing can be judged without units.
-pub(crate) const NONE: &str =
-    "no replication of launches: the cells have no axis `block`, and no `--unit` is named";
+/// Explains why nothing can be judged without units.
+pub(crate) fn no_units() -> String {
+    let reason = format!("the cells have no axis `{BLOCK}`, and no `--unit` is named");
+    NotReplicated::Launches.because(reason)
+}
 
 /// The axes whose labels are units, and those that only repeat within them.
 #[derive(Clone, Debug)]

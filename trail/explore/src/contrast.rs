@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Scalar, Store, Table};
 use compare::{Rule, Side};
+use contract::NotReplicated;
+use pipeline::design::BLOCK;
 use pipeline::lock::{LockCell, LockClass, LockStage};
 use pipeline::{CellStatus, Coordinates};
 use serde_json::{Value, json};
@@ -23,9 +25,6 @@ const LEVEL: f64 = 0.95;
 
 /// The probability of finding the smallest detectable change.
 const POWER: f64 = 0.8;
-
-/// The axis that a design adds, whose labels are the units of replication.
-const BLOCK: &str = "block";
 
 /// The default columns to compare.
 const USUAL: [&str; 5] = [
@@ -211,8 +210,9 @@ fn deltas(
         }));
     }
     let words = match units.as_slice() {
-        [] => "no replication of launches: the table has no key `block`, and no `unit` is named"
-            .to_owned(),
+        [] => NotReplicated::Launches.because(format!(
+            "the table has no key `{BLOCK}`, and no `unit` is named"
+        )),
         units => units.join(" × "),
     };
     Ok(json!({
@@ -377,7 +377,7 @@ fn effect_of(logs: &[f64], rounding: f64, replicated: bool) -> Value {
         .map(|sample| sample.mean().exp());
     let mut value = json!({"n": if replicated { logs.len() } else { 0 }, "ratio": ratio});
     if !replicated {
-        value["reason"] = json!("no replication of launches");
+        value["reason"] = json!(NotReplicated::Launches.to_string());
         return value;
     }
     match unit_effect_rounded(logs, rounding) {

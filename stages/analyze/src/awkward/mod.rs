@@ -130,7 +130,7 @@ pub enum Question {
     PairedByLevel,
     /// Do they differ, as independent launches?
     Unpaired,
-    /// Which contenders can be told apart?
+    /// Which contenders differ?
     Ranking,
     /// At which level does the winner change?
     Crossover,

@@ -10,6 +10,7 @@ use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::alike::Statistic;
+use crate::operators::distribution::quantile_name;
 use crate::operators::units::{LEVEL, Mean, Together, arithmetic_columns};
 
 pub(crate) struct Aggregate;
@@ -49,16 +50,8 @@ struct Group {
     interval_of: String,
 }
 
-/// The end of the name of a quantile's column: `p50`, `p99_9`.
-fn ending(quantile: f64) -> String {
-    // Removes the noise of binary fractions: 100 × 0.07 is 7.
-    let percent = format!("{:.6}", quantile * 100.0);
-    let percent = percent.trim_end_matches('0').trim_end_matches('.');
-    format!("p{}", percent.replace('.', "_"))
-}
-
 fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
-    let (over, confidence) = (given.over.join(", "), given.confidence);
+    let over = given.over.join(", ");
     let mut columns = Columns::new()
         .with(
             Spec::text(
@@ -86,81 +79,91 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
             |g| g.interval_of.clone(),
         );
     for (i, spec) in of.iter().enumerate() {
-        let name = &spec.name;
-        let unit = spec.unit.as_deref().unwrap_or_default();
-        let what = format!("of {name} over {over} ({})", spec.description);
-        let pooled = |spec: Spec, how| spec.pooling(&given.from, name, how);
-        let like = |end: &str, how: String, statistic| {
-            let spec = spec.like(format!("{name}_{end}"), format!("{how} {what}"));
-            pooled(spec, Some(statistic))
-        };
-        let of = move |g: &Group, read: fn(&Sample) -> Option<f64>| {
-            g.samples[i].as_ref().and_then(|(sample, _)| read(sample))
-        };
-        columns = columns
-            .with(
-                pooled(
-                    Spec::int(
-                        format!("{name}_n"),
-                        "1",
-                        format!("number of defined values {what}"),
-                    ),
-                    Some(Statistic::Count),
-                ),
-                move |g| g.samples[i].as_ref().map_or(0, |(sample, _)| sample.len()),
-            )
-            .with(like("mean", "mean".to_owned(), Statistic::Mean), move |g| {
-                of(g, |s| Some(s.mean()))
-            })
-            .with(
-                pooled(
-                    Spec::float(
-                        format!("{name}_std"),
-                        unit,
-                        format!("sample standard deviation (n − 1), null for one value, {what}"),
-                    ),
-                    Some(Statistic::Std),
-                ),
-                move |g| of(g, Sample::std),
-            )
-            .with(
-                like("min", "smallest value".to_owned(), Statistic::Min),
-                move |g| of(g, |s| Some(s.min())),
-            )
-            .with(
-                like("max", "largest value".to_owned(), Statistic::Max),
-                move |g| of(g, |s| Some(s.max())),
-            );
-        for quantile in given.quantiles.iter().copied() {
-            let how = match quantile {
-                0.5 => "median".to_owned(),
-                _ => format!("{quantile} quantile (type 7 of Hyndman & Fan)"),
-            };
-            let spec = like(&ending(quantile), how, Statistic::Quantile(quantile));
-            columns = columns.with(spec, move |g: &Group| {
-                let (sample, _) = g.samples[i].as_ref()?;
-                Some(sample.quantile(quantile))
-            });
-        }
-        columns = arithmetic_columns(
-            columns,
-            spec,
-            (
-                &format!("{name}_ci"),
-                &format!("the mean {what}"),
-                confidence,
-            ),
-            move |g: &Group| g.samples[i].as_ref().map(|(_, mean)| mean),
-        )
-        .with(
-            pooled(
-                Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")),
-                Some(Statistic::Cv),
-            ),
-            move |g| of(g, Sample::cv),
-        );
+        columns = pooled_columns(columns, (i, spec), given);
     }
     columns
+}
+
+/// Adds the figures of one column, the one with the number `i`.
+fn pooled_columns(
+    columns: Columns<'static, Group>,
+    (i, spec): (usize, &Spec),
+    given: &Parameters,
+) -> Columns<'static, Group> {
+    let over = given.over.join(", ");
+    let name = &spec.name;
+    let unit = spec.unit.as_deref().unwrap_or_default();
+    let what = format!("of {name} over {over} ({})", spec.description);
+    let pooled = |spec: Spec, how| spec.pooling(&given.from, name, how);
+    let like = |end: &str, how: String, statistic| {
+        let spec = spec.like(format!("{name}_{end}"), format!("{how} {what}"));
+        pooled(spec, Some(statistic))
+    };
+    let of = move |g: &Group, read: fn(&Sample) -> Option<f64>| {
+        g.samples[i].as_ref().and_then(|(sample, _)| read(sample))
+    };
+    let mut columns = columns
+        .with(
+            pooled(
+                Spec::int(
+                    format!("{name}_n"),
+                    "1",
+                    format!("number of defined values {what}"),
+                ),
+                Some(Statistic::Count),
+            ),
+            move |g| g.samples[i].as_ref().map_or(0, |(sample, _)| sample.len()),
+        )
+        .with(like("mean", "mean".to_owned(), Statistic::Mean), move |g| {
+            of(g, |s| Some(s.mean()))
+        })
+        .with(
+            pooled(
+                Spec::float(
+                    format!("{name}_std"),
+                    unit,
+                    format!("sample standard deviation (n − 1), null for one value, {what}"),
+                ),
+                Some(Statistic::Std),
+            ),
+            move |g| of(g, Sample::std),
+        )
+        .with(
+            like("min", "smallest value".to_owned(), Statistic::Min),
+            move |g| of(g, |s| Some(s.min())),
+        )
+        .with(
+            like("max", "largest value".to_owned(), Statistic::Max),
+            move |g| of(g, |s| Some(s.max())),
+        );
+    for quantile in given.quantiles.iter().copied() {
+        let how = match quantile {
+            0.5 => "median".to_owned(),
+            _ => format!("{quantile} quantile (type 7 of Hyndman & Fan)"),
+        };
+        let spec = like(&quantile_name(quantile), how, Statistic::Quantile(quantile));
+        columns = columns.with(spec, move |g: &Group| {
+            let (sample, _) = g.samples[i].as_ref()?;
+            Some(sample.quantile(quantile))
+        });
+    }
+    arithmetic_columns(
+        columns,
+        spec,
+        (
+            &format!("{name}_ci"),
+            &format!("the mean {what}"),
+            given.confidence,
+        ),
+        move |g: &Group| g.samples[i].as_ref().map(|(_, mean)| mean),
+    )
+    .with(
+        pooled(
+            Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")),
+            Some(Statistic::Cv),
+        ),
+        move |g| of(g, Sample::cv),
+    )
 }
 
 impl TypedOperator for Aggregate {

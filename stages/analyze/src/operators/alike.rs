@@ -14,6 +14,7 @@ use statistics::Sample;
 
 use crate::frame::{Frame, Level, Spec, count, number};
 use crate::operator::Context;
+use crate::operators::pairs::Sides;
 use crate::operators::uneven::differ_by_counts;
 
 /// The origin of a column whose values pool those of another table.
@@ -142,6 +143,27 @@ impl<'a> Alike<'a> {
         Ok(alike)
     }
 
+    /// As [`Alike::of`], for the rows that two labels of an axis pair.
+    ///
+    /// # Errors
+    /// If a table or a key does not exist.
+    pub(crate) fn of_pair(
+        context: &'a Context<'_>,
+        (table, columns): (&str, &[String]),
+        pair: &Sides,
+        apart: &[String],
+    ) -> Result<Self, Failure> {
+        let (a, b) = pair.labels();
+        let asked = Compares {
+            table,
+            columns,
+            axis: &pair.axis,
+            sides: &[a, b],
+            apart,
+        };
+        Self::of(context, &asked)
+    }
+
     /// The table.
     pub(crate) fn frame(&self) -> &Frame {
         &self.frame
@@ -181,10 +203,10 @@ impl<'a> Alike<'a> {
             same.then(|| (spec.name.clone(), pools.how))
         });
         let columns: Vec<(String, Option<Statistic>)> = same.collect();
-        for (rows, found) in stage.findings() {
+        for (rows, common) in stage.in_common() {
             for row in rows {
                 for (name, how) in &columns {
-                    self.change(&stage, row, (name, *how), &found);
+                    self.change(&stage, row, (name, *how), &common);
                 }
             }
         }
@@ -196,15 +218,15 @@ impl<'a> Alike<'a> {
         stage: &Stage<'_>,
         row: usize,
         (name, how): (&str, Option<Statistic>),
-        found: &Finding,
+        common: &Common,
     ) {
         let place = (row, name.to_owned());
         let behind = &stage.behind[&row];
-        let (values, out) = stage.values(behind, found);
-        let refusal = match (found, how) {
-            (Finding::Refused(why), _) => Some(why.clone()),
-            (_, Some(how)) => stage.refusal_of_counts(how, found),
-            (Finding::Shared { .. }, None) if out > 0 => Some(stage.cannot_repeat()),
+        let (values, out) = stage.values(behind, common);
+        let refusal = match (common, how) {
+            (Common::Refused(why), _) => Some(why.clone()),
+            (_, Some(how)) => stage.refusal_of_counts(how, common),
+            (Common::Shared { .. }, None) if out > 0 => Some(stage.cannot_repeat()),
             (_, None) => None,
         };
         let value = match (&refusal, how) {
@@ -305,7 +327,7 @@ struct Stage<'a> {
 }
 
 /// What a group of compared rows has in common.
-enum Finding {
+enum Common {
     /// The levels that all rows have, and the smallest and the largest number of values that a row has there.
     Shared {
         levels: BTreeSet<Labels>,
@@ -428,17 +450,17 @@ impl<'a> Stage<'a> {
     }
 
     /// Returns the groups of rows in which a figure may have to change.
-    fn findings(&self) -> Vec<(Vec<usize>, Finding)> {
+    fn in_common(&self) -> Vec<(Vec<usize>, Common)> {
         let groups = self.groups.iter().filter(|rows| {
             let sides: BTreeSet<&String> = rows.iter().map(|row| &self.behind[row].side).collect();
             sides.len() > 1
         });
         groups
-            .filter_map(|rows| Some((rows.clone(), self.finding(rows)?)))
+            .filter_map(|rows| Some((rows.clone(), self.in_common_of(rows)?)))
             .collect()
     }
 
-    fn finding(&self, rows: &[usize]) -> Option<Finding> {
+    fn in_common_of(&self, rows: &[usize]) -> Option<Common> {
         let counted: Vec<BTreeMap<&Labels, usize>> = rows
             .iter()
             .map(|row| {
@@ -459,7 +481,7 @@ impl<'a> Stage<'a> {
             .filter(|labels| others.iter().all(|c| c.contains_key(*labels)));
         let levels: BTreeSet<Labels> = shared.map(|labels| (*labels).clone()).collect();
         if levels.is_empty() {
-            return Some(Finding::Refused(format!(
+            return Some(Common::Refused(format!(
                 "the values of {} behind the two sides have no {} in common: compare tables in which it is a key",
                 self.column,
                 listed(&self.axes)
@@ -492,7 +514,7 @@ impl<'a> Stage<'a> {
                     listed(&self.axes)
                 ),
             };
-            return Some(Finding::Refused(format!(
+            return Some(Common::Refused(format!(
                 "the sides have unlike numbers of values of {} at the labels of {}: {own}",
                 self.column,
                 listed(&self.axes)
@@ -502,12 +524,12 @@ impl<'a> Stage<'a> {
             totals.iter().copied().min().unwrap_or(0),
             totals.iter().copied().max().unwrap_or(0),
         ];
-        Some(Finding::Shared { levels, counts })
+        Some(Common::Shared { levels, counts })
     }
 
     /// Returns the values of a row at the shared levels, and the number of the others.
-    fn values(&self, behind: &Behind, found: &Finding) -> (Vec<f64>, usize) {
-        let Finding::Shared { levels, .. } = found else {
+    fn values(&self, behind: &Behind, common: &Common) -> (Vec<f64>, usize) {
+        let Common::Shared { levels, .. } = common else {
             return (Vec::new(), behind.values.len());
         };
         let kept = behind
@@ -520,11 +542,11 @@ impl<'a> Stage<'a> {
     }
 
     /// Explains why a statistic of unlike numbers of values cannot be compared.
-    fn refusal_of_counts(&self, how: Statistic, found: &Finding) -> Option<String> {
-        let Finding::Shared {
+    fn refusal_of_counts(&self, how: Statistic, common: &Common) -> Option<String> {
+        let Common::Shared {
             counts: [least, most],
             ..
-        } = found
+        } = common
         else {
             return None;
         };

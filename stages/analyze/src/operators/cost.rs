@@ -10,9 +10,7 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::alike::follow;
-use crate::operators::of_row::{
-    OfRow, above_zero, counted, number_problems, place, text_of, text_problems,
-};
+use crate::operators::of_row::{OfRow, above_zero, counted, place, text_of};
 use crate::operators::units::{WHY, interval_beside};
 
 pub(crate) struct Cost;
@@ -192,15 +190,11 @@ impl TypedOperator for Cost {
             ("price-date", &given.price_date),
             ("price-source", &given.price_source),
         ] {
-            problems.extend(text_problems(column, draft, from, key));
+            problems.extend(column.text_problems(draft, from, key));
         }
-        problems.extend(number_problems(&given.devices, draft, from, "devices"));
-        problems.extend(number_problems(
-            &given.price_per_hour,
-            draft,
-            from,
-            "price-per-hour",
-        ));
+        problems.extend(given.devices.number_problems(draft, from, "devices"));
+        let price = &given.price_per_hour;
+        problems.extend(price.number_problems(draft, from, "price-per-hour"));
         match draft.column(from, &given.column) {
             Ok(of) if of.unit.as_deref() == Some("tok/s") => {
                 unless(problems, || columns(&of, given).specs())

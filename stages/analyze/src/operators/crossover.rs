@@ -10,7 +10,7 @@ use statistics::{Interval, UnitEffect};
 use crate::columns::{Columns, listed, missing_spec};
 use crate::frame::{Frame, Level, Missing, Row, SourceRows, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
-use crate::operators::alike::{Alike, Compares, Kept, cells_behind};
+use crate::operators::alike::{Alike, Kept, cells_behind};
 use crate::operators::comparison::position;
 use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
@@ -242,16 +242,7 @@ impl TypedOperator for Crossover {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let wanted = [given.column.clone()];
         let (a, b) = given.pair.labels();
-        let alike = Alike::of(
-            context,
-            &Compares {
-                table: &given.from,
-                columns: &wanted,
-                axis: &given.pair.axis,
-                sides: &[a.clone(), b.clone()],
-                apart: &given.average,
-            },
-        )?;
+        let alike = Alike::of_pair(context, (&given.from, &wanted), &given.pair, &given.average)?;
         let from = alike.frame();
         let matched = matched(from, &given.from, &given.pair, &given.average, &wanted)?;
         let ladder = position("ladder", &given.ladder, &matched.keys)?;

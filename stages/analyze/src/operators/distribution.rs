@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
-use contract::{METRICS, Metric, Settings, Timing};
+use contract::{METRICS, Metric, NotReplicated, Settings, Timing};
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
@@ -65,9 +65,11 @@ impl Parameters {
     }
 }
 
-/// The reason why cells pooled without units have no interval.
-const NO_UNITS: &str =
-    "no replication of launches: `over` has no `block`, and no `unit` is declared";
+/// Explains why cells pooled without units have no interval.
+fn no_units() -> String {
+    let reason = format!("`over` has no `{BLOCK}`, and no `unit` is declared");
+    NotReplicated::Launches.because(reason)
+}
 
 fn metrics() -> Vec<String> {
     ["tpot_ms", "itl_ms", "icl_ms"].map(str::to_owned).to_vec()
@@ -454,8 +456,8 @@ fn describe(
     let mut spread = |metric: usize| {
         let values = found.iter_mut().map(|f| f.metrics[metric].take());
         let values: Option<Vec<Vec<f64>>> = values.collect();
-        let none = units.is_empty().then_some(NO_UNITS);
-        Spread::new(values?, &given.quantiles, given.print, none)
+        let none = units.is_empty().then(no_units);
+        Spread::new(values?, &given.quantiles, given.print, none.as_deref())
     };
     let metrics = (0..given.metrics.len()).map(&mut spread).collect();
     let described = Described {

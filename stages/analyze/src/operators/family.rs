@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
+use contract::LevelScope;
 use pipeline::{Failure, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -250,8 +251,8 @@ pub(crate) fn decide(
             }
         }
     }
-    let other = study.decide(tables, others, ("the study", shares), &mut adjusted);
-    checks.decide(tables, 0, ("checks", shares), &mut adjusted);
+    let other = study.decide(tables, others, (LevelScope::Study, shares), &mut adjusted);
+    checks.decide(tables, 0, (LevelScope::Checks, shares), &mut adjusted);
     (adjusted, other)
 }
 
@@ -260,18 +261,10 @@ pub(crate) fn decide_late(asked: &Asked, share: f64, shares: &Shares) -> Vec<Adj
     let share = share / shares.cells();
     match asked.family {
         Family::Study => {
-            let has = percent(asked.alpha * share);
-            let scope = format!(
-                "the study at {}, of which it has {has}",
-                percent(asked.alpha)
-            );
-            alone(asked, share, Some(&scope))
+            let part = format!(", of which it has {}", percent(asked.alpha * share));
+            alone(asked, share, Some((LevelScope::Study, &part)))
         }
-        Family::Check => alone(
-            asked,
-            1.0,
-            Some(&format!("checks at {}", percent(asked.alpha))),
-        ),
+        Family::Check => alone(asked, 1.0, Some((LevelScope::Checks, ""))),
         Family::Table | Family::PerColumn => alone(asked, 1.0, None),
     }
 }
@@ -287,7 +280,7 @@ fn screened(asked: &Asked, adjusted: &mut [Adjusted]) {
 }
 
 /// Decides the tests of one table by Holm's procedure, at a share of its level.
-fn alone(asked: &Asked, share: f64, scope: Option<&str>) -> Vec<Adjusted> {
+fn alone(asked: &Asked, share: f64, scope: Option<(LevelScope, &str)>) -> Vec<Adjusted> {
     let mut adjusted = vec![Adjusted::default(); asked.tests.len()];
     let families: Vec<Option<usize>> = match asked.family {
         Family::PerColumn => (0..asked.columns.len()).map(Some).collect(),
@@ -306,14 +299,14 @@ fn alone(asked: &Asked, share: f64, scope: Option<&str>) -> Vec<Adjusted> {
         });
         let (decisions, _) = shared_decisions(&tests.collect::<Vec<_>>(), 0);
         let raw: Vec<f64> = members.iter().map(|(_, p)| *p).collect();
-        let scope = match (scope, family) {
-            (Some(scope), _) => scope.to_owned(),
-            (None, None) => format!("this table at {}", percent(asked.alpha)),
-            (None, Some(_)) => format!("each column at {}", percent(asked.alpha)),
-        };
-        let words = format!("{scope}: {}", asked.words(family, members.len()));
-        let found = members.iter().zip(decisions).zip(benjamini_hochberg(&raw));
-        for (((i, _), decision), bh) in found {
+        let (scope, part) = scope.unwrap_or(match family {
+            None => (LevelScope::Table, ""),
+            Some(_) => (LevelScope::Column, ""),
+        });
+        let tests = asked.words(family, members.len());
+        let words = scope.family(percent(asked.alpha), format_args!("{part}: {tests}"));
+        let decided = members.iter().zip(decisions).zip(benjamini_hochberg(&raw));
+        for (((i, _), decision), bh) in decided {
             adjusted[*i] = Adjusted {
                 decision: Some(HolmDecision {
                     alpha: decision.alpha * share,
@@ -426,7 +419,7 @@ impl<'a> Joint<'a> {
         mut self,
         tables: &[(&str, &Asked)],
         others: usize,
-        (scope, shares): (&str, &Shares),
+        (scope, shares): (LevelScope, &Shares),
         adjusted: &mut [Vec<Adjusted>],
     ) -> f64 {
         self.find_parts();
@@ -460,10 +453,10 @@ impl<'a> Joint<'a> {
                 [] => String::new(),
                 wholes => format!(", parts of {}", wholes.join(", ")),
             };
-            let words = format!(
-                "{scope} at {}{among}: {}{parts}",
+            let tests = asked.words(None, mine().count());
+            let words = scope.family(
                 shares.level(asked.alpha),
-                asked.words(None, mine().count())
+                format_args!("{among}: {tests}{parts}"),
             );
             for ((_, row), test) in mine() {
                 let decision = decisions[*test];

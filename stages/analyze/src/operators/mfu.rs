@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, Scope, TypedOperator, at, unless};
-use crate::operators::of_row::{OfRow, above_zero, counted, number_problems};
+use crate::operators::of_row::{OfRow, above_zero, counted};
 use crate::operators::units::{WHY, interval_beside};
 
 pub(crate) struct Mfu;
@@ -316,9 +316,9 @@ impl TypedOperator for Mfu {
         ];
         for (key, of) in numbers {
             let of = of.as_ref();
-            problems.extend(of.map_or_else(Vec::new, |of| number_problems(of, draft, from, key)));
+            problems.extend(of.map_or_else(Vec::new, |of| of.number_problems(draft, from, key)));
         }
-        problems.extend(number_problems(&given.devices, draft, from, "devices"));
+        problems.extend(given.devices.number_problems(draft, from, "devices"));
         match draft.column(&given.from, given.column()) {
             Ok(of) => unless(problems, || columns(&of, given).specs()),
             Err(more) => Err(problems.into_iter().chain(more).collect()),

@@ -42,6 +42,35 @@ impl<T> OfRow<T> {
             Self::Column(named) => Some(&named.column),
         }
     }
+
+    /// Returns what is wrong with the column of the parameter `key`, which needs a number in each row of `from`.
+    pub(crate) fn number_problems(&self, draft: &Draft<'_>, from: &str, key: &str) -> Vec<Problem> {
+        let Some(column) = self.column() else {
+            return Vec::new();
+        };
+        let (scope, settings) = (&draft.scope, draft.settings);
+        let numbers = scope.numbers(settings, (&at("from"), from), &[(route(key), column)]);
+        numbers.err().unwrap_or_default()
+    }
+
+    /// Returns what is wrong with the column of the parameter `key`, which needs a text in each row of `from`.
+    pub(crate) fn text_problems(&self, draft: &Draft<'_>, from: &str, key: &str) -> Vec<Problem> {
+        let Some(column) = self.column() else {
+            return Vec::new();
+        };
+        let specs = match draft.scope.table(draft.settings, &at("from"), from) {
+            Ok(Some(specs)) => specs,
+            Ok(None) => return Vec::new(),
+            Err(problem) => return vec![problem],
+        };
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        if names.contains(&column) {
+            return Vec::new();
+        }
+        let message = format!("the table `{from}` has no column `{column}`");
+        let problem = draft.settings.problem(&route(key), message);
+        vec![problem.hint(remedy(column, "columns", &names))]
+    }
 }
 
 impl<T: std::fmt::Display> OfRow<T> {
@@ -52,48 +81,6 @@ impl<T: std::fmt::Display> OfRow<T> {
             Self::Column(named) => format!("`{}`", named.column),
         }
     }
-}
-
-/// Returns what is wrong with the column of a parameter that needs a number in each row.
-pub(crate) fn number_problems<T>(
-    given: &OfRow<T>,
-    draft: &Draft<'_>,
-    from: &str,
-    key: &str,
-) -> Vec<Problem> {
-    let Some(column) = given.column() else {
-        return Vec::new();
-    };
-    let wanted = [(route(key), column)];
-    let found = draft
-        .scope
-        .numbers(draft.settings, (&at("from"), from), &wanted);
-    found.err().unwrap_or_default()
-}
-
-/// Returns what is wrong with the column of a parameter that needs a text in each row.
-pub(crate) fn text_problems<T>(
-    given: &OfRow<T>,
-    draft: &Draft<'_>,
-    from: &str,
-    key: &str,
-) -> Vec<Problem> {
-    let Some(column) = given.column() else {
-        return Vec::new();
-    };
-    let table = draft.scope.table(draft.settings, &at("from"), from);
-    let specs = match table {
-        Ok(Some(specs)) => specs,
-        Ok(None) => return Vec::new(),
-        Err(problem) => return vec![problem],
-    };
-    let known: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-    if known.contains(&column) {
-        return Vec::new();
-    }
-    let message = format!("the table `{from}` has no column `{column}`");
-    let problem = draft.settings.problem(&route(key), message);
-    vec![problem.hint(remedy(column, "columns", &known))]
 }
 
 /// Returns the route to the name of the column that a parameter gives.

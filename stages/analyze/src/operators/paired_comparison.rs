@@ -12,7 +12,7 @@ use statistics::{
 use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
-use crate::operators::alike::{Alike, Compares};
+use crate::operators::alike::Alike;
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
 use crate::operators::family::{Hypothesis, Pending};
 use crate::operators::pairs::{Pair, matched};
@@ -290,17 +290,8 @@ impl TypedOperator for PairedComparison {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let terms = &given.terms;
         terms.holds(Self::NAME, given.test.word())?;
-        let (a, b) = terms.pair.labels();
-        let alike = Alike::of(
-            context,
-            &Compares {
-                table: &terms.from,
-                columns: &terms.columns,
-                axis: &terms.pair.axis,
-                sides: &[a, b],
-                apart: &given.average,
-            },
-        )?;
+        let compared = (terms.from.as_str(), terms.columns.as_slice());
+        let alike = Alike::of_pair(context, compared, &terms.pair, &given.average)?;
         let from = alike.frame();
         let units = Units::of(terms.unit.as_deref(), from, &terms.from)?;
         let matched = matched(

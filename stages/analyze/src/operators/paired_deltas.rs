@@ -10,7 +10,7 @@ use statistics::Sample;
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
-use crate::operators::alike::{Alike, Compares};
+use crate::operators::alike::Alike;
 use crate::operators::comparison::position;
 use crate::operators::pairs::{Pair, Sides, matched};
 use crate::operators::units::{LEVEL, Mean, Units, WHY, interval_columns};
@@ -137,17 +137,7 @@ impl TypedOperator for PairedDeltas {
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let (pair, names) = (&given.pair, &given.columns);
-        let (a, b) = pair.labels();
-        let alike = Alike::of(
-            context,
-            &Compares {
-                table: &given.from,
-                columns: names,
-                axis: &pair.axis,
-                sides: &[a, b],
-                apart: &given.average,
-            },
-        )?;
+        let alike = Alike::of_pair(context, (&given.from, names), pair, &given.average)?;
         let from = alike.frame();
         let matched = matched(from, &given.from, pair, &given.average, names)?;
         let units = Units::of(given.unit.as_deref(), from, &given.from)?;

@@ -1,4 +1,4 @@
-//! `ranking`: the order of an axis' labels in every contest, with the groups that cannot be told apart.
+//! `ranking`: the order of an axis' labels in every contest, with the groups whose members cannot be distinguished.
 
 mod columns;
 mod contest;

@@ -4,31 +4,28 @@
 //! `block`, which a study's design adds, and in which every configuration was started once. Values within a unit are
 //! averaged; cells and requests are never units by themselves.
 
+mod scale;
+mod together;
+
 use artifacts::Scalar;
-use contract::IntervalEnd;
+use contract::NotReplicated;
 use pipeline::Failure;
+pub(crate) use pipeline::design::BLOCK;
 use pipeline::suggest::remedy;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use statistics::{
     Interval, LEAST_CLUSTERS, LEAST_UNITS, Refusal, Sample, UnitEffect, unit_effect_rounded,
 };
 
-use crate::columns::Columns;
-use crate::frame::{Bounds, Frame, Spec};
-use crate::operators::resemblance::{Doubt, doubt_of_effects, groupings, nested};
-
-/// The axis that a study's design adds.
-pub(crate) const BLOCK: &str = "block";
+pub(crate) use self::scale::{Scale, short};
+pub(crate) use self::together::{Together, WHY, arithmetic_columns, interval_columns};
+use crate::frame::{Bounds, Frame};
+use crate::operators::resemblance::{Doubt, doubt_of_effects};
 
 /// The two-sided level of intervals that are not adjusted for a family.
 pub(crate) const LEVEL: f64 = 0.95;
 
 /// The reason why a figure without a value has no interval.
 pub(crate) const NO_VALUE: &str = "no unit has a value";
-
-/// The description of the columns with the reason for a withheld interval.
-pub(crate) const WHY: &str = "why the interval is withheld; null if there is one";
 
 /// The probability of finding the smallest detectable effect.
 pub(crate) const POWER: f64 = 0.8;
@@ -200,7 +197,10 @@ impl Units {
     /// alone gives to an effect.
     pub(crate) fn effect(&self, effects: &[f64], rounding: f64) -> Result<UnitEffect, String> {
         match self.refusal(effects.len()) {
-            _ if effects.is_empty() => Err("no unit has a value on each side; a quantile has none if too few requests bound it".to_owned()),
+            _ if effects.is_empty() => Err(
+                "no unit has a value on each side; a quantile is null if too few requests bound it"
+                    .to_owned(),
+            ),
             Some(refusal) => Err(refusal),
             None => unit_effect_rounded(effects, rounding).map_err(|refusal| refusal.to_string()),
         }
@@ -219,119 +219,14 @@ impl Units {
     /// Explains why nothing can be judged without units.
     pub(crate) fn none(&self) -> String {
         if self.apart {
-            format!("one unit per row, because `{BLOCK}` is a key")
+            NotReplicated::Rows.because(format!("`{BLOCK}` is a key"))
         } else if self.declared {
-            "no replication of launches: `unit` is declared empty".to_owned()
+            NotReplicated::Launches.because("`unit` is declared empty")
         } else {
-            "no replication of launches: the table has no key `block`, and no `unit` is declared"
-                .to_owned()
+            let reason = format!("the table has no key `{BLOCK}`, and no `unit` is declared");
+            NotReplicated::Launches.because(reason)
         }
     }
-}
-
-/// The scale of effects and of means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Scale {
-    /// a ÷ b, averaged as logarithms: an interval never reaches 0. Values must be above 0.
-    #[default]
-    Ratio,
-    /// a − b, in the unit of the metric.
-    Difference,
-}
-
-impl Scale {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Ratio => "ratio",
-            Self::Difference => "difference",
-        }
-    }
-
-    /// Returns a value on the scale on which effects are averaged; `None` where the value has no place on it.
-    pub(crate) fn inward(self, value: f64) -> Option<f64> {
-        match self {
-            Self::Ratio => (value > 0.0).then(|| value.ln()),
-            Self::Difference => Some(value),
-        }
-    }
-
-    /// Converts an average on that scale back.
-    pub(crate) fn outward(self, value: f64) -> f64 {
-        match self {
-            Self::Ratio => value.exp(),
-            Self::Difference => value,
-        }
-    }
-
-    /// Returns the effect of a over b; `None` where there is no ratio.
-    pub(crate) fn effect(self, a: f64, b: f64) -> Option<f64> {
-        Some(self.inward(a)? - self.inward(b)?)
-    }
-
-    /// Returns the standard deviation that rounding alone gives to the effect of a unit; 0 for values that were not
-    /// rounded. Each list has the pairs of one coordinate, and a unit is averaged over them.
-    pub(crate) fn rounding(self, strata: &[Vec<(f64, f64)>]) -> f64 {
-        match self {
-            Self::Ratio => statistics::rounding_of_ratios_over(strata),
-            Self::Difference => statistics::rounding_of_differences_over(strata),
-        }
-    }
-
-    /// Returns the standard deviation that rounding alone gives to the value of a unit, on the scale; 0 for values that
-    /// were not rounded. Each list has the values of one coordinate, and a unit is averaged over them.
-    pub(crate) fn rounding_of(self, strata: &[Vec<f64>]) -> f64 {
-        match self {
-            Self::Ratio => statistics::rounding_of_logs_over(strata),
-            Self::Difference => statistics::rounding_of_values_over(strata),
-        }
-    }
-
-    /// Returns the size of an effect in ordinary terms: a share, or in the unit of the metric.
-    pub(crate) fn size(self, effect: f64) -> f64 {
-        match self {
-            Self::Ratio => effect.exp_m1(),
-            Self::Difference => effect,
-        }
-    }
-
-    /// Returns the effect that corresponds to a margin: a share, or in the unit of the metric.
-    pub(crate) fn margin(self, margin: f64) -> f64 {
-        match self {
-            Self::Ratio => statistics::log_margin(margin),
-            Self::Difference => margin,
-        }
-    }
-
-    /// Formats a size for people.
-    pub(crate) fn show(self, size: f64) -> String {
-        match self {
-            Self::Ratio => format!("{} %", short(100.0 * size)),
-            Self::Difference => short(size),
-        }
-    }
-
-    /// Formats an effect for people: a factor, or in the unit of the metric.
-    pub(crate) fn show_effect(self, effect: f64) -> String {
-        match self {
-            Self::Ratio => format!("{}×", short(effect.exp())),
-            Self::Difference => short(effect),
-        }
-    }
-
-    /// Explains that some values of a column have no place on the scale.
-    pub(crate) fn refusal(self, column: &str, values: &[f64]) -> String {
-        contract::without_ratio(column, values, "declare `scale: difference`")
-    }
-}
-
-/// Formats a number with three significant digits.
-pub(crate) fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 9);
-    format!("{value:.*}", digits as usize)
 }
 
 /// A mean over units, with its interval.
@@ -513,156 +408,6 @@ pub(crate) fn averaged(
         .collect()
 }
 
-/// Rows pooled over axes, including the unit axes.
-pub(crate) struct Together {
-    /// The remaining keys.
-    pub(crate) keys: Vec<String>,
-    /// The rows for each of their values.
-    pub(crate) groups: Vec<(Vec<Scalar>, Vec<usize>)>,
-    pub(crate) units: Units,
-    /// The positions of the unit axes.
-    at: Vec<usize>,
-    /// The names and the positions of the other pooled axes.
-    names: Vec<String>,
-    within: Vec<usize>,
-}
-
-impl Together {
-    /// Groups the rows of a table by the keys that are not in `over`. With an empty `over`, every row is its own group.
-    ///
-    /// # Errors
-    /// If an axis is not a key, or a declared unit is not among `over`.
-    pub(crate) fn new(
-        from: &Frame,
-        table: &str,
-        over: &[String],
-        unit: Option<&[String]>,
-    ) -> Result<Self, Failure> {
-        from.key_positions(over, table)?;
-        let units = Units::of(unit, from, table)?.within(over)?;
-        let keys = from.keys_without(over);
-        let positions = from.key_positions(&keys, table)?;
-        let names = over.iter().filter(|axis| !units.axes().contains(axis));
-        let names: Vec<String> = names.cloned().collect();
-        Ok(Self {
-            within: from.key_positions(&names, table)?,
-            names,
-            groups: from.groups(&positions),
-            at: from.key_positions(units.axes(), table)?,
-            keys,
-            units,
-        })
-    }
-
-    /// Returns the mean over units of a figure of the rows, after averaging within each unit; `None` where no row has
-    /// the figure.
-    pub(crate) fn mean(
-        &self,
-        from: &Frame,
-        rows: &[usize],
-        (level, range): (f64, Bounds),
-        figure: impl Fn(usize) -> Option<f64>,
-    ) -> Option<Mean> {
-        let figures = rows.iter().filter_map(|row| Some((*row, figure(*row)?)));
-        if self.units.is_none() {
-            let values: Vec<f64> = figures.map(|(_, value)| value).collect();
-            return self.units.mean(&values, level, range);
-        }
-        let figures: Vec<(usize, f64)> = figures.collect();
-        let unit = |row: usize| from.key_at(row, &self.at);
-        let labelled = averaged(figures.iter().map(|(row, value)| (unit(*row), *value)));
-        let values: Vec<f64> = labelled.iter().map(|(_, v)| *v).collect();
-        let mut mean = self.units.mean(&values, level, range)?;
-        if mean.interval.is_ok() {
-            let rows = figures.iter();
-            let rows = rows.map(|(row, _)| (unit(*row), from.key_at(*row, &self.within)));
-            let rows: Vec<_> = rows.collect();
-            let around = groupings(&self.names, &rows);
-            let doubt = || doubt_of_effects(&self.units, labelled).map(|doubt| doubt.refusal());
-            let doubt = nested(&around).or_else(doubt);
-            if let Some(doubt) = doubt {
-                mean.interval = Err(doubt);
-            }
-        }
-        Some(mean)
-    }
-
-    /// Returns the number of units among the rows.
-    pub(crate) fn count(&self, from: &Frame, rows: &[usize]) -> usize {
-        if self.units.is_none() {
-            return 0;
-        }
-        let labels = rows.iter().map(|row| (from.key_at(*row, &self.at), 0.0));
-        averaged(labels).len()
-    }
-}
-
-/// The columns of an interval of a mean over units: its ends, in columns like `spec`, and the reason if it is withheld.
-pub(crate) fn interval_columns<'a, T: 'a>(
-    columns: Columns<'a, T>,
-    spec: &Spec,
-    what: (&str, &str, f64),
-    mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
-) -> Columns<'a, T> {
-    let scale = match spec.range {
-        Bounds::Any => {
-            "of the geometric mean if all units are well above 0, otherwise of the arithmetic mean"
-        }
-        Bounds::NotNegative | Bounds::Relative => {
-            "of the geometric mean if all units are above 0, otherwise of the arithmetic mean, cut off at 0"
-        }
-        Bounds::Share => {
-            "of the geometric mean if all units are above 0, otherwise of the arithmetic mean, cut off at 0 and 1"
-        }
-    };
-    scaled_columns(columns, spec, (what, scale), mean)
-}
-
-/// As [`interval_columns`], for arithmetic means.
-pub(crate) fn arithmetic_columns<'a, T: 'a>(
-    columns: Columns<'a, T>,
-    spec: &Spec,
-    what: (&str, &str, f64),
-    mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
-) -> Columns<'a, T> {
-    let scale = match spec.range {
-        Bounds::Any => "on a logarithmic scale if all units are well above 0",
-        Bounds::NotNegative | Bounds::Relative => {
-            "on a logarithmic scale if all units are above 0, otherwise cut off at 0"
-        }
-        Bounds::Share => {
-            "on a logarithmic scale if all units are above 0, otherwise cut off at 0; cut off at 1"
-        }
-    };
-    scaled_columns(columns, spec, (what, scale), mean)
-}
-
-fn scaled_columns<'a, T: 'a>(
-    mut columns: Columns<'a, T>,
-    spec: &Spec,
-    ((stem, what, level), scale): ((&str, &str, f64), &str),
-    mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
-) -> Columns<'a, T> {
-    let end = |which: IntervalEnd| {
-        which.of(format!(
-            "the {level} t interval of {what} over the units; {scale}; null with fewer than three \
-            units, or five clusters"
-        ))
-    };
-    columns.push(
-        spec.like(format!("{stem}_low"), end(IntervalEnd::Lower)),
-        move |of: &T| mean(of).and_then(Mean::low),
-    );
-    columns.push(
-        spec.like(format!("{stem}_high"), end(IntervalEnd::Upper)),
-        move |of: &T| mean(of).and_then(Mean::high),
-    );
-    columns.push(Spec::text(format!("{stem}_why"), WHY), move |of: &T| {
-        Mean::why(mean(of))
-    });
-    columns
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -706,12 +451,5 @@ mod tests {
             "2 units, and at least 3 are needed"
         );
         assert!(Mean::over(&[], LEVEL, Bounds::Any).is_none());
-    }
-
-    #[test]
-    fn sizes_read_as_people_say_them() {
-        assert_eq!(Scale::Ratio.show(0.0742), "7.42 %");
-        assert_eq!(Scale::Difference.show(1234.5), "1234");
-        assert_eq!(short(0.001_234), "0.00123");
     }
 }

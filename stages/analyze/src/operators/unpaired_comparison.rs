@@ -6,26 +6,27 @@ use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Continuity, Sample, UnitEffect, cliffs_delta, cohens_d, hedges_g, indirect_effect,
-    mann_whitney_u, permutation_tails_welch, permutation_test_means, permutation_test_welch,
-    pooled_t,
+    Continuity, PermutationTest, Sample, UnitEffect, cliffs_delta, cohens_d, hedges_g,
+    indirect_effect, mann_whitney_u, permutation_tails_welch, permutation_test_means,
+    permutation_test_welch, pooled_t,
 };
 
 use crate::columns::{Columns, missing_spec};
-use crate::frame::{Frame, Spec, spans};
+use crate::frame::{Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, items};
-use crate::operators::alike::{Alike, Compares};
+use crate::operators::alike::Alike;
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own};
 use crate::operators::family::Pending;
-use crate::operators::incomplete;
 use crate::operators::pairs::all_declared;
-use crate::operators::resemblance::{self, Doubt};
-use crate::operators::units::{Scale, Units, averaged, by_coordinate};
+use crate::operators::resemblance::Doubt;
+use crate::operators::units::Units;
 use crate::operators::verdict::{LabelEnds, Labels};
 
 mod groups;
+mod sides;
 
 use groups::{Groups, is_nested};
+use sides::{Side, SideData};
 
 pub(crate) struct UnpairedComparison;
 
@@ -225,16 +226,8 @@ impl TypedOperator for UnpairedComparison {
             .partition(|axis| is_nested(from, *axis, &unit));
         let (a, b) = terms.pair.labels();
         let apart = unit.iter().chain(&nested).map(|at| from.keys[*at].clone());
-        let alike = Alike::of(
-            context,
-            &Compares {
-                table: &terms.from,
-                columns: &terms.columns,
-                axis: &terms.pair.axis,
-                sides: &[a.clone(), b.clone()],
-                apart: &apart.collect::<Vec<_>>(),
-            },
-        )?;
+        let apart: Vec<String> = apart.collect();
+        let alike = Alike::of_pair(context, (&terms.from, &terms.columns), &terms.pair, &apart)?;
         let from = alike.frame();
         let mut tests = Vec::new();
         for (stratum, members) in from.groups(&by) {
@@ -287,169 +280,6 @@ impl TypedOperator for UnpairedComparison {
     }
 }
 
-/// The values of one side, one per unit; without units, one per row.
-struct Side {
-    /// The rows that have a value, at coordinates that the other side also has.
-    rows: Vec<usize>,
-    /// The units, in the order of their values.
-    labels: Vec<Vec<Scalar>>,
-    /// The mean of each unit.
-    values: Vec<f64>,
-    /// The same on the scale, with each row centred on the mean of its coordinate, so that a missing coordinate does
-    /// not shift its unit; `None` if a value has no place on the scale.
-    inward: Option<Vec<f64>>,
-    /// The spread that rounding alone gives to the value of a unit.
-    rounding: f64,
-    /// The reason why a value has no place on the scale.
-    refusal: Option<String>,
-}
-
-/// The inputs of a side.
-struct SideData<'a> {
-    from: &'a Frame,
-    column: &'a str,
-    scale: Scale,
-    /// The positions of the unit axes.
-    unit: &'a [usize],
-    units: &'a Units,
-    /// The positions of the other pooled axes.
-    within: &'a [usize],
-}
-
-impl SideData<'_> {
-    /// Returns both sides, restricted to the coordinates that both have.
-    fn sides(&self, rows: &[Vec<usize>; 2]) -> [Side; 2] {
-        let coordinate = |row: usize| self.from.key_at(row, self.within);
-        let valued = rows.each_ref().map(|rows| {
-            let number = |row: &usize| Some((*row, self.from.number(*row, self.column)?));
-            rows.iter().filter_map(number).collect::<Vec<_>>()
-        });
-        if self.units.is_none() {
-            return valued.map(|side| self.side(&side, &[]));
-        }
-        let mut found: Vec<(Vec<Scalar>, usize, f64)> = Vec::new();
-        for (number, side) in valued.iter().enumerate() {
-            found.extend(side.iter().map(|(row, v)| (coordinate(*row), number, *v)));
-        }
-        found.sort_by(|a, b| contract::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
-        let centre = |group: &[(Vec<Scalar>, usize, f64)]| {
-            let of = |side: usize| {
-                let values = group.iter().filter(|(_, number, _)| *number == side);
-                let values: Vec<f64> = values.map(|(_, _, v)| *v).collect();
-                let inward = values.iter().filter_map(|v| self.scale.inward(*v));
-                let inward = Sample::new(inward).ok().map_or(0.0, |s| s.mean());
-                (!values.is_empty()).then_some(inward)
-            };
-            Some((group[0].0.clone(), f64::midpoint(of(0)?, of(1)?)))
-        };
-        let centres: Vec<(Vec<Scalar>, f64)> = found
-            .chunk_by(|a, b| a.0 == b.0)
-            .filter_map(centre)
-            .collect();
-        valued.map(|side| {
-            let shared = side.into_iter();
-            let shared = shared.filter(|(row, _)| at(&centres, &coordinate(*row)).is_some());
-            self.side(&shared.collect::<Vec<_>>(), &centres)
-        })
-    }
-
-    /// Returns the factor by which centring each row on the mean of its coordinate hides the spread of the units, where
-    /// each unit has only some of the coordinates.
-    fn widening(&self, sides: &[Side; 2]) -> f64 {
-        if self.units.is_none() {
-            return 1.0;
-        }
-        let mut units: Vec<(usize, Vec<Scalar>)> = Vec::new();
-        let mut cells = Vec::new();
-        for (number, side) in sides.iter().enumerate() {
-            for row in &side.rows {
-                let unit = (number, self.from.key_at(*row, self.unit));
-                let at = units.iter().position(|known| *known == unit);
-                let at = at.unwrap_or_else(|| {
-                    units.push(unit);
-                    units.len() - 1
-                });
-                cells.push((at, self.from.key_at(*row, self.within)));
-            }
-        }
-        let sides: Vec<usize> = units.iter().map(|(side, _)| *side).collect();
-        incomplete::widening(&sides, &cells)
-    }
-
-    /// Explains why the units are not independent, as far as they show it. `nested` has the axes within which they lie.
-    fn doubt(&self, sides: &[Side; 2], nested: &[usize]) -> Option<Doubt> {
-        if self.units.is_none() {
-            return None;
-        }
-        let of_side = |side: usize, label: Vec<Scalar>| {
-            let side = std::iter::once(Scalar::Int(side as i64));
-            side.chain(label).collect::<Vec<Scalar>>()
-        };
-        let axes: Vec<usize> = nested.iter().chain(self.unit).copied().collect();
-        let names: Vec<String> = axes.iter().map(|at| self.from.keys[*at].clone()).collect();
-        let (mut rows, mut units) = (Vec::new(), Vec::new());
-        for (number, side) in sides.iter().enumerate() {
-            rows.extend(side.rows.iter().map(|row| {
-                let unit = of_side(number, self.from.key_at(*row, self.unit));
-                (unit, self.from.key_at(*row, &axes))
-            }));
-            let values = side
-                .labels
-                .iter()
-                .cloned()
-                .zip(side.inward.iter().flatten());
-            units.extend(values.map(|(label, value)| resemblance::Unit {
-                label: of_side(number, label),
-                side: number,
-                value: *value,
-            }));
-        }
-        resemblance::doubt(self.units, &resemblance::groupings(&names, &rows), &units)
-    }
-
-    fn side(&self, valued: &[(usize, f64)], centres: &[(Vec<Scalar>, f64)]) -> Side {
-        let label = |row: usize| match self.units.is_none() {
-            true => self.from.rows[row].key.clone(),
-            false => self.from.key_at(row, self.unit),
-        };
-        let means = |values: Vec<(Vec<Scalar>, f64)>| -> (Vec<Vec<Scalar>>, Vec<f64>) {
-            averaged(values).into_iter().unzip()
-        };
-        let whole = Sample::new(centres.iter().map(|(_, c)| *c)).ok();
-        let whole = whole.map_or(0.0, |s| s.mean());
-        let inward = valued.iter().map(|(row, value)| {
-            let centre = at(centres, &self.from.key_at(*row, self.within)).unwrap_or(0.0);
-            Some((label(*row), self.scale.inward(*value)? - centre + whole))
-        });
-        let values: Vec<f64> = valued.iter().map(|(_, v)| *v).collect();
-        let (labels, means_of_units) =
-            means(valued.iter().map(|(row, v)| (label(*row), *v)).collect());
-        let strata = valued
-            .iter()
-            .map(|(row, value)| (self.from.key_at(*row, self.within), *value));
-        Side {
-            rows: valued.iter().map(|(row, _)| *row).collect(),
-            inward: inward.collect::<Option<Vec<_>>>().map(|v| means(v).1),
-            rounding: self.scale.rounding_of(&by_coordinate(strata)),
-            labels,
-            values: means_of_units,
-            refusal: (values.iter().any(|v| self.scale.inward(*v).is_none()))
-                .then(|| self.scale.refusal(self.column, &values)),
-        }
-    }
-}
-
-fn at(centres: &[(Vec<Scalar>, f64)], coordinate: &[Scalar]) -> Option<f64> {
-    let found = centres.binary_search_by(|(other, _)| contract::compare_all(other, coordinate));
-    found.ok().map(|i| centres[i].1)
-}
-
-impl Side {
-    fn sample(&self) -> Option<Sample> {
-        Sample::new(self.values.iter().copied()).ok()
-    }
-}
-
 /// The number of random assignments of units to sides of unlike sizes.
 const ASSIGNMENTS: usize = 1_999;
 
@@ -476,6 +306,70 @@ fn effect(
         Some(doubt) => doubt.effect(&[a, b]),
         None => Ok(indirect_effect(&a, &b).widened(widening)),
     }
+}
+
+/// The result of the chosen test.
+#[derive(Default)]
+struct Tested {
+    /// The test with its method.
+    name: String,
+    statistic: Option<f64>,
+    df: Option<f64>,
+    p: Option<f64>,
+}
+
+fn tested(
+    given: &Parameters,
+    effect: Option<&UnitEffect>,
+    both: Option<(&Sample, &Sample)>,
+    permuted: Option<&PermutationTest>,
+) -> Tested {
+    let name = given.test.word().to_owned();
+    let tested = match given.test {
+        Test::WelchT => effect.map(|e| (Some(e.t), Some(e.df), e.p)),
+        Test::StudentT => {
+            let t = both.and_then(|(a, b)| pooled_t(a, b));
+            t.map(|t| (Some(t.t), Some(t.df), t.p))
+        }
+        Test::MannWhitney => {
+            let continuity = if given.continuity_correction {
+                Continuity::Corrected
+            } else {
+                Continuity::None
+            };
+            let ranks = both.and_then(|(a, b)| mann_whitney_u(a, b, continuity));
+            if let Some(ranks) = ranks {
+                return Tested {
+                    name: format!("{name}, {}", ranks.method.word()),
+                    statistic: Some(ranks.u),
+                    df: None,
+                    p: Some(ranks.p),
+                };
+            }
+            None
+        }
+        Test::Permutation => permuted.map(|permuted| (None, None, permuted.p)),
+    };
+    let (statistic, df, p) = tested.map_or((None, None, None), |(s, df, p)| (s, df, Some(p)));
+    Tested {
+        name,
+        statistic,
+        df,
+        p,
+    }
+}
+
+/// Returns the tail probabilities of Welch's t over assignments of labels, with the effect at either end of the margin.
+fn label_ends((a, b): (&Sample, &Sample), margin: f64, seed: u64) -> Option<LabelEnds> {
+    let tails = |by: f64| {
+        let a: Vec<f64> = a.values().iter().map(|v| v + by).collect();
+        permutation_tails_welch(&a, b.values(), ASSIGNMENTS, seed)
+    };
+    let ([below, above], [under, over]) = tails(margin).zip(tails(-margin))?;
+    Some(LabelEnds {
+        low: [above, below],
+        high: [under, over],
+    })
 }
 
 fn compare(
@@ -507,32 +401,7 @@ fn compare(
         let resamples = terms.resamples as usize;
         permutation_test_means(a.values(), b.values(), resamples, terms.seed(seed))
     });
-    let mut test = given.test.word().to_owned();
-    let (mut statistic, mut df, mut p) = (None, None, None);
-    match given.test {
-        Test::WelchT => {
-            if let Ok(effect) = &effect {
-                (statistic, df, p) = (Some(effect.t), Some(effect.df), Some(effect.p));
-            }
-        }
-        Test::StudentT => {
-            if let Some(found) = both.and_then(|(a, b)| pooled_t(a, b)) {
-                (statistic, df, p) = (Some(found.t), Some(found.df), Some(found.p));
-            }
-        }
-        Test::MannWhitney => {
-            let continuity = if given.continuity_correction {
-                Continuity::Corrected
-            } else {
-                Continuity::None
-            };
-            if let Some(found) = both.and_then(|(a, b)| mann_whitney_u(a, b, continuity)) {
-                (statistic, p) = (Some(found.u), Some(found.p));
-                test = format!("{test}, {}", found.method.word());
-            }
-        }
-        Test::Permutation => p = permuted.map(|f| f.p),
-    }
+    let tested = tested(given, effect.as_ref().ok(), both, permuted.as_ref());
     let (sample_a, sample_b) = (a.sample(), b.sample());
     let of_values = sample_a.as_ref().zip(sample_b.as_ref());
     let mean = inward.and_then(|(a, b)| {
@@ -549,25 +418,14 @@ fn compare(
     });
     let least = (2.0 / assignments(n[0], n[1])).min(1.0);
     let unlike = n[0].max(n[1]) >= 2 * n[0].min(n[1]) && given.test == Test::WelchT;
-    let studentised = both.filter(|_| unlike).and_then(|(a, b)| {
+    let skewed = both.filter(|_| unlike);
+    let studentised = skewed.and_then(|(a, b)| {
         permutation_test_welch(a.values(), b.values(), ASSIGNMENTS, terms.seed(seed))
     });
     let margin = terms.margin.get(&terms.columns[column]);
-    let ends = both
-        .filter(|_| unlike)
+    let ends = skewed
         .zip(margin)
-        .and_then(|((a, b), margin)| {
-            let margin = terms.scale.margin(*margin);
-            let tails = |by: f64| {
-                let a: Vec<f64> = a.values().iter().map(|v| v + by).collect();
-                permutation_tails_welch(&a, b.values(), ASSIGNMENTS, terms.seed(seed))
-            };
-            let ([below, above], [under, over]) = tails(margin).zip(tails(-margin))?;
-            Some(LabelEnds {
-                low: [above, below],
-                high: [under, over],
-            })
-        });
+        .and_then(|(both, margin)| label_ends(both, terms.scale.margin(*margin), terms.seed(seed)));
     let exact = permuted.filter(|f| f.exact).map(|f| f.p);
     Compared {
         stratum,
@@ -577,7 +435,7 @@ fn compare(
         doubt: doubt.map(|d| d.note()),
         inverts: given.test == Test::WelchT,
         effect,
-        p: p.filter(|_| mean.is_some() && decides),
+        p: tested.p.filter(|_| mean.is_some() && decides),
         least: matches!(given.test, Test::MannWhitney | Test::Permutation).then_some(least),
         labels: Some(Labels {
             units: n,
@@ -595,9 +453,9 @@ fn compare(
             a: sample_a,
             b: sample_b,
             n,
-            test,
-            statistic,
-            df,
+            test: tested.name,
+            statistic: tested.statistic,
+            df: tested.df,
             permutation_p: exact,
         },
     }

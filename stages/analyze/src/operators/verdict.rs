@@ -259,8 +259,7 @@ impl Case<'_> {
             }) => (format!("{a} against {b} units"), least, p, "permutation"),
         };
         if least > self.alpha {
-            let least = format!("{least:.4}");
-            let least = least.trim_end_matches('0');
+            let least = statistics::significant_without_zeros(least, 3);
             return Some(format!(
                 "assumes normality: the exact {test} p of {units} is never below {least}"
             ));
@@ -330,6 +329,31 @@ mod tests {
             "the effect is not 0, and not above the margin either"
         );
         assert_eq!(judged(&FIVE, Some(0.05), &[]).0, Verdict::Equivalent);
+    }
+
+    #[test]
+    fn the_least_p_of_many_units_is_not_rounded_to_zero() {
+        let effects: Vec<f64> = (0..20).map(|i| 1.0 + 0.001 * f64::from(i)).collect();
+        let effect = unit_effect(&effects).unwrap();
+        let case = Case {
+            effect: Ok(&effect),
+            decision: holm_decisions(&[Some(effect.p)], 1e-6)[0],
+            scale: Scale::Ratio,
+            margin: None,
+            alpha: 1e-6,
+            mean: Some(effect.mean),
+            unlike: None,
+            looks: Looks::Once,
+            delta: None,
+            least: None,
+            labels: None,
+        };
+        let normality =
+            "assumes normality: the exact sign-flip p of 20 units is never below 1.91e-6";
+        assert_eq!(
+            case.judge(),
+            (Verdict::Different, Some(normality.to_owned()))
+        );
     }
 
     #[test]

@@ -90,7 +90,7 @@ enum Kind {
     Difference,
     /// At which value of this ladder does the winner change?
     Crossover { ladder: String },
-    /// Which contenders can be told apart?
+    /// Which contenders differ?
     Ranking,
 }
 
@@ -348,7 +348,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Without an effect, any distinction is false. With one, the first must be told apart from all others and be the best.
+/// Without an effect, any distinction is false. With one, the first must differ from all others and be the best.
 fn ranking(frame: &Frame, among: usize, first: &str, effect: f64) -> Seen {
     let mut seen = Seen::default();
     for row in 0..frame.rows.len() {

@@ -39,19 +39,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     };
     let (right, bottom) = (frame.left + frame.width, TOP + HEIGHT);
     let (low, high) = range(bubbles.iter().map(|b| b.at.0));
-    let (x, x_ticks) = if settings.log_x && low > 0.0 {
-        let (low, high) = (low / 1.3, high * 1.3);
-        (
-            Scale::logarithmic(low, high, frame.left, right),
-            log_ticks(low, high),
-        )
-    } else {
-        let marks = ticks(low.min(0.0), high * 1.06, 8);
-        (
-            Scale::linear(marks[0], marks[marks.len() - 1], frame.left, right),
-            marks,
-        )
-    };
+    let (x, x_ticks) = across(&frame, (low, high), settings.log_x && low > 0.0);
     let (low, high) = range(bubbles.iter().map(|b| b.at.1));
     let y_ticks = ticks(low.min(0.0), high * 1.06, 5);
     let scale = Scale::linear(y_ticks[0], y_ticks[y_ticks.len() - 1], bottom, TOP);
@@ -80,38 +68,16 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         // The label beside the bubble distinguishes series without relying on colour.
         let label = plot.label(*row, settings.label.as_deref())?;
         let label = [own, label].join(" ").trim().to_owned();
-        labels.push((place, radius(*area), label));
-    }
-    let mut taken: Vec<[f64; 4]> = Vec::new();
-    for ((x, y), radius, text) in labels {
-        let wide = letter("small") * text.chars().count() as f64;
-        let (after, before) = (right - x - radius - 4.0, x - radius - 4.0);
-        let (at, anchor, room) = if wide <= after || after >= before {
-            (x + radius + 4.0, Anchor::Start, after)
-        } else {
-            (x - radius - 4.0, Anchor::End, before)
-        };
-        let wide = wide.min(room);
-        let from = match anchor {
-            Anchor::End => at - wide,
-            _ => at,
-        };
-        // A label moves up or down until it overlaps nothing. If it does not fit, only the bubble names its row.
-        let place = [0.0, -12.0, 12.0, -24.0, 24.0].into_iter().find_map(|by| {
-            let own = [from, y + by - 5.0, from + wide, y + by + 6.0];
-            let meets =
-                |[l, t, r, b]: &[f64; 4]| *l < own[2] && own[0] < *r && *t < own[3] && own[1] < *b;
-            let outside = own[1] < TOP || own[3] > bottom;
-            (!outside && !taken.iter().any(meets)).then_some(own)
+        labels.push(Label {
+            center: place,
+            radius: radius(*area),
+            text: label,
         });
-        if let Some(own) = place {
-            taken.push(own);
-            svg.label((at, own[1] + 9.0), anchor, "small", &text, room);
-        }
     }
-    let across = x.titled(plot.axis_label(settings.x_label.as_deref(), &settings.x));
+    name_bubbles(svg, &labels, (right, bottom));
+    let rightward = x.titled(plot.axis_label(settings.x_label.as_deref(), &settings.x));
     let upward = plot.axis_label(settings.y_label.as_deref(), y);
-    titles(svg, &frame, &across, &upward);
+    titles(svg, &frame, &rightward, &upward);
     let note = format!(
         "Area of a bubble: {}; the largest is {}.",
         plot.axis_label(None, size),
@@ -126,6 +92,62 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     );
     svg.height = bottom + 68.0;
     Ok(())
+}
+
+/// Returns the horizontal scale for values between two ends, and its ticks.
+fn across(frame: &Frame, (low, high): (f64, f64), logarithmic: bool) -> (Scale, Vec<f64>) {
+    let right = frame.left + frame.width;
+    if logarithmic {
+        let (low, high) = (low / 1.3, high * 1.3);
+        let scale = Scale::logarithmic(low, high, frame.left, right);
+        return (scale, log_ticks(low, high));
+    }
+    let marks = ticks(low.min(0.0), high * 1.06, 8);
+    let scale = Scale::linear(marks[0], marks[marks.len() - 1], frame.left, right);
+    (scale, marks)
+}
+
+/// The text beside a bubble.
+struct Label {
+    center: (f64, f64),
+    radius: f64,
+    text: String,
+}
+
+/// Writes the labels beside their bubbles. A label moves up or down until it overlaps nothing. If it does not fit, only
+/// the bubble names its row.
+fn name_bubbles(svg: &mut Svg, labels: &[Label], (right, bottom): (f64, f64)) {
+    let mut taken: Vec<[f64; 4]> = Vec::new();
+    for Label {
+        center: (x, y),
+        radius,
+        text,
+    } in labels
+    {
+        let wide = letter("small") * text.chars().count() as f64;
+        let (after, before) = (right - x - radius - 4.0, x - radius - 4.0);
+        let (at, anchor, room) = if wide <= after || after >= before {
+            (x + radius + 4.0, Anchor::Start, after)
+        } else {
+            (x - radius - 4.0, Anchor::End, before)
+        };
+        let wide = wide.min(room);
+        let from = match anchor {
+            Anchor::End => at - wide,
+            _ => at,
+        };
+        let place = [0.0, -12.0, 12.0, -24.0, 24.0].into_iter().find_map(|by| {
+            let own = [from, y + by - 5.0, from + wide, y + by + 6.0];
+            let meets =
+                |[l, t, r, b]: &[f64; 4]| *l < own[2] && own[0] < *r && *t < own[3] && own[1] < *b;
+            let outside = own[1] < TOP || own[3] > bottom;
+            (!outside && !taken.iter().any(meets)).then_some(own)
+        });
+        if let Some(own) = place {
+            taken.push(own);
+            svg.label((at, own[1] + 9.0), anchor, "small", text, room);
+        }
+    }
 }
 
 /// The bubbles in the order of drawing: small ones last, so that none is hidden; equal ones keep their order.

@@ -2,10 +2,26 @@
 
 use super::Plot;
 use super::error::FigureError;
+use super::frame::{Frame, range};
 use super::scale::{Scale, tick_text, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 use crate::format::{beside_one, format_value};
 use artifacts::Scalar;
+
+/// A row with its estimate and the ends of its interval.
+struct Line {
+    name: String,
+    estimate: Option<f64>,
+    ends: Option<(f64, f64)>,
+    row: usize,
+}
+
+impl Line {
+    fn values(&self) -> impl Iterator<Item = f64> + use<> {
+        let ends = self.ends.map(|(low, high)| [low, high]);
+        self.estimate.into_iter().chain(ends.into_iter().flatten())
+    }
+}
 
 pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     let settings = plot.settings;
@@ -24,44 +40,27 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         .unwrap_or(0.0);
     let series = plot.labels(settings.series.as_deref())?;
     let unit = plot.view.table.unit(&settings.x);
-    let mut lines = Vec::new();
-    let (mut least, mut most) = (reference, reference);
-    for row in 0..plot.view.rows.len() {
-        let estimate = plot.number(row, &settings.x)?;
-        let ends = plot.number(row, low)?.zip(plot.number(row, high)?);
-        for value in estimate
-            .into_iter()
-            .chain(ends.map(|e| e.0))
-            .chain(ends.map(|e| e.1))
-        {
-            least = least.min(value);
-            most = most.max(value);
-        }
-        lines.push((plot.label(row, Some(label))?, estimate, ends, row));
-    }
-    let longest = lines.iter().map(|l| l.0.chars().count()).max().unwrap_or(0) as f64;
+    let lines = lines(plot, label, [low, high])?;
+    let values = lines.iter().flat_map(Line::values).chain([reference]);
+    let (least, most) = range(values);
+    let longest = lines
+        .iter()
+        .map(|l| l.name.chars().count())
+        .max()
+        .unwrap_or(0) as f64;
     let left = (longest * 7.0 + 14.0).clamp(80.0, 260.0);
     let right = WIDTH - 170.0;
     let marks = ticks(least, most, 6);
     let x = Scale::linear(marks[0], marks[marks.len() - 1], left, right);
     let (top, height) = (44.0, 30.0);
     let bottom = top + height * lines.len() as f64;
-    for tick in &marks {
-        svg.line((x.at(*tick), top), (x.at(*tick), bottom), "grid");
-        svg.text(
-            x.at(*tick),
-            bottom + 18.0,
-            Anchor::Middle,
-            "small muted",
-            &tick_text(*tick, &marks),
-        );
-    }
-    svg.line((left, bottom), (right, bottom), "axis");
-    svg.line(
-        (x.at(reference), top - 4.0),
-        (x.at(reference), bottom),
-        "reference",
-    );
+    let frame = Frame {
+        left,
+        top,
+        width: right - left,
+        height: bottom - top,
+    };
+    axis(svg, &frame, (&x, &marks), reference);
     let text = |v: Option<f64>, format: &str| {
         let scalar = v.map_or(Scalar::Null, Scalar::Float);
         format_value(&scalar, unit.as_deref(), format, "n/a")
@@ -73,7 +72,13 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
         };
         text(Some(value), &format)
     };
-    for (number, (name, estimate, ends, row)) in lines.iter().enumerate() {
+    for (number, line) in lines.iter().enumerate() {
+        let Line {
+            name,
+            estimate,
+            ends,
+            row,
+        } = line;
         let y = top + height * (number as f64 + 0.5);
         let own = plot.label(*row, settings.series.as_deref())?;
         let color = series.iter().position(|s| *s == own).unwrap_or(0);
@@ -108,4 +113,39 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
     );
     svg.height = bottom + 48.0;
     Ok(())
+}
+
+/// Reads the rows; `ends` names the columns with the ends of the intervals.
+fn lines(plot: &Plot<'_>, label: &str, ends: [&String; 2]) -> Result<Vec<Line>, FigureError> {
+    let [low, high] = ends;
+    let line = |row: usize| {
+        Ok(Line {
+            name: plot.label(row, Some(label))?,
+            estimate: plot.number(row, &plot.settings.x)?,
+            ends: plot.number(row, low)?.zip(plot.number(row, high)?),
+            row,
+        })
+    };
+    (0..plot.view.rows.len()).map(line).collect()
+}
+
+/// Draws the grid with its numbers below, and the line of the reference.
+fn axis(svg: &mut Svg, frame: &Frame, (x, marks): (&Scale, &[f64]), reference: f64) {
+    let (right, bottom) = (frame.left + frame.width, frame.top + frame.height);
+    for tick in marks {
+        svg.line((x.at(*tick), frame.top), (x.at(*tick), bottom), "grid");
+        svg.text(
+            x.at(*tick),
+            bottom + 18.0,
+            Anchor::Middle,
+            "small muted",
+            &tick_text(*tick, marks),
+        );
+    }
+    svg.line((frame.left, bottom), (right, bottom), "axis");
+    svg.line(
+        (x.at(reference), frame.top - 4.0),
+        (x.at(reference), bottom),
+        "reference",
+    );
 }

@@ -107,7 +107,7 @@ impl<'a> Trails<'a> {
     }
 
     /// Returns the tooltip, with one fact per line.
-    pub(super) fn told(&self, span: usize) -> String {
+    pub(super) fn tooltip(&self, span: usize) -> String {
         let entry = &self.spans[span].entry;
         let mut lines = vec![value_line(entry)];
         lines.extend(place_line(entry));
@@ -276,6 +276,6 @@ mod tests {
         assert_eq!(trails.all.len(), 2);
         assert_eq!(trails.all[0].spans, [0, 2]);
         assert_eq!(trails.of(1), 1);
-        assert_eq!(trails.told(0), "7\nthe experiment, at seed");
+        assert_eq!(trails.tooltip(0), "7\nthe experiment, at seed");
     }
 }

@@ -2,10 +2,10 @@
 
 use artifacts::Scalar;
 
+use super::interval;
 use super::judgement::{Judgement, is_one, rows_text};
 use super::predicate::{Predicate, Truth};
 use super::rule::{Counted, OnlyThese, That};
-use super::span;
 use crate::data::Miss;
 use crate::view::View;
 
@@ -16,8 +16,8 @@ fn truths(that: &str, view: &View) -> Result<(Predicate, Vec<Truth>), Miss> {
         view.table.require(column)?;
     }
     let truths = (0..view.rows.len()).map(|row| {
-        let span = |column: &str| span::span(view, row, column);
-        predicate.holds_over(&|column: &str| view.get(row, column), &span)
+        let interval = |column: &str| interval::interval(view, row, column);
+        predicate.holds_over(&|column: &str| view.get(row, column), &interval)
     });
     let truths = truths.collect::<Result<_, Miss>>()?;
     Ok((predicate, truths))
@@ -55,7 +55,7 @@ fn met(count: usize, n: usize, that: &str) -> String {
 fn name_rows(reason: &mut String, how: &str, view: &View, rows: &[usize], predicate: &Predicate) {
     if !rows.is_empty() {
         let spans = match view.share.intervals {
-            true => span::columns(view, predicate),
+            true => interval::columns(view, predicate),
             false => Vec::new(),
         };
         let columns = predicate.columns().into_iter();

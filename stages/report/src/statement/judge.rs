@@ -7,11 +7,11 @@ use contract::Verdict;
 use pipeline::place::Condition;
 
 use super::counting::{counted, every, no_row, only_these};
+use super::interval;
 use super::judgement::Judgement;
 use super::predicate::Truth;
 use super::rule::Rule;
 use super::share::{Share, alternatives, tests_anything};
-use super::span;
 use super::steps::{monotone, steepest};
 use super::values::{between, consistent, extremum, within};
 use super::verdicts::{not_worse, tested};
@@ -112,7 +112,7 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
         found.reason = format!("{}; {words}", found.reason);
     }
     if found.truth == Truth::Unknown
-        && let Some(words) = span::words(&view, rule.predicate())
+        && let Some(words) = interval::words(&view, rule.predicate())
     {
         found.reason = format!("{}; {words}", found.reason);
     }

@@ -5,7 +5,7 @@
 //! - `judge`: whether a rule holds, and the rows that refute it (`judgement`), by kind of rule: `counting`, `values`,
 //!   `steps`, `verdicts`;
 //! - `share`: the levels of rules with alternatives;
-//! - `span`: the intervals of the values that claims compare;
+//! - `interval`: the intervals of the values that claims compare;
 //! - `licence`: the words that each rule allows;
 //! - `bound`: the template functions, and the record of their results;
 //! - `again`: rules judged again by an audit.
@@ -13,18 +13,18 @@
 mod again;
 mod bound;
 mod counting;
+mod interval;
 mod judge;
 mod judgement;
 mod licence;
 mod predicate;
 mod rule;
 mod share;
-mod span;
 mod steps;
 #[cfg(test)]
-mod tests_of_shares;
+mod tests_of_intervals;
 #[cfg(test)]
-mod tests_of_spans;
+mod tests_of_shares;
 mod token;
 mod values;
 mod verdicts;

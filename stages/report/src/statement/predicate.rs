@@ -19,7 +19,7 @@ use std::fmt;
 
 use artifacts::Scalar;
 
-use super::span::Span;
+use super::interval::ValueInterval;
 use super::token::{Token, tokens};
 use crate::data::Miss;
 
@@ -221,20 +221,24 @@ impl Predicate {
     /// comparison is unknown if it holds at one end and not at the other.
     ///
     /// # Errors
-    /// As [`Predicate::holds`], or if `span` fails.
+    /// As [`Predicate::holds`], or if `interval` fails.
     pub(crate) fn holds_over<E: From<PredicateError>>(
         &self,
         value: &dyn Fn(&str) -> Result<Scalar, E>,
-        span: &dyn Fn(&str) -> Result<Span, E>,
+        interval: &dyn Fn(&str) -> Result<ValueInterval, E>,
     ) -> Result<Truth, E> {
         let (name, how, bound, flipped) = match self {
             Self::Either(a, b) => {
-                return Ok(a.holds_over(value, span)?.or(b.holds_over(value, span)?));
+                return Ok(a
+                    .holds_over(value, interval)?
+                    .or(b.holds_over(value, interval)?));
             }
             Self::Both(a, b) => {
-                return Ok(a.holds_over(value, span)?.and(b.holds_over(value, span)?));
+                return Ok(a
+                    .holds_over(value, interval)?
+                    .and(b.holds_over(value, interval)?));
             }
-            Self::Not(inner) => return Ok(inner.holds_over(value, span)?.not()),
+            Self::Not(inner) => return Ok(inner.holds_over(value, interval)?.not()),
             Self::Compare(Operand::Column(name), how, Operand::Constant(bound)) => {
                 (name, *how, bound, false)
             }
@@ -251,10 +255,10 @@ impl Predicate {
             true => how.apply(bound, &Scalar::Float(end)),
             false => how.apply(&Scalar::Float(end), bound),
         };
-        Ok(match span(name)? {
-            Span::Exact => found,
-            Span::Between(low, high) if at(low)? == at(high)? => at(low)?,
-            Span::Between(..) | Span::Withheld => Truth::Unknown,
+        Ok(match interval(name)? {
+            ValueInterval::Exact => found,
+            ValueInterval::Between(low, high) if at(low)? == at(high)? => at(low)?,
+            ValueInterval::Between(..) | ValueInterval::Withheld => Truth::Unknown,
         })
     }
 

@@ -8,12 +8,12 @@
 use std::collections::BTreeSet;
 
 use artifacts::Scalar;
-use contract::{Better, Verdict, Word as _};
+use contract::{Better, LevelScope, Verdict, Word as _};
 
+use super::interval;
 use super::judge::Look;
 use super::predicate::Predicate;
 use super::rule::{Only, Rule, Side, Tested};
-use super::span;
 use crate::data::Miss;
 use crate::settings::OneOrMany;
 use crate::view::View;
@@ -62,7 +62,7 @@ impl Share {
         }
     }
 
-    /// The same level, divided among the rows of a view of which any `wanted` may count. If fewer than `wanted` rows
+    /// The same level, divided among the rows of a view if any `wanted` of them may count. If fewer than `wanted` rows
     /// were true, one of the others would have to be shown falsely.
     pub(super) fn among_rows(self, view: &View, wanted: u64) -> Self {
         let wanted = usize::try_from(wanted).unwrap_or(usize::MAX).max(1);
@@ -140,12 +140,11 @@ fn families(view: &View) -> BTreeSet<String> {
     let family = |row: &(usize, usize)| {
         let family = view.table.at(*row, "family");
         let family = family.map_or_else(|_| String::new(), |family| family.to_string());
-        let own = ["this table", "each column"]
-            .iter()
-            .any(|own| family.starts_with(own));
-        match own {
-            true => format!("{}.{}: {family}", view.table.stage, view.table.output),
-            false => String::new(),
+        match LevelScope::read(&family) {
+            Some(LevelScope::Table | LevelScope::Column) => {
+                format!("{}.{}: {family}", view.table.stage, view.table.output)
+            }
+            Some(LevelScope::Study | LevelScope::Checks) | None => String::new(),
         }
     };
     view.rows.iter().map(family).collect()
@@ -195,7 +194,7 @@ fn tests(rule: &Rule, look: Look<'_>) -> Result<Tests, Miss> {
             Some(that) => {
                 let predicate = Predicate::parse(that)?;
                 let (table, _) = rule.place().expect("a rule about rows has a place");
-                match spanned(&look(table, &rule.condition())?, &predicate) {
+                match has_interval(&look(table, &rule.condition())?, &predicate) {
                     true => Ok(Tests::own()),
                     false => predicated(that, || difference(rule)),
                 }
@@ -206,8 +205,8 @@ fn tests(rule: &Rule, look: Look<'_>) -> Result<Tests, Miss> {
 }
 
 /// Whether a predicate compares values that have intervals.
-fn spanned(view: &View, predicate: &Predicate) -> bool {
-    view.share.intervals && !span::columns(view, predicate).is_empty()
+fn has_interval(view: &View, predicate: &Predicate) -> bool {
+    view.share.intervals && !interval::columns(view, predicate).is_empty()
 }
 
 /// Whether a rule rests on any test.

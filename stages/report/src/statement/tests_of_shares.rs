@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use artifacts::{Column, Digest, Table};
+use contract::LevelScope;
 use pipeline::place::{Condition, Coordinates};
 use serde_json::{Value as Json, json};
 
@@ -40,7 +41,7 @@ fn comparison(p: &[f64], holm: &[f64], family: &str) -> Arc<Opened> {
         name.clone_into(&mut column.name);
         column
     };
-    let family_of = |row: usize| match family.starts_with("each column") {
+    let family_of = |row: usize| match LevelScope::read(family) == Some(LevelScope::Column) {
         true => format!("{family}: x{row} (1 test)"),
         false => family.to_owned(),
     };

@@ -4,10 +4,10 @@ use artifacts::Scalar;
 use pipeline::place::same_label;
 use pipeline::stage::Json;
 
+use super::interval::{ValueInterval, interval};
 use super::judgement::{Judgement, is_one, rows_text};
 use super::predicate::Truth;
 use super::rule::{Between, Consistent, Extremum, Within};
-use super::span::{Span, span};
 use crate::data::Miss;
 use crate::view::View;
 
@@ -92,13 +92,13 @@ fn rival(
 ) -> Result<Option<usize>, Miss> {
     let ends = |row: usize| -> Result<(f64, f64), Miss> {
         let value = values[row].unwrap_or(f64::NAN);
-        Ok(match span(view, row, column)? {
-            Span::Exact => (sign * value, sign * value),
-            Span::Between(low, high) => {
+        Ok(match interval(view, row, column)? {
+            ValueInterval::Exact => (sign * value, sign * value),
+            ValueInterval::Between(low, high) => {
                 let (low, high) = (sign * low, sign * high);
                 (low.min(high), low.max(high))
             }
-            Span::Withheld => (f64::NEG_INFINITY, f64::INFINITY),
+            ValueInterval::Withheld => (f64::NEG_INFINITY, f64::INFINITY),
         })
     };
     let (least, _) = ends(best)?;
@@ -231,10 +231,10 @@ pub(super) fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss>
         return Ok(unknown(view, &r.column, null));
     }
     for row in 0..values.len() {
-        let reaches = match span(view, row, &r.column)? {
-            Span::Exact => false,
-            Span::Between(low, high) => low <= r.reference && r.reference <= high,
-            Span::Withheld => true,
+        let reaches = match interval(view, row, &r.column)? {
+            ValueInterval::Exact => false,
+            ValueInterval::Between(low, high) => low <= r.reference && r.reference <= high,
+            ValueInterval::Withheld => true,
         };
         if reaches {
             let rows = rows_text(view, &[row], &[&r.column]);

@@ -152,15 +152,7 @@ fn margin_end(view: &View, row: usize, better: Better) -> Option<(f64, &'static 
 
 /// Formats a number with four significant digits.
 fn short(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let digits = (3 - value.abs().log10().floor() as i32).clamp(0, 9);
-    let text = format!("{value:.*}", digits as usize);
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    statistics::significant_without_zeros(value, 4)
 }
 
 /// Explains in a sentence why nothing is shown: in how many rows, and the verdict and reason for each.

@@ -58,15 +58,7 @@ impl Compared {
 
 /// Writes a number with three significant digits.
 fn show(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
-    }
-    let digits = 2 - value.abs().log10().floor() as i32;
-    match digits {
-        0..=6 => format!("{value:.*}", digits as usize),
-        ..0 => format!("{value:.0}"),
-        _ => format!("{value:.2e}"),
-    }
+    statistics::significant(value, 3)
 }
 
 /// The default chance of any false alarm in one call of [`compared`].

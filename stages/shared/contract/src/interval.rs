@@ -17,7 +17,7 @@ impl IntervalEnd {
         format!("{self} end of {interval}")
     }
 
-    /// Reads from a description which end of which interval the column holds. Returns `None` for other columns.
+    /// Reads from a description which end the column holds, and of which interval. Returns `None` for other columns.
     pub fn read(description: &str) -> Option<(Self, &str)> {
         [Self::Lower, Self::Upper].into_iter().find_map(|end| {
             let interval = description.strip_prefix(end.of("").as_str())?;

@@ -18,7 +18,7 @@ mod manual;
 mod metrics;
 mod narrow;
 mod order;
-
+mod replication;
 mod requests;
 mod settings;
 mod software;
@@ -52,6 +52,7 @@ pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_ta
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings, without_ratio};
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all};
+pub use replication::{LevelScope, NotReplicated};
 pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, inline_schema};
 pub use software::{SoftwareKind, SoftwareRow};

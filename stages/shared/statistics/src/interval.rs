@@ -35,7 +35,7 @@ pub fn t_interval(sample: &Sample, level: f64) -> Option<TInterval> {
     })
 }
 
-/// Returns the interval of a share, of which `part` of `whole` independent things were counted (Clopper & Pearson,
+/// Returns the interval of a share, given that `part` of `whole` independent things were counted (Clopper & Pearson,
 /// Biometrika 26, 1934). Each end is the share at which this count, or one farther out, has the chance (1 − level)/2.
 ///
 /// # Panics

@@ -40,6 +40,7 @@ mod sample;
 mod selection;
 mod sequential;
 mod shared_level;
+mod significant;
 mod stratified;
 mod studentised_range;
 mod survival;
@@ -73,12 +74,10 @@ pub use max_t::{MaxT, max_t};
 pub use multiplicity::{HolmDecision, benjamini_hochberg, holm, holm_decisions};
 pub use outlier::{LEAST_FOR_AN_OUTLIER, Outlier, outlier, outlier_ratio};
 pub use permutation::{
-    MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_tails_welch,
-    permutation_test_means, permutation_test_welch, sign_flip_test,
+    PermutationTest, permutation_tails_welch, permutation_test_means, permutation_test_welch,
+    sign_flip_test,
 };
-pub use power::{
-    power, sd_upper_bound, smallest_detectable, smallest_detectable_shift, smallest_shift_beyond,
-};
+pub use power::{power, sd_upper_bound, smallest_detectable, smallest_shift_beyond};
 pub use quantile_interval::{
     QuantileInterval, QuantileRanks, least_for_quantile, quantile_interval, quantile_interval_of,
     quantile_ranks,
@@ -94,10 +93,10 @@ pub use rounding::{
 pub use sample::{Sample, SampleError};
 pub use selection::Selection;
 pub use sequential::{
-    ANYTIME_SPREAD, LEAST_LOOK, MOST_LOOKS, Spending, anytime_interval, anytime_level, e_value,
-    look_levels,
+    ANYTIME_SPREAD, LEAST_LOOK, Spending, anytime_interval, anytime_level, e_value, look_levels,
 };
 pub use shared_level::{SharedTest, shared_decisions};
+pub use significant::{significant, significant_without_zeros};
 pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
 pub use survival::{Step, Survival, kaplan_meier};
 pub use tests_of_location::{

@@ -22,10 +22,10 @@ pub struct PermutationTest {
 }
 
 /// The largest number of differences for which all 2ⁿ signs are enumerated.
-pub const MOST_SIGN_FLIPS: usize = 20;
+pub(crate) const MOST_SIGN_FLIPS: usize = 20;
 
 /// The largest number of ways to choose a group that is enumerated.
-pub const MOST_CHOICES: u64 = 1_000_000;
+pub(crate) const MOST_CHOICES: u64 = 1_000_000;
 
 /// The slack within which two sums count as equal, relative to the sum of all absolute values.
 /// Rounding is a thousand times smaller.

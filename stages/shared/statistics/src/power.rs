@@ -43,7 +43,7 @@ pub fn smallest_detectable(n: usize, alpha: f64, power: f64) -> Option<f64> {
 ///
 /// # Panics
 /// As [`smallest_detectable`].
-pub fn smallest_detectable_shift(df: f64, alpha: f64, power: f64) -> Option<f64> {
+pub(crate) fn smallest_detectable_shift(df: f64, alpha: f64, power: f64) -> Option<f64> {
     smallest_shift_beyond(df, alpha, power, 0.0)
 }
 

@@ -85,6 +85,16 @@ pub enum Refusal {
     },
 }
 
+/// What [`Refusal::NoSpread`] says about its units.
+const NO_SPREAD: &str = "with the same effect: nothing says how far another would lie";
+
+impl Refusal {
+    /// Whether a sentence is that of [`Refusal::NoSpread`]. Other words may surround it.
+    pub fn says_no_spread(sentence: &str) -> bool {
+        sentence.contains(NO_SPREAD)
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -108,11 +118,7 @@ impl fmt::Display for Refusal {
                     count(*n, "unit")
                 )
             }
-            Self::NoSpread { n } => write!(
-                f,
-                "{} with the same effect: nothing says how far another would lie",
-                count(*n, "unit")
-            ),
+            Self::NoSpread { n } => write!(f, "{} {NO_SPREAD}", count(*n, "unit")),
             Self::NotFinite { at } => write!(f, "value {at} is not a finite number"),
             Self::NotPositive { at } => write!(f, "value {at} is not above 0 and has no ratio"),
             Self::Incomplete { at } => write!(f, "row {at} lacks values that the others have"),
@@ -158,6 +164,15 @@ pub(crate) fn all_finite(values: &[f64]) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn units_without_spread_are_recognised_by_their_sentence() {
+        let sentence = Refusal::NoSpread { n: 3 }.to_string();
+        assert!(Refusal::says_no_spread(&sentence));
+        assert!(Refusal::says_no_spread(&format!("none: {sentence}")));
+        let few = Refusal::TooFewUnits { n: 2, least: 3 }.to_string();
+        assert!(!Refusal::says_no_spread(&few));
+    }
 
     #[test]
     fn a_refusal_says_what_there_is_and_what_is_needed() {

@@ -10,7 +10,7 @@ const DIGITS: i32 = 9;
 /// The finest step considered besides powers of ten: this many steps from 0 to the largest value.
 const STEPS: f64 = 1e4;
 
-/// Returns the step of which all values are whole multiples: the largest power of ten, within nine digits of the
+/// Returns the step that divides all values: the largest power of ten, within nine digits of the
 /// largest value (1 for whole numbers, 0.01 for cents), or a larger step of any size, such as 1/12 for shares of twelve
 /// requests. `None` if no step exists, as for computed means, or if every value is 0.
 pub fn resolution(values: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -45,7 +45,7 @@ fn step(values: &[f64]) -> Option<f64> {
     (common > zero && values.iter().all(whole)).then_some(common)
 }
 
-/// Returns the largest power of ten of which all values are whole multiples.
+/// Returns the largest power of ten that divides all values.
 fn digit(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.into_iter().collect();
     let largest = values.iter().fold(0.0, |top: f64, v| top.max(v.abs()));
@@ -312,7 +312,7 @@ mod tests {
         assert_eq!(steps([8.0, 8.0, 8.0])[0], 1.0);
         assert_eq!(steps([1.0, 1.0, 1.0])[0], 1e-4);
         assert_eq!(steps([10.0, 10.0, 10.0])[1], 1e-4);
-        // The two sides share the step of which all values are multiples.
+        // The two sides share the step that divides all values.
         let [a, b] = steps_of_sides(&[(0.5, 0.25), (0.75, 0.5), (1.0, 0.25)]);
         assert_eq!([a, b], [0.25, 0.25]);
     }

@@ -94,7 +94,7 @@ pub enum Spending {
 }
 
 /// The largest number of planned looks.
-pub const MOST_LOOKS: usize = 20;
+pub(crate) const MOST_LOOKS: usize = 20;
 
 /// Returns the two-sided level of each of this many equally spaced looks, which together keep `alpha`. Compare it with
 /// the *p value of the t test*, not t with a normal quantile. With looks at 3, 6 and 9 units, the p values keep 5.5 %

@@ -1,4 +1,4 @@
-//! The product-limit estimator for values of which some are only known to exceed a bound.
+//! The product-limit estimator for values, some of which are only known to exceed a bound.
 
 /// One step of a survival curve.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -138,8 +138,6 @@ fn limit(cell: &Cell<'_>) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use artifacts::Column;
     use artifacts::Table;
     use contract::CellRows;
@@ -148,7 +146,7 @@ mod tests {
 
     use super::*;
     use crate::finding::Outcome;
-    use crate::study::Rows;
+    use crate::one_cell;
 
     /// Judges a closed loop whose answers have no tokens, given the `api` of the stage and of the cell.
     fn without_tokens(asked: &str, used: &str) -> Judgement {
@@ -156,25 +154,11 @@ mod tests {
         for request in &mut requests {
             request.output_tokens = Some(0);
         }
-        let input = synthetic::bare(&[], json!({"api": asked}));
         let rows = CellRows {
             cell: Table::new(vec![Column::text("api", [Some(used)])]).ok(),
             ..synthetic::rows_of(requests)
         };
-        let stage = Stage {
-            name: "ladder",
-            axes: Vec::new(),
-            cells: vec![Cell {
-                input: &input,
-                rows: Rows::Held(Arc::new(rows)),
-                server: None,
-                store: None,
-            }],
-            failure: Default::default(),
-            instrument: None,
-        };
-        let parameters = serde_json::from_value(json!({})).unwrap();
-        TypedGate::judge(&Degenerate, &parameters, &stage).remove(0)
+        one_cell::judge(&Degenerate, json!({}), json!({"api": asked}), rows)
     }
 
     #[test]

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use artifacts::Column;
 use contract::synthetic::{self, ClosedLoop};
 use pipeline::Json;
@@ -7,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::finding::Outcome;
-use crate::study::Rows;
+use crate::one_cell;
 
 const MS: i64 = 1_000_000;
 
@@ -21,7 +19,7 @@ fn closed() -> Vec<Request> {
     load.requests()
 }
 
-/// Makes every client send each request this much later after its last answer, of which it thinks `thinks` ms.
+/// Makes every client send each request `by` ms later after its last answer. It thinks for `thinks` ms of that time.
 fn later(requests: &mut [Request], by: i64, thinks: i64) {
     let mut sent_before: BTreeMap<Option<i64>, i64> = BTreeMap::new();
     requests.sort_by_key(|r| r.sent_ns);
@@ -70,26 +68,12 @@ fn judged(
     parameters: &Json,
     server: Option<Table>,
 ) -> Judgement {
-    let input = synthetic::bare(&[], json!({}));
     let rows = CellRows {
         cell: Table::new(vec![Column::int("clients", [clients])]).ok(),
         server_metrics: server,
         ..synthetic::rows_of(requests)
     };
-    let stage = Stage {
-        name: "ladder",
-        axes: Vec::new(),
-        cells: vec![Cell {
-            input: &input,
-            rows: Rows::Held(Arc::new(rows)),
-            server: None,
-            store: None,
-        }],
-        failure: Default::default(),
-        instrument: None,
-    };
-    let parameters = serde_json::from_value(parameters.clone()).unwrap();
-    TypedGate::judge(&InFlight, &parameters, &stage).remove(0)
+    one_cell::judge(&InFlight, parameters.clone(), json!({}), rows)
 }
 
 #[test]

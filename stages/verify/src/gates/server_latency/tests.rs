@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use artifacts::{Column, Table};
 use contract::RequestStatus;
 use contract::synthetic::{self, ClosedLoop};
@@ -8,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 use crate::finding::Outcome;
-use crate::study::Rows;
+use crate::one_cell;
 
 /// Returns a closed loop of four clients with 24 requests.
 fn closed() -> Vec<Request> {
@@ -49,25 +47,11 @@ fn scrapes(name: &str, sources: &[(&str, f64, f64)]) -> Table {
 }
 
 fn judged(requests: Vec<Request>, parameters: Json, server: Option<Table>) -> Judgement {
-    let input = synthetic::bare(&[], json!({}));
     let rows = CellRows {
         server_metrics: server,
         ..synthetic::rows_of(requests)
     };
-    let stage = Stage {
-        name: "ladder",
-        axes: Vec::new(),
-        cells: vec![Cell {
-            input: &input,
-            rows: Rows::Held(Arc::new(rows)),
-            server: None,
-            store: None,
-        }],
-        failure: Default::default(),
-        instrument: None,
-    };
-    let parameters = serde_json::from_value(parameters).unwrap();
-    TypedGate::judge(&ServerLatency, &parameters, &stage).remove(0)
+    one_cell::judge(&ServerLatency, parameters, json!({}), rows)
 }
 
 /// Judges a load whose server counts so many requests, with this share of the client's latency.
