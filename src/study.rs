@@ -38,7 +38,7 @@ impl Study {
     /// `load --out` wrote.
     ///
     /// # Errors
-    /// If the path is none of these, the study has not run, or its store is missing.
+    /// If the path leads to none of these, the study has not run, or its store is missing.
     pub(crate) fn open(path: &Path, profile: Option<&str>, global: &Global) -> Result<Self, Stop> {
         let study = Self::open_whatever_size(path, profile, global)?;
         let cells = study.lock.records().count();

@@ -1,4 +1,4 @@
-//! Token counts of imported tables, one side of which is too high.
+//! Token counts of imported tables that are too high on one side.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -141,7 +141,7 @@ fn a_plan_shows_the_jobs_and_the_manifest_and_a_run_needs_a_store_that_pods_reac
     let refused = desk.ask(&["run", STUDY, "--remote", path]);
     assert_eq!(refused.code, Some(4), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("is on no volume of the pods"),
+        refused.stderr.contains("is not on a volume of the pods"),
         "{}",
         refused.stderr
     );

@@ -1,4 +1,4 @@
-//! Traps of YAML and habits from other tools: each message says what to write instead, and one mistake is told once.
+//! Traps of YAML and habits from other tools: each message says what to write instead, and each mistake is reported once.
 
 use std::fs;
 

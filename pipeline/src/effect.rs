@@ -60,7 +60,7 @@ pub enum What {
         registry: String,
         /// The package and its version.
         package: String,
-        /// The files, one of which is fetched.
+        /// The files; one of them is fetched.
         files: Vec<String>,
         /// The size in bytes of the largest of them.
         bytes: u64,

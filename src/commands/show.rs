@@ -175,7 +175,10 @@ fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), 
                 pipeline::place::cell_text(&stage.name, &cell.coordinates)
             ))
             .hint(match names.as_slice() {
-                [] => format!("it has none: it is {}", cell.status.word()),
+                [] => format!(
+                    "the cell has no outputs; its status is {}",
+                    cell.status.word()
+                ),
                 _ => format!("it has: {}", names.join(", ")),
             })
         })?;

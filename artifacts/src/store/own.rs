@@ -8,7 +8,7 @@ use std::path::Path;
 use super::walk::list;
 use super::{Store, StoreError};
 
-/// The names of which a new store must have the only files.
+/// The only names that files of a new store may have.
 const NAMES: [&str; 5] = ["tmp", "holds", "roots", "imports", "index.sqlite"];
 
 impl Store {

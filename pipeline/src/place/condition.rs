@@ -8,7 +8,7 @@ use artifacts::Scalar;
 use super::label::{push_label, push_name, same_label};
 use super::{Coordinates, PlaceError, Reader};
 
-/// Columns or axes, each with the labels of which one must match. An empty condition matches everything.
+/// Columns or axes, each with labels; one of them must match. An empty condition matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Condition(pub Vec<(String, Vec<Scalar>)>);
 

@@ -16,7 +16,7 @@ use super::{Coordinates, PlaceError, Reader, same_label};
 pub struct CellPattern {
     /// The stage.
     pub stage: String,
-    /// The named axes, each with the labels of which a cell must have one.
+    /// The named axes, each with labels; a cell must have one of them.
     axes: Vec<(String, Vec<Wanted>)>,
     /// The output's name.
     pub output: Option<String>,

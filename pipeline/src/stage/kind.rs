@@ -185,7 +185,7 @@ pub trait StageKind: Send + Sync {
         true
     }
 
-    /// Returns the kinds of which a stage of this kind can use only one stage, each with what the stage does with it.
+    /// Returns the kinds of stage that a stage of this kind can need only once, each with what it does with the needed stage.
     /// Needing a second one is a mistake of the experiment. `gives` returns whether the stage has a setting.
     fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         &[]

@@ -37,7 +37,7 @@ pub(crate) struct Catalogue {
     pub(crate) cells: Vec<Cell>,
     /// The objects in the bundle, by digest.
     pub(crate) objects: BTreeMap<Digest, Object>,
-    /// The objects of which the bundle holds only the digest, by digest.
+    /// The objects that are not in the bundle, only their digests.
     pub(crate) left_out: BTreeMap<Digest, Object>,
 }
 

@@ -43,7 +43,7 @@ pub struct Colophon {
     /// The files that the plan read but the bundle does not hold.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<LeftOut>,
-    /// The outputs of measurements of which the bundle holds only the digests.
+    /// The outputs of measurements that are not in the bundle, only their digests.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub without: Vec<String>,
     /// The authors to cite.

@@ -134,7 +134,7 @@ impl Bundle {
         Catalogue::read(lock, store, &self.manifest.colophon.without)
     }
 
-    /// Returns the artifacts of which, by its author's declaration, the bundle holds only the digests.
+    /// Returns the artifacts that its author left out of the bundle, except for their digests.
     ///
     /// # Errors
     /// If the lock or one of its records cannot be read.

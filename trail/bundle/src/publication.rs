@@ -20,7 +20,7 @@ pub struct Publication<'a> {
     pub study: &'a StudyDocument,
     /// The store with the artifacts.
     pub store: &'a Store,
-    /// The outputs of measurements of which only the digests are published.
+    /// The outputs of measurements that are not published, only their digests.
     pub without: &'a [String],
     /// The authors to cite; at least one.
     pub authors: &'a [String],

@@ -366,7 +366,7 @@ mod tests {
         let id = |path: &str| id_of(Path::new("/p"), Path::new(path));
         assert_eq!(id("/p/experiments/a.smoke.lock"), "experiments~a.smoke");
         assert_eq!(id("/p/a.lock"), "a");
-        // Names that would become equal are told apart.
+        // Names that would become equal get different endings.
         let (one, two) = (id("/p/a b.lock"), id("/p/a?b.lock"));
         assert!(one != two && one.starts_with("a_b~"), "{one} {two}");
         assert_ne!(id("/p/a~b.lock"), id("/p/a/b.lock"));

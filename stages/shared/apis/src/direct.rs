@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// Something with fields of which some are used.
+/// A document; only some of its fields are used.
 trait Object: Default {
     /// Reads the value of a field, which replaces an earlier one of the same name.
     ///

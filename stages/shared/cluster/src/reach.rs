@@ -117,7 +117,7 @@ impl Reach {
             ))),
             Some(_) => Ok(()),
             None => Err(ClusterError::OutOfReach(format!(
-                "the shared store {shown} is on no volume of the pods"
+                "the shared store {shown} is not on a volume of the pods"
             ))),
         }
     }

@@ -23,7 +23,7 @@ pub enum RemoteError {
     Other(String, String),
     /// A server refuses or cannot be reached: the URL, what happened, and what to do.
     Refused(String, String, String),
-    /// It overwrites existing names although it is told not to.
+    /// It overwrites existing names although the request forbids it.
     Overwrites(String),
     /// Something in it is invalid: the URL and one sentence.
     Broken(String, String),

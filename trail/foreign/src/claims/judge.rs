@@ -190,7 +190,7 @@ fn is_of_a_neighbour(
     })
 }
 
-/// Finds numbers that the table has at the named positions, but for a different statistic than the named one.
+/// Finds numbers that the table has at the named positions, but under another statistic.
 fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = (0..facts.axes.len()).find(|axis| facts.axes[*axis].is_statistic())?;
     let mut other = None;

@@ -90,7 +90,7 @@ fn direction(label: &str) -> Option<bool> {
 }
 
 /// A row that names its winner: the row, the named column, and the columns of the same unit with their numbers.
-type Verdict = (usize, usize, Vec<(usize, f64)>);
+type NamedWinner = (usize, usize, Vec<(usize, f64)>);
 
 /// Checks columns such as `Winner`, which name the column with the best number of the row.
 fn winners(table: &Table, numeric: &[usize], findings: &mut Vec<Finding>) {
@@ -101,7 +101,7 @@ fn winners(table: &Table, numeric: &[usize], findings: &mut Vec<Finding>) {
             continue;
         }
         // The rows that name a column, with its place among the numbers.
-        let mut named: Vec<Verdict> = Vec::new();
+        let mut named: Vec<NamedWinner> = Vec::new();
         for row in 0..table.rows.len() {
             let Some(cell) = table.cell(row, column).filter(|cell| !cell.noted) else {
                 continue;
@@ -128,7 +128,7 @@ fn winners(table: &Table, numeric: &[usize], findings: &mut Vec<Finding>) {
         if named.len() < 2 {
             continue;
         }
-        let wins = |(_, own, sides): &Verdict, more: bool| {
+        let wins = |(_, own, sides): &NamedWinner, more: bool| {
             let value = sides
                 .iter()
                 .find(|side| side.0 == *own)
@@ -171,7 +171,7 @@ fn winners(table: &Table, numeric: &[usize], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Checks that a column of ranks follows the column that it orders but for one pair of rows.
+/// Checks whether a column of ranks follows the column that it orders, except for one pair of rows.
 fn ranks(table: &Table, numeric: &[usize], findings: &mut Vec<Finding>) {
     let n = table.rows.len();
     for column in numeric {

@@ -186,7 +186,7 @@ impl Kubernetes {
             };
             let wrong = match own {
                 Some(key) => Some((
-                    format!("`{name}` has a key of its own"),
+                    format!("`{name}` has its own key"),
                     format!("write `{key}: …` beside `resources`"),
                 )),
                 None if !is_qualified(name) || !name.contains('/') => Some((
@@ -253,7 +253,7 @@ impl Kubernetes {
             Some(_) => {}
             None => {
                 let message =
-                    format!("`{folder}` is on no volume, so what it holds goes with the pod");
+                    format!("`{folder}` is not on a volume, so its contents are lost with the pod");
                 let hint = "mount a claim there: `volumes: [{claim: NAME, path: …}]`";
                 problems.tell(&["folder"], None, message, hint);
             }

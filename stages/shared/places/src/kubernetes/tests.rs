@@ -291,7 +291,7 @@ fn amounts_are_those_that_kubernetes_accepts() {
         );
     }
     for (more, says) in [
-        (json!({"nvidia.com/gpu": 1}), "a key of its own"),
+        (json!({"nvidia.com/gpu": 1}), "has its own key"),
         (json!({"gpu": 1}), "cannot be the name of a resource"),
         (json!({"amd.com/gpu": 0}), "at least 1"),
     ] {
@@ -341,7 +341,7 @@ fn mounts_are_folders_of_their_own_and_what_is_kept_is_on_one() {
     one(
         &json!({"volumes": [volume("/a")], "folder": "/b"}),
         "kubernetes folder",
-        "is on no volume",
+        "is not on a volume",
     );
     one(
         &json!({"folder": "b"}),
