@@ -383,7 +383,7 @@ mod tests {
 
     /// The usual command lines of other tools, from their own pages.
     #[test]
-    fn a_command_line_of_another_tool_is_told_whole_with_the_same_load_in_our_words() {
+    fn a_command_line_of_another_tool_is_translated_as_a_whole() {
         for (theirs, ours) in [
             (
                 "bench serve --backend vllm --model Org/M --endpoint /v1/completions --dataset-name random \
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_line_says_in_our_words_is_not_told() {
+    fn options_that_need_no_translation_are_not_mentioned() {
         assert!(
             explained(&words(
                 "load http://127.0.0.1:1 --num-prompts 4 --frobnicate 3"

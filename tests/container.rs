@@ -411,7 +411,7 @@ fn a_run_that_is_killed_leaves_no_container_on_another_host() {
 }
 
 #[test]
-fn what_cannot_be_a_container_is_told_while_planning() {
+fn mistakes_in_a_container_are_reported_while_planning() {
     let project = Project::finished();
     let runtime = Runtime {
         folder: tempfile::tempdir().expect("a folder"),

@@ -178,7 +178,7 @@ fn a_detached_run_that_was_killed_is_said_to_be_gone_and_nothing_can_be_attached
 }
 
 #[test]
-fn a_mistake_is_told_before_a_run_is_detached() {
+fn a_mistake_is_reported_before_a_run_is_detached() {
     let project = project();
     let path = project.path().join(STUDY);
     let text = fs::read_to_string(&path).expect("the study");

@@ -48,7 +48,7 @@ fn ask(project: &Project, query: &str) -> Value {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that was skipped says so")]
-fn a_draft_model_is_pinned_handed_over_and_told() {
+fn a_draft_model_is_pinned_passed_on_and_reported() {
     let project = project(STUDY);
     let ran = project.run(["run", FILE]);
     if ran.stderr.contains("`drafting`: the processor lacks ") {
@@ -78,7 +78,7 @@ fn a_draft_model_is_pinned_handed_over_and_told() {
 }
 
 #[test]
-fn an_engine_that_takes_no_draft_model_is_told_while_planning() {
+fn an_engine_that_takes_no_draft_model_is_reported_while_planning() {
     let project = project(&STUDY.replace("engine: drafting", "engine: llama-cpp"));
     let told = project.run(["plan", FILE]);
     let said = "the definition of the engine `llama-cpp` does not say how to pass a draft model";
@@ -87,7 +87,7 @@ fn an_engine_that_takes_no_draft_model_is_told_while_planning() {
 }
 
 #[test]
-fn a_missing_token_for_gated_weights_is_told_while_planning() {
+fn a_missing_token_for_gated_weights_is_reported_while_planning() {
     let text = STUDY.replace(
         "workloads:",
         "models:\n  closed: {title: Closed, weights: {named: {id: org/closed, revision: abc, gated: true}}}\nworkloads:",

@@ -110,7 +110,7 @@ fn a_lookup_that_fails_by_what_was_made_up_is_a_doubt() {
 }
 
 #[test]
-fn an_analysis_that_cannot_be_computed_is_told_with_its_place() {
+fn an_analysis_that_cannot_be_computed_is_reported_with_its_place() {
     let project = Project::new();
     // Whether its rows have a key is unknown until the query runs.
     project.edit(

@@ -57,7 +57,7 @@ fn a_reader_that_closes_the_pipe_is_no_error_of_any_command() {
 }
 
 #[test]
-fn all_mistakes_of_an_experiment_are_told_at_once_with_their_places() {
+fn all_mistakes_of_an_experiment_are_reported_at_once_with_their_places() {
     let spoil = |project: &Project| {
         project.edit(
             "experiments/quickstart.yaml",
@@ -316,7 +316,7 @@ fn a_file_that_is_not_there_is_met_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn an_axis_with_the_name_of_a_column_is_told_while_planning() {
+fn an_axis_with_the_name_of_a_column_is_reported_while_planning() {
     let project = Project::new();
     let planned = |axis: &str, tables: &str| {
         let text = format!(
@@ -364,7 +364,7 @@ fn a_definition_that_extends_another_may_choose_another_form() {
 }
 
 #[test]
-fn what_is_wrong_with_an_override_is_told_at_the_override_and_not_in_the_file_below_it() {
+fn a_mistake_in_an_override_is_reported_at_the_override_and_not_in_the_file_below_it() {
     let base = "experiment: base\nseed: 1\nengines:\n  mine: {extends: llama-cpp}\nstages:\n  \
                 machine: {kind: provision, engine: mine, model: smollm2-135m-instruct}\n  \
                 server:\n    kind: serve\n    needs: [machine]\n    settings: {threads: 2}\n";
@@ -393,7 +393,7 @@ fn what_is_wrong_with_an_override_is_told_at_the_override_and_not_in_the_file_be
 }
 
 #[test]
-fn what_is_wrong_in_a_definition_is_told_where_it_stands() {
+fn a_mistake_in_a_definition_is_reported_at_its_place_in_the_definition() {
     let project = Project::new();
     let text = "experiment: x\nseed: 1\nengines:\n  mine:\n    extends: llama-cpp\n    limits:\n      \
                 slots: {path: /props, pointer: slots}\nworkloads:\n  short:\n    prompts: {words: \

@@ -253,7 +253,7 @@ fn replicas_without_a_balancer_get_requests_in_turn_and_their_counters_account_f
 }
 
 #[test]
-fn mistakes_in_a_group_are_told_with_their_places_before_anything_starts() {
+fn mistakes_in_a_group_are_reported_with_their_places_before_anything_starts() {
     for (from, to, told) in [
         ("load: router", "load: ruoter", "unknown role `ruoter`"),
         ("load: router\n", "\n", "the role to load is missing"),

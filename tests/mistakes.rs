@@ -288,7 +288,7 @@ fn a_line_that_is_indented_wrongly_is_named() {
 }
 
 #[test]
-fn a_file_in_another_encoding_is_told_with_the_place_of_the_first_strange_byte() {
+fn a_file_in_another_encoding_is_reported_with_the_place_of_the_first_strange_byte() {
     let project = Project::new();
     let told = |bytes: &[u8]| {
         fs::write(project.path().join("a.yaml"), bytes).expect("a file");
@@ -365,7 +365,7 @@ fn what_is_no_regular_file_is_named_by_every_command() {
 }
 
 #[test]
-fn a_file_of_another_kind_is_told_what_it_is_and_what_reads_it() {
+fn the_error_for_a_file_of_another_kind_says_what_it_is_and_what_reads_it() {
     let project = Project::new();
     let text = "experiment: a\nseed: 1\nstages: {}\n";
     for (name, bytes) in [
@@ -639,7 +639,7 @@ fn an_argument_of_load_in_another_form_is_met_with_ours() {
 }
 
 #[test]
-fn a_stage_that_lacks_what_it_reads_is_told_while_planning() {
+fn a_stage_that_lacks_an_input_is_reported_while_planning() {
     let project = written();
     let unverified = "no verify stage among `needs` covers the load stage `ladder`";
     let unread = "the stage does not need a load stage";

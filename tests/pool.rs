@@ -388,7 +388,7 @@ fn a_budget_is_planned_stops_a_study_and_the_next_run_goes_on() {
 }
 
 #[test]
-fn mistakes_in_a_pool_are_told_at_their_place() {
+fn mistakes_in_a_pool_are_reported_at_their_place() {
     let Some(lab) = Lab::with(1, 1) else { return };
     lab.project
         .edit(STUDY, "labels: [small], config", "labels: [large], config");

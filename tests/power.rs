@@ -51,7 +51,7 @@ fn the_verdicts_of_every_shipped_experiment_are_rarely_false() {
 }
 
 #[test]
-fn a_design_too_small_for_verdicts_says_so_and_a_study_without_comparisons_is_told() {
+fn a_design_too_small_for_verdicts_and_a_study_without_comparisons_are_reported() {
     let project = Project::new();
     let shown = project
         .run([
@@ -194,7 +194,7 @@ stages:
 "#;
 
 #[test]
-fn crossovers_rankings_quantiles_and_goodput_are_simulated_and_what_is_not_is_told() {
+fn crossovers_rankings_quantiles_and_goodput_are_simulated_and_other_tables_are_named() {
     let project = Project::new();
     std::fs::write(project.path().join("experiments/kinds.yaml"), EVERY_KIND).unwrap();
     let power = ["power", "experiments/kinds.yaml", "--studies", "200"];

@@ -244,7 +244,7 @@ fn what_a_program_leaves_must_be_as_declared_and_within_its_budget() {
 }
 
 #[test]
-fn mistakes_in_a_run_stage_are_told_while_planning() {
+fn mistakes_in_a_run_stage_are_reported_while_planning() {
     let project = study("", "check: [\"{nothing}\"]");
     let text = fs::read_to_string(project.path().join(STUDY)).expect("the study");
     let text = text

@@ -319,7 +319,7 @@ fn one_changed_byte_of_any_file_is_caught_and_named() {
 }
 
 #[test]
-fn files_added_and_removed_are_told() {
+fn added_and_removed_files_are_named() {
     let (project, folder) = (finished(), outside());
     let bundle = folder.path().join("study");
     publish(project, &bundle, &[]).ok();

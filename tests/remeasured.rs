@@ -133,7 +133,7 @@ fn keys_are_the_same_wherever_one_stands() {
 }
 
 #[test]
-fn a_file_that_lies_only_in_the_working_directory_is_told_as_such() {
+fn a_file_that_lies_only_in_the_working_directory_is_reported_as_such() {
     let project = written();
     project.edit("workloads/packed.yaml", "../prompts/", "prompts/");
     let outcome = project.run(["plan", STUDY]);

@@ -211,7 +211,7 @@ fn the_policy_may_stand_in_the_experiment() {
 }
 
 #[test]
-fn two_who_measured_the_same_cell_are_both_kept_and_told() {
+fn two_measurements_of_the_same_cell_are_both_kept_and_reported() {
     let team = shared();
     let ada = Seat::new("Ada", "left-box", team.path());
     let bob = Seat::new("Bob", "right-box", team.path());

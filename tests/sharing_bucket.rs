@@ -118,7 +118,7 @@ fn credentials_are_in_no_lock_record_report_object_or_event() {
 }
 
 #[test]
-fn two_who_measured_the_same_cell_are_both_kept_and_told() {
+fn two_measurements_of_the_same_cell_are_both_kept_and_reported() {
     let stub = StubBucket::start();
     let (ada, bob) = (seat("Ada", "left-box"), seat("Bob", "right-box"));
     for seat in [&ada, &bob] {
@@ -224,7 +224,7 @@ fn a_server_that_refuses_is_said_with_a_remedy_and_without_a_secret() {
 }
 
 #[test]
-fn a_server_that_cannot_be_reached_and_one_that_takes_no_writes_are_told_apart() {
+fn a_server_that_cannot_be_reached_and_one_that_takes_no_writes_are_distinguished() {
     let stub = StubBucket::start();
     let ada = seat("Ada", "left-box");
     run(&ada, &stub, &["run", STUDY]).ok();

@@ -5,7 +5,7 @@ use crate::mistakes::{MODELS, answering, planned, written};
 use crate::support::Project;
 
 #[test]
-fn a_list_without_brackets_and_a_number_are_told_as_they_are_written() {
+fn remedies_quote_a_list_without_brackets_and_a_number_as_they_are_written() {
     let project = written();
     for (from, to, hint) in [
         (
@@ -806,7 +806,7 @@ fn a_value_without_its_key_is_met_with_the_mapping() {
 }
 
 #[test]
-fn a_model_that_the_server_does_not_list_is_told_although_it_answers() {
+fn a_model_that_the_server_does_not_list_is_reported_although_it_answers() {
     let project = Project::new();
     let answer = "HTTP/1.1 500 Oh\r\ncontent-length: 2\r\nconnection: close\r\n\r\noh";
     let told = |model: &str| {

@@ -244,7 +244,7 @@ fn the_shipped_study_plans_its_jobs() {
 }
 
 #[test]
-fn mistakes_in_what_is_asked_of_slurm_are_told_with_their_places() {
+fn mistakes_in_the_slurm_settings_are_reported_with_their_places() {
     for (from, to, says) in [
         ("at-once: 3", "queue: gpu", "`partition`"),
         (

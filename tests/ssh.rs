@@ -277,7 +277,7 @@ fn a_run_that_is_killed_leaves_no_engine_on_the_host() {
 }
 
 #[test]
-fn a_host_that_cannot_be_reached_is_told_with_a_remedy() {
+fn a_host_that_cannot_be_reached_is_reported_with_a_remedy() {
     let Some(sshd) = Sshd::start() else { return };
     let project = study(&sshd, 2);
     project.edit("experiments/ssh_config", "Host box", "Host other");

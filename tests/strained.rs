@@ -32,7 +32,7 @@ fn under(project: &Project, blocks: u32, arguments: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_limit_on_the_size_of_files_is_told_and_loses_nothing() {
+fn a_limit_on_the_size_of_files_is_reported_and_loses_nothing() {
     let project = Project::new();
     for blocks in [0, 1, 20, 60] {
         let ran = under(&project, blocks, &["run", STUDY]);
@@ -47,7 +47,7 @@ fn a_limit_on_the_size_of_files_is_told_and_loses_nothing() {
 }
 
 #[test]
-fn a_missing_temporary_folder_is_told_with_the_remedy() {
+fn a_missing_temporary_folder_is_reported_with_the_remedy() {
     let project = Project::new();
     project.run(["run", STUDY]).ok();
     let publish = ["publish", STUDY, "--author", "A", "--out", "bundle"];
@@ -128,7 +128,7 @@ fn a_lock_that_cannot_be_written_is_a_fault_of_the_machine() {
 }
 
 #[test]
-fn a_limit_on_threads_is_told() {
+fn a_limit_on_threads_is_reported() {
     // No limit holds for root, and another user may not read the folder of the build.
     let place = tempfile::tempdir().expect("a folder");
     let binary = place.path().join("benchtrail");

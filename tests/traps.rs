@@ -5,7 +5,7 @@ use std::fs;
 use crate::mistakes::{planned, written};
 
 #[test]
-fn a_trap_is_told_with_what_to_write_instead() {
+fn a_trap_is_reported_with_what_to_write_instead() {
     let project = written();
     let workload = "workload: short-decode";
     for (from, to, told) in [

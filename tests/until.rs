@@ -97,7 +97,7 @@ fn a_study_ends_when_its_figure_is_known_and_its_verdict_holds_at_every_look() {
 }
 
 #[test]
-fn a_test_that_holds_only_once_is_told_before_anything_is_measured() {
+fn a_test_that_holds_only_once_is_reported_before_anything_is_measured() {
     let project = project();
     project.edit(
         "experiments/until.yaml",

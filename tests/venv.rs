@@ -273,7 +273,7 @@ fn a_lock_names_every_package_by_its_sum_and_its_mistakes_have_a_line() {
 }
 
 #[test]
-fn mistakes_in_an_environment_are_told_while_planning() {
+fn mistakes_in_an_environment_are_reported_while_planning() {
     let pinned = Pinned::new();
     let project = &pinned.project;
     let original = fs::read_to_string(project.path().join("pinned.yaml")).unwrap();

@@ -123,7 +123,7 @@ fn a_worker_takes_the_place_of_a_server() {
 }
 
 #[test]
-fn a_worker_that_breaks_the_protocol_is_told_what_it_did() {
+fn the_error_for_a_worker_that_breaks_the_protocol_says_what_it_did() {
     for (mischief, told) in [
         (
             "print('Loading weights', flush=True)",

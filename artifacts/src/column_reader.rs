@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_no_table_is_told_apart() {
+    fn a_missing_object_and_one_that_is_not_a_table_are_distinguished() {
         let (_folder, store) = store();
         let open = |digest: &Digest| {
             ColumnReader::open(&store, digest, &["n"])

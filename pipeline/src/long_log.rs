@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_beyond_the_limit_is_told() {
+    fn a_log_beyond_the_limit_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         File::create(&path).unwrap().set_len(3 << 20).unwrap();

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn other_json_and_other_formats_are_told_apart() {
+    fn other_json_and_other_formats_are_distinguished() {
         assert!(matches!(Record::parse(b"{}"), Err(RecordError::Json(_))));
         let later = Record {
             format: 99,

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn makers_are_told_with_their_hosts_and_the_days_of_their_work() {
+    fn makers_are_named_with_their_hosts_and_the_days_of_their_work() {
         let maker = |by: &str, day: &str| Maker {
             host: Some("box".into()),
             by: (!by.is_empty()).then(|| by.to_owned()),

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_failed_most_often_is_told() {
+    fn the_most_frequent_failure_is_named() {
         let mut failures = Failures::default();
         *failures
             .0

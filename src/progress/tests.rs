@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn what_has_not_ended_is_told_once_a_minute() {
+fn running_cells_are_reported_once_a_minute() {
     let start = Instant::now();
     let mut pace = Pace::from(start);
     let due: Vec<u64> = (0..200)
@@ -20,7 +20,7 @@ fn stage(left: usize, took: &[f64]) -> StageState {
 }
 
 #[test]
-fn the_time_left_is_a_range_and_is_not_told_before_it_is_known() {
+fn the_time_left_is_a_range_and_is_not_shown_before_it_can_be_estimated() {
     let left = |stages: &[StageState]| TimeLeft::of(stages.iter()).map(|left| left.to_string());
     // The servers are up, but the duration of the long cells is unknown.
     let started = [stage(0, &[0.5, 0.7]), stage(18, &[])];
@@ -61,7 +61,7 @@ fn cells_that_are_cached_or_skipped_are_not_among_those_to_execute() {
 }
 
 #[test]
-fn rolling_figures_are_told_with_units_and_what_is_not_known_is_left_out() {
+fn rolling_figures_have_units_and_unknown_ones_are_left_out() {
     let mut rates = Rates {
         window_s: 10.0,
         ended: 40,

@@ -68,7 +68,7 @@ fn an_engine_that_names_its_key_is_asked_and_loaded_with_it() {
 }
 
 #[test]
-fn a_wrong_key_is_told_and_not_repeated() {
+fn a_wrong_key_is_reported_and_not_repeated() {
     let server = guarded();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut run = experiment(folder.path(), &server.url(), LAUNCH);
@@ -113,7 +113,7 @@ fn run_and_plan(folder: &Path) -> [Command; 2] {
 }
 
 #[test]
-fn an_engine_whose_key_is_not_set_is_told_before_anything_is_sent() {
+fn an_engine_whose_key_is_not_set_is_reported_before_anything_is_sent() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
     experiment(folder.path(), &server.url(), LAUNCH);
@@ -136,7 +136,7 @@ fn an_engine_whose_key_is_not_set_is_told_before_anything_is_sent() {
 }
 
 #[test]
-fn a_load_stage_whose_key_is_not_set_or_no_key_is_told_before_anything_is_sent() {
+fn a_load_stage_whose_key_is_missing_or_invalid_is_reported_before_anything_is_sent() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
     experiment(folder.path(), &server.url(), "");

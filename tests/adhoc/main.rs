@@ -581,7 +581,7 @@ fn a_server_at_another_url_is_another_server() {
 }
 
 #[test]
-fn wrong_arguments_are_told_with_what_would_be_right() {
+fn wrong_arguments_are_reported_with_the_right_ones() {
     let cases: [(&str, &[&str], &str); 9] = [
         (
             "http://127.0.0.1:1",
@@ -756,7 +756,7 @@ fn the_key_goes_to_the_server_and_nowhere_else() {
 }
 
 #[test]
-fn a_key_that_is_not_set_is_told_before_anything_is_sent() {
+fn a_key_that_is_not_set_is_reported_before_anything_is_sent() {
     let server = server(Behaviour::default());
     let shown = run(&server.url(), &["--api-key-env", "LOAD_TEST_NO_SUCH_KEY"]);
     assert_eq!(shown.code, Some(4));

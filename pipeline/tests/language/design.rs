@@ -148,7 +148,7 @@ fn a_launch_is_named_without_its_block() {
 }
 
 #[test]
-fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_told() {
+fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_reported() {
     let rule = |blocks: u32, width: &str, of: &str, most: &str| {
         let rule = format!("{{relative-half-width: {width}, of: {of}, at-most: {most}}}");
         with(&format!("{{blocks: {blocks}, until: {rule}}}"))

@@ -393,7 +393,7 @@ fn aliases_cannot_blow_up() {
 }
 
 #[test]
-fn of_very_many_mistakes_the_first_are_told_and_the_rest_is_counted() {
+fn of_very_many_mistakes_the_first_are_listed_and_the_rest_are_counted() {
     for between in ["\n", ", "] {
         let keys: Vec<String> = (0..60_000).map(|i| format!("k{i}: 1")).collect();
         let keys = keys.join(between);

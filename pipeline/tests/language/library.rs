@@ -115,7 +115,7 @@ fn what_is_extended_must_exist() {
 }
 
 #[test]
-fn a_kind_that_finds_no_definition_is_told_the_names() {
+fn a_kind_that_does_not_find_a_definition_learns_the_names() {
     let error = load(
         "",
         "nothing",

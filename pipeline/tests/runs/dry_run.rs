@@ -172,7 +172,7 @@ fn what_fails_only_over_some_rows_is_a_doubt() {
 }
 
 #[test]
-fn a_kind_that_panics_is_told_as_a_bug() {
+fn a_kind_that_panics_is_reported_as_a_bug() {
     let bench = Bench::new();
     let found = tried(&bench, &failing(&bench, "panics"));
     assert_eq!(found.findings[0].reason, "the stage kind `fold` panicked");

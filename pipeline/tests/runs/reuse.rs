@@ -378,7 +378,7 @@ fn a_lost_store_does_not_hide_the_marks_of_the_lock() {
 }
 
 #[test]
-fn a_measurement_that_failed_first_is_marked_and_what_saw_it_is_told() {
+fn a_measurement_that_failed_first_is_marked_and_its_readers_are_named() {
     let bench = Bench::new();
     let study = bench.study();
     let cell = "ladder[configuration=serial,clients=2,rep=1]";

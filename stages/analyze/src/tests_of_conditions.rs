@@ -182,7 +182,7 @@ fn other_programs_beside_one_level_bar_the_verdict_of_that_level_alone() {
 }
 
 #[test]
-fn a_condition_that_does_not_exist_is_told_with_the_nearest_name() {
+fn a_condition_that_does_not_exist_is_reported_with_the_nearest_name() {
     let problems = canonical(&tables(&json!(["foreign-loads"]))).unwrap_err();
     assert_eq!(problems.len(), 5);
     assert_eq!(problems[0].message, "unknown condition `foreign-loads`");

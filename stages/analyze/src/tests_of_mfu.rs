@@ -80,7 +80,7 @@ fn definitions_give_the_figures_that_numbers_give() {
 }
 
 #[test]
-fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
+fn an_unknown_or_repeated_name_is_reported_with_the_names_that_exist() {
     let told = |more: Json| {
         let problems = canonical_with(&tables(&more), &Shelf).unwrap_err();
         let told = problems

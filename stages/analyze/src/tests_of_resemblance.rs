@@ -397,7 +397,7 @@ fn few_against_many_skewed_launches_are_not_called_not_worse_by_a_t_test_alone()
 }
 
 #[test]
-fn contenders_with_few_and_with_many_skewed_launches_are_rarely_told_apart() {
+fn equal_contenders_with_few_and_with_many_skewed_launches_rarely_differ() {
     let parameters = json!({"from": "t", "among": "side", "unit": ["launch"], "column": "ms", "better": "lower",
         "family": "table"});
     let told_apart = |studies: u64, factor: f64| {

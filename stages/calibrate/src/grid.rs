@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_impossible_grid_is_told_what_it_lacks() {
+    fn the_error_for_an_empty_or_impossible_grid_names_what_it_lacks() {
         let grid = Grid {
             concurrency: vec![],
             rate: vec![],

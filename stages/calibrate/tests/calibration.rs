@@ -231,7 +231,7 @@ fn table(outputs: &[Output], name: &str) -> Table {
 }
 
 #[test]
-fn what_a_server_does_not_account_for_is_told_by_clients_and_metric() {
+fn time_that_a_server_does_not_account_for_is_listed_by_clients_and_metric() {
     let done = with_a_server("llama-cpp-completion", false);
     let account = table(&done.outputs, "server_account");
     assert_eq!(account.int("concurrency").unwrap(), [1, 1, 3, 3].map(Some));

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_them_is_told_what_it_is_and_what_to_do() {
+    fn the_error_for_another_kind_of_file_says_what_it_is_and_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let of = |bytes: &[u8]| {

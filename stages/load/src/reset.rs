@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refuses_is_told_with_its_answer() {
+    fn a_refusal_of_the_server_is_reported_with_its_answer() {
         let emptied = Stub::new(Does::Refuses)
             .empty(&Counters::default())
             .unwrap();
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn every_member_of_a_group_is_emptied_and_the_worst_is_told() {
+    fn every_member_of_a_group_is_emptied_and_the_worst_result_is_reported() {
         let member = |name: &str, stub: &Stub, path: Option<&str>| contract::LiveMember {
             name: name.to_owned(),
             base_url: stub.url.clone(),

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_told_twice_a_second_at_most() {
+    fn figures_are_sent_at_most_twice_a_second() {
         let mut rolling = Rolling::default();
         let told = (0..=100)
             .filter(|i| rolling.is_due(i * SECOND / 50))

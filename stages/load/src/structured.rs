@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn mistakes_are_reported_with_their_places() {
         for (answer, part) in [
             ("{\"name\": \"Ada\", \"age\": -1}", "at /age"),
             ("{\"name\": \"Ada\"}", "at the top"),

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_account_is_taken_off_where_it_is_told() {
+    fn the_servers_own_account_is_subtracted_where_it_is_given() {
         let mut told = answered(1, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
         (told.server_prompt_ms, told.server_predicted_ms) = (Some(28.5), Some(60.0));
         let untold = answered(2, RequestStatus::Ok, 0, 30_000_000, 90_000_000);

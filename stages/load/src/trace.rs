@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_line() {
+    fn mistakes_are_reported_with_their_line() {
         for (text, line, part) in [
             ("{\"timestamp\": 2}\n{\"timestamp\": 1}", 2, "earlier"),
             ("{\"timestamp\": 2}\n\n{\"time\": 1}", 3, "must be a number"),

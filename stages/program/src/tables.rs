@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_as_declared_is_told_with_its_line() {
+    fn rows_that_differ_from_the_declaration_are_reported_with_their_lines() {
         for (text, message) in [
             (
                 "id,n,ms,right\na,x,1,true\n",

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_python_is_told_which_package_has_it() {
+    fn the_error_on_a_machine_without_python_names_the_package() {
         let folder = tempfile::tempdir().unwrap();
         let nowhere = folder.path().join("python3");
         let failure =

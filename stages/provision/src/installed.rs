@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn inherited_values_are_told_and_secrets_are_digests() {
+    fn inherited_values_are_listed_and_secrets_are_digests() {
         let variables = inherited(&["PATH".to_owned(), "NOT_SET_ANYWHERE".to_owned()]);
         assert!(variables["PATH"].as_str().unwrap().contains('/'));
         assert_eq!(variables["NOT_SET_ANYWHERE"], Json::Null);

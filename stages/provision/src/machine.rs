@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_kib() {
+    fn memory_is_stated_in_kib() {
         assert_eq!(
             meminfo_bytes("MemTotal:       24600000 kB\nMemFree: 1 kB\n", "MemTotal"),
             Some(25_190_400_000)

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_that_is_nowhere_is_told_and_one_that_may_be_there_is_not() {
+    fn a_module_that_is_missing_is_reported_and_one_that_may_exist_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let python = folder.path().join("bin/python3");
         fs::create_dir_all(folder.path().join("bin")).unwrap();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_missing_is_told_at_once() {
+    fn everything_missing_is_reported_at_once() {
         let needs = json!({
             "os": ["macos"], "arch": ["aarch64"], "glibc": "2.40", "cpu-flags": ["avx2", "amx_int8", "avx512_bf16"],
             "libraries": [{"file": "libnone.so.1", "debian": "libnone1"}],

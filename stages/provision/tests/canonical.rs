@@ -84,7 +84,7 @@ fn a_help_text_changes_nothing_and_a_flag_or_digest_does() {
 }
 
 #[test]
-fn an_unknown_name_is_told_with_the_nearest_one() {
+fn an_unknown_name_is_reported_with_the_nearest_one() {
     let settings = json!({"engine": "lama-cpp", "model": "gpt"});
     let problems = Provision
         .canonical(&settings, &Definitions::shipped())
@@ -104,7 +104,7 @@ fn an_unknown_name_is_told_with_the_nearest_one() {
 }
 
 #[test]
-fn a_wrong_definition_is_told_with_the_place_inside_it() {
+fn a_wrong_definition_is_reported_with_the_place_inside_it() {
     let mut library = Definitions::shipped();
     library.engine("llama-cpp")["settings"]["threads"]["default"] = json!("many");
     let problems = Provision.canonical(&settings(), &library).unwrap_err();
@@ -119,7 +119,7 @@ fn a_wrong_definition_is_told_with_the_place_inside_it() {
 }
 
 #[test]
-fn a_circle_of_fallbacks_is_told() {
+fn a_circle_of_fallbacks_is_reported() {
     let mut library = Definitions::shipped();
     library.engine("llama-cpp-portable")["fallback"] = json!("llama-cpp");
     let problems = Provision.canonical(&settings(), &library).unwrap_err();

@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_told_as_few_products_of_labels() {
+    fn cells_are_described_by_few_products_of_labels() {
         let cells = [cell("a", 1), cell("a", 2), cell("b", 1), cell("b", 2)];
         assert_eq!(written(&cells), ["configuration=a|b,clients=1|2"]);
         let cells = [cell("a", 1), cell("a", 2), cell("b", 2)];

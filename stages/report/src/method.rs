@@ -458,7 +458,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_told_as_people_read_them() {
+    fn settings_are_written_as_people_read_them() {
         assert_eq!(
             told(&json!({"words": {"length": {"from": 16, "to": 32}}})),
             "words: length 16 to 32"

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_models_is_refused_and_a_name_is_told_once() {
+    fn a_server_without_models_is_refused_and_a_name_is_listed_once() {
         let stub = Stub::new(vec![
             ("/health", vec![(200, "")]),
             (

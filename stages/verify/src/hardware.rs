@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn hardware_that_is_not_known_is_told_with_the_nearest_name() {
+    fn unknown_hardware_is_reported_with_the_nearest_name() {
         let error = roofs("a100-sxm-80g").unwrap_err();
         assert!(
             error.contains("no hardware is named `a100-sxm-80g`"),

@@ -402,7 +402,7 @@ fn the_same_inputs_give_the_same_bytes_in_whatever_order_the_cells_come() {
 }
 
 #[test]
-fn every_mistake_in_the_settings_is_told_at_once() {
+fn every_mistake_in_the_settings_is_reported_at_once() {
     struct NoLibrary;
     impl pipeline::Library for NoLibrary {
         fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -549,7 +549,7 @@ fn a_gate_in_sql_that_is_no_predicate_is_refused() {
 }
 
 #[test]
-fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
+fn a_gate_in_sql_that_cannot_work_is_reported_while_planning() {
     struct NoLibrary;
     impl pipeline::Library for NoLibrary {
         fn find(&self, _: &str, _: &str) -> Option<Json> {

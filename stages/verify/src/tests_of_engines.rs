@@ -399,7 +399,7 @@ fn what_is_declared_of_running_servers_is_compared_as_declared_and_what_is_not_s
 }
 
 #[test]
-fn a_revision_pins_a_model_only_if_the_engine_was_told_it() {
+fn a_revision_pins_a_model_only_if_the_engine_received_it() {
     let with = |arguments: Json| {
         json!({
             "engine": {"name": "x", "version": "1", "source": "installed by the user"},

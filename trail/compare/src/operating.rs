@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_from_differences_between_coordinates_is_undecidable() {
+    fn a_change_no_larger_than_the_differences_between_coordinates_is_undecidable() {
         let rule = Rule::default();
         for name in [
             "two blocks against eight",

@@ -549,7 +549,7 @@ fn changed_settings_engines_and_verdicts_are_named() {
 }
 
 #[test]
-fn cells_of_one_side_only_are_told() {
+fn cells_of_one_side_only_are_listed() {
     let more = Study {
         throughput: [
             vec![100.0, 101.0, 99.0, 100.0],

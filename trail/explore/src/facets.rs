@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_leaf_that_differs_is_told_and_one_that_a_side_lacks_is_unknown() {
+    fn every_leaf_that_differs_is_listed_and_one_that_a_side_lacks_is_unknown() {
         let a = leaves(&json!({"engine": {"version": 1}, "cpu": "x", "list": [1, 2]}));
         let b = leaves(&json!({"engine": {"version": 2}, "list": [1, 3]}));
         let facets = different(&a, &b, |_| Status::Confound);

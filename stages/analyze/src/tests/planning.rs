@@ -76,7 +76,7 @@ fn the_order_in_which_tables_are_declared_decides_nothing() {
 }
 
 #[test]
-fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
+fn every_mistake_in_the_settings_is_reported_at_once_with_its_place() {
     let problems = canonical(&json!({
         "hen": {"operator": "aggregate", "from": "egg", "over": ["rep"], "columns": ["ok_rate"]},
         "egg": {"operator": "aggregate", "from": "hen", "over": ["rep"], "columns": ["ok_rate"]},

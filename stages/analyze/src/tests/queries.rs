@@ -203,7 +203,7 @@ fn a_query_does_not_need_a_table_whose_name_it_gives_to_something_else() {
 }
 
 #[test]
-fn a_query_that_cannot_work_is_told_while_planning() {
+fn a_query_that_cannot_work_is_reported_while_planning() {
     let told = |table: Json| {
         let problems = canonical(&json!({
             "cells": {"operator": "cell-summary"}, "made": table, "later": {"operator": "requests"},

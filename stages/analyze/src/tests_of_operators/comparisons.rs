@@ -250,7 +250,7 @@ fn one_family_for_the_table_unless_declared_otherwise_and_intervals_agree_with_h
 }
 
 #[test]
-fn a_margin_that_cannot_be_applied_is_told_while_planning() {
+fn a_margin_that_cannot_be_applied_is_reported_while_planning() {
     let told = |more: Json| {
         let mut made = json!({"operator": "paired-comparison", "from": "cells", "columns": ["ok_rate"],
                      "pair": {"axis": "configuration", "a": "x", "b": "y"}});

@@ -9,7 +9,7 @@ use crate::frame::{Absence, Missing, Row};
 use crate::published::{column, run};
 
 #[test]
-fn a_curve_that_comes_back_over_the_threshold_is_told() {
+fn a_curve_that_comes_back_over_the_threshold_is_reported() {
     // Below 0.65 at 16, above it again at 32: "first N below" and "the value at 32" disagree.
     let curve = [(1, 1.0), (2, 0.9), (4, 0.8), (16, 0.64), (32, 0.651)];
     let rows: Vec<_> = curve.iter().map(|(n, y)| ("a", *n, Some(*y))).collect();
@@ -54,7 +54,7 @@ fn equal_values_share_a_rank_and_near_ones_are_named() {
 }
 
 #[test]
-fn contenders_are_told_apart_only_where_their_units_show_it() {
+fn contenders_differ_only_where_their_units_show_it() {
     // `a` and `b` are within their noise; `c` is far off.
     let noise = [0.0, 2.0, -1.0, 3.0, -2.0];
     let rows: Vec<_> = (0..5_usize)
@@ -85,7 +85,7 @@ fn contenders_are_told_apart_only_where_their_units_show_it() {
 }
 
 #[test]
-fn contenders_on_units_of_their_own_are_told_apart_as_independent_ones() {
+fn contenders_on_separate_units_are_compared_as_independent() {
     let values = [
         ("a", [100.0, 103.0, 98.0, 101.0]),
         ("b", [110.0, 108.0, 112.0, 109.0]),

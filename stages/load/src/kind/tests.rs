@@ -79,7 +79,7 @@ fn canonical_parameters_are_their_own_canonical_form() {
 }
 
 #[test]
-fn a_pack_that_is_too_small_or_cannot_be_read_is_told_while_planning() {
+fn a_pack_that_is_too_small_or_cannot_be_read_is_reported_while_planning() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pack.jsonl");
     let told = |text: &str, requests: u64| {
@@ -110,7 +110,7 @@ fn a_pack_that_is_too_small_or_cannot_be_read_is_told_while_planning() {
 }
 
 #[test]
-fn clients_that_never_send_are_told_while_planning() {
+fn clients_that_never_send_are_reported_while_planning() {
     let told = |change: &Json| {
         let problems = Load.canonical(&settings(change), &Shelf).err();
         let problems = problems.unwrap_or_default().into_iter();
@@ -132,7 +132,7 @@ fn clients_that_never_send_are_told_while_planning() {
 }
 
 #[test]
-fn one_generator_is_no_setting_and_what_several_cannot_share_is_told_while_planning() {
+fn settings_that_several_generators_cannot_share_are_reported_while_planning() {
     let plain = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
     let one = Load.canonical(&settings(&json!({"generators": 1})), &Shelf);
     assert_eq!(one.unwrap(), plain);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_room_is_told_that_nothing_more_is_wanted() {
+    fn a_writer_that_waits_for_room_learns_that_nothing_more_is_wanted() {
         let ahead = Ahead::of(1);
         ahead.put(vec![planned(0)]);
         assert!(!ahead.has_room());

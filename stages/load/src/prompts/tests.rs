@@ -268,7 +268,7 @@ fn a_fraction_of_prompts_begins_with_a_shared_prefix_and_the_rest_with_its_own()
 }
 
 #[test]
-fn what_cannot_be_a_workload_is_told_with_its_place() {
+fn mistakes_in_a_workload_are_reported_with_their_places() {
     let wrong = |more: serde_json::Value| {
         let mut workload = json!({"prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
         workload

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_sample_is_taken_when_the_bell_rings_and_failures_are_told_once() {
+    fn the_last_sample_is_taken_when_the_bell_rings_and_failures_are_reported_once() {
         let (halt, count) = (Halt::default(), Arc::new(AtomicI64::new(0)));
         let counter = Box::new(Counter(count.clone(), 1));
         halt.ring();

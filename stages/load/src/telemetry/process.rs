@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn other_users_of_a_device_are_told_from_the_server_if_their_numbers_mean_something_here() {
+    fn other_users_of_a_device_are_distinguished_from_the_server_if_their_ids_are_valid_here() {
         let root = tempfile::tempdir().unwrap();
         put(root.path(), 20, &stat(20, "server", 20, 100));
         put(root.path(), 21, &stat(21, "worker", 20, 50));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_told_from_ourselves_and_the_busiest_are_named() {
+    fn other_processes_are_distinguished_from_ours_and_the_busiest_are_named() {
         let stat = |name: &str, ticks: u64| {
             format!("7 ({name}) S 1 7 7 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 1 0 0")
         };

@@ -350,7 +350,7 @@ fn a_slow_drip_that_cuts_lines_and_characters_loses_nothing() {
 }
 
 #[test]
-fn answers_that_come_in_one_piece_are_told_since_their_tpot_is_none_of_the_servers() {
+fn answers_that_come_in_one_piece_are_reported_because_their_tpot_is_not_the_servers() {
     let mut run = Run::with(Fault::OnePiece);
     (run.behaviour.ttft, run.behaviour.gap) = (Duration::from_millis(5), Duration::from_millis(5));
     let result = run.result();
@@ -370,7 +370,7 @@ fn answers_that_come_in_one_piece_are_told_since_their_tpot_is_none_of_the_serve
 }
 
 #[test]
-fn nothing_is_told_of_answers_that_come_token_by_token_whole_or_of_one_token() {
+fn answers_that_come_token_by_token_or_have_one_token_are_not_reported() {
     for run in [
         Run {
             behaviour: paced(),

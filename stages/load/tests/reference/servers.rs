@@ -203,7 +203,7 @@ fn direct(url: &str) -> DirectServer<'_> {
 }
 
 #[test]
-fn servers_that_cannot_be_loaded_together_are_told_apart_by_their_urls() {
+fn servers_that_cannot_be_loaded_together_are_named_by_their_urls() {
     let (one, two) = (with_ttft(0), with_ttft(0));
     let (a, b) = (one.url(), two.url());
     let both = target_in_turn(&direct(&a), &[&b]).unwrap();

@@ -266,7 +266,7 @@ fn a_cell_without_any_answer_fails_with_its_rows_as_evidence() {
 }
 
 #[test]
-fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
+fn prompts_that_the_context_cannot_hold_are_reported_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let file = tokenizer(folder.path(), "");
     let server = ReferenceServer::start(paced()).unwrap();

@@ -180,7 +180,7 @@ fn a_request_larger_than_the_buffers_arrives_whole() {
 }
 
 #[test]
-fn a_server_that_is_not_to_be_trusted_gets_no_request_and_is_told_with_reason_and_remedy() {
+fn an_untrusted_server_gets_no_request_and_the_error_has_reason_and_remedy() {
     let run = Run {
         requests: 100,
         ..Run::default()
@@ -247,7 +247,7 @@ fn the_operating_system_trusts_no_certificate_of_a_test() {
 }
 
 #[test]
-fn plain_and_encrypted_ports_are_told_apart() {
+fn plain_and_encrypted_ports_are_distinguished() {
     let served = trusted(Behaviour::default());
     let run = Run::default();
     let plain_url = Target {

@@ -373,7 +373,7 @@ fn the_template_is_left_out_where_asked_for_in_sessions_and_where_the_server_doe
 }
 
 #[test]
-fn a_length_that_the_template_alone_exceeds_is_told_with_a_remedy() {
+fn a_length_that_the_template_alone_exceeds_is_reported_with_a_remedy() {
     let error = chat(&chatting_server(true).url, &json!({}), 6).unwrap_err();
     assert!(
         error.contains(
@@ -440,7 +440,7 @@ fn a_server_that_tokenizes_otherwise_than_declared_is_refused() {
 }
 
 #[test]
-fn a_server_that_cannot_count_is_told_with_the_remedy() {
+fn a_server_that_cannot_count_is_reported_with_the_remedy() {
     let server = Canned::start(|_| vec![b"HTTP/1.1 404 X\r\nContent-Length: 2\r\n\r\nno".to_vec()]);
     let error = served(&server.url, None).unwrap_err();
     assert!(

@@ -245,7 +245,7 @@ fn headers_of_ones_own_go_with_every_request() {
 }
 
 #[test]
-fn a_page_in_place_of_an_answer_is_told_with_its_media_type_and_start() {
+fn a_page_in_place_of_an_answer_is_reported_with_its_media_type_and_start() {
     let page =
         "<!DOCTYPE html>\n<title>\x1b[31mSign in</title>".to_owned() + &" ".repeat(200) + "unseen";
     let begins = "the answer is text/html, not a stream of events (text/event-stream): <!DOCTYPE html> <title> \

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn complaints_of_clients_are_told_as_what_to_do() {
+    fn errors_of_clients_become_remedies() {
         for (said, expected) in [
             ("/usr/bin/python3: No module named pip", "no pip or no venv"),
             ("error: Hash mismatch for `tiny==1`", "SHA-256 differs"),

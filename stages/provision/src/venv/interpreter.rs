@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interpreter_that_is_missing_is_told_with_those_that_are_there() {
+    fn a_missing_interpreter_is_reported_with_those_that_exist() {
         let failure = find("3.2", Machine::here()).unwrap_err();
         assert!(
             failure

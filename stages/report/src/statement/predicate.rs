@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_character() {
+    fn a_mistake_is_reported_with_its_character() {
         for (text, at) in [
             ("n >=", 5),
             ("n > > 1", 5),

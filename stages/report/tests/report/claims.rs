@@ -170,7 +170,7 @@ fn the_records_show_whether_a_claim_came_before_the_measurements() {
 }
 
 #[test]
-fn mistakes_in_a_claim_are_told_while_planning() {
+fn mistakes_in_a_claim_are_reported_while_planning() {
     let problem = |definition: Json| -> Vec<Problem> {
         let claims = BTreeMap::from([("a".to_owned(), definition)]);
         let library = Study {

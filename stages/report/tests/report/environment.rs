@@ -128,7 +128,7 @@ fn what_a_server_makes_of_planned_settings_follows_from_them() {
 }
 
 #[test]
-fn what_a_server_repeats_of_its_environment_is_told_once() {
+fn a_fact_that_server_and_environment_share_is_stated_once() {
     let lab = lab(&json!({"settings": {"parallel": 1}, "engine": {"name": "llama-cpp"}}));
     let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
     assert!(!text.contains("engine"), "{text}");

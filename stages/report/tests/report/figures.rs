@@ -395,7 +395,7 @@ fn what_a_figure_cannot_show_is_said() {
 }
 
 #[test]
-fn the_ceiling_of_a_fit_is_told_with_its_interval() {
+fn the_ceiling_of_a_fit_is_shown_with_its_interval() {
     let svg = draw(&settings("fit")).unwrap();
     assert!(svg.contains("serial: vmax 29.9 [29.0, 30.8]"), "{svg}");
 }

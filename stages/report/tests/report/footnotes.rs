@@ -145,7 +145,7 @@ fn a_row_lacks_what_its_anchor_lacks() {
 }
 
 #[test]
-fn cells_without_a_row_are_told_together_below_the_table() {
+fn cells_without_a_row_are_listed_together_below_the_table() {
     let reason = "hung: no byte for 60 s";
     let lab = lab(&[(at("serial", 4, 1), reason), (at("serial", 4, 2), reason)]);
     let text = shown(&lab, &settings("results.means", "throughput"));
@@ -185,7 +185,7 @@ fn a_table_that_lacks_nothing_has_no_footnote() {
 }
 
 #[test]
-fn many_reasons_are_told_by_their_kind() {
+fn many_reasons_are_grouped_by_their_kind() {
     let cells: Vec<(Coordinates, String)> = (1..=6)
         .map(|rep| {
             (
@@ -204,7 +204,7 @@ fn many_reasons_are_told_by_their_kind() {
 }
 
 #[test]
-fn each_reason_has_its_marker_and_is_told_in_full_once() {
+fn each_reason_has_its_marker_and_is_written_in_full_once() {
     let lab = lab(&[
         (at("batched", 2, 1), "hung: no byte for 60 s"),
         (at("batched", 4, 1), "gate row-status: 3 requests failed"),

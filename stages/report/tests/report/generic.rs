@@ -197,7 +197,7 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
 }
 
 #[test]
-fn a_mistake_in_a_partial_or_a_macro_is_told_with_its_line_and_column() {
+fn a_mistake_in_a_partial_or_a_macro_is_reported_with_its_line_and_column() {
     let lab = lab();
     let render = |other: &str, text: &str| {
         let main = r#"{% from "other.md" import f %}{{ f() }}{% include "other.md" %}"#;

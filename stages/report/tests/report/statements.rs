@@ -435,7 +435,7 @@ fn each_statement_is_recorded_with_place_rule_and_rows() {
 }
 
 #[test]
-fn mistakes_in_a_statement_are_told_with_their_place() {
+fn mistakes_in_a_statement_are_reported_with_their_place() {
     let lab = Lab::new();
     for (call, what) in [
         (

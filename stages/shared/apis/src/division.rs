@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_event_without_its_blank_line_counts_and_one_cut_in_its_line_is_told() {
+    fn a_last_event_without_its_blank_line_counts_and_one_cut_within_a_line_is_reported() {
         assert!(!divide(b"data: [DONE]\n", Division::Events).1);
         let (events, cut) = divide(b"data: a\n\ndata: {\"ha", Division::Events);
         assert_eq!((events.len(), cut), (2, true));

@@ -94,7 +94,7 @@ fn other_apis_get_the_turns_so_far_as_text_that_goes_on_where_it_ended() {
 }
 
 #[test]
-fn each_api_is_told_the_schema_in_its_own_words() {
+fn each_api_gets_the_schema_in_its_own_words() {
     let schema = json!({"type": "object"});
     let asked = Asked {
         schema: Some(schema.clone()),
@@ -135,7 +135,7 @@ fn each_api_is_told_the_schema_in_its_own_words() {
 }
 
 #[test]
-fn each_api_is_told_length_sampling_and_exactness_in_its_own_words() {
+fn each_api_gets_length_sampling_and_exactness_in_its_own_words() {
     let asked = Asked {
         sampling: Sampling {
             temperature: 0.5,
@@ -194,7 +194,7 @@ fn extra_fields_win_over_ours() {
 }
 
 #[test]
-fn reasoning_is_told_apart_from_the_answer() {
+fn reasoning_is_separated_from_the_answer() {
     for (event, reasoning, text) in [
         (
             json!({"choices": [{"delta": {"role": "assistant", "content": null}}]}),

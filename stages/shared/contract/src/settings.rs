@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_at_its_place() {
+    fn every_mistake_is_reported_at_its_place() {
         assert_eq!(
             read(&json!({"colums": ["a"], "word": "nera", "count": -1})),
             [

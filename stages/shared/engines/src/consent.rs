@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_executed_changes_the_consent_and_what_is_told_does_not() {
+    fn commands_change_the_consent_and_descriptions_do_not() {
         let consent = |e: &Engine| e.consent(&Settings::new()).unwrap().digest();
         let one = consent(&engine(|_| {}));
         type Change = fn(&mut Json);

@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_connection_is_told_by_its_cause() {
+    fn a_refused_connection_is_reported_with_its_cause() {
         let free = TcpListener::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()

@@ -128,7 +128,7 @@ fn refused(host: &str, authority: &Authority, address: SocketAddr) -> TlsError {
 }
 
 #[test]
-fn a_name_is_told_to_the_server_an_address_is_not_and_both_are_checked() {
+fn a_name_is_sent_to_the_server_an_address_is_not_and_both_are_checked() {
     let authority = Authority::new();
     let address = authority.serve(&["localhost", "127.0.0.1"], |_| {});
     assert_eq!(

@@ -106,7 +106,7 @@ fn names_with_dots_are_quoted() {
 }
 
 #[test]
-fn the_tables_that_were_read_are_told() {
+fn the_tables_that_were_read_are_listed() {
     let read = |sql: &str| ask(sql).unwrap().read;
     assert_eq!(
         read("select count(*) as n from requests where status = 'results.cells'"),
@@ -259,7 +259,7 @@ fn a_query_can_only_select_from_the_given_tables() {
 }
 
 #[test]
-fn what_is_no_sql_is_told_with_its_place() {
+fn text_that_is_not_sql_is_reported_with_its_place() {
     assert_eq!(
         ask("select ttft_ms\nfrom requests wher 1 = 1")
             .unwrap_err()

@@ -164,7 +164,7 @@ fn a_result_of_somebody_else_is_marked_as_theirs_and_one_of_ours_is_not() {
 }
 
 #[test]
-fn two_writers_of_one_cell_are_both_kept_and_the_second_is_told() {
+fn two_writers_of_one_cell_are_both_kept_and_the_second_learns_of_the_first() {
     let (ours, theirs, shared) = (local(), local(), tempfile::tempdir().unwrap());
     let first = record(&ours.store, "a", &["x"]);
     let second = record(&theirs.store, "a", &["other"]);
@@ -197,7 +197,7 @@ fn results(url: &Path, key: &str) -> Vec<Digest> {
 }
 
 #[test]
-fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
+fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_learns_of_it() {
     let shared = tempfile::tempdir().unwrap();
     let locals: Vec<Local> = (0..6).map(|_| local()).collect();
     let records: Vec<Digest> = locals

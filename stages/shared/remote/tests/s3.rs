@@ -120,7 +120,7 @@ fn ten_thousand_small_objects_come_through_and_are_not_sent_twice() {
 
 #[test]
 #[ignore = "needs a server: tests/s3/run"]
-fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
+fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_learns_of_it() {
     let url = place("race");
     Remote::open_or_create(&url).unwrap();
     let locals: Vec<_> = (0..6).map(|_| local()).collect();

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn mistakes_are_reported_with_their_places() {
         for (format, bytes, place, part) in [
             (
                 Format::Csv,

@@ -59,7 +59,7 @@ fn a_row_of_one_cell_leads_to_that_cell_only() {
 }
 
 #[test]
-fn cells_of_equal_bytes_are_told_apart() {
+fn cells_of_equal_bytes_are_distinguished() {
     let study = Study::of([1, 1]);
     let answer = explain(&study, "20.5");
     let cells: Vec<&str> = answer.cells.iter().map(|c| c.cell.as_str()).collect();
@@ -93,7 +93,7 @@ fn a_trace_of_another_version_is_refused() {
 }
 
 #[test]
-fn the_gates_of_the_cells_behind_it_are_told() {
+fn the_gates_of_the_cells_behind_a_number_are_named() {
     let study = Study::new();
     let good = explain(&study, "10.5");
     assert_eq!(
@@ -119,7 +119,7 @@ fn the_gates_of_the_cells_behind_it_are_told() {
 }
 
 #[test]
-fn engine_and_host_behind_it_are_told() {
+fn engine_and_host_behind_a_number_are_named() {
     let study = Study::new();
     let answer = explain(&study, "15.5");
     assert_eq!(answer.servers.len(), 1);
@@ -210,7 +210,7 @@ fn an_edited_report_is_explained_with_a_doubt() {
 }
 
 #[test]
-fn without_a_lock_the_table_is_told_and_the_doubt_said() {
+fn without_a_lock_the_table_is_named_and_the_doubt_is_stated() {
     let study = Study::new();
     fs::remove_file(&study.lock).unwrap();
     let answer = explain(&study, "15.5");

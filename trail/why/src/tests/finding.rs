@@ -70,7 +70,7 @@ fn a_number_that_is_not_there_is_answered_with_those_near() {
 }
 
 #[test]
-fn a_missing_report_and_a_missing_trace_are_told_apart() {
+fn a_missing_report_and_a_missing_trace_are_distinguished() {
     let study = Study::new();
     let nowhere = study.folder.path().join("none.md");
     assert!(matches!(

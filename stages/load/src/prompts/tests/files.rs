@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_pack_keeps_its_order_and_refuses_to_repeat_unless_told() {
+fn a_pack_keeps_its_order_and_does_not_repeat_unless_allowed() {
     let pack = |more: &serde_json::Value| {
         let mut pack = json!({"texts": ["a", "b", "c"]});
         pack.as_object_mut()

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_that_cannot_be_read_is_told_and_an_empty_folder_is_not() {
+    fn a_meter_that_cannot_be_read_is_reported_and_an_empty_folder_is_not() {
         let store = tempfile::tempdir().unwrap();
         let folder = new_folder(store.path()).unwrap();
         assert!(all(store.path()).unwrap().is_empty());
