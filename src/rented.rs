@@ -17,7 +17,7 @@ pub(crate) fn sweep_left(
     for machine in left {
         warn(
             hear,
-            told("destroyed a machine that an earlier run left", &machine),
+            described("destroyed a machine that an earlier run left", &machine),
         );
     }
     Ok(())
@@ -27,7 +27,7 @@ pub(crate) fn sweep_left(
 pub(crate) fn give_back(hear: &dyn Fn(&Event)) -> Vec<String> {
     let mut costs = Vec::new();
     for machine in give_back_all() {
-        let said = told("destroyed the machines that the study had rented", &machine);
+        let said = described("destroyed the machines that the study had rented", &machine);
         if machine.stuck.is_some() {
             warn(hear, said);
         } else {
@@ -37,7 +37,7 @@ pub(crate) fn give_back(hear: &dyn Fn(&Event)) -> Vec<String> {
     costs
 }
 
-fn told(done: &str, machine: &Returned) -> String {
+fn described(done: &str, machine: &Returned) -> String {
     match &machine.stuck {
         None => format!("{done}: {:.2} {}", machine.cost, machine.currency),
         Some((why, command)) => format!(

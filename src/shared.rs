@@ -172,7 +172,7 @@ pub(crate) fn push_lines(report: &PushReport, url: &str) -> Vec<String> {
         };
         lines.push(format!(
             "{cell} has another result{same}, from {}; both are kept",
-            pipeline::told_makers([twin.theirs.maker.clone()])
+            pipeline::makers_in_words([twin.theirs.maker.clone()])
         ));
     }
     lines

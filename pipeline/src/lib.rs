@@ -59,7 +59,7 @@ pub use plan::{
     placed_facets, plan, relative_half_width, shards, wanted,
 };
 pub use ready::{unready, wants_shared_store};
-pub use reuse::{Reuse, this_host, told_makers};
+pub use reuse::{Reuse, makers_in_words, this_host};
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
     Inert, Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Needed, Output,

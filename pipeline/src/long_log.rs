@@ -101,8 +101,8 @@ mod tests {
         let path = folder.path().join("log");
         File::create(&path).unwrap().set_len(3 << 20).unwrap();
         assert_eq!(check_against(&path, 3 << 20), Ok(()));
-        let told = check_against(&path, 2 << 20).unwrap_err();
-        assert_eq!(told, "it wrote more than 2 MiB to its log");
+        let refused = check_against(&path, 2 << 20).unwrap_err();
+        assert_eq!(refused, "it wrote more than 2 MiB to its log");
         assert_eq!(check(&folder.path().join("none")), Ok(()));
     }
 }

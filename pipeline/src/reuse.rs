@@ -58,7 +58,7 @@ impl Reuse {
 }
 
 /// Describes who made results, each with the host and the days.
-pub fn told_makers(makers: impl IntoIterator<Item = Maker>) -> String {
+pub fn makers_in_words(makers: impl IntoIterator<Item = Maker>) -> String {
     let mut people: BTreeMap<(Option<String>, Option<String>), BTreeSet<String>> = BTreeMap::new();
     for maker in makers {
         let day = maker
@@ -131,7 +131,7 @@ mod tests {
             Maker::default(),
         ];
         assert_eq!(
-            told_makers(makers),
+            makers_in_words(makers),
             "somebody (an unknown host) and somebody (host box, 2026-11-02) and Ada (host box, 2026-11-01 to 2026-11-03)"
         );
     }

@@ -147,7 +147,7 @@ pub(super) fn attach(arguments: &AttachArgs, global: &Global) -> Result<(), Stop
         }
         if course != Course::Working {
             progress.close();
-            return told_end(&run, course, global);
+            return report_end(&run, course, global);
         }
         if left.load(Ordering::Relaxed) {
             progress.close();
@@ -162,7 +162,7 @@ pub(super) fn attach(arguments: &AttachArgs, global: &Global) -> Result<(), Stop
 }
 
 /// Shows the output of a run, and ends with the same result.
-fn told_end(run: &Detached, course: Course, global: &Global) -> Result<(), Stop> {
+fn report_end(run: &Detached, course: Course, global: &Global) -> Result<(), Stop> {
     let output = fs::read_to_string(run.output()).unwrap_or_default();
     if !output.trim().is_empty() {
         say(output.trim_end());

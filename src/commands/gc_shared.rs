@@ -93,10 +93,10 @@ fn lines_of(report: &CollectReport, arguments: &GcArgs) -> Vec<String> {
             true => "would be forgotten",
             false => "forgotten",
         };
-        lines.push(format!("{word}: {}", told(root)));
+        lines.push(format!("{word}: {}", described(root)));
     }
     for root in &report.roots {
-        lines.push(format!("kept: everything that {} names", told(root)));
+        lines.push(format!("kept: everything that {} names", described(root)));
     }
     if !arguments.measurements {
         lines.push(
@@ -133,11 +133,11 @@ fn lines_of(report: &CollectReport, arguments: &GcArgs) -> Vec<String> {
     lines.extend(match &report.collected {
         Collected::Condemned(until) => Some(format!(
             "nothing is removed yet: from {} on, the same command removes what is still condemned",
-            told_time(*until)
+            time_in_words(*until)
         )),
         Collected::Waiting(by, until) => Some(format!(
             "nothing is removed: condemned by {by}, and the grace ends at {}",
-            told_time(*until)
+            time_in_words(*until)
         )),
         Collected::Busy(by) => Some(format!(
             "nothing was done: {by} is removing results at the moment"
@@ -176,8 +176,8 @@ fn results(report: &CollectReport, word: &str) -> Vec<String> {
     stages.into_iter().map(line).collect()
 }
 
-fn told(root: &Root) -> String {
-    let by = pipeline::told_makers([root.maker.clone()]);
+fn described(root: &Root) -> String {
+    let by = pipeline::makers_in_words([root.maker.clone()]);
     format!(
         "{} ({}, {by}, root {})",
         root.lock,
@@ -186,7 +186,7 @@ fn told(root: &Root) -> String {
     )
 }
 
-fn told_time(seconds: i64) -> String {
+fn time_in_words(seconds: i64) -> String {
     jiff::Timestamp::from_second(seconds).map_or_else(|_| "never".to_owned(), |at| at.to_string())
 }
 
@@ -203,8 +203,8 @@ fn json_of(report: &CollectReport, url: &str) -> Value {
     let (state, by, until) = match &report.collected {
         Collected::Nothing => ("nothing", None, None),
         Collected::WouldCondemn => ("would-condemn", None, None),
-        Collected::Condemned(until) => ("condemned", None, Some(told_time(*until))),
-        Collected::Waiting(by, until) => ("waiting", Some(by), Some(told_time(*until))),
+        Collected::Condemned(until) => ("condemned", None, Some(time_in_words(*until))),
+        Collected::Waiting(by, until) => ("waiting", Some(by), Some(time_in_words(*until))),
         Collected::WouldRemove => ("would-remove", None, None),
         Collected::Removed => ("removed", None, None),
         Collected::Busy(by) => ("busy", Some(by), None),

@@ -328,7 +328,7 @@ impl Session<'_> {
         if let Some(facets) = self.placed_facets.get(&at) {
             return facets.clone();
         }
-        let declared = self.told_facets(stage, set, placement);
+        let declared = self.declared_facets(stage, set, placement);
         let facets = declared.unwrap_or_else(|| {
             BTreeMap::from([(
                 "host".to_owned(),
@@ -339,7 +339,7 @@ impl Session<'_> {
         facets
     }
 
-    fn told_facets(
+    fn declared_facets(
         &mut self,
         stage: StageId,
         set: u32,

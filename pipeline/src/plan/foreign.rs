@@ -8,7 +8,7 @@ use artifacts::{Cached, Digest, Maker, Store};
 use super::session::Session;
 use crate::error::PipelineError;
 use crate::ids::CellId;
-use crate::reuse::{Reuse, this_host, told_makers};
+use crate::reuse::{Reuse, makers_in_words, this_host};
 use crate::stage::Class;
 
 /// Results made by others, and those that this plan leaves out.
@@ -101,14 +101,14 @@ impl Session<'_> {
             format!(
                 "{} of `{stage}` from {}",
                 results(count),
-                told_makers(makers)
+                makers_in_words(makers)
             )
         });
         let offered = offered.into_iter().map(|(stage, (count, makers))| {
             format!(
                 "{} of `{stage}` from {} left out (`reuse: {}`); `--reuse {}` uses them",
                 results(count),
-                told_makers(makers.clone()),
+                makers_in_words(makers.clone()),
                 foreign.policy.word(),
                 Reuse::narrowest(&makers, foreign.here.as_deref()).word()
             )

@@ -339,18 +339,24 @@ mod tests {
 
     #[test]
     fn the_statistic_of_a_column_is_in_its_name() {
-        let told = |column: &str| {
+        let read_from = |column: &str| {
             statistic_of(column).map(|(metric, statistic)| match statistic {
                 Statistic::Mean => (metric.name, None),
                 Statistic::Quantile(p) => (metric.name, Some((1000.0 * p).round())),
             })
         };
-        assert_eq!(told("ttft_ms_mean"), Some(("ttft_ms", None)));
-        assert_eq!(told("ttft_ms_p50"), Some(("ttft_ms", Some(500.0))));
-        assert_eq!(told("tpot_ms_p99_9_mean"), Some(("tpot_ms", Some(999.0))));
-        assert_eq!(told("ttft_ms_p50_mean"), Some(("ttft_ms", Some(500.0))));
-        assert_eq!(told("ttft_ms_std"), None);
-        assert_eq!(told("output_throughput"), None);
+        assert_eq!(read_from("ttft_ms_mean"), Some(("ttft_ms", None)));
+        assert_eq!(read_from("ttft_ms_p50"), Some(("ttft_ms", Some(500.0))));
+        assert_eq!(
+            read_from("tpot_ms_p99_9_mean"),
+            Some(("tpot_ms", Some(999.0)))
+        );
+        assert_eq!(
+            read_from("ttft_ms_p50_mean"),
+            Some(("ttft_ms", Some(500.0)))
+        );
+        assert_eq!(read_from("ttft_ms_std"), None);
+        assert_eq!(read_from("output_throughput"), None);
         assert!(metric_of("output_throughput").is_some() && metric_of("ok_rate").is_none());
     }
 }

@@ -522,23 +522,23 @@ fn check_unit(
     let Some(unit) = source.unit else {
         return Ok(());
     };
-    let told = match stated {
+    let named_unit = match stated {
         Some(stated) => Unit::from_word(stated),
         None => from
             .rsplit_once('_')
             .and_then(|(_, end)| Unit::from_word(end)),
     };
-    match told {
-        Some(told) if told != unit => Err(ImportError::at(
+    match named_unit {
+        Some(named_unit) if named_unit != unit => Err(ImportError::at(
             format!("column {from}"),
             format!(
                 "its unit is {}, but the map gives {} for `{name}`",
-                told.word(),
+                named_unit.word(),
                 unit.word()
             ),
             format!(
                 "write `unit: {}`; if the file is wrong, correct it there",
-                told.word()
+                named_unit.word()
             ),
         )),
         _ => Ok(()),

@@ -181,11 +181,11 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
         .as_i64()
         .or_else(|| asked["max_completion_tokens"].as_i64());
     row.prompt_digest = prompt(request, &asked).map(|text| Digest::of(text.as_bytes()).to_string());
-    let mut told = Told::default();
+    let mut answer = Told::default();
     match service {
         Service::Triton => {
             for (response, moment) in responses.iter().zip(&moments) {
-                told.text(*moment, response.need("text_output")?.text()?);
+                answer.text(*moment, response.need("text_output")?.text()?);
             }
         }
         Service::Openai => {
@@ -193,25 +193,26 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
             for response in &responses {
                 texts.push(response.need("response")?.text()?);
             }
-            told.responses(&texts, &moments);
+            answer.responses(&texts, &moments);
         }
     }
     // Without streaming, the single answer does not show its first token.
-    let streamed = service == Service::Triton || told.events;
-    row.last_token_ns = told.chunks.last().copied();
+    let streamed = service == Service::Triton || answer.events;
+    row.last_token_ns = answer.chunks.last().copied();
     if streamed {
-        row.first_token_ns = told.chunks.first().copied();
-        row.output_tokens = (!told.chunks.is_empty()).then_some(told.chunks.len() as i64);
+        row.first_token_ns = answer.chunks.first().copied();
+        row.output_tokens = (!answer.chunks.is_empty()).then_some(answer.chunks.len() as i64);
         row.tokens_source = row.output_tokens.map(|_| TokenSource::Chunks);
-        row.chunks_ns = Some(told.chunks);
+        row.chunks_ns = Some(answer.chunks);
     }
-    if told.output_tokens.is_some() {
-        row.output_tokens = told.output_tokens;
+    if answer.output_tokens.is_some() {
+        row.output_tokens = answer.output_tokens;
         row.tokens_source = Some(TokenSource::Usage);
     }
-    (row.prompt_tokens, row.cached_prompt_tokens) = (told.prompt_tokens, told.cached_prompt_tokens);
-    row.finish_reason = told.finish_reason;
-    row.error = told.error.or_else(|| {
+    (row.prompt_tokens, row.cached_prompt_tokens) =
+        (answer.prompt_tokens, answer.cached_prompt_tokens);
+    row.finish_reason = answer.finish_reason;
+    row.error = answer.error.or_else(|| {
         moments
             .is_empty()
             .then(|| "the file holds no response".to_owned())
@@ -220,9 +221,9 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
         row.status = RequestStatus::Failed;
         (row.output_tokens, row.tokens_source) = (None, None);
     }
-    if !told.all.is_empty() {
-        row.output_characters = Some(told.all.chars().count() as i64);
-        row.output_digest = Some(Digest::of(told.all.as_bytes()).to_string());
+    if !answer.all.is_empty() {
+        row.output_characters = Some(answer.all.chars().count() as i64);
+        row.output_digest = Some(Digest::of(answer.all.as_bytes()).to_string());
     }
     Ok(row)
 }

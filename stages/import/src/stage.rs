@@ -214,16 +214,16 @@ pub(crate) fn recognise(document: &Json) -> Option<Tool> {
 /// Checks that the user's version and that of the file agree.
 fn check_version(import: &Import, mut imported: Imported) -> Result<Imported, ImportError> {
     match (&import.version, &imported.facts.tool_version) {
-        (Some(told), Some(found)) if told != found => Err(ImportError::at(
+        (Some(declared), Some(found)) if declared != found => Err(ImportError::at(
             "",
             format!(
-                "this file was written by {} {found}, not {told}",
+                "this file was written by {} {found}, not {declared}",
                 import.tool.word()
             ),
             "correct `version`, or remove it; the file states it",
         )),
-        (Some(told), None) => {
-            imported.facts.tool_version = Some(told.clone());
+        (Some(declared), None) => {
+            imported.facts.tool_version = Some(declared.clone());
             Ok(imported)
         }
         _ => Ok(imported),

@@ -8,16 +8,16 @@ const MOST_TOKENS: i64 = u32::MAX as i64;
 
 /// Returns the problem with the counts of one event, whatever was requested, and removes them, because no arithmetic on
 /// them is safe.
-pub(crate) fn refuse_unthinkable(told: &mut Reading) -> Option<String> {
+pub(crate) fn refuse_unthinkable(reading: &mut Reading) -> Option<String> {
     let counts = [
-        ("output", &mut told.output_tokens),
-        ("reasoning", &mut told.reasoning_tokens),
-        ("prompt", &mut told.prompt_tokens),
-        ("cached prompt", &mut told.cached_prompt_tokens),
-        ("chunk", &mut told.tokens),
-        ("output", &mut told.server.output_tokens),
-        ("prompt", &mut told.server.prompt_tokens),
-        ("cached prompt", &mut told.server.cached_prompt_tokens),
+        ("output", &mut reading.output_tokens),
+        ("reasoning", &mut reading.reasoning_tokens),
+        ("prompt", &mut reading.prompt_tokens),
+        ("cached prompt", &mut reading.cached_prompt_tokens),
+        ("chunk", &mut reading.tokens),
+        ("output", &mut reading.server.output_tokens),
+        ("prompt", &mut reading.server.prompt_tokens),
+        ("cached prompt", &mut reading.server.cached_prompt_tokens),
     ];
     let mut wrong = None;
     for (what, count) in counts {
@@ -124,17 +124,20 @@ mod tests {
     #[test]
     fn counts_beyond_all_reason_are_removed_whatever_they_count() {
         for count in [-1, i64::MIN, i64::MAX, MOST_TOKENS + 1] {
-            let mut told = Reading {
+            let mut reading = Reading {
                 output_tokens: Some(count),
                 prompt_tokens: Some(7),
                 ..Reading::default()
             };
-            told.server.cached_prompt_tokens = Some(count);
-            let wrong = refuse_unthinkable(&mut told).unwrap();
+            reading.server.cached_prompt_tokens = Some(count);
+            let wrong = refuse_unthinkable(&mut reading).unwrap();
             assert!(wrong.contains(&count.to_string()), "{wrong}");
-            assert_eq!((told.output_tokens, told.prompt_tokens), (None, Some(7)));
-            assert_eq!(told.server.cached_prompt_tokens, None);
-            assert_eq!(refuse_unthinkable(&mut told), None);
+            assert_eq!(
+                (reading.output_tokens, reading.prompt_tokens),
+                (None, Some(7))
+            );
+            assert_eq!(reading.server.cached_prompt_tokens, None);
+            assert_eq!(refuse_unthinkable(&mut reading), None);
         }
     }
 
@@ -150,8 +153,11 @@ mod tests {
                 "{{\"choices\": [{{\"text\": \"a\"}}], \"usage\": {{\"completion_tokens\": {count}}}}}"
             );
             let event: serde_json::Value = serde_json::from_str(&event).expect("JSON");
-            let mut told = Api::OpenaiCompletions.read(&event);
-            assert!(refuse_unthinkable(&mut told).is_some(), "{count}: {told:?}");
+            let mut reading = Api::OpenaiCompletions.read(&event);
+            assert!(
+                refuse_unthinkable(&mut reading).is_some(),
+                "{count}: {reading:?}"
+            );
         }
         let event = serde_json::json!({"choices": [], "usage": {"completion_tokens": 16.0}});
         assert_eq!(Api::OpenaiCompletions.read(&event).output_tokens, Some(16));
@@ -184,9 +190,9 @@ mod tests {
                         continue;
                     };
                     for api in <Api as contract::Word>::ALL {
-                        let mut told = api.read(&value);
-                        refuse_unthinkable(&mut told);
-                        proptest::prop_assert_eq!(refuse_unthinkable(&mut told), None);
+                        let mut reading = api.read(&value);
+                        refuse_unthinkable(&mut reading);
+                        proptest::prop_assert_eq!(refuse_unthinkable(&mut reading), None);
                     }
                 }
             }

@@ -321,8 +321,11 @@ mod tests {
                 "save the file as UTF-8",
             ),
         ] {
-            let told = of(bytes);
-            assert!(told.contains(what) && told.contains(hint), "{told}");
+            let refusal = of(bytes);
+            assert!(
+                refusal.contains(what) && refusal.contains(hint),
+                "{refusal}"
+            );
         }
         for (name, hint) in [
             ("https://example.org/a.json", "download it first"),

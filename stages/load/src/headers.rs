@@ -62,7 +62,7 @@ mod tests {
     #[test]
     fn a_header_is_a_name_and_one_line_and_neither_ours_nor_a_secret() {
         assert_eq!(header_problem("X-Route", "a b; c=\"d\""), None);
-        for (name, value, told) in [
+        for (name, value, reason) in [
             ("", "x", "not a valid header name"),
             ("X Route", "x", "not a valid header name"),
             ("X-Route:", "x", "not a valid header name"),
@@ -73,7 +73,7 @@ mod tests {
             ("X-API-Key", "x", "a secret"),
         ] {
             let (message, _) = header_problem(name, value).unwrap();
-            assert!(message.contains(told), "{name}: {message}");
+            assert!(message.contains(reason), "{name}: {message}");
         }
     }
 }

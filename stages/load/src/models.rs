@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn what_cannot_be_an_id_is_left_out() {
         let long = "m".repeat(LONGEST_ID);
-        let told = serde_json::json!({"data": [
+        let listing = serde_json::json!({"data": [
             {"id": ""}, {"id": " "}, {"id": format!("{long}m")}, {"id": long}, {"id": 7},
         ]});
-        assert_eq!(names(told.to_string().as_bytes()), [long]);
+        assert_eq!(names(listing.to_string().as_bytes()), [long]);
     }
 }

@@ -104,14 +104,14 @@ mod tests {
     fn one_answer_that_no_prompt_changes_is_enough() {
         for code in FINAL {
             let mut refusals = Refusals::default();
-            let told = refusals.after(&row(RequestStatus::HttpError, code, "no"), Form::AsAsked);
-            let refusal = told.unwrap();
+            let answers = refusals.after(&row(RequestStatus::HttpError, code, "no"), Form::AsAsked);
+            let refusal = answers.unwrap();
             assert_eq!((refusal.http_status, &*refusal.words), (Some(code), "no"));
         }
         // A redirect without a body.
         let moved = row(RequestStatus::HttpError, 301, "HTTP 301: ");
-        let told = Refusals::default().after(&moved, Form::AsAsked);
-        assert_eq!(told.unwrap().to_string(), "HTTP 301");
+        let answers = Refusals::default().after(&moved, Form::AsAsked);
+        assert_eq!(answers.unwrap().to_string(), "HTTP 301");
         let whole = row(
             RequestStatus::MalformedStream,
             200,
@@ -126,10 +126,13 @@ mod tests {
     fn an_answer_that_may_be_about_one_prompt_must_come_again_and_again() {
         let mut refusals = Refusals::default();
         let too_long = row(RequestStatus::HttpError, 400, "too long");
-        let told: Vec<bool> = (0..IN_A_ROW)
+        let answers: Vec<bool> = (0..IN_A_ROW)
             .map(|_| refusals.after(&too_long, Form::AsAsked).is_some())
             .collect();
-        assert_eq!(told.iter().position(|told| *told), Some(IN_A_ROW - 1));
+        assert_eq!(
+            answers.iter().position(|answers| *answers),
+            Some(IN_A_ROW - 1)
+        );
     }
 
     #[test]

@@ -176,13 +176,13 @@ impl Cache<'_> {
         let until = Instant::now() + PATIENCE;
         loop {
             control.check()?;
-            let told = match self.site.ask(&Ask::post(self.path, &json!({})), LIMIT) {
+            let refusal = match self.site.ask(&Ask::post(self.path, &json!({})), LIMIT) {
                 Ok(answer) if (200..300).contains(&answer.status) => return Ok(Ok(())),
-                Ok(answer) => answer.told(),
+                Ok(answer) => answer.summary(),
                 Err(error) => format!("{}: {error}", self.path),
             };
             if Instant::now() >= until {
-                return Ok(Err(self.site.mask(&told)));
+                return Ok(Err(self.site.mask(&refusal)));
             }
             std::thread::sleep(LOOK);
         }
@@ -230,7 +230,7 @@ impl Counted<'_> {
             .ask_while(&Ask::post(path, body), ANSWER, &mut watch)?
         {
             Ok(answer) if answer.status == 200 => {}
-            Ok(answer) => return Ok(Err(self.site.mask(&answer.told()))),
+            Ok(answer) => return Ok(Err(self.site.mask(&answer.summary()))),
             Err(error) => return Ok(Err(format!("{path}: {error}"))),
         }
         let until = Instant::now() + PATIENCE;

@@ -36,7 +36,7 @@ pub(crate) struct Rolling {
     ends: VecDeque<u64>,
     looks: VecDeque<(u64, Look)>,
     looked: Option<u64>,
-    told: Option<u64>,
+    last_sent: Option<u64>,
     errors: u64,
 }
 
@@ -66,9 +66,9 @@ impl Rolling {
 
     /// Returns whether the figures are due for a report; if so, marks them as reported.
     pub(crate) fn is_due(&mut self, now: u64) -> bool {
-        let due = self.told.is_none_or(|last| now >= last + TELL_NS);
+        let due = self.last_sent.is_none_or(|last| now >= last + TELL_NS);
         if due {
-            self.told = Some(now);
+            self.last_sent = Some(now);
         }
         due
     }
@@ -180,9 +180,9 @@ mod tests {
     #[test]
     fn figures_are_sent_at_most_twice_a_second() {
         let mut rolling = Rolling::default();
-        let told = (0..=100)
+        let last_sent = (0..=100)
             .filter(|i| rolling.is_due(i * SECOND / 50))
             .count();
-        assert_eq!(told, 5);
+        assert_eq!(last_sent, 5);
     }
 }

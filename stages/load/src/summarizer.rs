@@ -387,10 +387,10 @@ mod tests {
 
     #[test]
     fn the_servers_own_account_is_subtracted_where_it_is_given() {
-        let mut told = answered(1, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
-        (told.server_prompt_ms, told.server_predicted_ms) = (Some(28.5), Some(60.0));
+        let mut accounted = answered(1, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
+        (accounted.server_prompt_ms, accounted.server_predicted_ms) = (Some(28.5), Some(60.0));
         let untold = answered(2, RequestStatus::Ok, 0, 30_000_000, 90_000_000);
-        let all = of(&[told, untold.clone()], &[], &Slo::default());
+        let all = of(&[accounted, untold.clone()], &[], &Slo::default());
         let (ttft, e2e) = (
             all.ttft_beyond_server.unwrap(),
             all.e2e_beyond_server.unwrap(),

@@ -181,12 +181,12 @@ impl StageKind for Provision {
         let Ok(Choice { engine, .. }) = parameters.choose(Machine::here()) else {
             return Ok(());
         };
-        let told = |key: &[&str], failure: Failure| Problem {
+        let problem_at = |key: &[&str], failure: Failure| Problem {
             hint: failure.hint,
             ..Problem::at(key, format!("engine `{}`: {}", engine.name, failure.reason))
         };
         if let Err(failure) = engine.definition.launch.api_key() {
-            return Err(told(&["engine"], failure));
+            return Err(problem_at(&["engine"], failure));
         }
         let here = weights::Purpose {
             engine: &engine.definition,
@@ -200,7 +200,7 @@ impl StageKind for Provision {
         if let Some(Place::Cloud(cloud)) = &parameters.place {
             cloud
                 .ready()
-                .map_err(|failure| told(&["place", "cloud", "program"], failure))?;
+                .map_err(|failure| problem_at(&["place", "cloud", "program"], failure))?;
         }
         // Only the other machine knows what it has.
         if parameters.place.is_some() {
@@ -208,12 +208,12 @@ impl StageKind for Provision {
         }
         if let Some(venv) = parameters.venv() {
             venv::interpreter(&venv.python, Machine::here())
-                .map_err(|failure| told(&["environment", "venv", "python"], failure))?;
+                .map_err(|failure| problem_at(&["environment", "venv", "python"], failure))?;
         } else if let Some(container) = parameters.container() {
             container::runtime(container, Machine::here(), files)
-                .map_err(|failure| told(&["environment", "container", "runtime"], failure))?;
+                .map_err(|failure| problem_at(&["environment", "container", "runtime"], failure))?;
         } else if let Some(failure) = missing_module(&engine.definition, Machine::here()) {
-            return Err(told(&["engine"], failure));
+            return Err(problem_at(&["engine"], failure));
         }
         Ok(())
     }

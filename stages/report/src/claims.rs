@@ -333,12 +333,12 @@ pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Objection> 
                         .chars()
                         .next()
                         .map_or(0, char::len_utf8);
-            let told = extracted.spans.iter().any(|s| {
+            let numbered = extracted.spans.iter().any(|s| {
                 s.entry.output == "claims"
                     && s.bytes.start <= range.start
                     && range.end <= s.bytes.end
             });
-            if !told {
+            if !numbered {
                 found.push(finding_of(&extracted.markdown, &range, FORBIDDEN, SAY_LESS));
             }
         }

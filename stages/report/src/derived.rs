@@ -402,7 +402,7 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
     }
     // Values that a driver reports although nothing limits the clocks.
     const HARMLESS: [&str; 3] = ["", "idle", "applications-clocks"];
-    let mut told = Vec::new();
+    let mut sentences = Vec::new();
     let gpus = format!("{}.gpu_telemetry", input.stage);
     if data.has(&gpus) {
         let samples = data.view(&gpus, &Condition::default())?;
@@ -418,7 +418,7 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
         }
         if limited > 0 {
             let reasons: Vec<String> = reasons.into_iter().collect();
-            told.push(format!(
+            sentences.push(format!(
                 "the clocks of GPUs were limited in {limited} of {known} samples ({})",
                 reasons.join(", ")
             ));
@@ -440,12 +440,15 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
     let slowdowns: i64 = cells.values().map(|(first, last)| last - first).sum();
     if slowdowns > 0 {
         let hot = cells.values().filter(|(first, last)| last > first).count();
-        told.push(format!(
+        sentences.push(format!(
             "processors throttled because of heat {slowdowns} times, in {hot} cells"
         ));
     }
-    let text = format!("{}: the gate `{GATE}` lists the cells", told.join("; "));
-    Ok((!told.is_empty()).then_some(text))
+    let text = format!(
+        "{}: the gate `{GATE}` lists the cells",
+        sentences.join("; ")
+    );
+    Ok((!sentences.is_empty()).then_some(text))
 }
 
 /// Returns how often a load stage measures each coordinate.

@@ -153,7 +153,8 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
     }
     let text =
         |of: &dyn Fn(&Workload<'_>) -> String| found.iter().map(of).map(Some).collect::<Vec<_>>();
-    let part = |w: &Workload<'_>, key: &str| w.definition.get(key).map(told).unwrap_or_default();
+    let part =
+        |w: &Workload<'_>, key: &str| w.definition.get(key).map(in_words).unwrap_or_default();
     let tokens =
         |of: fn((i64, i64)) -> i64| found.iter().map(|w| w.tokens.map(of)).collect::<Vec<_>>();
     let table = Table::with_metadata(
@@ -192,7 +193,7 @@ fn values(input: &Input, key: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for value in planned(input)
         .filter_map(|c| c.parameters.get(key))
-        .map(told)
+        .map(in_words)
     {
         if !found.contains(&value) {
             found.push(value);
@@ -212,8 +213,8 @@ fn each(values: &[String], what: &str) -> String {
 /// The number of requests after the warm-up, for each cell and for all ok cells together.
 fn measured(input: &Input) -> String {
     if planned(input).any(|c| c.parameters.get("duration").is_some_and(|d| !d.is_null())) {
-        let told = " per cell at most; the cell ends after its duration";
-        return each(&values(input, "requests"), told);
+        let in_words = " per cell at most; the cell ends after its duration";
+        return each(&values(input, "requests"), in_words);
     }
     let of_ok =
         crate::environment::ok(input).filter_map(|c| c.parameters.get("requests")?.as_u64());
@@ -236,7 +237,7 @@ fn arrivals(input: &Input) -> String {
     for arrival in planned(input).filter_map(|c| c.parameters.get("arrival")) {
         let (way, settings) = match arrival.as_object().and_then(|o| o.iter().next()) {
             Some((way, settings)) => (way.replace('-', " "), settings.clone()),
-            None => (told(arrival), Json::Null),
+            None => (in_words(arrival), Json::Null),
         };
         let at = ways
             .iter()
@@ -247,7 +248,7 @@ fn arrivals(input: &Input) -> String {
             });
         for (key, value) in settings.as_object().into_iter().flatten() {
             let levels = ways[at].1.entry(key.replace('-', " ")).or_default();
-            let level = told(value);
+            let level = in_words(value);
             if !levels.contains(&level) {
                 levels.push(level);
             }
@@ -284,15 +285,15 @@ fn simulated(input: &Input) -> Vec<(String, String)> {
     // An axis on which all labels have the same server does not affect the server.
     let is_whole = |pair: &(String, Vec<Scalar>)| whole.iter().any(|known| known.0.contains(pair));
     let apart = |cells: &[&Coordinates]| {
-        let told = boxes(cells).into_iter().map(|mut condition| {
+        let in_words = boxes(cells).into_iter().map(|mut condition| {
             condition.0.retain(|pair| !is_whole(pair));
             condition.to_string()
         });
-        told.collect::<Vec<_>>().join("; ")
+        in_words.collect::<Vec<_>>().join("; ")
     };
     servers
         .into_iter()
-        .map(|(server, cells)| (apart(&cells), told(server)))
+        .map(|(server, cells)| (apart(&cells), in_words(server)))
         .collect()
 }
 
@@ -310,7 +311,7 @@ fn output(workload: &Json) -> String {
     let Some(output) = workload.get("output") else {
         return String::new();
     };
-    let tokens = output.get("tokens").map(told).unwrap_or_default();
+    let tokens = output.get("tokens").map(in_words).unwrap_or_default();
     match output.get("mode").and_then(Json::as_str) {
         Some("exact") => format!("{tokens} tokens, end of sequence ignored"),
         _ => format!("{tokens} tokens at most"),
@@ -327,7 +328,7 @@ fn further(workloads: &[Workload<'_>]) -> Vec<Option<String>> {
             .iter()
             .filter(|(key, _)| !known.contains(&key.as_str()));
         let others: Vec<String> = others
-            .map(|(key, value)| format!("{key}: {}", told(value)))
+            .map(|(key, value)| format!("{key}: {}", in_words(value)))
             .collect();
         (!others.is_empty()).then(|| clipped(&others.join("; ")))
     };
@@ -362,20 +363,20 @@ fn name(data: &Data, input: &Input, cell: &InputCell) -> String {
 }
 
 /// Formats a setting for people: `words: length 16 to 32`.
-fn told(value: &Json) -> String {
+fn in_words(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
-        Json::Array(items) => items.iter().map(told).collect::<Vec<_>>().join(", "),
+        Json::Array(items) => items.iter().map(in_words).collect::<Vec<_>>().join(", "),
         Json::Object(map) => {
             if let (2, Some(from), Some(to)) = (map.len(), map.get("from"), map.get("to")) {
-                return format!("{} to {}", told(from), told(to));
+                return format!("{} to {}", in_words(from), in_words(to));
             }
             let pair = |(key, value): (&String, &Json)| match value {
                 Json::Object(inner) if !inner.contains_key("from") => {
-                    format!("{key}: {}", told(value))
+                    format!("{key}: {}", in_words(value))
                 }
-                value => format!("{key} {}", told(value)),
+                value => format!("{key} {}", in_words(value)),
             };
             let nested = map.values().any(Json::is_object);
             map.iter()
@@ -460,16 +461,19 @@ mod tests {
     #[test]
     fn settings_are_written_as_people_read_them() {
         assert_eq!(
-            told(&json!({"words": {"length": {"from": 16, "to": 32}}})),
+            in_words(&json!({"words": {"length": {"from": 16, "to": 32}}})),
             "words: length 16 to 32"
         );
         let nested = json!({"decode": {"fixed": "10 ms", "step": 2}, "slots": 8});
-        assert_eq!(told(&nested), "decode: fixed 10 ms, step 2; slots 8");
+        assert_eq!(in_words(&nested), "decode: fixed 10 ms, step 2; slots 8");
         assert_eq!(
-            told(&json!({"seed": 1, "temperature": 0.0})),
+            in_words(&json!({"seed": 1, "temperature": 0.0})),
             "seed 1, temperature 0.0"
         );
-        assert_eq!(told(&json!({"inter-token": "1 min"})), "inter-token 1 min");
+        assert_eq!(
+            in_words(&json!({"inter-token": "1 min"})),
+            "inter-token 1 min"
+        );
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     let defaults = defaults(data)?;
     let mut rows: Vec<FactRow> = Vec::new();
     for (item, keys) in ITEMS {
-        let value = |facets: &Facets, key: &str| facets.get(key).filter(|v| is_told(v)).cloned();
+        let value = |facets: &Facets, key: &str| facets.get(key).filter(|v| is_stated(v)).cloned();
         let known = keys
             .iter()
             .find(|key| sides.groups.iter().any(|(_, f)| value(f, key).is_some()));
@@ -137,7 +137,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     }
     mark_versions(&mut rows, &sides);
     complete_versions(&mut rows, data, input, &sides)?;
-    rows.extend(told_of_running(&sides));
+    rows.extend(facts_of_running(&sides));
     rows.extend(roles(&sides));
     let mut changed_settings = Vec::new();
     for (members, facets) in &sides.groups {
@@ -210,8 +210,8 @@ fn complete_versions(
             }
         }
     }
-    let told = |value: &Option<String>| value.as_deref() != Some(UNKNOWN);
-    if *state == "unknown" && values.iter().all(told) {
+    let stated = |value: &Option<String>| value.as_deref() != Some(UNKNOWN);
+    if *state == "unknown" && values.iter().all(stated) {
         let engine = sides.stands.get("environment.engine.name");
         *state = match values.iter().collect::<BTreeSet<_>>().len() {
             0 | 1 => "same",
@@ -255,7 +255,7 @@ const OF_RUNNING: [(&str, &str, &str); 4] = [
 ];
 
 /// Returns a row for each fact that the user declares about a server, or that the server reports.
-fn told_of_running(sides: &Sides<'_>) -> Vec<FactRow> {
+fn facts_of_running(sides: &Sides<'_>) -> Vec<FactRow> {
     let keys: BTreeSet<&String> = sides.groups.iter().flat_map(|(_, f)| f.keys()).collect();
     let rows = keys.into_iter().filter_map(|key| {
         let (title, mark, name) = OF_RUNNING
@@ -304,7 +304,7 @@ fn roles(sides: &Sides<'_>) -> Vec<FactRow> {
 const AS_DECLARED: &str = " (declared)";
 
 /// Whether a facet carries information, unlike an empty list of devices or an unknown driver.
-fn is_told(value: &str) -> bool {
+fn is_stated(value: &str) -> bool {
     !matches!(value, "" | "null")
 }
 
@@ -381,7 +381,7 @@ fn inherited(data: &Data, stage: &str) -> Result<BTreeSet<String>, Miss> {
     };
     let sides = sides(data, only)?;
     let facets = sides.groups.iter().flat_map(|(_, facets)| facets);
-    let names = facets.filter(|(_, value)| is_told(value));
+    let names = facets.filter(|(_, value)| is_stated(value));
     let names = names.filter_map(|(key, _)| key.strip_prefix("host.inherited."));
     Ok(names.map(str::to_owned).collect())
 }

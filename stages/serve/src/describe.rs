@@ -58,8 +58,8 @@ pub(crate) fn drafts(environment: &Environment) -> Drafts {
 
 /// Returns the version; asks the server if the definition does not state it.
 fn version(engine: &Engine, probed: &BTreeMap<String, Json>) -> String {
-    let told = probed.get(VERSION).and_then(Json::as_str);
-    match told {
+    let reported = probed.get(VERSION).and_then(Json::as_str);
+    match reported {
         Some(version) if engine.version == UNKNOWN => version.to_owned(),
         _ => engine.version.clone(),
     }

@@ -34,7 +34,7 @@ pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Jso
             .ask(&Ask::get(&probe.path), LIMIT)
             .map_err(|e| wrong(format!("{}: {e}", probe.path)))?;
         if answer.status != 200 {
-            return Err(wrong(answer.told()));
+            return Err(wrong(answer.summary()));
         }
         let document = answer
             .json()
@@ -95,7 +95,7 @@ pub(crate) fn check_exporters(
             .ask(&Ask::get(path).accept("text/plain"), LIMIT)
             .map_err(|e| wrong(e.to_string()))?;
         if answer.status != 200 {
-            return Err(wrong(answer.told()));
+            return Err(wrong(answer.summary()));
         }
         let beginning = begins_with(exporter.tells);
         let text = answer.text();

@@ -137,7 +137,7 @@ fn poll<E>(
         let seen = match answer {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
-                let reason = answer.told();
+                let reason = answer.summary();
                 match answer.status {
                     404 | 405 if wanted.stage_of_life == Life::Running => {
                         return Err(NotReady::NoPath(key, reason));
@@ -507,10 +507,10 @@ mod tests {
             ("/health", vec![(200, "")]),
             ("/v1/models", vec![(301, "")]),
         ];
-        let Err(NotReady::Wrong(told)) = wait_for(script, LONG) else {
+        let Err(NotReady::Wrong(reason)) = wait_for(script, LONG) else {
             panic!("it was taken")
         };
-        assert_eq!(told, "/v1/models answered 301 without a body, a redirect");
+        assert_eq!(reason, "/v1/models answered 301 without a body, a redirect");
     }
 
     #[test]
@@ -519,11 +519,11 @@ mod tests {
             ("/health", vec![(200, "")]),
             ("/v1/models", vec![(200, r#"{"data":[{"id":"other"}]}"#)]),
         ];
-        let Err(NotReady::OtherModel(told)) = wait_for(script, LONG) else {
+        let Err(NotReady::OtherModel(reason)) = wait_for(script, LONG) else {
             panic!("it was taken")
         };
         assert_eq!(
-            told,
+            reason,
             "the server at this address serves `other`, not `tiny`"
         );
     }
@@ -558,10 +558,10 @@ mod tests {
     #[test]
     fn the_time_limit_tells_how_far_it_came() {
         let script = vec![("/health", vec![(503, "Loading model")])];
-        let Err(NotReady::Late(told)) = wait_for(script, Duration::from_millis(200)) else {
+        let Err(NotReady::Late(reason)) = wait_for(script, Duration::from_millis(200)) else {
             panic!("it was taken")
         };
-        assert_eq!(told, "/health answered 503: `Loading model`");
+        assert_eq!(reason, "/health answered 503: `Loading model`");
     }
 
     #[test]

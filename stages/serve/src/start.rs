@@ -95,7 +95,7 @@ impl Lease for Server {
         let limit = Duration::from_secs(5);
         let seen = match self.site.ask(&Ask::get(path), limit) {
             Ok(answer) if answer.status == 200 => return Ok(()),
-            Ok(answer) => answer.told(),
+            Ok(answer) => answer.summary(),
             Err(error) => format!("{path}: {error}"),
         };
         Err(Failure::failed(format!(
@@ -307,7 +307,7 @@ fn lost_its_port(process: &mut Process) -> bool {
 /// How much of a starting engine's log was reported.
 #[derive(Default)]
 struct LogTail {
-    told: usize,
+    shown: usize,
     last: Option<Instant>,
 }
 
@@ -320,8 +320,8 @@ impl LogTail {
         self.last = Some(Instant::now());
         let text = process.shown_log();
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
-        let new = text.get(self.told..whole).unwrap_or_default();
-        self.told = whole.max(self.told);
+        let new = text.get(self.shown..whole).unwrap_or_default();
+        self.shown = whole.max(self.shown);
         let cut = |line: &str| line.chars().take(LONGEST_LINE).collect::<String>();
         let lines: Vec<String> = new
             .lines()

@@ -20,7 +20,7 @@ fn main() -> ExitCode {
             whole_life,
         ),
         (
-            "an_engine_that_dies_at_the_start_is_told_with_its_log",
+            "an_engine_that_dies_at_the_start_is_reported_with_its_log",
             dies_at_start,
         ),
         (
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             deaf_after_use,
         ),
         (
-            "an_engine_that_is_never_ready_is_stopped_and_told",
+            "an_engine_that_is_never_ready_is_stopped_and_reported",
             never_ready,
         ),
         (
@@ -43,9 +43,9 @@ fn main() -> ExitCode {
             "an_engine_that_answers_500_for_a_while_is_waited_for",
             recovers,
         ),
-        ("a_program_that_does_not_exist_is_told", no_program),
+        ("a_program_that_does_not_exist_is_reported", no_program),
         (
-            "a_wrong_setting_is_told_before_anything_starts",
+            "a_wrong_setting_is_reported_before_anything_starts",
             wrong_setting,
         ),
         ("a_port_somebody_else_took_leads_to_another_one", port_taken),
@@ -57,8 +57,8 @@ fn main() -> ExitCode {
         ),
         ("a_server_already_running_is_used_and_left_alone", attached),
         (
-            "what_a_running_server_tells_is_described_and_what_it_lacks_is_told_before_any_load",
-            told_of_running,
+            "the_facts_of_a_running_server_are_described_and_missing_ones_are_reported_before_any_load",
+            facts_of_running,
         ),
         (
             "a_provision_cell_that_failed_skips_the_server",
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
             early_errors,
         ),
         (
-            "a_setting_that_the_engine_lacks_is_told_with_the_name_of_the_engine",
+            "a_setting_that_the_engine_lacks_is_reported_with_the_name_of_the_engine",
             lacking_setting,
         ),
     ])
@@ -421,7 +421,7 @@ fn attached() {
     );
 }
 
-fn told_of_running() {
+fn facts_of_running() {
     let bench = Bench::new();
     let running = run(&bench, &stub("-")).unwrap();
     let url = running.lease.as_ref().unwrap().live()["base_url"]

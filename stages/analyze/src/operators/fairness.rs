@@ -49,7 +49,7 @@ impl Losses {
         (names, values): (&[String], &[Scalar]),
         (column, units): (&str, &Units),
     ) -> Self {
-        let told = sides.map(|side| {
+        let listed = sides.map(|side| {
             let own = |m: &&Missing| {
                 let label = m.get(axis).map(ToString::to_string);
                 label.as_deref() == Some(side) && m.absence != Absence::Aggregate
@@ -64,10 +64,10 @@ impl Losses {
         let axis = from.keys.iter().position(|key| key == axis);
         let sided = axis.map(|axis| Sided::new(from, rows, (axis, sides), (column, units)));
         let (kept, unsaid) = sided.map_or(([0; 2], [0; 2]), |sided| {
-            let [a, b] = [0, 1].map(|side| sided.unsaid(side, &told[side]));
+            let [a, b] = [0, 1].map(|side| sided.unsaid(side, &listed[side]));
             (sided.kept, [a, b])
         });
-        let lost = [0, 1].map(|side| told[side].len() + unsaid[side]);
+        let lost = [0, 1].map(|side| listed[side].len() + unsaid[side]);
         let share = |side: usize| lost[side] as f64 / (lost[side] + kept[side]).max(1) as f64;
         Self {
             lost,
@@ -138,7 +138,7 @@ impl Sided {
     }
 
     /// Counts the cells of a side that have neither a value nor a reason, where the other side has a value.
-    fn unsaid(&self, side: usize, told: &[&Missing]) -> usize {
+    fn unsaid(&self, side: usize, listed: &[&Missing]) -> usize {
         let (own, other) = (&self.rows[side], &self.rows[1 - side]);
         fn places(rows: &Valued) -> BTreeSet<&[String]> {
             let valued = rows.iter().filter(|(_, valued)| **valued);
@@ -150,8 +150,8 @@ impl Sided {
             !**valued && own_places.contains(within) && other_places.contains(within)
         });
         let units: BTreeSet<&Vec<String>> = own.keys().map(|(unit, _)| unit).collect();
-        let is_told = |unit: &[String], within: &[String]| {
-            told.iter().any(|missing| {
+        let is_listed = |unit: &[String], within: &[String]| {
+            listed.iter().any(|missing| {
                 let agrees = |(name, value): (&String, &String)| {
                     let known = missing.get(name).map(ToString::to_string);
                     known.is_none_or(|known| known == *value)
@@ -167,7 +167,7 @@ impl Sided {
                 && !own.contains_key(*place)
                 && units.contains(unit)
                 && own_places.contains(within.as_slice())
-                && !is_told(unit, within)
+                && !is_listed(unit, within)
         });
         null.count() + absent.count()
     }

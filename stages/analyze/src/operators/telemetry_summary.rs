@@ -182,7 +182,7 @@ struct Sampled {
 #[derive(Default)]
 struct Throttled {
     /// The samples in which the GPU reports whether anything limits its clocks.
-    told: usize,
+    stated: usize,
     /// The samples in which something that slows down work limits them.
     limited: usize,
     reasons: BTreeSet<String>,
@@ -226,14 +226,16 @@ fn columns() -> Columns<'static, Sampled> {
     let share = "share of all GPU samples within the window in which a GPU's clocks were \
                  limited, except by idleness or chosen clocks; null if not reported";
     columns.push(Spec::float("gpu_throttled", "1", share), |s| {
-        let Throttled { told, limited, .. } = s.throttled;
-        (told > 0).then(|| limited as f64 / told as f64)
+        let Throttled {
+            stated, limited, ..
+        } = s.throttled;
+        (stated > 0).then(|| limited as f64 / stated as f64)
     });
     let reasons = "the reasons that limited the GPUs' clocks, joined by `+`; empty if none, null if not \
         reported";
     columns.push(Spec::text("gpu_throttle_reasons", reasons), |s| {
         let reasons: Vec<&str> = s.throttled.reasons.iter().map(String::as_str).collect();
-        (s.throttled.told > 0).then(|| reasons.join("+"))
+        (s.throttled.stated > 0).then(|| reasons.join("+"))
     });
     columns
 }
@@ -307,10 +309,10 @@ fn throttled(table: &Table, rows: &[(usize, i64)]) -> Throttled {
     let Ok(column) = table.text("throttle_reasons") else {
         return found;
     };
-    for told in rows.iter().filter_map(|(row, _)| column[*row]) {
-        let limits = told.split('+').filter(|reason| !reason.is_empty());
+    for stated in rows.iter().filter_map(|(row, _)| column[*row]) {
+        let limits = stated.split('+').filter(|reason| !reason.is_empty());
         let limits: Vec<&str> = limits.filter(|reason| !HARMLESS.contains(reason)).collect();
-        found.told += 1;
+        found.stated += 1;
         found.limited += usize::from(!limits.is_empty());
         found.reasons.extend(limits.into_iter().map(str::to_owned));
     }
@@ -359,7 +361,7 @@ mod tests {
         let table = Table::new(vec![Column::text("throttle_reasons", reasons)]).unwrap();
         let rows: Vec<(usize, i64)> = (0..5).map(|row| (row, 0)).collect();
         let found = throttled(&table, &rows);
-        assert_eq!((found.told, found.limited), (4, 2));
+        assert_eq!((found.stated, found.limited), (4, 2));
         let reasons: Vec<String> = found.reasons.into_iter().collect();
         assert_eq!(reasons, ["power-cap", "thermal"]);
         assert_eq!(throttled(&table, &rows[..2]).limited, 0);

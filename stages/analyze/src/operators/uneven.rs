@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn tail_quantiles_of_unlike_numbers_of_values_are_not_compared() {
-        let told = refusal("ttft_ms_p90", [40, 400]).unwrap();
+        let reason = refusal("ttft_ms_p90", [40, 400]).unwrap();
         assert!(
-            told.starts_with("the p90 of a is of 40 values and that of b of 400: "),
-            "{told}"
+            reason.starts_with("the p90 of a is of 40 values and that of b of 400: "),
+            "{reason}"
         );
         assert!(refusal("ttft_ms_p99", [400, 4_000]).is_some());
         assert!(refusal("ttft_ms_p10", [40, 400]).is_some());
@@ -133,10 +133,10 @@ mod tests {
         assert_eq!(refusal("ttft_ms_p99", [400, 440]), None);
         assert_eq!(refusal("ttft_ms_p50", [6, 400]), None);
         // The largest of more values is larger.
-        let told = refusal("ttft_ms_max", [40, 44]).unwrap();
+        let reason = refusal("ttft_ms_max", [40, 44]).unwrap();
         assert!(
-            told.starts_with("the largest value of a is of 40 values and that of b of 44: "),
-            "{told}"
+            reason.starts_with("the largest value of a is of 40 values and that of b of 44: "),
+            "{reason}"
         );
         assert_eq!(refusal("ttft_ms_max", [40, 39]), None);
         // Not a quantile, or a quantile without a count.

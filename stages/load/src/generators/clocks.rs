@@ -77,10 +77,10 @@ mod tests {
             back in 0_u64..5_000_000,
         ) {
             let read = asked + there;
-            let told = Ahead::of(asked, read.saturating_add_signed(ahead), read + back);
-            prop_assert!((told.by_ns - ahead).abs() <= told.bound_ns, "{told:?} {ahead}");
-            let at = told.there(asked);
-            prop_assert!(at.abs_diff(asked.saturating_add_signed(ahead)) as i64 <= told.bound_ns);
+            let clock = Ahead::of(asked, read.saturating_add_signed(ahead), read + back);
+            prop_assert!((clock.by_ns - ahead).abs() <= clock.bound_ns, "{clock:?} {ahead}");
+            let at = clock.there(asked);
+            prop_assert!(at.abs_diff(asked.saturating_add_signed(ahead)) as i64 <= clock.bound_ns);
         }
 
         #[test]

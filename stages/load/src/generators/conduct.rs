@@ -79,7 +79,7 @@ pub(crate) fn conduct(
         ending: Ending::Complete,
         warnings: Vec::new(),
         failed: None,
-        told: None,
+        reported_at: None,
     };
     conductor.until(Stage::Prepared);
     if let Ending::Lost(lost) = conductor.ending {
@@ -203,7 +203,7 @@ struct Conductor<'a> {
     ending: Ending,
     warnings: Vec<String>,
     failed: Option<io::Error>,
-    told: Option<Instant>,
+    reported_at: Option<Instant>,
 }
 
 impl Conductor<'_> {
@@ -442,10 +442,10 @@ impl Conductor<'_> {
 
     /// Reports the progress of all generators, at intervals.
     fn tell_figures(&mut self) {
-        if self.told.is_some_and(|at| at.elapsed() < TELL) {
+        if self.reported_at.is_some_and(|at| at.elapsed() < TELL) {
             return;
         }
-        self.told = Some(Instant::now());
+        self.reported_at = Some(Instant::now());
         let figures: Vec<(u64, Rates)> = self
             .crew
             .members

@@ -299,9 +299,9 @@ fn start(
     let named = |what: &str| thread::Builder::new().name(format!("{what} {place}"));
     named("orders").spawn(move || {
         let mut input = BufWriter::new(input);
-        let told = share.tell_to(|order| write(&mut input, &order));
+        let sent = share.tell_to(|order| write(&mut input, &order));
         // If the generator no longer reads, its closed output shows that.
-        if told.is_ok() {
+        if sent.is_ok() {
             for order in to_tell {
                 if write(&mut input, &order).is_err() {
                     break;

@@ -348,8 +348,8 @@ mod tests {
             let mut some = all.clone();
             some.remove(left_out);
             let intake = taken(&some, &load).unwrap();
-            let told = intake.finish(&account(), (dealt[0], true)).unwrap_err();
-            assert!(told.contains("and was to send"), "{told}");
+            let error = intake.finish(&account(), (dealt[0], true)).unwrap_err();
+            assert!(error.contains("and was to send"), "{error}");
             // A duration or a stop may leave some out.
             assert_eq!(intake.finish(&account(), (dealt[0], false)), Ok(()));
         }
@@ -430,14 +430,14 @@ mod tests {
         for (number, (change, expected)) in changes.into_iter().enumerate() {
             let mut some = all.clone();
             change(&mut some[place]);
-            let told = taken(&some, &load).unwrap_err();
-            assert!(told.contains(expected), "change {number}: {told}");
+            let error = taken(&some, &load).unwrap_err();
+            assert!(error.contains(expected), "change {number}: {error}");
         }
         // Twice the same, in either place.
         for twice in [[0, 0], [1, 0]] {
             let some = twice.map(|place| all[place].clone());
-            let told = taken(&some, &load).unwrap_err();
-            assert!(told.contains("twice or out of order"), "{told}");
+            let error = taken(&some, &load).unwrap_err();
+            assert!(error.contains("twice or out of order"), "{error}");
         }
     }
 

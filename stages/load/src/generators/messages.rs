@@ -172,8 +172,8 @@ mod tests {
         write(&mut line, &Order::Due(vec![1, 2, u64::MAX])).unwrap();
         write(&mut line, &Order::Prepare).unwrap();
         let mut from = line.as_slice();
-        let told: Order = read(&mut from, LONGEST_ORDER).unwrap().unwrap();
-        assert!(matches!(told, Order::Due(due) if due == [1, 2, u64::MAX]));
+        let order: Order = read(&mut from, LONGEST_ORDER).unwrap().unwrap();
+        assert!(matches!(order, Order::Due(due) if due == [1, 2, u64::MAX]));
         let next = read(&mut from, LONGEST_ORDER).unwrap();
         assert!(matches!(next, Some(Order::Prepare)));
         assert!(read::<Order>(&mut from, LONGEST_ORDER).unwrap().is_none());

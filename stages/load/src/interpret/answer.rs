@@ -223,10 +223,10 @@ fn start_of(body: &[u8]) -> String {
 
 fn error_text(body: &[u8]) -> String {
     let parsed = serde_json::from_slice::<Value>(body).ok();
-    let told = parsed.as_ref().and_then(|value| {
+    let explained = parsed.as_ref().and_then(|value| {
         error_in(value)
             .or_else(|| value["message"].as_str().map(str::to_owned))
             .or_else(|| value["detail"].as_str().map(str::to_owned))
     });
-    told.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
+    explained.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned())
 }

@@ -314,8 +314,8 @@ mod tests {
             values.iter().for_each(|v| histogram.add(*v));
             values.sort_unstable();
             let exact = values[((values.len() as f64 * q).ceil() as usize).max(1) - 1];
-            let told = histogram.quantile(q).unwrap();
-            prop_assert!(told >= exact && told as f64 <= exact as f64 * (1.0 + 1.0 / 60.0) + 1.0, "{told} {exact}");
+            let estimate = histogram.quantile(q).unwrap();
+            prop_assert!(estimate >= exact && estimate as f64 <= exact as f64 * (1.0 + 1.0 / 60.0) + 1.0, "{estimate} {exact}");
             prop_assert_eq!(histogram.max(), values.last().copied());
         }
     }

@@ -24,7 +24,7 @@ pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Probl
         given.as_u64().or_else(|| default.as_u64())
     };
     let total = value("setting")?;
-    let (shared, told) = match (limit["divided-by"].as_str(), value("divided-by")) {
+    let (shared, division) = match (limit["divided-by"].as_str(), value("divided-by")) {
         (None, _) => (1, String::new()),
         (Some(name), Some(by)) if by > 0 => (by, format!(" ({total} divided by `{name}: {by}`)")),
         _ => return None,
@@ -33,7 +33,7 @@ pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Probl
     (least > holds).then(|| {
         let message = format!(
             "every prompt needs at least {least} tokens with its answer, but the context of the server \
-             `{}` holds {holds}{told}",
+             `{}` holds {holds}{division}",
             server.stage
         );
         Problem::at(&["workload"], message).hint(format!(

@@ -103,7 +103,7 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let told = |e: tabular::Unreadable| match (e.line, e.column) {
+    let unreadable = |e: tabular::Unreadable| match (e.line, e.column) {
         (Some(line), Some(column)) => {
             format!(
                 "line {line}: column {column} is not JSON: {}; {}",
@@ -123,11 +123,11 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
         return strings(text);
     }
     if text.trim_start().starts_with(['{', '[']) {
-        let records = tabular::records(text, None).map_err(told)?;
+        let records = tabular::records(text, None).map_err(unreadable)?;
         let place = |record: &tabular::Record| format!("line {}", record.lines.start + 1);
         return Ok(records.into_iter().map(|r| (place(&r), r.value)).collect());
     }
-    let sheet = tabular::read(tabular::Format::Csv, text.as_bytes(), None).map_err(told)?;
+    let sheet = tabular::read(tabular::Format::Csv, text.as_bytes(), None).map_err(unreadable)?;
     let row = |row: usize| {
         let field = |(name, column): (&String, &Vec<tabular::Field>)| match &column[row] {
             tabular::Field::Null => None,

@@ -330,7 +330,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         _ => flight.first.map(|_| 200),
     };
     let ok = status == RequestStatus::Ok;
-    let told = ok || flight.first.is_some();
+    let has_usage = ok || flight.first.is_some();
     let text = TOKEN.repeat(flight.tokens as usize);
     let ms = |from: u64, to: u64| (to - from) as f64 / 1e6;
     Request {
@@ -357,10 +357,10 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
             None => (ok && !asked.generates).then_some(ns(done)),
         },
         done_ns: Some(ns(done)),
-        prompt_tokens: told.then_some(ns(asked.prompt_tokens)),
-        cached_prompt_tokens: told.then_some(ns(flight.cached)),
-        output_tokens: told.then_some(i64::from(flight.tokens)),
-        tokens_source: told.then_some(if ok {
+        prompt_tokens: has_usage.then_some(ns(asked.prompt_tokens)),
+        cached_prompt_tokens: has_usage.then_some(ns(flight.cached)),
+        output_tokens: has_usage.then_some(i64::from(flight.tokens)),
+        tokens_source: has_usage.then_some(if ok {
             TokenSource::Usage
         } else {
             TokenSource::Chunks

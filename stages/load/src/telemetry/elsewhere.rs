@@ -261,10 +261,10 @@ mod tests {
     fn a_host_that_ends_is_an_error_and_no_wait() {
         let command = ["sh", "-c", "echo '{\"failed\": \"no card\"}'"].map(str::to_owned);
         let mut sampler = Sampler::start(&command).unwrap();
-        let told = sampler.clocks().unwrap_err();
+        let error = sampler.clocks().unwrap_err();
         assert!(
-            told.contains("no card") || told.contains("gone") || told.contains("answer"),
-            "{told}"
+            error.contains("no card") || error.contains("gone") || error.contains("answer"),
+            "{error}"
         );
     }
 }

@@ -121,13 +121,13 @@ impl Process {
                 let mut line = String::new();
                 let read = output.by_ref().take(LONGEST).read_line(&mut line);
                 let (_, at) = instant_and_monotonic();
-                let told = match read {
+                let message = match read {
                     Ok(0) => break,
                     Ok(_) => Ok((line.trim_end().to_owned(), at)),
                     Err(e) => Err(e),
                 };
-                let last = told.is_err();
-                if sender.send(told).is_err() || last {
+                let last = message.is_err();
+                if sender.send(message).is_err() || last {
                     break;
                 }
             }

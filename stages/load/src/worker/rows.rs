@@ -109,11 +109,11 @@ impl<'a> Rows<'a> {
                 answer.done_ns, self.began
             ));
         }
-        let told = answer.output_tokens.unwrap_or_default() as usize;
-        if !answer.token_ns.is_empty() && answer.token_ns.len() != told {
+        let declared = answer.output_tokens.unwrap_or_default() as usize;
+        if !answer.token_ns.is_empty() && answer.token_ns.len() != declared {
             let stamps = answer.token_ns.len();
             return Err(format!(
-                "request {id} has {told} output tokens, but {stamps} times of tokens"
+                "request {id} has {declared} output tokens, but {stamps} times of tokens"
             ));
         }
         *slot = Some(answer);
@@ -343,8 +343,8 @@ mod tests {
                 "unknown field `idd`",
             ),
         ] {
-            let told = Rows::new(&prompts, 1000).take(&text, 1080).unwrap_err();
-            assert!(told.contains(what), "{text}: {told}");
+            let declared = Rows::new(&prompts, 1000).take(&text, 1080).unwrap_err();
+            assert!(declared.contains(what), "{text}: {declared}");
         }
         let mut rows = Rows::new(&prompts, 1000);
         rows.take(&line(0, 1010, 1020, &[]), 1021).unwrap();

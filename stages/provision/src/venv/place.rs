@@ -158,17 +158,17 @@ fn hold(path: &Path, job: &Job<'_>) -> Result<File, Failure> {
         .write(true)
         .open(path)
         .map_err(trouble)?;
-    let mut told = false;
+    let mut announced = false;
     loop {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
             Err(rustix::io::Errno::WOULDBLOCK) => {}
             Err(e) => return Err(trouble(e.into())),
         }
-        if !told {
+        if !announced {
             let what = "waiting for another run that is creating the same environment";
             job.control.progress(0, None, what);
-            told = true;
+            announced = true;
         }
         job.control.check()?;
         thread::sleep(POLL);

@@ -253,7 +253,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
             } else {
                 format!("{name}: ")
             };
-            let told = format!(
+            let title = format!(
                 "{name}{parameter} {}{}",
                 text(parameters[0]),
                 band.unwrap_or_default()
@@ -261,7 +261,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
             ceiling = Some(Ceiling {
                 value: parameters[0],
                 band: ends,
-                text: told,
+                text: title,
             });
         }
         let of_model = |p: &&str| rows.iter().find(|(n, _)| n == p).map(|(_, row)| *row);

@@ -85,12 +85,12 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> {
             }
         }
         for mark in &own {
-            let told = |value: f64, column: &str| {
+            let labelled = |value: f64, column: &str| {
                 let label = plot.axis_label(None, column);
                 format!("{label} {}", plot.written(value, column))
             };
-            let told = [told(mark.at[0], &settings.x), told(mark.at[1], y)].join(", ");
-            let hover = format!("{}: {told}", plot.key(mark.row));
+            let labelled = [labelled(mark.at[0], &settings.x), labelled(mark.at[1], y)].join(", ");
+            let hover = format!("{}: {labelled}", plot.key(mark.row));
             let (px, py) = place(mark);
             let row = plot.mark(mark.row);
             // A mark that another one beats in both columns is hollow.

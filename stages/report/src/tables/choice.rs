@@ -101,10 +101,10 @@ pub(super) fn choose(known: &[String], keys: &[String], telling: &[String]) -> V
             .cloned()
             .collect();
         // A table of another kind may have one of these columns by chance, such as the column that a ranking ranks by.
-        let told = telling
+        let chosen = telling
             .iter()
             .filter(|c| !["n", "units"].contains(&c.as_str()));
-        if told.count() >= TOLD {
+        if chosen.count() >= TOLD {
             let is_key = |c: &&String| keys.contains(c) && !telling.contains(c);
             shown = [shown.iter().filter(is_key).cloned().collect(), telling].concat();
         }

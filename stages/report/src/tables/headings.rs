@@ -141,7 +141,7 @@ pub(super) fn interval_notes<'a>(
     columns: impl Iterator<Item = &'a ColumnSettings>,
 ) -> Option<String> {
     let table = &view.table.parts.first()?.content;
-    let mut told: Vec<(&ColumnSettings, Vec<String>)> = columns
+    let mut described: Vec<(&ColumnSettings, Vec<String>)> = columns
         .filter_map(|column| {
             let description = table.description(&column.column)?;
             let (IntervalEnd::Lower, interval) = IntervalEnd::read(&description)? else {
@@ -151,18 +151,22 @@ pub(super) fn interval_notes<'a>(
             Some((column, what.split("; ").map(str::to_owned).collect()))
         })
         .collect();
-    let (first, _) = *told.first()?;
+    let (first, _) = *described.first()?;
     let mut common = Vec::new();
-    while told.len() > 1 && told.iter().all(|(_, parts)| parts.len() > 1) {
-        let last = told[0].1.last().cloned().unwrap_or_default();
-        if told.iter().any(|(_, parts)| parts.last() != Some(&last)) {
+    while described.len() > 1 && described.iter().all(|(_, parts)| parts.len() > 1) {
+        let last = described[0].1.last().cloned().unwrap_or_default();
+        if described
+            .iter()
+            .any(|(_, parts)| parts.last() != Some(&last))
+        {
             break;
         }
-        told.iter_mut()
+        described
+            .iter_mut()
             .for_each(|(_, parts)| parts.truncate(parts.len() - 1));
         common.insert(0, last);
     }
-    let notes = told.iter().map(|(column, parts)| {
+    let notes = described.iter().map(|(column, parts)| {
         format!(
             "*{}*: {}",
             own_heading(world, view, column),

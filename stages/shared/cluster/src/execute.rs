@@ -198,7 +198,7 @@ impl Shard<'_> {
         };
         let tell = self.machine.tell;
         let listener = |event: &Event| {
-            if let Some(line) = told(event) {
+            if let Some(line) = line_of(event) {
                 tell(&line);
             }
         };
@@ -449,7 +449,7 @@ impl Pushing {
 }
 
 /// Returns an event as a line of the job's output.
-fn told(event: &Event) -> Option<String> {
+fn line_of(event: &Event) -> Option<String> {
     match event {
         Event::CellStarted { cell, attempt } => Some(format!("{cell}: attempt {attempt}")),
         Event::CellEnded {

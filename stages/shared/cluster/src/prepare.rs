@@ -11,7 +11,7 @@ use crate::coordinate::{Asked, counted};
 use crate::document::{FORMAT, StudyDocument};
 use crate::error::ClusterError;
 use crate::journal::Jobs;
-use crate::queue::{Phase, Scheduler};
+use crate::queue::{JobPhase, Scheduler};
 
 /// Returns a unique name for a run.
 #[expect(
@@ -85,7 +85,7 @@ pub(crate) fn drop_left(asked: &Asked<'_>, left: &Jobs) -> Result<(), ClusterErr
         })?;
         let living = states
             .into_iter()
-            .filter(|state| state.phase() == Phase::Active && names.contains(&state.name));
+            .filter(|state| state.phase() == JobPhase::Active && names.contains(&state.name));
         let living: Vec<String> = living.map(|state| state.job).collect();
         if !living.is_empty() {
             (asked.tell)(&format!(

@@ -17,7 +17,7 @@ pub(crate) use slurm::submit as submit_to_slurm;
 
 /// What the state of a job means for its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum JobPhase {
     /// It waits, runs, or is being ended.
     Active,
     /// It has ended, well or not.
@@ -73,14 +73,14 @@ impl JobState {
 
 impl JobState {
     /// Returns what the state means.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> JobPhase {
         phase(&self.state)
     }
 }
 
 /// Returns what a state means. An unknown state, such as one of a later version of Slurm, counts as active. A job is
 /// over only if its scheduler reports that, or no longer knows the job.
-fn phase(state: &str) -> Phase {
+fn phase(state: &str) -> JobPhase {
     const OVER: [&str; 14] = [
         "BOOT_FAIL",
         "CANCELLED",
@@ -100,8 +100,8 @@ fn phase(state: &str) -> Phase {
         crate::pool::LOST,
     ];
     match OVER.contains(&state) {
-        true => Phase::Over,
-        false => Phase::Active,
+        true => JobPhase::Over,
+        false => JobPhase::Active,
     }
 }
 
@@ -259,7 +259,7 @@ mod tests {
             "SUSPENDED",
             "NEWER_STATE",
         ] {
-            assert_eq!(phase(state), Phase::Active, "{state}");
+            assert_eq!(phase(state), JobPhase::Active, "{state}");
         }
         for state in [
             "COMPLETED",
@@ -268,7 +268,7 @@ mod tests {
             "DEADLINE",
             "BOOT_FAIL",
         ] {
-            assert_eq!(phase(state), Phase::Over, "{state}");
+            assert_eq!(phase(state), JobPhase::Over, "{state}");
         }
     }
 }

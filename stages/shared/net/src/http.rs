@@ -269,7 +269,7 @@ pub struct Answer {
 impl fmt::Debug for Answer {
     /// Shows only what messages may contain.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told())
+        f.write_str(&self.summary())
     }
 }
 
@@ -301,7 +301,7 @@ impl Answer {
     }
 
     /// Describes the answer for messages.
-    pub fn told(&self) -> String {
+    pub fn summary(&self) -> String {
         let (path, status, start) = (&self.path, self.status, self.start());
         match start.is_empty() {
             true => format!("{path} answered {status} without a body"),
@@ -473,7 +473,7 @@ mod tests {
         let (url, asked) = once("HTTP/1.1 401 No\r\nContent-Length: 11\r\n\r\nnot sk-1 ok");
         let site = Site::find(&url, None, ApiKey::new("sk-1")).unwrap();
         let answer = site.ask(&Ask::get("/x"), LIMIT).unwrap();
-        assert_eq!(answer.told(), "/x answered 401: `not [API key] ok`");
+        assert_eq!(answer.summary(), "/x answered 401: `not [API key] ok`");
         assert!(!format!("{site:?} {answer:?}").contains("sk-1"));
         assert!(asked.join().unwrap().contains("Bearer sk-1"));
     }

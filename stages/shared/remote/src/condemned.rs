@@ -348,6 +348,6 @@ pub(crate) fn now() -> i64 {
 }
 
 /// Returns the time as text: RFC 3339, UTC, in whole seconds.
-pub(crate) fn told_now() -> String {
+pub(crate) fn time_now() -> String {
     jiff::Timestamp::from_second(now()).map_or_else(|_| String::new(), |at| at.to_string())
 }

@@ -7,11 +7,11 @@ use artifacts::{ActionKey, Digest, Maker, Store, StoreError};
 use pipeline::lock::{Lock, lock_path};
 use pipeline::record::{Record, view};
 use pipeline::{
-    Class, Experiment, PipelineError, PlanOptions, Registry, Reuse, Wanted, this_host, told_makers,
-    wanted,
+    Class, Experiment, PipelineError, PlanOptions, Registry, Reuse, Wanted, makers_in_words,
+    this_host, wanted,
 };
 
-use crate::condemned::told_now;
+use crate::condemned::time_now;
 use crate::roots::Root;
 use crate::{Completion, PullReport, PushReport, Pushed, Remote, RemoteError, Watch};
 
@@ -173,7 +173,7 @@ impl Remote {
         let wider = Reuse::narrowest(&makers, me.host.as_deref()).word();
         format!(
             "{results} of `{stage}` from {} in {} left out (`reuse: {}`); `--reuse {wider}` uses them",
-            told_makers(makers),
+            makers_in_words(makers),
             self.url(),
             policy.word(),
         )
@@ -279,7 +279,7 @@ pub fn push_locks(
 fn root_of(place: &Path, lock: &Lock, me: &Maker) -> Root {
     let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
     let maker = Maker {
-        started: Some(told_now()),
+        started: Some(time_now()),
         ..me.clone()
     };
     let records = lock.records().chain(lock.earlier()).collect();

@@ -34,7 +34,10 @@ impl TypedGate for ContextCeiling {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
-            let limit = parameters.tokens.map(i64::from).or_else(|| told(cell));
+            let limit = parameters
+                .tokens
+                .map(i64::from)
+                .or_else(|| stated_ceiling(cell));
             let expected = match limit {
                 Some(limit) => {
                     format!("prompt + requested output at most {limit} tokens, no answer cut short")
@@ -99,6 +102,6 @@ impl TypedGate for ContextCeiling {
     }
 }
 
-fn told(cell: &Cell<'_>) -> Option<i64> {
+fn stated_ceiling(cell: &Cell<'_>) -> Option<i64> {
     cell.server.as_ref()?.descriptor["limits"][LIMIT].as_i64()
 }

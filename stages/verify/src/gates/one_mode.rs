@@ -11,7 +11,7 @@ use statistics::{Sample, dip_test, holm};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show};
-use crate::gates::possible_scaling::told_slots;
+use crate::gates::possible_scaling::stated_slots;
 use crate::pace::{Concurrency, is_open, residuals};
 use crate::replicates;
 use crate::study::Stage;
@@ -162,7 +162,7 @@ impl Tested {
         let values = cells.iter().flat_map(|c| {
             let cell = &stage.cells[*c];
             let rows = cell.answers();
-            rows.map(|rows| freed(&rows, told_slots(cell)))
+            rows.map(|rows| freed(&rows, stated_slots(cell)))
                 .unwrap_or_default()
         });
         let sample = Sample::new(values.collect::<Vec<f64>>()).ok()?;

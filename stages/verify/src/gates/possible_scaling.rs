@@ -74,11 +74,11 @@ impl TypedGate for PossibleScaling {
 /// Returns the number of requests that a cell's server processes at once.
 fn slots(parameters: &Parameters, cell: &Cell<'_>) -> Option<i64> {
     let given = parameters.slots.map(i64::from).filter(|n| *n > 0);
-    given.or_else(|| told_slots(cell))
+    given.or_else(|| stated_slots(cell))
 }
 
 /// Returns the number of slots that the server reports or that its model has.
-pub(crate) fn told_slots(cell: &Cell<'_>) -> Option<i64> {
+pub(crate) fn stated_slots(cell: &Cell<'_>) -> Option<i64> {
     let reported = || {
         let descriptor = &cell.server.as_ref()?.descriptor;
         [

@@ -10,7 +10,7 @@ use pipeline::{AwayFailure, CellStatus, Media, ShardCell};
 use super::{Cluster, FIRST_WAIT, News, Search, cells_text, counted};
 use crate::document::{End, Ended, name, parse};
 use crate::error::ClusterError;
-use crate::queue::{JobState, Phase, Scheduler, Trouble};
+use crate::queue::{JobPhase, JobState, Scheduler, Trouble};
 use crate::reach::Reach;
 
 /// How long cancelled jobs may take to end.
@@ -300,7 +300,7 @@ impl Cluster<'_> {
             .pool
             .jobs()
             .iter()
-            .any(|job| job.phase() == Phase::Active)
+            .any(|job| job.phase() == JobPhase::Active)
         {
             std::thread::sleep(FIRST_WAIT);
         }
@@ -375,7 +375,7 @@ impl Cluster<'_> {
         let names: BTreeSet<String> = names.collect();
         let living: Vec<String> = states
             .into_iter()
-            .filter(|state| state.phase() == Phase::Active)
+            .filter(|state| state.phase() == JobPhase::Active)
             .filter(|state| numbers.contains(&state.job) || names.contains(&state.name))
             .map(|state| state.job)
             .collect();

@@ -8,7 +8,7 @@ use crate::document::Ended;
 use crate::error::ClusterError;
 use crate::journal::index_of;
 use crate::pool::{AWAY, Errand, LEFT, LOST, RUNNING, UNREACHABLE};
-use crate::queue::{JobState, Phase};
+use crate::queue::{JobPhase, JobState};
 
 /// How often the running time of a launch that costs money is written, s. If this run is killed, up to this much is not
 /// counted.
@@ -90,7 +90,7 @@ impl Cluster<'_> {
     pub(super) fn look_at_hosts(&mut self) -> Result<bool, ClusterError> {
         let mut over = Vec::new();
         for state in self.pool.jobs() {
-            let is_over = state.phase() == Phase::Over;
+            let is_over = state.phase() == JobPhase::Over;
             if is_over {
                 self.pool.heard(&state.job, &state.state);
             }

@@ -7,7 +7,7 @@ use super::{Cluster, Search};
 use crate::document::{Taken, name, read};
 use crate::error::ClusterError;
 use crate::journal::Job;
-use crate::queue::{JobState, Phase, Scheduler, Trouble};
+use crate::queue::{JobPhase, JobState, Scheduler, Trouble};
 
 /// The number of looks in a row that must find a job over or forgotten, without its shard's end, before the job counts
 /// as over. A shared file system may show a file late.
@@ -103,7 +103,7 @@ impl Cluster<'_> {
                 state: "LAUNCH_FAILED".to_owned(),
                 ..state
             },
-            Some(state) if state.phase() == Phase::Active => {
+            Some(state) if state.phase() == JobPhase::Active => {
                 self.looks.remove(&job);
                 self.note_state(index, state);
                 return Ok(None);

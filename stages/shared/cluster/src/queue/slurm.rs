@@ -233,7 +233,7 @@ fn is_unreachable(said: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::Phase;
+    use crate::queue::JobPhase;
 
     #[test]
     fn the_lines_of_squeue_are_jobs() {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(jobs[0].node, "n1");
         assert_eq!(jobs[0].reason, "");
         assert_eq!(jobs[1].reason, "Resources");
-        assert_eq!(jobs[1].phase(), Phase::Active);
+        assert_eq!(jobs[1].phase(), JobPhase::Active);
         assert_eq!(jobs[0].waited, "1:13");
         assert_eq!(jobs[1].waited, "since 00:00:07");
     }
@@ -277,7 +277,7 @@ mod tests {
         let jobs = parse_sacct(text);
         let states: Vec<&str> = jobs.iter().map(|j| j.state.as_str()).collect();
         assert_eq!(states, ["CANCELLED", "OUT_OF_MEMORY", "TIMEOUT"]);
-        assert!(jobs.iter().all(|j| j.phase() == Phase::Over));
+        assert!(jobs.iter().all(|j| j.phase() == JobPhase::Over));
         assert_eq!(jobs[2].node, "");
     }
 
