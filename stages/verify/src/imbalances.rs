@@ -2,6 +2,7 @@
 
 use artifacts::{Column, Table, TableError};
 use conditions::{Compared, Conditions, Measured, Samples};
+use pipeline::design::BLOCK;
 use rayon::prelude::*;
 
 use crate::study::{Cell, Stage};
@@ -18,7 +19,7 @@ pub(crate) fn imbalances(
         let label = |axis: &str| cell.input.coordinates.get(axis).map(ToString::to_string);
         Some(Measured {
             side: label(across)?,
-            unit: label("block").unwrap_or_default(),
+            unit: label(BLOCK).unwrap_or_default(),
             conditions: sampled(cell)?,
         })
     });

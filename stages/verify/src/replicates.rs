@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::design::BLOCK;
+
 use crate::study::{Cell, Stage};
 
 /// The axes whose labels count measurements and do not name a condition, outermost first.
-const REPLICATES: [&str; 2] = ["block", "rep"];
+const REPLICATES: [&str; 2] = [BLOCK, "rep"];
 
 /// Returns the axes over which measurements of a stage repeat: the given one, or those of `block`
 /// and `rep` that the stage has.

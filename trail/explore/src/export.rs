@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
+use pipeline::design::BLOCK;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -199,7 +200,7 @@ fn plots(file: &mut File<'_>, cells: &Value, overview: &Value) {
         let name = stage["name"].as_str().unwrap_or_default();
         let repeats = |axis: &str| {
             let replicate = overview["replicates"].as_array();
-            axis == "block" || replicate.is_some_and(|axes| axes.iter().any(|known| known == axis))
+            axis == BLOCK || replicate.is_some_and(|axes| axes.iter().any(|known| known == axis))
         };
         let axes = stage["axes"].as_array().into_iter().flatten();
         let axes: Vec<&str> = axes.filter_map(Value::as_str).collect();

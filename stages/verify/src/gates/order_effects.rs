@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use artifacts::Scalar;
 use contract::Settings;
 use pipeline::Problem;
+use pipeline::design::BLOCK;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::kendall_trend;
@@ -83,7 +84,7 @@ impl TypedGate for OrderEffects {
             parameters.metric.name(),
             percent(parameters.effect).trim_start_matches('+')
         );
-        let series = if axes.first().is_some_and(|axis| axis == "block") {
+        let series = if axes.first().is_some_and(|axis| axis == BLOCK) {
             by_block(stage, &axes, parameters.metric)
         } else {
             by_coordinate(stage, &axes, parameters.metric)
@@ -173,7 +174,7 @@ fn by_block(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(String,
         let logs: Vec<f64> = medians.iter().map(|(.., middle)| middle.ln()).collect();
         let centre = mean(&logs);
         for ((cell, started, _), log) in medians.into_iter().zip(&logs) {
-            let Some(label) = stage.cells[cell].input.coordinates.get("block") else {
+            let Some(label) = stage.cells[cell].input.coordinates.get(BLOCK) else {
                 continue;
             };
             let block = blocks
