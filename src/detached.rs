@@ -5,6 +5,7 @@
 //!     began.json            the run's start data
 //!     process.json          the process
 //!     log, output           its standard error and standard output
+//!     alive                 locked by the process until it ends
 //!     stopping              exists once a user stopped it
 //!     exit.json             its exit code, once it has ended by itself
 //!     lock                  held while a run is being started
@@ -14,7 +15,7 @@
 //! ends. So the run has neither a terminal nor a parent whose end would end it too.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -29,6 +30,9 @@ use crate::exit::Stop;
 
 /// The hidden command with which the binary starts itself.
 pub(crate) const COMMAND: &str = "__detached";
+
+/// The file that a run holds.
+const ALIVE: &str = "alive";
 
 /// The number of digits in a folder's name.
 const DIGITS: usize = 32;
@@ -64,7 +68,7 @@ pub(crate) enum Course {
     Ended(u8),
     /// It ended without an exit code: it was killed, or the machine stopped.
     Gone,
-    /// It was started on another machine, so its state is unknown here.
+    /// It was started on another machine, so its state is unknown here, or it is running in another container.
     Elsewhere,
 }
 
@@ -124,9 +128,19 @@ impl Detached {
         if alive {
             return Ok(Course::Working);
         }
+        // Process numbers of another container mean nothing here.
+        if self.is_locked() {
+            return Ok(Course::Elsewhere);
+        }
         // It may have ended between the two checks.
         let exited: Option<Exited> = read(&self.folder.join("exit.json"))?;
         Ok(exited.map_or(Course::Gone, |exited| Course::Ended(exited.code)))
+    }
+
+    /// Returns whether its process holds its file, wherever on this machine it runs.
+    fn is_locked(&self) -> bool {
+        let file = artifacts::regular::open(&self.folder.join(ALIVE));
+        file.is_ok_and(|(file, _)| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
     }
 
     /// Returns the event log, once this run has started it.
@@ -175,7 +189,7 @@ pub(crate) fn start(
     let held = artifacts::regular::create(&guard).map_err(|e| at(&guard, &e))?;
     held.lock().map_err(|e| at(&guard, &e))?;
     if let Some(earlier) = Detached::of(store, lock)?
-        && earlier.course()? == Course::Working
+        && (earlier.course()? == Course::Working || earlier.is_locked())
     {
         let pid = earlier.pid().unwrap_or_default();
         return Err(Stop::failed(format!(
@@ -223,6 +237,9 @@ pub(crate) fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode 
         },
         Some("run") => {
             let program = OsString::from("benchtrail");
+            // Without locks on the store's file system, only the process number tells that this run is alive.
+            let alive = artifacts::regular::create(&folder.join(ALIVE));
+            let _locked = alive.as_ref().map(File::try_lock);
             let code = crate::execute(std::iter::once(program).chain(arguments));
             if let Err(stop) = write(&folder.join("exit.json"), &Exited { code }) {
                 stop.report();

@@ -9,8 +9,8 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::enclosure::mark;
-use crate::process::ProcessId;
+use crate::enclosure::{mark, read_mark};
+use crate::process::{ProcessId, namespace};
 
 /// The prefix of our groups' names; the mark of the process follows.
 const PREFIX: &str = "benchtrail-";
@@ -113,19 +113,19 @@ pub(crate) fn remove(folder: &Path) {
 
 /// Removes the groups of dead processes.
 pub(crate) fn sweep() {
-    let Some(parent) = own() else {
-        return;
-    };
-    for group in groups_in(&parent) {
+    if let (Some(parent), Ok(here)) = (own(), namespace()) {
+        sweep_in(&parent, here);
+    }
+}
+
+/// Does the same in one folder. Whether a process of another namespace lives is not visible from here.
+fn sweep_in(parent: &Path, here: u64) {
+    for group in groups_in(parent) {
         let name = group.file_name().and_then(|n| n.to_str());
-        let mut numbers = name
-            .and_then(|n| n.strip_prefix(PREFIX))
-            .into_iter()
-            .flat_map(|mark| mark.split('-'))
-            .map_while(|n| n.parse::<u64>().ok());
-        if let (Some(pid), Some(start_time)) = (numbers.next(), numbers.next())
-            && let Ok(pid) = u32::try_from(pid)
-            && matches!(ProcessId { pid, start_time }.is_alive(), Ok(false))
+        let mark = name.and_then(|n| read_mark(n.strip_prefix(PREFIX)?));
+        if let Some((process, namespace)) = mark
+            && namespace == here
+            && matches!(process.is_alive(), Ok(false))
         {
             remove(&group);
         }
@@ -169,19 +169,50 @@ mod tests {
             pid: 7,
             start_time: 8,
         };
-        for folder in [
-            "/benchtrail-7-8",
-            "/tmp/benchtrail-7-8",
-            "benchtrail-7-8",
-            "/",
-        ] {
-            assert!(!is_of(Path::new(folder), process), "{folder}");
+        let other = ProcessId {
+            start_time: 9,
+            ..process
+        };
+        let own_name = name(process);
+        for folder in ["/", "/tmp/", ""] {
+            let folder = format!("{folder}{own_name}");
+            assert!(!is_of(Path::new(&folder), process), "{folder}");
         }
+        assert!(!is_of(Path::new("/"), process));
         if let Some(own) = own() {
-            assert!(is_of(&own.join("benchtrail-7-8"), process));
-            assert!(!is_of(&own.join("benchtrail-7-9"), process));
-            assert!(!is_of(&own.join("a/../benchtrail-7-8"), process));
+            assert!(is_of(&own.join(&own_name), process));
+            assert!(!is_of(&own.join(name(other)), process));
+            assert!(!is_of(&own.join("a/..").join(&own_name), process));
+            assert!(!is_of(&own.join("benchtrail-7-8"), process));
             assert!(!is_of(&own, process));
+        }
+    }
+
+    #[test]
+    fn a_group_of_another_namespace_is_not_judged_by_its_number() {
+        let parent = tempfile::tempdir().unwrap();
+        let here = namespace().unwrap();
+        let own = ProcessId::own().unwrap();
+        let dead = ProcessId {
+            start_time: own.start_time + 1,
+            ..own
+        };
+        let groups = [
+            (name(own), true),
+            (name(dead), false),
+            (
+                format!("{PREFIX}{}-{}-{}", dead.pid, dead.start_time, here + 1),
+                true,
+            ),
+            (format!("{PREFIX}{}-{}", dead.pid, dead.start_time), true),
+            ("other".to_owned(), true),
+        ];
+        for (group, _) in &groups {
+            fs::create_dir(parent.path().join(group)).unwrap();
+        }
+        sweep_in(parent.path(), here);
+        for (group, stays) in groups {
+            assert_eq!(parent.path().join(&group).is_dir(), stays, "{group}");
         }
     }
 }

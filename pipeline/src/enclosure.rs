@@ -20,7 +20,7 @@ use rustix::process::{
 };
 
 use crate::cgroup;
-use crate::process::{ProcessId, ProcessStat, stat};
+use crate::process::{ProcessId, ProcessStat, namespace, stat};
 
 /// The variable that carries the mark.
 pub(crate) const MARK: &str = "BENCHTRAIL_LEASE";
@@ -36,9 +36,19 @@ fn open() -> MutexGuard<'static, BTreeSet<ProcessId>> {
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the mark of a process, which is unique within this boot.
+/// Returns the mark of a process of this namespace, which is unique within this boot: `PID-START-NAMESPACE`.
 pub fn mark(process: ProcessId) -> String {
-    format!("{}-{}", process.pid, process.start_time)
+    let ProcessId { pid, start_time } = process;
+    // Without `/proc`, no process is looked for either.
+    let namespace = namespace().unwrap_or_default();
+    format!("{pid}-{start_time}-{namespace}")
+}
+
+/// Reads a mark: the process and its namespace.
+pub(crate) fn read_mark(text: &str) -> Option<(ProcessId, u64)> {
+    let mut parts = text.splitn(3, '-');
+    let (pid, start_time) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((ProcessId { pid, start_time }, parts.next()?.parse().ok()?))
 }
 
 /// From now on, this process adopts its children's orphans.

@@ -2,11 +2,11 @@
 //! left behind when it was killed without warning.
 //!
 //! A kind that starts a process calls [`Leases::register`] immediately afterwards. The file
-//! `<store>/leases/PID-START.json` exists as long as the returned guard. [`reap_orphans`] stops every process whose
+//! `<store>/leases/PID-START-NAMESPACE.json` exists as long as the returned guard. [`reap_orphans`] stops every process whose
 //! file exists although its owner is gone.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -14,7 +14,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
-use crate::process::{ProcessId, group_members, kill_group, stat};
+use crate::enclosure::mark;
+use crate::process::{ProcessId, group_members, kill_group, stat, without_proc};
+use crate::temporary::{claim, remove_of_dead};
 
 /// How long an orphan may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(3);
@@ -66,10 +68,12 @@ impl Scope {
     /// # Errors
     /// If `/proc` is not readable.
     pub fn here() -> io::Result<Self> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_err(without_proc)?
             .trim()
             .to_owned();
-        let namespace = fs::read_link("/proc/self/ns/pid")?
+        let namespace = fs::read_link("/proc/self/ns/pid")
+            .map_err(without_proc)?
             .to_string_lossy()
             .into_owned();
         Ok(Self { boot, namespace })
@@ -137,15 +141,14 @@ impl Leases {
             removal,
         };
         fs::create_dir_all(&self.folder)?;
-        let path = self
-            .folder
-            .join(format!("{pid}-{}.json", process.id.start_time));
-        let ProcessId {
-            pid: owner,
-            start_time,
-        } = document.owner;
-        let temporary = self.folder.join(format!("{owner}-{start_time}-{pid}.tmp"));
-        fs::write(&temporary, serde_json::to_vec_pretty(&document)?)?;
+        let path = self.folder.join(format!("{}.json", mark(process.id)));
+        let owner = mark(document.owner);
+        let temporary = self.folder.join(format!("{owner}-{pid}.tmp"));
+        let mut file = fs::File::create(&temporary)?;
+        while !claim(&temporary)? {
+            file = fs::File::create(&temporary)?;
+        }
+        file.write_all(&serde_json::to_vec_pretty(&document)?)?;
         fs::rename(&temporary, &path)?;
         let group = document.group;
         Ok(LeaseFile { path, group })
@@ -217,11 +220,8 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
         })
     });
     match writer {
-        Some(writer) if !writer.is_alive()? => match fs::remove_file(path) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-            _ => Ok(()),
-        },
-        _ => Ok(()),
+        Some(writer) => remove_of_dead(path, writer),
+        None => Ok(()),
     }
 }
 
@@ -307,6 +307,24 @@ mod tests {
             reap(&document(gone, gone), &Scope::here().unwrap()).unwrap(),
             Some(false)
         );
+    }
+
+    #[test]
+    fn a_lease_that_a_process_of_another_namespace_writes_stays_and_that_of_a_dead_one_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = ProcessId::own().unwrap();
+        // The number means nothing here, as that of a process in another container.
+        let written = folder
+            .path()
+            .join(format!("{}-{}-1-7.tmp", own.pid, own.start_time + 1));
+        fs::write(&written, "{").unwrap();
+        let open = fs::File::open(&written).unwrap();
+        open.lock().unwrap();
+        remove_abandoned(&written).unwrap();
+        assert!(written.is_file());
+        drop(open);
+        remove_abandoned(&written).unwrap();
+        assert!(!written.exists());
     }
 
     #[test]

@@ -475,7 +475,9 @@ impl Lock {
 
 /// Returns the path where a lock is written before it is renamed.
 fn beside(path: &Path) -> PathBuf {
-    path.with_extension(format!("{}.lock.tmp", std::process::id()))
+    // Containers may share the folder, and their processes may have the same numbers.
+    let namespace = crate::process::namespace().unwrap_or_default();
+    path.with_extension(format!("{}-{namespace}.lock.tmp", std::process::id()))
 }
 
 /// Creates a file anew. A project from elsewhere may have a link in its place.

@@ -10,6 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -28,6 +29,28 @@ pub const EXEC_COMMAND: &str = "__exec";
 
 /// How often to check a stopping process.
 const POLL: Duration = Duration::from_millis(10);
+
+/// Returns the number of the process namespace of this process: process numbers are valid only within it, and containers
+/// of one machine may share a store.
+///
+/// # Errors
+/// If `/proc` is not readable.
+pub fn namespace() -> io::Result<u64> {
+    Ok(fs::metadata("/proc/self/ns/pid")
+        .map_err(without_proc)?
+        .ino())
+}
+
+/// Says that `/proc` is not mounted if its files are not found.
+pub(crate) fn without_proc(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => io::Error::new(
+            error.kind(),
+            "`/proc` is not mounted; without it, Benchtrail cannot find the processes that it starts",
+        ),
+        _ => error,
+    }
+}
 
 /// A process, identified so that a later process with the same number is not mistaken for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -61,7 +84,7 @@ impl ProcessId {
     pub fn own() -> io::Result<Self> {
         let pid = std::process::id();
         Ok(stat(pid)?
-            .ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat does not exist")))?
+            .ok_or_else(|| without_proc(io::ErrorKind::NotFound.into()))?
             .id)
     }
 

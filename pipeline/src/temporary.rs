@@ -1,7 +1,7 @@
-//! Temporary folders named after their process, so that a later process can remove what a killed one left.
+//! Temporary folders and files named after their process, so that a later process can remove what a killed one left.
 //!
 //! A number names a process only within its namespace, and containers may share a store. The process therefore also locks
-//! its folder, and the kernel releases the lock with the process.
+//! its folder or file, and the kernel releases the lock with the process.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -31,17 +31,17 @@ pub fn folder(parent: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
     }
 }
 
-/// The folders that this process has locked.
+/// The folders and files that this process has locked.
 static CLAIMS: Mutex<Vec<(PathBuf, File)>> = Mutex::new(Vec::new());
 
-/// Locks a new folder of this process until the folder is removed or the process ends. Returns whether the folder is
-/// still there: another process may have taken it for one of a dead process before it was locked.
+/// Locks a new folder or file of this process until it is removed or the process ends. Returns whether it is still there:
+/// another process may have taken it for one of a dead process before it was locked.
 ///
 /// # Errors
-/// If the folder cannot be opened for another reason than its absence.
+/// If it cannot be opened for another reason than its absence.
 pub fn claim(folder: &Path) -> io::Result<bool> {
     let missing = |e: &io::Error| e.kind() == io::ErrorKind::NotFound;
-    let open = match open_folder(folder) {
+    let open = match open_itself(folder) {
         Err(e) if missing(&e) => return Ok(false),
         open => open?,
     };
@@ -63,12 +63,12 @@ pub fn claim(folder: &Path) -> io::Result<bool> {
     Ok(same)
 }
 
-/// Removes a folder if its process is dead: it is not among those that this process sees, and nobody has locked the
-/// folder.
+/// Removes a folder or a file if its process is dead: it is not among those that this process sees, and nobody has locked
+/// the folder or file.
 ///
 /// # Errors
-/// If `/proc` cannot be read, or the folder cannot be removed.
-pub fn remove_of_dead(folder: &Path, owner: ProcessId) -> io::Result<()> {
+/// If `/proc` cannot be read, or it cannot be removed.
+pub fn remove_of_dead(path: &Path, owner: ProcessId) -> io::Result<()> {
     if owner.is_alive()? {
         return Ok(());
     }
@@ -77,17 +77,19 @@ pub fn remove_of_dead(folder: &Path, owner: ProcessId) -> io::Result<()> {
         _ => Err(e),
     };
     // The lock is held until the folder is gone, so that nobody claims it meanwhile.
-    let open = open_folder(folder);
+    let open = open_itself(path);
     let locked = open.as_ref().map(File::try_lock);
+    let is_folder = fs::symlink_metadata(path).is_ok_and(|there| there.is_dir());
     match locked {
         Ok(Err(TryLockError::WouldBlock)) => Ok(()),
-        _ => fs::remove_dir_all(folder).or_else(gone),
+        _ if is_folder => fs::remove_dir_all(path).or_else(gone),
+        _ => fs::remove_file(path).or_else(gone),
     }
 }
 
-/// Opens a folder, but no link, and without waiting for the other end of a FIFO.
-fn open_folder(folder: &Path) -> io::Result<File> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW;
+/// Opens a folder or a file, but no link, and without waiting for the other end of a FIFO.
+fn open_itself(folder: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW;
     let mut options = File::options();
     options.custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
     options.read(true).open(folder)

@@ -106,12 +106,15 @@ fn run_of(arguments: &ExperimentArgs, global: &Global) -> Result<Detached, Stop>
 }
 
 fn elsewhere(run: &Detached, what: &str) -> Stop {
-    Stop::usage(format!(
-        "this run was started on {}, and this machine is {}",
-        run.began.host,
-        host()
-    ))
-    .hint(format!("`benchtrail {what}` there"))
+    let here = host();
+    let message = match run.began.host == here {
+        true => "this run is working in another container".to_owned(),
+        false => format!(
+            "this run was started on {}, and this machine is {here}",
+            run.began.host
+        ),
+    };
+    Stop::usage(message).hint(format!("`benchtrail {what}` there"))
 }
 
 /// Shows a detached run until it ends, or until the user detaches.
@@ -237,7 +240,9 @@ pub(super) fn status_line(run: &Detached) -> Result<String, Stop> {
         ),
         Course::Ended(code) => format!("detached run ended with exit code {code}: {what}"),
         Course::Gone => format!("detached run ended without an exit code: {what}"),
-        Course::Elsewhere => format!("detached run on another machine: {what}"),
+        Course::Elsewhere => {
+            format!("detached run on another machine or in another container: {what}")
+        }
     })
 }
 

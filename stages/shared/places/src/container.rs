@@ -10,13 +10,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pipeline::process::ProcessId;
+use pipeline::lease::Scope;
+use pipeline::process::{ProcessId, namespace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The label that names the process that owns a container: its number and start time.
 pub(crate) const LEASE_LABEL: &str = "benchtrail.lease";
+
+/// The label that says where this number is valid: the boot of the machine and the process namespace. Runs in several
+/// containers, or on several machines, may use the same runtime.
+pub(crate) const SCOPE_LABEL: &str = "benchtrail.scope";
 
 /// The folder of packages and launchers in a container.
 pub const PACKAGES: &str = "/benchtrail/packages";
@@ -277,6 +282,9 @@ impl Containment {
             line.push(value);
         };
         add("--label", format!("{LEASE_LABEL}={}", lease_of(name)));
+        if let Ok(scope) = scope() {
+            add("--label", format!("{SCOPE_LABEL}={scope}"));
+        }
         // The client prints the log, and a second copy would grow on the disk.
         add("--log-driver", "none".to_owned());
         add("--stop-timeout", inside.grace.as_secs().max(1).to_string());
@@ -349,12 +357,22 @@ impl Containment {
     }
 }
 
-/// Removes the containers that dead processes left behind; returns their number.
+/// Returns the scope in which the number of this process is valid.
+fn scope() -> io::Result<String> {
+    let boot = Scope::here()?.boot;
+    Ok(format!("{boot}-{}", namespace()?))
+}
+
+/// Removes the containers that dead processes of this process namespace left behind; returns their number. Whether a
+/// process of another namespace or machine lives is not visible from here.
 ///
 /// # Errors
 /// If the runtime cannot be asked.
 pub fn sweep(runtime: &Runtime) -> Result<usize, ContainerError> {
-    let filter = format!("label={LEASE_LABEL}");
+    let Ok(scope) = scope() else {
+        return Ok(0);
+    };
+    let filter = format!("label={SCOPE_LABEL}={scope}");
     let listed = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
     let names = runtime.ask(&listed, ANSWER, &|| true)?;
     let mut removed = 0;
@@ -439,6 +457,8 @@ mod tests {
                 "benchtrail-5-77-0",
                 "--label",
                 "benchtrail.lease=5-77",
+                "--label",
+                &format!("benchtrail.scope={}", scope().expect("a scope")),
                 "--log-driver",
                 "none",
                 "--stop-timeout",
@@ -466,6 +486,31 @@ mod tests {
                 .any(|w| w == ["--publish", "127.0.0.1:8000:8000"])
         );
         assert!(!published.contains(&"--network".to_owned()));
+    }
+
+    #[test]
+    fn only_containers_of_dead_processes_of_this_namespace_are_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let own = ProcessId::own().expect("a process");
+        let dead = format!("benchtrail-{}-{}-0", own.pid, own.start_time + 1);
+        // A process of another container whose number means nothing here.
+        let other = format!("benchtrail-{}-{}-1", own.pid, own.start_time + 2);
+        let script = folder.path().join("runtime");
+        let ours = format!("label={SCOPE_LABEL}={}", scope().expect("a scope"));
+        let text = format!(
+            "case \"$*\" in\n ps*'{ours} '*) echo {} {dead};;\n ps*) echo {} {dead} {other};;\n rm*) echo \"$*\" >> {};;\nesac\n",
+            name(),
+            name(),
+            folder.path().join("removed").display()
+        );
+        std::fs::write(&script, text).expect("a script");
+        let runtime = Runtime {
+            program: "sh".into(),
+            arguments: vec![script.display().to_string()],
+        };
+        assert_eq!(sweep(&runtime).expect("an answer"), 1);
+        let removed = std::fs::read_to_string(folder.path().join("removed")).expect("a log");
+        assert_eq!(removed, format!("rm --force {dead}\n"));
     }
 
     #[test]
