@@ -650,6 +650,42 @@ stages:
             assert!(!all.contains(secret), "{case}: {all}");
         }
     }
+    let launched = "launch: {program: {installed: server}, arguments: [\"{port}\"ARGUMENTS], environment: {VARIABLES}}";
+    for (arguments, variables) in [
+        ("", &*format!("HF_TOKEN: {secret}")),
+        ("", &*format!("HTTPS_PROXY: \"http://ada:{secret}@proxy\"")),
+        ("", "NAME: hf_KEY"),
+        (&*format!(", --api-key, {secret}"), ""),
+        (&*format!(", \"--hf-token={secret}\""), ""),
+        (", --key, hf_KEY", ""),
+    ] {
+        let launch = launched
+            .replace("ARGUMENTS", arguments)
+            .replace("VARIABLES", variables);
+        // Assembled here, so that a search of this file finds no key.
+        let launch = launch.replace("KEY", &"hunter2H".repeat(4));
+        let text = STUDY.replace(
+            "launch:\n      program: {running: \"URL\"}\n      LAUNCH",
+            &launch,
+        );
+        fs::write(
+            project.path().join("typed.yaml"),
+            text.replace("4LOAD", "4"),
+        )
+        .expect("writable");
+        for command in [
+            &["plan", "typed.yaml"][..],
+            &["run", "typed.yaml", "--trust"],
+        ] {
+            let told = project.run(command);
+            let all = format!("{}{}", told.stdout, told.stderr);
+            assert_eq!(told.code, Some(2), "{launch}: {all}");
+            assert!(
+                !all.contains("hunter2") && all.contains("inherit"),
+                "{launch}: {all}"
+            );
+        }
+    }
     for header in ["Authorization: Bearer", "X-Api-Key:", "authorization="] {
         let header = format!("{header} {secret}");
         let told = project.run(["load", url, "--requests", "2", "--header", &header]);

@@ -25,7 +25,7 @@ use super::shared::{arm, look_repeatedly, share};
 use super::spec::{Parts, spec};
 use super::stages::{Draft, Drafts, drafts, order};
 use super::tree::{Node, Value};
-use super::{needs, parse, unused};
+use super::{needs, parse, secrets, unused};
 use crate::experiment::{Axis, Experiment, Order, Stage};
 use crate::ids::{AxisId, DraftId, StageId};
 use crate::reuse::Reuse;
@@ -159,6 +159,10 @@ fn compile(
     if sink.count() > 0 {
         return None;
     }
+    // Definitions have been searched when they were read.
+    let collections: Vec<&str> = registry.collections.iter().map(|(name, _)| *name).collect();
+    secrets::check(root, &[], &collections, sink);
+    secrets::check_arguments(&options.set, sink);
     let study = Study {
         root,
         profile: profile.map(|(name, _)| name),

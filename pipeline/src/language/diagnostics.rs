@@ -238,9 +238,9 @@ impl Sink {
         hint: Option<String>,
     ) {
         let diagnostic = Diagnostic {
-            message: message.into(),
-            place: Place::Argument(argument),
-            hint,
+            message: hidden::in_line(&message.into()),
+            place: Place::Argument(hidden::in_line(&argument)),
+            hint: hint.map(|hint| hidden::in_line(&hint)),
         };
         self.arguments.borrow_mut().push(diagnostic);
     }

@@ -17,17 +17,43 @@ const NAMES: [&str; 12] = [
     "cookie",
 ];
 
-/// The beginnings of common keys, and the shortest length of such a key.
-const BEGINNINGS: [&str; 7] = [
-    "sk-",
-    "hf_",
-    "ghp_",
-    "gho_",
-    "github_pat_",
-    "glpat-",
-    "AKIA",
+/// The beginnings of common keys, and the shortest length of each kind of key, in bytes.
+const BEGINNINGS: [(&str, usize); 18] = [
+    ("sk-", 23),
+    ("hf_", 33),
+    ("ghp_", 40),
+    ("gho_", 40),
+    ("ghs_", 40),
+    ("ghu_", 40),
+    ("ghr_", 40),
+    ("github_pat_", 33),
+    ("glpat-", 26),
+    ("AKIA", 20),
+    ("ASIA", 20),
+    ("AIza", 39),
+    ("xoxa-", 15),
+    ("xoxb-", 15),
+    ("xoxe-", 15),
+    ("xoxp-", 15),
+    ("xoxs-", 15),
+    ("eyJ", 40),
 ];
+
+/// The shortest part of a key that is hidden, in characters.
 const SHORTEST: usize = 12;
+
+/// Returns whether a word is a key that is known by its form. Keys are random, so they have digits and capital letters.
+pub(super) fn is_known_key(word: &str) -> bool {
+    let is = |(beginning, shortest): &(&str, usize)| {
+        // A JSON web token has three parts.
+        let is_whole = *beginning != "eyJ" || word.matches('.').count() == 2;
+        word.starts_with(beginning) && word.len() >= *shortest && is_whole
+    };
+    let has = |wanted: fn(&u8) -> bool| word.as_bytes().iter().any(wanted);
+    let is_random =
+        has(u8::is_ascii_uppercase) && (has(u8::is_ascii_digit) || word.starts_with('A'));
+    is_random && BEGINNINGS.iter().any(is)
+}
 
 /// Replaces passwords in URLs, keys after `Bearer`, and keys that are known by their beginning, with asterisks of equal
 /// number.
@@ -55,7 +81,34 @@ pub(super) fn in_line(line: &str) -> String {
             hide(&all, (from, to), &mut shown);
         }
     }
+    hide_after_flags(&all, &mut shown);
     shown.into_iter().collect()
+}
+
+/// Hides the item of a list that follows a flag named like a secret: `[--api-key, VALUE]`.
+fn hide_after_flags(all: &[char], shown: &mut [char]) {
+    let is_word = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    for at in 0..all.len() {
+        if all[at] != '-' || at > 0 && is_word(&all[at - 1]) {
+            continue;
+        }
+        let length = all[at..]
+            .iter()
+            .take(LONGEST)
+            .take_while(|c| is_word(c))
+            .count();
+        let flag: String = all[at..at + length].iter().collect();
+        if length < 3 || !names_a_secret(&flag.to_ascii_lowercase().replace('_', "-")) {
+            continue;
+        }
+        let between = |c: &&char| c.is_whitespace() || matches!(c, '"' | '\'' | ',');
+        let from = at + length + all[at + length..].iter().take_while(between).count();
+        if from > at + length && all.get(from) != Some(&'-') {
+            let ends = |c: &char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ']');
+            let end = all[from..].iter().position(ends);
+            hide(all, (from, end.map_or(all.len(), |n| from + n)), shown);
+        }
+    }
 }
 
 fn hide(all: &[char], (from, to): (usize, usize), shown: &mut [char]) {
@@ -93,7 +146,7 @@ fn hide_in_text(all: &[char], shown: &mut [char]) {
         if is_start && (begins(at, "Bearer ") || begins(at, "bearer ")) {
             hide(all, (at + 7, end_of_word(at + 7)), shown);
         }
-        if is_start && BEGINNINGS.iter().any(|b| begins(at, b)) {
+        if is_start && BEGINNINGS.iter().any(|(b, _)| begins(at, b)) {
             let end = end_of_word(at);
             if end - at >= SHORTEST {
                 hide(all, (at, end), shown);
@@ -120,7 +173,7 @@ fn key_before(text: &[char]) -> String {
 }
 
 /// Returns whether a key is named like a secret.
-fn names_a_secret(key: &str) -> bool {
+pub(super) fn names_a_secret(key: &str) -> bool {
     let is_last = |last: &str| {
         let rest = key.strip_suffix(last);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
@@ -194,6 +247,11 @@ mod tests {
             ("{api-key-env: \"hunter-2\"}", "{api-key-env: \"********\"}"),
             ("é: x, token: y", "é: x, token: *"),
             (
+                "arguments: [--api-key, \"hunter2\", --port, \"8\"]",
+                "arguments: [--api-key, \"*******\", --port, \"8\"]",
+            ),
+            ("[-e, HF_TOKEN=hunter2]", "[-e, HF_TOKEN=*******]"),
+            (
                 "curl -H 'Authorization: Bearer abc'",
                 "curl -H 'Authorization: ****** ****",
             ),
@@ -213,6 +271,7 @@ mod tests {
             "max-tokens: 16, prompt-tokens: 5, tokenizer: x",
             "{output_token: 3, price_per_token: 0.25}",
             "keys: [die], authors: {a: b}",
+            "arguments: [--max-tokens, \"4\", --api-key, --port, x]",
             "x: \"ada@example.org\"",
             "",
             ":",

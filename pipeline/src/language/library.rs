@@ -207,6 +207,7 @@ impl<'a> Layers<'a> {
                 .check(schema, merged, &route)
                 .into_iter()
                 .for_each(|m| self.sink.add(m));
+            super::secrets::check(merged, &route, &[], self.sink);
         }
         match merged {
             Some(merged) if self.sink.count() == before => Found::Definition(merged.json()),

@@ -61,6 +61,7 @@ mod parameters;
 mod parse;
 mod rules;
 mod same;
+mod secrets;
 mod sections;
 pub mod settings;
 mod shared;
