@@ -290,6 +290,11 @@ async fn receive(
             Ok(_) if end > MAX_BODY => {
                 return End::Broken(format!("the response is longer than {MAX_BODY} bytes"));
             }
+            Ok(_) if watch.is_over(at_ns, shared, limits) => {
+                if let Some(end) = watch.passed(shared, limits) {
+                    return end;
+                }
+            }
             Ok(_) => {}
             Err(error) => return End::Broken(error.to_string()),
         }

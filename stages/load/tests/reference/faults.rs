@@ -1,5 +1,6 @@
 //! Every fault of a server, and the row that results.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use crate::common::{Run, closed, paced, statuses};
@@ -251,6 +252,36 @@ fn the_total_limit_ends_a_request_that_keeps_talking() {
     let result = run.result();
     assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
     assert_eq!(error(&result.requests[0]), "total timeout");
+}
+
+#[test]
+fn the_total_limit_ends_a_request_whose_server_sends_without_a_pause() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+                let mut sent = stream.write_all(head);
+                while sent.is_ok() {
+                    sent = stream.write_all(&b": nothing\n\n".repeat(6000));
+                }
+            });
+        }
+    });
+    let run = Run {
+        timeouts: Timeouts {
+            total: TimeSpan::milliseconds(20),
+            ..Timeouts::default()
+        },
+        requests: 2,
+        ..Run::default()
+    };
+    let result = run_load(&run.spec(), &run.target(url), &Control::quiet()).unwrap();
+    for row in &result.requests {
+        assert_eq!(row.status, RequestStatus::Timeout, "{:?}", row.error);
+    }
 }
 
 #[test]
