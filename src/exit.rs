@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use pipeline::Lack;
 
@@ -23,6 +24,25 @@ enum Exit {
     Undecidable = 6,
     /// Stopped by the user.
     Interrupted = 130,
+}
+
+/// Fails if the clock shows a time that no date can be written for.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "wall time is provenance, which must be possible to write"
+)]
+pub(crate) fn check_the_clock() -> Result<(), Stop> {
+    can_be_written(SystemTime::now())
+}
+
+fn can_be_written(now: SystemTime) -> Result<(), Stop> {
+    match jiff::Timestamp::try_from(now) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Stop::machine(
+            "the clock of this machine shows a time outside the years -9999 to 9999",
+        )
+        .hint("set the clock")),
+    }
 }
 
 /// The text of an error.
@@ -227,5 +247,27 @@ impl From<artifacts::StoreError> for Stop {
 impl From<artifacts::TableError> for Stop {
     fn from(error: artifacts::TableError) -> Self {
         Self::failed(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn a_clock_beyond_all_dates_is_told_and_any_other_is_not() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        for now in [
+            UNIX_EPOCH - Duration::from_secs(1 << 36),
+            UNIX_EPOCH,
+            at(1 << 32),
+            at(253_402_207_000),
+        ] {
+            assert!(can_be_written(now).is_ok(), "{now:?}");
+        }
+        let refused = can_be_written(at(253_500_000_000)).expect_err("after the year 9999");
+        assert_eq!(refused.code(), 4);
     }
 }

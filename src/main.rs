@@ -60,9 +60,20 @@ fn main() -> ExitCode {
         };
         return exit::Stop::machine(error).report();
     }
-    if let Err(stop) = room::settle().and_then(|()| signals::survive_the_limit_on_file_sizes()) {
+    if let Err(stop) = room::settle()
+        .and_then(|()| signals::survive_the_limit_on_file_sizes())
+        .and_then(|()| room::files())
+        .and_then(|()| exit::check_the_clock())
+    {
         return stop.report();
     }
+    room::on_a_large_stack(work)
+}
+
+/// Does what the arguments say.
+fn work() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let first = arguments.next();
     // Another machine uses this one to prepare, start or sample an engine.
     if first.as_ref().is_some_and(|first| first == places::COMMAND) {
         return place::answer(arguments)
@@ -105,9 +116,48 @@ fn main() -> ExitCode {
     ExitCode::from(execute(std::env::args_os()))
 }
 
+/// Prints help, the version, or what is wrong with the command line; returns the exit code.
+fn answered(error: &clap::Error) -> u8 {
+    let printed = error.print();
+    if error.use_stderr() {
+        return exit::Stop::usage_told().code();
+    }
+    match terminal::written(printed) {
+        Ok(()) => 0,
+        Err(error) => {
+            let stop = exit::Stop::machine(error);
+            stop.report();
+            stop.code()
+        }
+    }
+}
+
+/// Fails if a path on the command line, in the variable for the store or on the way to the working folder is not UTF-8.
+/// Event logs, locks and JSON contain paths as text.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the store is named there, as `args` reads it"
+)]
+fn paths_are_text(words: &[OsString]) -> Result<(), exit::Stop> {
+    let store = std::env::var_os("BENCHTRAIL_STORE");
+    let here = std::env::current_dir().ok().map(OsString::from);
+    let all = words.iter().skip(1).chain(&store).chain(&here);
+    match all.into_iter().find(|word| word.to_str().is_none()) {
+        Some(word) => Err(
+            exit::Stop::usage(format!("`{}` is not text in UTF-8", word.display()))
+                .hint("rename the file or the folder"),
+        ),
+        None => Ok(()),
+    }
+}
+
 /// Executes a command line; returns the exit code.
 fn execute(words: impl Iterator<Item = OsString>) -> u8 {
     let words: Vec<OsString> = words.collect();
+    if let Err(stop) = paths_are_text(&words) {
+        stop.report();
+        return stop.code();
+    }
     let cli = match args::parse(&words) {
         Ok(cli) => cli,
         Err(error) => {
@@ -118,7 +168,7 @@ fn execute(words: impl Iterator<Item = OsString>) -> u8 {
                 terminal::complain(&message);
                 return exit::Stop::usage_told().code();
             }
-            other_words::with_our_word(error).exit()
+            return answered(&other_words::with_our_word(error));
         }
     };
     let done = commands::execute(&cli);

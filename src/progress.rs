@@ -120,7 +120,9 @@ fn first_line(experiment: &Experiment, stop: Option<&Digest>) -> serde_json::Val
     json!({
         "event": "run-began",
         "experiment": experiment.name,
-        "file": std::path::absolute(&experiment.file).unwrap_or_else(|_| experiment.file.clone()),
+        "file": std::path::absolute(&experiment.file)
+            .unwrap_or_else(|_| experiment.file.clone())
+            .to_string_lossy(),
         "profile": experiment.profile,
         "stages": stages.collect::<Vec<_>>(),
         "stop": stop,

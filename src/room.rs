@@ -8,7 +8,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use rustix::process::{Resource, getrlimit};
 
@@ -34,13 +34,69 @@ const SETTINGS: [(&str, &[&str]); 2] = [
     ("RAYON_NUM_THREADS", &["2", "1"]),
 ];
 
-/// Starts this program again with one arena and two threads if its addresses are limited and it has more. Returns if
-/// nothing needs to change.
+/// Settings of thread pools and stacks in the environment, with the least and the largest sensible value. A pool of a
+/// billion threads would never start, and a stack of a few bytes would overflow.
+const SENSIBLE: [(&str, u64, u64); 3] = [
+    ("RAYON_NUM_THREADS", 0, 1024),
+    ("RAYON_RS_NUM_CPUS", 0, 1024),
+    ("RUST_MIN_STACK", 2 << 20, 64 << 20),
+];
+
+/// The stack of the main thread, bytes. The limit (`ulimit -s`) may be lower.
+const STACK: usize = 8 << 20;
+
+/// Executes the program on a thread of its own if the stack of the main thread is limited to less than it needs.
+pub(crate) fn on_a_large_stack(main: fn() -> ExitCode) -> ExitCode {
+    let limit = getrlimit(Resource::Stack).current;
+    if limit.is_none_or(|limit| limit >= STACK as u64) {
+        return main();
+    }
+    let thread = std::thread::Builder::new()
+        .name("main".to_owned())
+        .stack_size(STACK)
+        .spawn(main);
+    match thread {
+        Ok(thread) => thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(error) => Stop::machine(format!(
+            "the stack is limited (`ulimit -s`), and another cannot be made: {error}"
+        ))
+        .hint("raise the limit")
+        .report(),
+    }
+}
+
+/// The open files that every command may need: the store, its index, one file for each thread that works.
+const FILES: u64 = 32;
+
+/// Fails if this process may open too few files for any command.
+///
+/// # Errors
+/// If the limit is below what every command may need.
+pub(crate) fn files() -> Result<(), Stop> {
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < FILES => Err(Stop::machine(format!(
+            "this process may open {limit} files (`ulimit -n`), and needs {FILES}"
+        ))
+        .hint("raise the limit")),
+        _ => Ok(()),
+    }
+}
+
+/// Starts this program again if variables give it settings that it cannot work with, or if its addresses are limited and
+/// it has more than one arena and two threads. Returns if nothing needs to change.
 ///
 /// # Errors
 /// If the program cannot be started again.
 pub(crate) fn settle() -> Result<(), Stop> {
-    if limit().is_none() || !cfg!(target_env = "gnu") || SETTINGS.iter().all(is_set) {
+    let without: Vec<&str> = SENSIBLE.iter().filter_map(senseless).collect();
+    let limited = limit().is_some() && cfg!(target_env = "gnu");
+    let set = SETTINGS
+        .iter()
+        .filter(|setting| limited && !is_set(setting));
+    let set: Vec<_> = set.collect();
+    if without.is_empty() && set.is_empty() {
         return Ok(());
     }
     let mut words = std::env::args_os();
@@ -49,14 +105,32 @@ pub(crate) fn settle() -> Result<(), Stop> {
         .map_err(|e| Stop::machine(format!("this program cannot find its own file: {e}")))?;
     let mut again = Command::new(binary);
     again.arg0(name).args(words);
-    for setting in SETTINGS.iter().filter(|setting| !is_set(setting)) {
-        again.env(setting.0, setting.1[0]);
-    }
+    without.iter().for_each(|name| {
+        again.env_remove(name);
+    });
+    set.iter().for_each(|(name, values)| {
+        again.env(name, values[0]);
+    });
     let error = again.exec();
-    Err(Stop::machine(format!(
-        "this program cannot start itself with the memory settings that `ulimit -v` requires: {error}"
-    ))
-    .hint("set `MALLOC_ARENA_MAX=1` and `RAYON_NUM_THREADS=2` yourself, or raise the limit"))
+    let hint = match without.is_empty() {
+        true => "set `MALLOC_ARENA_MAX=1` and `RAYON_NUM_THREADS=2` yourself, or raise the limit"
+            .to_owned(),
+        false => format!("unset {}", without.join(", ")),
+    };
+    let message = format!(
+        "this program cannot start itself with other settings of threads and memory: {error}"
+    );
+    Err(Stop::machine(message).hint(hint))
+}
+
+/// Returns the name of a variable whose value this program cannot work with.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the thread pool and the standard library read their settings there"
+)]
+fn senseless<'a>((name, least, most): &(&'a str, u64, u64)) -> Option<&'a str> {
+    let value: u64 = std::env::var(name).ok()?.trim().parse().ok()?;
+    (!(*least..=*most).contains(&value)).then_some(name)
 }
 
 #[expect(

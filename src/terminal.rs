@@ -21,7 +21,15 @@ pub(crate) fn say(text: &str) {
 /// # Errors
 /// If part of the output could not be written, for example to a full disk.
 pub(crate) fn finish() -> Result<(), String> {
-    let flushed = io::stdout().lock().flush();
+    written(Ok(()))
+}
+
+/// Ends standard output in the same way, after something else wrote to it.
+///
+/// # Errors
+/// If part of the output could not be written.
+pub(crate) fn written(other: io::Result<()>) -> Result<(), String> {
+    let flushed = other.and_then(|()| io::stdout().lock().flush());
     let unwritten = UNWRITTEN.get().or(flushed.as_ref().err());
     match unwritten.filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
         Some(error) => Err(format!("standard output is incomplete: {error}")),

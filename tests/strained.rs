@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
@@ -153,5 +154,122 @@ fn a_limit_on_threads_is_reported() {
         let known = matches!(told.code, Some(0 | 4)) || told.stderr.starts_with("setpriv:");
         assert!(known, "{limit}: {:?} {}", told.code, told.stderr);
         assert!(!told.stderr.contains("panicked"), "{}", told.stderr);
+    }
+}
+
+#[test]
+fn variables_and_limits_that_no_program_can_work_with_change_nothing() {
+    let project = Project::new();
+    let pools = [
+        ("RAYON_NUM_THREADS", "1000000000"),
+        ("RAYON_RS_NUM_CPUS", "1000000000"),
+        ("RUST_MIN_STACK", "1"),
+        ("RUST_MIN_STACK", "99999999999999"),
+    ];
+    for (name, value) in pools {
+        for arguments in [&["plan", STUDY][..], &["run", STUDY]] {
+            let ended: Outcome = project
+                .command(arguments)
+                .env(name, value)
+                .output()
+                .expect("the binary starts")
+                .into();
+            ended.ok();
+        }
+    }
+    let mut command = Command::new("sh");
+    command
+        .args([
+            "-c",
+            "ulimit -s 256 && exec \"$@\"",
+            "sh",
+            BINARY,
+            "plan",
+            STUDY,
+        ])
+        .current_dir(project.path());
+    let limited: Outcome = command.output().expect("sh starts").into();
+    limited.ok();
+}
+
+#[test]
+fn help_that_cannot_be_written_is_told() {
+    let project = Project::new();
+    for arguments in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["--version"],
+        &["help", "plan"],
+    ] {
+        let full = fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("a full disk");
+        let output = project.command(arguments).stdout(full).output();
+        let told = Outcome::from(output.expect("the binary starts"));
+        assert_eq!(told.code, Some(4), "{arguments:?}: {}", told.stderr);
+        assert!(
+            told.stderr.contains("standard output is incomplete"),
+            "{}",
+            told.stderr
+        );
+    }
+}
+
+#[test]
+fn a_path_that_is_no_text_is_refused() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let project = Project::new();
+    let odd = OsStr::from_bytes(b"odd-\xff\xfe");
+    let folder = project.path().join(odd);
+    fs::create_dir(&folder).expect("a folder");
+    fs::copy(project.path().join(STUDY), folder.join("simulated.yaml")).expect("a file");
+    let ended = |command: &mut Command| Outcome::from(command.output().expect("the binary starts"));
+    for told in [
+        ended(
+            project
+                .command(["run", "simulated.yaml"])
+                .current_dir(&folder),
+        ),
+        ended(
+            project
+                .command(["run"])
+                .arg(Path::new(odd).join("simulated.yaml")),
+        ),
+        ended(project.command(["run", STUDY]).env("BENCHTRAIL_STORE", odd)),
+    ] {
+        assert_eq!(told.code, Some(2), "{}", told.stderr);
+        assert!(
+            told.stderr.contains("is not text in UTF-8"),
+            "{}",
+            told.stderr
+        );
+    }
+}
+
+#[test]
+fn a_limit_on_open_files_is_told() {
+    let project = Project::new();
+    for (limit, code) in [(12, 4), (31, 4), (32, 0), (64, 0)] {
+        let mut command = Command::new("sh");
+        command
+            .args([
+                "-c",
+                "ulimit -n $1 && shift && exec \"$@\"",
+                "sh",
+                &limit.to_string(),
+            ])
+            .args([BINARY, "run", STUDY, "--profile", "smoke"])
+            .current_dir(project.path());
+        let told: Outcome = command.output().expect("sh starts").into();
+        assert_eq!(told.code, Some(code), "{limit}: {}", told.stderr);
+        assert_eq!(
+            told.stderr.contains("`ulimit -n`"),
+            code == 4,
+            "{}",
+            told.stderr
+        );
     }
 }
