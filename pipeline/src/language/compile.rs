@@ -397,7 +397,7 @@ fn profile<'a>(root: &'a Node, options: &Options, sink: &Sink) -> Option<(&'a st
             let names = profiles.iter().map(|(key, _)| key.text.as_str());
             let message = format!("the experiment has no profile `{wanted}`");
             sink.argument(
-                format!("--profile {wanted}"),
+                &format!("--profile {wanted}"),
                 message,
                 Some(remedy(wanted, "profiles", names)),
             );

@@ -233,13 +233,13 @@ impl Sink {
     /// Adds a mistake in a command-line argument.
     pub(crate) fn argument(
         &self,
-        argument: String,
+        argument: &str,
         message: impl Into<String>,
         hint: Option<String>,
     ) {
         let diagnostic = Diagnostic {
             message: hidden::in_line(&message.into()),
-            place: Place::Argument(hidden::in_line(&argument)),
+            place: Place::Argument(hidden::in_line(argument)),
             hint: hint.map(|hint| hidden::in_line(&hint)),
         };
         self.arguments.borrow_mut().push(diagnostic);

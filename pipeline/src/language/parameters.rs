@@ -37,7 +37,7 @@ pub(crate) fn parameters(
                 false => remedy(name, "parameters", names()),
             };
             sink.argument(
-                format!("--set {name}={given}"),
+                &format!("--set {name}={given}"),
                 format!("unknown parameter `{name}`"),
                 Some(hint),
             );
@@ -93,7 +93,7 @@ pub(crate) fn parameters(
             match typed.argument(text) {
                 Ok(given) => value = Some(given),
                 Err((message, hint)) => {
-                    sink.argument(format!("--set {name}={text}"), message, Some(hint));
+                    sink.argument(&format!("--set {name}={text}"), message, Some(hint));
                     broken = true;
                 }
             }

@@ -36,7 +36,11 @@ pub(super) fn check_arguments(set: &[(String, String)], sink: &Sink) {
             false => has_known_key(value).then(|| KNOWN.to_owned()),
         };
         if let Some(message) = about {
-            sink.argument(format!("--set {name}=…"), message, Some(INHERIT.to_owned()));
+            sink.argument(
+                &format!("--set {name}=…"),
+                message,
+                Some(INHERIT.to_owned()),
+            );
         }
     }
 }
