@@ -91,6 +91,11 @@ impl Search<'_> {
     fn value(&mut self, node: &Node, meaning: Meaning) {
         match &node.value {
             Value::Text(text) if has_known_key(text) => self.add(node.span, KNOWN.to_owned()),
+            Value::Text(text) => {
+                if let Some(name) = assigned(text) {
+                    self.add(node.span, of_variable(name));
+                }
+            }
             Value::Map(entries) => {
                 for (key, node) in entries {
                     self.entry(&key.text, key.span, node, meaning);
@@ -129,6 +134,20 @@ impl Search<'_> {
         self.sink
             .add(Mistake::new(place, &self.route, message).hint(INHERIT));
     }
+}
+
+/// Returns the name of a variable or a flag that a text sets to a secret, as in a command line or a list of variables.
+fn assigned(text: &str) -> Option<&str> {
+    let words = text.split(|c: char| c.is_whitespace() || ",;\"'".contains(c));
+    let mut set = words.filter_map(|word| word.split_once('='));
+    let is_name = |name: &str| {
+        let is_variable = name
+            .bytes()
+            .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        is_word(name) && (is_variable || name.starts_with('-'))
+    };
+    let found = set.find(|(name, value)| is_name(name) && is_named(name) && is_literal(value));
+    found.map(|(name, _)| name)
 }
 
 fn is_word(text: &str) -> bool {
@@ -208,6 +227,16 @@ mod tests {
             "",
         ] {
             assert!(!has_known_key(text), "{text}");
+        }
+        for (text, name) in [
+            ("HF_TOKEN=correct-horse exec server", Some("HF_TOKEN")),
+            ("ALL,HF_TOKEN=correct-horse", Some("HF_TOKEN")),
+            ("server --api-key=correct-horse --port 8", Some("--api-key")),
+            ("HF_TOKEN=$HF_TOKEN exec server", None),
+            ("select token=correct_horse from t", None),
+            ("MAX_TOKENS=correct-horse", None),
+        ] {
+            assert_eq!(assigned(text), name, "{text}");
         }
         for (name, value, is) in [
             ("HF_TOKEN", "correct-horse", true),
