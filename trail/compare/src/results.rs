@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::Table;
 use contract::Better;
+use contract::uneven::{counts_of, unlike_counts};
 use serde::Serialize;
 use statistics::{Continuity, Sample, holm, mann_whitney_u};
 
@@ -174,6 +175,12 @@ pub(crate) fn changes(
         let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
         for column in columns(older, newer, rule) {
             let unit = newer.unit(&column);
+            let uneven = if same {
+                None
+            } else {
+                uneven(&column, [older, newer])
+            };
+            let unlike = unlike.clone().or(uneven);
             let mut whole = Column {
                 table: name.clone(),
                 better: direction(&column, unit.as_deref()),
@@ -185,6 +192,11 @@ pub(crate) fn changes(
                 lost: [Lost::default(); 2],
             };
             let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
+            let unlike = unlike.or_else(|| match same {
+                true => None,
+                false => axes.on_unlike_labels([&was, &is]),
+            });
+            whole.unlike.clone_from(&unlike);
             if !axes.units.is_empty() {
                 let any = |values: &BTreeMap<String, Values>| values.keys().cloned().collect();
                 whole.lost = [
@@ -235,6 +247,16 @@ fn columns(a: &Table, b: &Table, rule: &Rule) -> Vec<String> {
         .into_iter()
         .filter(|c| a.has(c) && b.has(c) && b.float(c).is_ok() && a.float(c).is_ok())
         .collect()
+}
+
+/// Explains why quantiles of the two studies cannot be compared: they rest on unlike numbers of requests.
+fn uneven(column: &str, tables: [&Table; 2]) -> Option<String> {
+    let (counts, p) = counts_of(column)?;
+    let counts = tables.map(|table| {
+        let counts = table.float(&counts).unwrap_or_default();
+        counts.into_iter().flatten().filter(|n| *n > 0.0).collect()
+    });
+    unlike_counts(p, ["the older study", "the newer study"], &counts)
 }
 
 fn result(
@@ -328,5 +350,66 @@ fn direction(column: &str, unit: Option<&str>) -> Direction {
         Some(Better::Higher) => Direction::Higher,
         Some(Better::Lower) => Direction::Lower,
         None => Direction::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+
+    use super::*;
+
+    #[test]
+    fn tail_quantiles_of_studies_with_unlike_numbers_of_requests_are_not_compared() {
+        let table = |n: i64| {
+            let columns = vec![
+                Column::float("ttft_ms_p90", [Some(1.0), None]),
+                Column::int("ttft_ms_n", [Some(n), Some(n)]),
+            ];
+            Table::with_metadata(columns, &[]).unwrap()
+        };
+        let refusal = |column: &str, n: i64, m: i64| uneven(column, [&table(n), &table(m)]);
+        let why = refusal("ttft_ms_p90", 40, 400).unwrap();
+        assert!(
+            why.starts_with(
+                "the p90 of the older study is of 40 values and that of the newer study of 400: "
+            ),
+            "{why}"
+        );
+        assert_eq!(refusal("ttft_ms_p90", 40, 40), None);
+        assert_eq!(refusal("ttft_ms_p50", 40, 400), None);
+        assert_eq!(refusal("output_throughput", 40, 400), None);
+    }
+
+    #[test]
+    fn launches_on_days_of_each_study_do_not_count_as_units() {
+        let table = |days: [&str; 2]| {
+            let rows = days
+                .iter()
+                .flat_map(|day| [1, 2].map(|launch| (*day, launch)));
+            let rows: Vec<(&str, i64)> = rows.collect();
+            let columns = vec![
+                Column::text("day", rows.iter().map(|row| Some(row.0))),
+                Column::int("launch", rows.iter().map(|row| Some(row.1))),
+                Column::float(
+                    "output_throughput",
+                    rows.iter().map(|row| Some(row.1 as f64)),
+                ),
+            ];
+            Table::with_metadata(columns, &[("keys", "day,launch")]).unwrap()
+        };
+        let named = ["day".to_owned(), "launch".to_owned()];
+        let refusal = |older: [&str; 2], newer: [&str; 2]| {
+            let tables = [&table(older), &table(newer)];
+            let axes = Axes::new(&named, &[], tables);
+            let [was, is] = tables.map(|table| axes.values(table, "output_throughput"));
+            axes.on_unlike_labels([&was, &is])
+        };
+        let why = refusal(["mon", "tue"], ["wed", "thu"]).unwrap();
+        assert!(
+            why.contains("unlike shares of the labels of `day`"),
+            "{why}"
+        );
+        assert_eq!(refusal(["mon", "tue"], ["mon", "tue"]), None);
     }
 }

@@ -125,6 +125,51 @@ impl Axes {
     }
 }
 
+/// The share of a study's units that may have other labels of a unit axis than those of the other study.
+const UNLIKE: f64 = 0.15;
+
+impl Axes {
+    /// Explains that the units of two studies lie within labels of their own, such as launches on days of their own. The
+    /// last unit axis numbers the units within the others. If each study has a single label, such as its own machine, the
+    /// label belongs to the study.
+    pub(crate) fn on_unlike_labels(
+        &self,
+        studies: [&BTreeMap<String, Values>; 2],
+    ) -> Option<String> {
+        let (_, around) = self.units.split_last()?;
+        let units = studies.map(|values| {
+            let units = values.values().flat_map(|values| values.by_unit.keys());
+            units.collect::<BTreeSet<&String>>()
+        });
+        let unlike = |axis: &&String| {
+            let labels = units.each_ref().map(|units| {
+                let mut labels: BTreeMap<String, f64> = BTreeMap::new();
+                for unit in units {
+                    let at: Option<Coordinates> = unit.parse().ok();
+                    let label = at.and_then(|at| at.get(axis).map(ToString::to_string));
+                    *labels.entry(label.unwrap_or_default()).or_default() += 1.0;
+                }
+                labels
+            });
+            let several = labels.iter().flat_map(BTreeMap::values).any(|n| *n > 1.0);
+            let single = labels.iter().all(|labels| labels.len() == 1);
+            let share = |study: usize, label: &str| {
+                labels[study].get(label).unwrap_or(&0.0) / units[study].len().max(1) as f64
+            };
+            let all: BTreeSet<&String> = labels.iter().flat_map(BTreeMap::keys).collect();
+            let apart = all
+                .iter()
+                .map(|label| (share(0, label) - share(1, label)).abs());
+            several && !single && apart.sum::<f64>() / 2.0 > UNLIKE
+        };
+        let axis = around.iter().find(unlike)?;
+        Some(format!(
+            "the units of the two studies have unlike shares of the labels of `{axis}`, so a difference between labels looks \
+             like a change: name `--unit {axis}` alone"
+        ))
+    }
+}
+
 impl Values {
     pub(crate) fn n(&self) -> usize {
         self.by_unit.len()

@@ -38,6 +38,8 @@ pub(crate) struct Spec {
     pub(crate) range: Bounds,
     /// The column whose values this one pools.
     pub(crate) pools: Option<Pools>,
+    /// The level of the intervals beside its values; `None` if there are none.
+    pub(crate) interval_level: Option<f64>,
 }
 
 impl Spec {
@@ -56,6 +58,7 @@ impl Spec {
             kind,
             range: Bounds::Any,
             pools: None,
+            interval_level: None,
         }
     }
 
@@ -105,6 +108,12 @@ impl Spec {
             column: column.to_owned(),
             how,
         });
+        self
+    }
+
+    /// Declares the level of the intervals beside the values.
+    pub(crate) fn at_level(mut self, level: f64) -> Self {
+        self.interval_level = Some(level);
         self
     }
 

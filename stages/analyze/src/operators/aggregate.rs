@@ -46,6 +46,8 @@ struct Group {
     n: usize,
     missing: Scalar,
     samples: Vec<Option<(Sample, Mean)>>,
+    /// The number of units.
+    units: usize,
     /// The units of the interval, or why there is none.
     interval_of: String,
 }
@@ -70,6 +72,10 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
                 "missing cells that should have contributed, with the reason; null if none",
             ),
             |g| g.missing.clone(),
+        )
+        .with(
+            Spec::int("units", "1", "units of replication in the row"),
+            |g| g.units,
         )
         .with(
             Spec::text(
@@ -114,9 +120,10 @@ fn pooled_columns(
             ),
             move |g| g.samples[i].as_ref().map_or(0, |(sample, _)| sample.len()),
         )
-        .with(like("mean", "mean".to_owned(), Statistic::Mean), move |g| {
-            of(g, |s| Some(s.mean()))
-        })
+        .with(
+            like("mean", "mean".to_owned(), Statistic::Mean).at_level(confidence),
+            move |g| of(g, |s| Some(s.mean())),
+        )
         .with(
             pooled(
                 Spec::float(
@@ -247,6 +254,7 @@ impl TypedOperator for Aggregate {
                 n: members.len(),
                 missing: from.missing_at(keys, key),
                 samples,
+                units: together.count(from, members),
                 interval_of: match outside.is_empty() {
                     true => interval_of,
                     false => format!("{interval_of}; {}", outside.join("; ")),

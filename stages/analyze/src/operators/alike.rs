@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
 use contract::LineageSource;
+use contract::uneven::differ_by_counts;
 use pipeline::Failure;
 use statistics::Sample;
 
 use crate::frame::{Frame, Level, Spec, count, number};
 use crate::operator::Context;
 use crate::operators::pairs::Sides;
-use crate::operators::uneven::differ_by_counts;
 
 /// The origin of a column whose values pool those of another table.
 #[derive(Clone, Debug, PartialEq)]

@@ -393,8 +393,23 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
     });
     let effects: Option<Vec<_>> = effects.collect();
     let effects = effects.map(averaged);
-    let doubt = effects.clone();
-    let doubt = doubt.and_then(|e| resemblance::doubt_of_effects(units, e));
+    let side = |value: fn(&Pair) -> Option<f64>| {
+        let values = pairs.iter().filter_map(|pair| {
+            let label = at.iter().map(|k| pair.key[*k].clone()).collect::<Vec<_>>();
+            pair.a[0].zip(pair.b[0])?;
+            Some((label, value(pair)?))
+        });
+        averaged(values)
+            .into_iter()
+            .map(|(_, v)| v)
+            .collect::<Vec<f64>>()
+    };
+    let doubt = effects.clone().and_then(|effects| {
+        let values = effects.iter().map(|(_, v)| *v).collect();
+        let sides = vec![side(|pair| pair.a[0]), side(|pair| pair.b[0])];
+        let shared = resemblance::shared(&[(values, sides)]).filter(|_| !units.is_none());
+        shared.or_else(|| resemblance::doubt_of_effects(units, effects))
+    });
     let effects = effects.map(|e| e.into_iter().map(|(_, v)| v).collect::<Vec<f64>>());
     let mean = effects.as_deref().filter(|e| !e.is_empty());
     let valued = pairs

@@ -8,7 +8,7 @@ use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Interval, Selection, launch_quantile};
+use statistics::{Interval, Selection, launch_quantile, shares_at_quantile};
 
 use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Row, SourceRows, Spec, spans};
@@ -16,7 +16,8 @@ use crate::intake::Rows;
 use crate::operator::{Context, Draft, Reads, TypedOperator, unless};
 use crate::operators::cell_summary::{ICL, ITL, Printed, per_token};
 use crate::operators::cells::{Group, each_group};
-use crate::operators::units::{BLOCK, LEVEL, NO_VALUE, WHY};
+use crate::operators::resemblance::{doubt_of_effects, groupings, nested};
+use crate::operators::units::{BLOCK, LEVEL, NO_VALUE, Units, WHY};
 
 pub(crate) struct Distribution;
 
@@ -227,18 +228,17 @@ struct Spread {
 }
 
 impl Spread {
-    /// Takes the values of each unit. Without units, pools all values; `none` then gives the reason for the missing
-    /// interval.
+    /// Takes the values of each unit. Without units, pools all values.
     fn new(
         mut units: Vec<Vec<f64>>,
         quantiles: &[f64],
         printed: Printed,
-        none: Option<&str>,
+        labels: &Labels<'_>,
     ) -> Option<Self> {
-        let interval = |p: &f64| match none {
-            Some(none) => Err(none.to_owned()),
+        let interval = |p: &f64| match &labels.refusal {
+            Some(refusal) => Err(refusal.clone()),
             None => match launch_quantile(&units, *p, LEVEL) {
-                Ok(found) => Ok(found.interval),
+                Ok(found) => labels.doubt(&units, *p).map_or(Ok(found.interval), Err),
                 Err(refusal) => Err(refusal.to_string()),
             },
         };
@@ -277,8 +277,9 @@ impl TypedOperator for Distribution {
         token; it is null if a chunk's tokens are unknown. Several tools print the gap between \
         chunks as ITL; that gap is ICL here. The interval of a pooled quantile treats units as \
         clusters, because only units are independent (Woodruff, JASA 47, 1952). The units' shares of values up to the \
-        estimate have a t interval, and the quantiles at its ends bound the quantile. If units differ so \
-        much that it reaches 0 or 1, the interval is withheld.";
+        estimate have a t interval, and the quantiles at its ends bound the quantile. The interval is withheld if units \
+        differ so much that it reaches 0 or 1, if they lie within another pooled axis, such as launches within days, and if \
+        their shares resemble each other.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -419,18 +420,61 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     Ok(Some(values))
 }
 
-/// Returns the cells of each unit, in order of the units; all cells together without units.
-fn by_unit<'a>(cells: &[&'a Rows<'a>], units: &[String]) -> Vec<Vec<&'a Rows<'a>>> {
-    let mut all: BTreeMap<Vec<String>, Vec<&Rows<'_>>> = BTreeMap::new();
-    for cell in cells {
-        let label = |axis: &String| {
-            let label = cell.coordinates().get(axis);
-            label.map(ToString::to_string).unwrap_or_default()
+/// The units of pooled cells.
+struct Labels<'a> {
+    axes: &'a [String],
+    /// The label of each unit.
+    units: Vec<Vec<Scalar>>,
+    /// Why no quantile has an interval.
+    refusal: Option<String>,
+}
+
+impl<'a> Labels<'a> {
+    /// Returns the labels with the cells of each unit, in order of the units; all cells together without units.
+    fn of<'b>(
+        cells: &[&'b Rows<'b>],
+        axes: &'a [String],
+        over: &[String],
+    ) -> (Self, Vec<Vec<&'b Rows<'b>>>) {
+        let at = |cell: &Rows<'_>, axes: &[String]| -> Vec<Scalar> {
+            let label = |axis: &String| cell.coordinates().get(axis).cloned();
+            axes.iter()
+                .map(|axis| label(axis).unwrap_or(Scalar::Null))
+                .collect()
         };
-        let unit = units.iter().map(label).collect();
-        all.entry(unit).or_default().push(cell);
+        let others = over.iter().filter(|axis| !axes.contains(axis));
+        let others: Vec<String> = others.cloned().collect();
+        let rows = cells.iter().map(|cell| (at(cell, axes), at(cell, &others)));
+        let around = groupings(&others, &rows.collect::<Vec<_>>());
+        let mut all: BTreeMap<Vec<String>, (Vec<Scalar>, Vec<&Rows<'_>>)> = BTreeMap::new();
+        for cell in cells {
+            let label = at(cell, axes);
+            let name = label.iter().map(ToString::to_string).collect();
+            let unit = all.entry(name).or_insert_with(|| (label, Vec::new()));
+            unit.1.push(cell);
+        }
+        let (units, cells) = all.into_values().unzip();
+        let refusal = match axes.is_empty() {
+            true => Some(no_units()),
+            false => nested(&around),
+        };
+        (
+            Self {
+                axes,
+                units,
+                refusal,
+            },
+            cells,
+        )
     }
-    all.into_values().collect()
+
+    /// Explains why the units of a quantile are not independent, as far as their shares of values up to it show.
+    fn doubt(&self, values: &[Vec<f64>], p: f64) -> Option<String> {
+        let labelled = self.units.iter().cloned();
+        let labelled = labelled.zip(shares_at_quantile(values, p));
+        let doubt = doubt_of_effects(&Units::of_cells(self.axes), labelled)?;
+        Some(doubt.refusal())
+    }
 }
 
 fn describe(
@@ -449,15 +493,15 @@ fn describe(
         Some(found) => Ok(found),
         None => wide(given, &cells),
     };
-    let found = by_unit(&cells, units).into_iter().map(read);
+    let (labels, by_unit) = Labels::of(&cells, units, &given.over);
+    let found = by_unit.into_iter().map(read);
     let mut found = found.collect::<Result<Vec<Values>, Failure>>()?;
     let chunks: usize = found.iter().map(|f| f.chunks).sum();
     let tokens: Option<i64> = found.iter().map(|f| f.tokens).sum();
     let mut spread = |metric: usize| {
         let values = found.iter_mut().map(|f| f.metrics[metric].take());
         let values: Option<Vec<Vec<f64>>> = values.collect();
-        let none = units.is_empty().then(no_units);
-        Spread::new(values?, &given.quantiles, given.print, none.as_deref())
+        Spread::new(values?, &given.quantiles, given.print, &labels)
     };
     let metrics = (0..given.metrics.len()).map(&mut spread).collect();
     let described = Described {

@@ -4,11 +4,12 @@ use contract::Better;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::student_critical;
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, at};
-use crate::operators::units::interval_beside;
+use crate::operators::units::{LEVEL, interval_beside};
 
 pub(crate) struct Frontier;
 
@@ -41,7 +42,7 @@ struct Standing {
 
 fn columns(x: &Spec, y: &Spec) -> Columns<'static, Standing> {
     let beaten = "rows that are at least as good in both columns and better in one; null where a value is missing";
-    let surely = "rows whose intervals are better than its own in both columns; null if a row that it competes with has no intervals. A row that is off the frontier and has 0 here may be on it";
+    let surely = "rows whose intervals are better than its own in both columns, at a level that holds for all rows together; null if a row that it competes with has no intervals, or no number of `units`. A row that is off the frontier and has 0 here may be on it";
     Columns::new()
         .with(x.like(&x.name, x.description.clone()), |s: &Standing| s.x)
         .with(y.like(&y.name, y.description.clone()), |s| s.y)
@@ -72,6 +73,31 @@ fn beats(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 >= b.0 && a.1 >= b.1 && (a.0 > b.0 || a.1 > b.1)
 }
 
+/// The probability that any row is falsely counted as surely beaten.
+const ALPHA: f64 = 0.05;
+
+/// Returns how much wider intervals must be so that all ends of all rows hold together, in both columns.
+fn factor(level: f64, rows: usize, df: f64) -> f64 {
+    let together = ALPHA / (4.0 * rows as f64);
+    let alone = (1.0 - level) / 2.0;
+    student_critical(together.min(alone), df) / student_critical(alone, df)
+}
+
+/// Returns an interval around a value that is wider by a factor, on the logarithmic scale if it is symmetric there.
+fn widened(value: f64, (low, high): (f64, f64), factor: f64) -> (f64, f64) {
+    let logs = (low > 0.0 && value > 0.0).then(|| ((value / low).ln(), (high / value).ln()));
+    match logs {
+        Some((below, above)) if (below - above).abs() <= 1e-6 * above.abs() => (
+            value * (-factor * below).exp(),
+            value * (factor * above).exp(),
+        ),
+        _ => (
+            value - factor * (value - low),
+            value + factor * (high - value),
+        ),
+    }
+}
+
 impl TypedOperator for Frontier {
     type Parameters = Parameters;
     type Made = Frame;
@@ -80,10 +106,9 @@ impl TypedOperator for Frontier {
                                    device's output.";
     const SOURCE: &'static str = "Pareto dominance of the values themselves, so a repeated study may have another \
                                   frontier. If both columns have intervals, as means over units from `aggregate` do, \
-                                  `surely_beaten_by` counts the rows that are better beyond these intervals. Each \
-                                  interval stands alone: of 12 equal rows whose columns vary together, any is beaten \
-                                  in up to 18 % of studies, of 24 in up to 46 %. Use `ranking` or a comparison to decide \
-                                  whether rows differ. The \
+                                  `surely_beaten_by` counts the rows that are better beyond these intervals, widened so that \
+                                  any false count among the competing rows has a chance of at most 5 % (Bonferroni over \
+                                  rows, columns and ends, Student's t with `units` − 1 degrees of freedom). The \
                                   design's A/A arm does not compete. Nothing was measured between two rows.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -110,15 +135,24 @@ impl TypedOperator for Frontier {
             let y = from.number(row, &given.y)?;
             Some((signed(x, given.x_better), signed(y, given.y_better)))
         };
-        let ends = |row: usize| {
-            let end = |column: &str, better: Better| {
-                let (low, high) = interval_beside(from, row, column).ok()?;
+        let levels = [&given.x, &given.y].map(|column| {
+            let spec = from.declared(column)?;
+            Ok::<f64, Failure>(spec.interval_level.unwrap_or(LEVEL))
+        });
+        let [x_level, y_level] = levels;
+        let (x_level, y_level) = (x_level?, y_level?);
+        let ends = |row: usize, rows: usize| {
+            let units = from.number(row, "units").filter(|units| *units >= 2.0)?;
+            let end = |column: &str, level: f64, better: Better| {
+                let value = from.number(row, column)?;
+                let interval = interval_beside(from, row, column).ok()?;
+                let (low, high) = widened(value, interval, factor(level, rows, units - 1.0));
                 let (low, high) = (signed(low, better), signed(high, better));
                 Some((low.min(high), low.max(high)))
             };
             Some((
-                end(&given.x, given.x_better)?,
-                end(&given.y, given.y_better)?,
+                end(&given.x, x_level, given.x_better)?,
+                end(&given.y, y_level, given.y_better)?,
             ))
         };
         let is_arm = |row: usize| {
@@ -130,7 +164,8 @@ impl TypedOperator for Frontier {
         let mut rows = Vec::with_capacity(from.rows.len());
         for (_, mut group) in from.groups(&within) {
             group.retain(|row| !is_arm(*row));
-            let spans_of: Option<Vec<_>> = group.iter().map(|row| ends(*row)).collect();
+            let size = group.len();
+            let spans_of: Option<Vec<_>> = group.iter().map(|row| ends(*row, size)).collect();
             let rivals: Vec<(f64, f64)> = group.iter().filter_map(|row| place(*row)).collect();
             for row in group {
                 let own = place(row);
@@ -138,7 +173,7 @@ impl TypedOperator for Frontier {
                     x: from.number(row, &given.x),
                     y: from.number(row, &given.y),
                     beaten_by: own.map(|own| rivals.iter().filter(|r| beats(**r, own)).count()),
-                    surely: spans_of.as_ref().zip(ends(row)).map(|(all, own)| {
+                    surely: spans_of.as_ref().zip(ends(row, size)).map(|(all, own)| {
                         let better = |r: &&Ends| r.0.0 > own.0.1 && r.1.0 > own.1.1;
                         all.iter().filter(better).count()
                     }),
@@ -162,6 +197,16 @@ impl TypedOperator for Frontier {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_of_many_rows_are_wider() {
+        // scipy.stats.t.isf(0.05 / 48, 4) / scipy.stats.t.isf(0.025, 4), 1.17.1
+        assert!((factor(0.95, 12, 4.0) - 2.555660130571811).abs() < 1e-6);
+        let (low, high) = widened(10.0, (5.0, 20.0), 2.0);
+        assert!((low - 2.5).abs() < 1e-9 && (high - 40.0).abs() < 1e-9);
+        assert_eq!(widened(1.0, (-1.0, 3.0), 2.0), (-3.0, 5.0));
+        assert_eq!(widened(10.0, (8.0, 12.0), 1.0), (8.0, 12.0));
+    }
 
     #[test]
     fn equal_rows_do_not_beat_each_other() {

@@ -40,6 +40,7 @@ mod parallel_efficiency;
 mod per_client_efficiency;
 pub(crate) mod published;
 mod ranking;
+pub(crate) mod repeated;
 mod requests;
 pub(crate) mod resemblance;
 mod sql;

@@ -16,6 +16,7 @@ use crate::operators::alike::Alike;
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
 use crate::operators::family::{Hypothesis, Pending};
 use crate::operators::pairs::{Pair, matched};
+use crate::operators::repeated;
 use crate::operators::resemblance::{self, Doubt};
 use crate::operators::units::{Scale, Units, averaged, by_coordinate};
 
@@ -129,8 +130,8 @@ fn columns(given: &Parameters) -> Columns<'_, Judged<Paired>> {
     let columns = values(terms, terms.sides());
     let columns = tests(given, terms.effect(columns));
     let columns = Terms::p(columns);
-    let exact = "two-sided p value of all flips of the units' signs, exact for any distribution; \
-        null for more than 20 units";
+    let exact = "two-sided p value of all flips of the units' signs, exact for any distribution; null for more \
+        than 20 units, and if each unit resembles the one before it";
     let smallest =
         "the smallest p this number of units can give in a test of ranks or signs, 2^(1 − n)";
     let columns = columns
@@ -248,7 +249,11 @@ fn tests<'a>(
             own(|p: &Paired| p.wilcoxon.map(|w| w.statistic())),
         )
         .with(
-            Spec::float("wilcoxon_p", "1", "its p value; null if every delta is 0"),
+            Spec::float(
+                "wilcoxon_p",
+                "1",
+                "its p value; null if every delta is 0, and if units resemble each other",
+            ),
             own(|p: &Paired| p.wilcoxon.map(|w| w.p)),
         )
         .with(
@@ -391,10 +396,27 @@ impl Place<'_> {
         if self.units.is_none() {
             return None;
         }
+        // Where a value has no place on the scale, the differences can still show it.
+        let on_scale = complete
+            .iter()
+            .all(|(_, a, b)| scale.effect(*a, *b).is_some());
+        let scale = if on_scale { scale } else { Scale::Difference };
         let effect =
             |(pair, a, b): &(&Pair, f64, f64)| Some((self.label(pair), scale.effect(*a, *b)?));
         let effects: Option<Vec<_>> = complete.iter().map(effect).collect();
         let effects = averaged(effects?).into_iter();
+        let side = |value: fn(&(&Pair, f64, f64)) -> f64| {
+            let values = complete.iter().map(|row| (self.label(row.0), value(row)));
+            averaged(values)
+                .into_iter()
+                .map(|(_, v)| v)
+                .collect::<Vec<f64>>()
+        };
+        let of_sides = vec![side(|row| row.1), side(|row| row.2)];
+        let values = effects.clone().map(|(_, value)| value).collect();
+        if let Some(doubt) = resemblance::shared(&[(values, of_sides)]) {
+            return Some(doubt);
+        }
         let unit = |(label, value)| resemblance::Unit {
             label,
             side: 0,
@@ -466,11 +488,18 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
     );
     let sample = Sample::new(deltas.iter().copied()).ok();
     let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), given.continuity());
-    let wilcoxon = place.replicated(wilcoxon);
+    // Ranks, signs and resamples take the units for independent.
+    let independent = doubt.is_none() && place.units.refusal(units.len()).is_none();
+    let wilcoxon = place.replicated(wilcoxon).filter(|_| independent);
     let flips = effects
         .as_ref()
         .and_then(|e| sign_flip_test(e, terms.resamples as usize, terms.seed(seed)));
-    let flips = place.replicated(flips);
+    let flips = place.replicated(flips).filter(|_| independent);
+    let exact = match (&doubt, &effect) {
+        (None, _) => flips.filter(|flips| flips.exact).map(|flips| flips.p),
+        (Some(_), Ok(effect)) => effect.sign_flip_p,
+        (Some(_), Err(_)) => None,
+    };
     let (statistic, p) = match given.test {
         Test::PairedT => {
             let t = effect.as_ref().ok();
@@ -487,7 +516,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
     let bootstrap = terms
         .bootstrap(seed)
         .and_then(|b| b.interval_of_mean(sample.as_ref()?));
-    let bootstrap = place.replicated(bootstrap);
+    let bootstrap = place.replicated(bootstrap).filter(|_| independent);
     let doubted = doubt.is_some();
     let mean = effects.and_then(|e| Sample::new(e).ok()).map(|s| s.mean());
     Compared {
@@ -497,7 +526,8 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         mean,
         doubt: doubt
             .filter(|_| given.test == Test::PairedT)
-            .map(|d| d.note()),
+            .map(|d| d.note())
+            .or_else(|| repeated::reference(&units, &terms.pair)),
         inverts: given.test == Test::PairedT,
         effect,
         // A comparison without an effect on the scale belongs to no family. The same holds for too few clusters.
@@ -523,7 +553,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
             n: place.replicated(Some(units.len())).unwrap_or(0),
             pairs: complete.len(),
             ratio: logs.map(|s| s.mean().exp()),
-            sign_flip_p: flips.filter(|f| f.exact).map(|f| f.p),
+            sign_flip_p: exact,
             units,
             deltas: sample,
             wilcoxon,

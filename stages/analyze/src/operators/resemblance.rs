@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use statistics::{
-    Group, Refusal, Sample, UnitEffect, group_resemblance, indirect_effect, lag_correlation,
-    successive_resemblance, unit_effect,
+    Group, LEAST_CLUSTERS, Refusal, Sample, UnitEffect, group_resemblance, indirect_effect,
+    lag_correlation, successive_resemblance, unit_effect,
 };
 
+use crate::operators::repeated::means_of_merged;
 use crate::operators::units::{Units, averaged, short};
 
 /// The level at which groups of units count as unlike each other, divided among the axes that group them.
@@ -92,6 +93,27 @@ enum How {
     Grouped(String, Vec<Group>),
     /// Each unit resembles the one before it, on each side with this correlation.
     InOrder([f64; 2]),
+    /// Some units share a launch. The values of the launches: of pairs, or of each side.
+    Shared(Vec<Vec<f64>>),
+}
+
+/// Returns that units share launches, as their values to the last digit show. `values` has what is averaged over units, for
+/// each side that is averaged by itself, and `sides` the values behind them.
+pub(crate) fn shared(values: &[(Vec<f64>, Vec<Vec<f64>>)]) -> Option<Doubt> {
+    let found = values
+        .iter()
+        .map(|(values, sides)| means_of_merged(values, sides));
+    let found: Vec<Option<Vec<f64>>> = found.collect();
+    found.iter().any(Option::is_some).then(|| {
+        let launches = found.into_iter().zip(values);
+        let launches = launches.map(|(found, (values, _))| found.unwrap_or_else(|| values.clone()));
+        Doubt {
+            reason:
+                "units of one side have the same value to the last digit, as rows of one launch do"
+                    .to_owned(),
+            how: How::Shared(launches.collect()),
+        }
+    })
 }
 
 impl Doubt {
@@ -100,6 +122,10 @@ impl Doubt {
         match &self.how {
             How::Grouped(axis, _) => format!(
                 "{}, so they are not independent: declare `unit: [{axis}]`",
+                self.reason
+            ),
+            How::Shared(_) => format!(
+                "{}, so they are not independent: measure each side again in each unit",
                 self.reason
             ),
             How::InOrder(_) => format!(
@@ -112,10 +138,12 @@ impl Doubt {
     /// Notes how the units were judged.
     pub(crate) fn note(&self) -> String {
         match &self.how {
+            How::Grouped(_, groups) if groups.len() < LEAST_CLUSTERS => self.refusal(),
             How::Grouped(axis, _) => {
                 format!("{}, so the labels of `{axis}` are the units", self.reason)
             }
             How::InOrder(_) => format!("{}, so they count as fewer units", self.reason),
+            How::Shared(_) => format!("{}, so they count as one", self.reason),
         }
     }
 
@@ -136,6 +164,16 @@ impl Doubt {
                     _ => sides[0],
                 })
             }
+            How::Shared(launches) => {
+                let few =
+                    |refusal: Refusal| format!("{}; without copies, {refusal}", self.refusal());
+                let effects = launches.iter().map(|values| unit_effect(values));
+                let effects: Vec<UnitEffect> = effects.collect::<Result<_, _>>().map_err(few)?;
+                Ok(match effects.as_slice() {
+                    [a, b] => indirect_effect(a, b),
+                    _ => effects[0],
+                })
+            }
             How::Grouped(_, groups) => {
                 let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
                 let both = sides.len() == 2;
@@ -146,6 +184,10 @@ impl Doubt {
                 };
                 let effects: Vec<f64> = groups.iter().filter_map(effect).collect();
                 let few = |refusal: Refusal| format!("{}; there, {refusal}", self.refusal());
+                let (n, least) = (effects.len(), LEAST_CLUSTERS);
+                if n < least {
+                    return Err(few(Refusal::TooFewClusters { n, least }));
+                }
                 unit_effect(&effects).map_err(few)
             }
         }

@@ -90,6 +90,16 @@ impl Units {
         }
     }
 
+    /// Returns the units named by axes of cells.
+    pub(crate) fn of_cells(axes: &[String]) -> Self {
+        Self {
+            axes: axes.to_vec(),
+            declared: true,
+            apart: false,
+            clusters: false,
+        }
+    }
+
     pub(crate) fn axes(&self) -> &[String] {
         &self.axes
     }

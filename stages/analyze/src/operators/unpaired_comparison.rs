@@ -22,7 +22,7 @@ use crate::operators::resemblance::Doubt;
 use crate::operators::units::Units;
 use crate::operators::verdict::{LabelEnds, Labels};
 
-mod groups;
+pub(crate) mod groups;
 mod sides;
 
 use groups::{Groups, is_nested};
@@ -95,7 +95,7 @@ fn columns(given: &Parameters) -> Columns<'static, Judged<Unpaired>> {
     let mean = |side: &str| format!("mean of {side} over its units, in the metric's unit");
     let units = |side: &str| format!("units of replication of {side}");
     let exact = "two-sided p value over all assignments of the units' labels, on the scale; \
-        needs launches in a fully random order; null for more than a million assignments";
+        needs launches in a fully random order; null for more than a million assignments, and if units resemble each other";
     let columns = terms
         .sides()
         .with(Spec::int("n_a", "1", units(&a)), own(|u: &Unpaired| u.n[0]))
@@ -237,11 +237,13 @@ impl TypedOperator for UnpairedComparison {
                     .collect()
             };
             let rows = [on(&a), on(&b)];
-            let unlike = nested.iter().find_map(|axis| {
+            // The last unit axis numbers the units within the others.
+            let around = unit.split_last().map_or(&[][..], |(_, around)| around);
+            let unlike = nested.iter().chain(around).find_map(|axis| {
                 let groups = rows
                     .each_ref()
                     .map(|rows| Groups::of(from, rows, *axis, &unit));
-                Groups::refusal(&groups, [&a, &b], &from.keys[*axis])
+                Groups::refusal(groups.each_ref(), [&a, &b], &from.keys[*axis])
             });
             for column in 0..terms.columns.len() {
                 context.control.check()?;
@@ -380,6 +382,9 @@ fn compare(
     (doubt, widening, seed): (Option<Doubt>, f64, u64),
 ) -> Compared<Unpaired> {
     let terms = &given.terms;
+    // Labels and resamples take the units for independent.
+    let few = units.refusal(a.values.len().min(b.values.len()));
+    let independent = refusal.is_none() && doubt.is_none() && few.is_none();
     let decides = refusal.is_none() && (doubt.is_none() || given.test == Test::WelchT);
     let effect = match refusal {
         Some(refusal) if !units.is_none() => Err(refusal),
@@ -397,7 +402,7 @@ fn compare(
     });
     let samples = samples.filter(|_| !units.is_none());
     let both = samples.as_ref().map(|(a, b)| (a, b));
-    let permuted = both.and_then(|(a, b)| {
+    let permuted = both.filter(|_| independent).and_then(|(a, b)| {
         let resamples = terms.resamples as usize;
         permutation_test_means(a.values(), b.values(), resamples, terms.seed(seed))
     });
@@ -408,7 +413,9 @@ fn compare(
         let mean = |values: Vec<f64>| Sample::new(values).ok().map(|s| s.mean());
         Some(mean(a)? - mean(b)?)
     });
-    let bootstrap = terms.bootstrap(seed).filter(|_| !units.is_none());
+    let bootstrap = terms
+        .bootstrap(seed)
+        .filter(|_| independent && !units.is_none());
     let n = [&a, &b].map(|side| {
         if units.is_none() {
             0

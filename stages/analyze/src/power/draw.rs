@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use contract::Settings;
+use contract::uneven::quantile_of;
 use pipeline::{Json, Library, relative_half_width};
 use statistics::{Normals, least_for_quantile, normal_quantile};
 
@@ -11,7 +12,6 @@ use super::{LoadCell, LoadStage, Study};
 use crate::frame::{Frame, Level, Row, Spec, Type};
 use crate::kind::{Planned, operator};
 use crate::operator::Scope;
-use crate::operators::uneven::quantile_of;
 use crate::operators::units::LEVEL;
 
 /// The operators whose tables have rows for each load cell, and are themselves simulated.

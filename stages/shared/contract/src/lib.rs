@@ -27,6 +27,7 @@ pub mod synthetic_grid;
 mod tables;
 mod telemetry;
 mod trace;
+pub mod uneven;
 mod units;
 mod verification;
 mod words;

@@ -37,7 +37,10 @@ pub fn student_two_sided(t: f64, df: f64) -> f64 {
 }
 
 /// Returns the quantile of Student's t for an upper tail of `tail` in (0, 0.5).
-pub(crate) fn student_critical(tail: f64, df: f64) -> f64 {
+///
+/// # Panics
+/// If `df` is not above 0.
+pub fn student_critical(tail: f64, df: f64) -> f64 {
     // Newton's method on the upper tail, starting from the library's quantile, because its
     // bisection stops early.
     let student = StudentsT::new(0.0, 1.0, df).expect("degrees of freedom are positive");

@@ -91,6 +91,21 @@ pub fn launch_quantile(
     })
 }
 
+/// Returns the share of each launch's requests up to the quantile of probability `p` of all requests: the values whose
+/// spread decides the interval of [`launch_quantile`]. Empty if a launch has no requests.
+pub fn shares_at_quantile(launches: &[Vec<f64>], p: f64) -> Vec<f64> {
+    if launches.is_empty() || launches.iter().any(Vec::is_empty) {
+        return Vec::new();
+    }
+    let (steps, at, _) = shares(launches, p);
+    let estimate = steps[at].0;
+    let share = |launch: &Vec<f64>| {
+        let up_to = launch.iter().filter(|value| **value <= estimate);
+        up_to.count() as f64 / launch.len() as f64
+    };
+    launches.iter().map(share).collect()
+}
+
 /// Returns each value that occurs with the share of requests up to it, averaged over the launches, in ascending order. Also
 /// the position at which the share reaches `p`, and the standard error of the share there.
 fn shares(launches: &[Vec<f64>], p: f64) -> (Vec<(f64, f64)>, usize, f64) {

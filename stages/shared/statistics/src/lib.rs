@@ -57,7 +57,7 @@ pub use dependence::{
     BatchMeans, EffectiveSize, batch_means, effective_size, effective_size_of_quantile, warm_up_end,
 };
 pub use dip::{Dip, dip_test};
-pub use distribution::{normal_quantile, student_two_sided};
+pub use distribution::{normal_quantile, student_critical, student_two_sided};
 pub use effect::{cliffs_delta, cohens_d, cohens_dz, hedges_g, rank_biserial};
 pub use equivalence::{Tost, tost_paired, tost_welch};
 pub use fit::{Fit, FitError, Model, fit};
@@ -68,6 +68,7 @@ pub use jackknife::{RatioOfSums, jackknife, ratio_of_sums};
 pub use kruskal::{KruskalWallis, kruskal_wallis};
 pub use launches::{
     LaunchQuantile, Resampling, bootstrap_t, hierarchical_bootstrap, launch_quantile,
+    shares_at_quantile,
 };
 pub use linearised::{Linearisation, fit_linearised};
 pub use max_t::{MaxT, max_t};

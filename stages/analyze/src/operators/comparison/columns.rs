@@ -250,7 +250,7 @@ impl Terms {
             let resamples = self.resamples;
             let end = |which: IntervalEnd| {
                 which.of(format!(
-                    "the {level} bootstrap interval of mean_delta; it decides nothing"
+                    "the {level} bootstrap interval of mean_delta; it decides nothing; null if units resemble each other"
                 ))
             };
             columns.push(

@@ -53,9 +53,9 @@ pub(super) fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contend
     let best = "the contender with the best value, or all such contenders; null without values";
     let behind = "distance from the best value ÷ the best value";
     let friedman = "p value of Friedman's test that no contender differs, over the units with \
-        all contenders; null for two contenders";
+        all contenders; null for two contenders, and if units resemble each other";
     let kruskal = "p value of the Kruskal–Wallis test that no contender differs, if no unit has \
-        two contenders; null otherwise";
+        two contenders; null otherwise, and if units resemble each other";
     let place =
         |read: fn(&Place) -> Option<usize>| move |c: &Contender| c.place.as_ref().and_then(read);
     Columns::new()

@@ -9,8 +9,9 @@ use crate::frame::{Frame, SourceRows, spans};
 use crate::lost_requests::LostRequests;
 use crate::operators::family::Adjusted;
 use crate::operators::looks::Looks;
-use crate::operators::resemblance::{Doubt, doubt_of_effects};
+use crate::operators::resemblance::{Doubt, Unit, doubt, doubt_of_effects, groupings, shared};
 use crate::operators::units::{Scale, Units, averaged, mean};
+use crate::operators::unpaired_comparison::groups::Groups;
 
 /// The rows of one contest, by contender.
 pub(super) struct Contest {
@@ -27,6 +28,8 @@ pub(super) struct Entry {
     pub(super) rows: Vec<usize>,
     /// The mean of each unit.
     pub(super) units: Vec<(Vec<Scalar>, f64)>,
+    /// The units in the labels of each unit axis but the last, such as those of each day.
+    groups: Vec<Groups>,
     pub(super) value: Option<f64>,
 }
 
@@ -56,6 +59,12 @@ impl Contest {
                 row: rows[0],
                 value: mean(&plain),
                 units,
+                groups: {
+                    // The last unit axis numbers the units within the others.
+                    let around = unit.split_last().map_or(&[][..], |(_, around)| around);
+                    let of = |axis: &usize| Groups::of(from, rows, *axis, unit);
+                    around.iter().map(of).collect()
+                },
             }
         };
         Self {
@@ -119,7 +128,15 @@ impl Contest {
             let (_, other) = b.units.iter().find(|(other, _)| other == unit)?;
             Some((unit.clone(), scale.effect(*value, *other)?))
         });
-        doubt_of_effects(units, effects)
+        let effects: Vec<(Vec<Scalar>, f64)> = effects.collect();
+        let both = self.both(i, j);
+        let sides = [|v: &(f64, f64)| v.0, |v: &(f64, f64)| v.1];
+        let sides = sides.map(|side| both.iter().map(side).collect::<Vec<f64>>());
+        let values: Vec<f64> = effects.iter().map(|(_, v)| *v).collect();
+        let copied = (values.len() == both.len()).then(|| shared(&[(values, sides.to_vec())]));
+        copied
+            .flatten()
+            .or_else(|| doubt_of_effects(units, effects))
     }
 
     /// The p value of two contenders over the units that have both. If no unit has both, the units count as
@@ -129,7 +146,7 @@ impl Contest {
         if self.both(i, j).is_empty() {
             // Independent units have no test that holds at every look.
             return match looks {
-                Looks::Once => independent(&a.units, &b.units),
+                Looks::Once => independent([a, b], units),
                 Looks::AfterEachBlock => None,
             };
         }
@@ -139,6 +156,23 @@ impl Contest {
             None => effect,
         };
         Some(looks.p(&effect))
+    }
+
+    /// Explains why units are not independent, as far as any two contenders show it. Global tests take them for independent.
+    pub(super) fn dependence(&self, units: &Units) -> Option<String> {
+        let n = self.contenders.len();
+        let of = |i: usize, j: usize| {
+            let pair = [i, j].map(|at| &self.contenders[at]);
+            let values = pair.iter().flat_map(|e| e.units.iter().map(|(_, v)| *v));
+            let scale = scale(values);
+            if !self.both(i, j).is_empty() {
+                return self.doubt((i, j), scale, units).map(|doubt| doubt.note());
+            }
+            let sides = pair.map(|entry| entry.units.as_slice());
+            let doubt = || doubt_of_sides(sides, scale, units).map(|doubt| doubt.note());
+            on_unlike_groups(pair, units).or_else(doubt)
+        };
+        (0..n).find_map(|i| (i + 1..n).find_map(|j| of(i, j)))
     }
 
     /// The values of each contender, if units exist and none has two contenders.
@@ -189,9 +223,47 @@ fn scale(mut values: impl Iterator<Item = f64>) -> Scale {
 const ASSIGNMENTS: usize = 1_999;
 const SEED: u64 = 1;
 
+/// Explains that the units of two contenders lie in different groups, such as on different days.
+fn on_unlike_groups([a, b]: [&Entry; 2], units: &Units) -> Option<String> {
+    let names = [a.label.as_str(), b.label.as_str()];
+    let of = a.groups.iter().zip(&b.groups).zip(units.axes());
+    of.into_iter()
+        .find_map(|((a, b), axis)| Groups::refusal([a, b], names, axis))
+}
+
+/// Explains why the units of two contenders with no unit in common are not independent, as far as they show it.
+fn doubt_of_sides(sides: [&[(Vec<Scalar>, f64)]; 2], scale: Scale, units: &Units) -> Option<Doubt> {
+    let of_side = |side: usize, label: &[Scalar]| {
+        let side = std::iter::once(Scalar::Int(side as i64));
+        side.chain(label.iter().cloned()).collect::<Vec<Scalar>>()
+    };
+    let plain = sides.map(|of| of.iter().map(|(_, v)| *v).collect::<Vec<f64>>());
+    let inward = |of: &Vec<f64>| of.iter().filter_map(|v| scale.inward(*v)).collect();
+    let copied = plain.each_ref().map(|of| (inward(of), vec![of.clone()]));
+    if let Some(doubt) = shared(&copied) {
+        return Some(doubt);
+    }
+    let (mut rows, mut values) = (Vec::new(), Vec::new());
+    for (side, of) in sides.into_iter().enumerate() {
+        for (label, value) in of {
+            rows.push((of_side(side, label), label.clone()));
+            values.push(Unit {
+                label: of_side(side, label),
+                side,
+                value: scale.inward(*value)?,
+            });
+        }
+    }
+    doubt(units, &groupings(units.axes(), &rows), &values)
+}
+
 /// The p value of two contenders with no units in common. Welch's t finds too much if few skewed launches are compared with
 /// many. If one contender has at least twice as many units, the p value is therefore at least that of exchanging labels.
-fn independent(a: &[(Vec<Scalar>, f64)], b: &[(Vec<Scalar>, f64)]) -> Option<f64> {
+fn independent(contenders: [&Entry; 2], units: &Units) -> Option<f64> {
+    if on_unlike_groups(contenders, units).is_some() {
+        return None;
+    }
+    let [a, b] = contenders.map(|entry| entry.units.as_slice());
     let scale = scale(a.iter().chain(b).map(|(_, v)| *v));
     let side = |units: &[(Vec<Scalar>, f64)]| {
         let values: Vec<f64> = units.iter().map(|(_, v)| *v).collect();
@@ -200,7 +272,10 @@ fn independent(a: &[(Vec<Scalar>, f64)], b: &[(Vec<Scalar>, f64)]) -> Option<f64
         Some((inward, effect))
     };
     let ((first, one), (second, other)) = (side(a)?, side(b)?);
-    let p = indirect_effect(&one, &other).p;
+    let p = match doubt_of_sides([a, b], scale, units) {
+        Some(doubt) => doubt.effect(&[one, other]).ok()?.p,
+        None => indirect_effect(&one, &other).p,
+    };
     let unlike = a.len().max(b.len()) >= 2 * a.len().min(b.len());
     let exchanged = unlike
         .then(|| permutation_test_welch(&first, &second, ASSIGNMENTS, SEED))

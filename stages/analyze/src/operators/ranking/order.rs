@@ -41,7 +41,7 @@ impl Evidence<'_> {
     }
 
     /// Names the family of tests, or says why there are none, with the first reason that limits a distinction.
-    fn words(&self, contest: &Contest, units: &Units) -> String {
+    fn words(&self, contest: &Contest, units: &Units, dependence: Option<String>) -> String {
         let mut pairs = self.pairs.iter();
         let family = pairs.find_map(|(_, _, adjusted)| adjusted.family.as_ref());
         let tests = match family {
@@ -56,7 +56,7 @@ impl Evidence<'_> {
         };
         let unlike = self.unlike.map(Unlike::reason);
         let unfair = self.unfair.first().map(|(_, why)| why.clone());
-        let parts: Vec<String> = [Some(tests), unlike, unfair]
+        let parts: Vec<String> = [Some(tests), dependence, unlike, unfair]
             .into_iter()
             .flatten()
             .collect();
@@ -200,10 +200,20 @@ pub(super) fn rows(
     );
     lineage.sort();
     let blocks = order.blocks.as_deref().unwrap_or_default();
-    let friedman_p = friedman(blocks).ok().map(|test| test.p);
-    let groups = contest.apart().filter(|_| !units.is_none());
+    let most = contest.contenders.iter().map(|c| c.units.len()).max();
+    let few = units.refusal(most.unwrap_or(0)).is_some();
+    let dependence = (!units.is_none())
+        .then(|| contest.dependence(units))
+        .flatten();
+    let independent = !units.is_none() && !few && dependence.is_none();
+    let friedman = friedman(blocks).ok().filter(|_| independent);
+    let friedman_p = friedman.map(|test| test.p);
+    let groups = contest.apart().filter(|_| independent);
     let kruskal_p = groups.and_then(|groups| Some(kruskal_wallis(&groups).ok()?.p));
-    let (champions, words) = (order.champions(), evidence.words(contest, units));
+    let (champions, words) = (
+        order.champions(),
+        evidence.words(contest, units, dependence),
+    );
     let row = |(i, entry): (usize, &Entry)| {
         let contender = Contender {
             value: entry.value,

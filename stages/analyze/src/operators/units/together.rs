@@ -7,7 +7,7 @@ use pipeline::Failure;
 use super::{Mean, Units, averaged};
 use crate::columns::Columns;
 use crate::frame::{Bounds, Frame, Spec};
-use crate::operators::resemblance::{doubt_of_effects, groupings, nested};
+use crate::operators::resemblance::{doubt_of_effects, groupings, nested, shared};
 
 /// The description of the columns with the reason for a withheld interval.
 pub(crate) const WHY: &str = "why the interval is withheld; null if there is one";
@@ -78,7 +78,12 @@ impl Together {
             let rows: Vec<_> = rows.collect();
             let around = groupings(&self.names, &rows);
             let doubt = || doubt_of_effects(&self.units, labelled).map(|doubt| doubt.refusal());
-            let doubt = nested(&around).or_else(doubt);
+            let copied = || match range {
+                // A share of few requests often has the same value.
+                Bounds::Share => None,
+                _ => shared(&[(values.clone(), vec![values.clone()])]).map(|d| d.refusal()),
+            };
+            let doubt = nested(&around).or_else(copied).or_else(doubt);
             if let Some(doubt) = doubt {
                 mean.interval = Err(doubt);
             }

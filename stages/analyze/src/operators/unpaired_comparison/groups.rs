@@ -9,7 +9,7 @@ use crate::frame::Frame;
 /// unit only. Or units lie within it, such as launches on a day: most units then have a single label of it. Centring a
 /// row on the mean of such a label would centre it on its own unit, or on the few units of a day. The spread of the
 /// units would be understated.
-pub(super) fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
+pub(crate) fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (row, found) in from.rows.iter().enumerate() {
@@ -30,12 +30,12 @@ pub(super) fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
 const UNLIKE: f64 = 0.15;
 
 /// The units of a side in each group, such as those of each day.
-pub(super) struct Groups {
+pub(crate) struct Groups {
     units: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Groups {
-    pub(super) fn of(from: &Frame, rows: &[usize], axis: usize, unit: &[usize]) -> Self {
+    pub(crate) fn of(from: &Frame, rows: &[usize], axis: usize, unit: &[usize]) -> Self {
         let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for row in rows {
             let unit = from.key_at(*row, unit);
@@ -61,9 +61,9 @@ impl Groups {
     /// Explains why the units of two sides cannot be compared: they lie in different groups, and the units of a group
     /// resemble each other. A difference between groups then looks like one between the sides. If each side has a
     /// single group, such as its own machine, the group belongs to the side.
-    pub(super) fn refusal(sides: &[Self; 2], [a, b]: [&str; 2], axis: &str) -> Option<String> {
+    pub(crate) fn refusal(sides: [&Self; 2], [a, b]: [&str; 2], axis: &str) -> Option<String> {
         let counted = sides.iter().all(|side| side.count().is_some());
-        let several = |side: &Self| side.units.values().any(|units| units.len() > 1);
+        let several = |side: &&Self| side.units.values().any(|units| units.len() > 1);
         let single = sides.iter().all(|side| side.units.len() == 1);
         if !counted || single || !sides.iter().any(several) {
             return None;

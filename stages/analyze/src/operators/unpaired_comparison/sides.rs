@@ -102,6 +102,13 @@ impl SideData<'_> {
         if self.units.is_none() {
             return None;
         }
+        let inward = |side: &Side| side.inward.clone().unwrap_or_default();
+        let of_sides = sides
+            .each_ref()
+            .map(|side| (inward(side), vec![side.values.clone()]));
+        if let Some(doubt) = resemblance::shared(&of_sides) {
+            return Some(doubt);
+        }
         let of_side = |side: usize, label: Vec<Scalar>| {
             let side = std::iter::once(Scalar::Int(side as i64));
             side.chain(label).collect::<Vec<Scalar>>()
