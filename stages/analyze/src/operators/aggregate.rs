@@ -121,7 +121,7 @@ fn pooled_columns(
             move |g| g.samples[i].as_ref().map_or(0, |(sample, _)| sample.len()),
         )
         .with(
-            like("mean", "mean".to_owned(), Statistic::Mean).at_level(confidence),
+            like("mean", "mean".to_owned(), Statistic::Mean).at_level(given.confidence),
             move |g| of(g, |s| Some(s.mean())),
         )
         .with(
