@@ -164,24 +164,13 @@ pub(crate) fn problems(
                 "give `requests`, or arrivals with a rate",
             );
         }
-        for (key, given) in [
-            ("max-in-flight", settings.max_in_flight.is_some()),
-            ("cancel", settings.cancel.is_some()),
-            (
+        let generators = settings.generators.as_ref();
+        if generators.is_some_and(|choice| !choice.is_default()) {
+            say(
                 "generators",
-                settings
-                    .generators
-                    .as_ref()
-                    .is_some_and(|choice| !choice.is_default()),
-            ),
-        ] {
-            if given {
-                say(
-                    key,
-                    "simulated servers do not support this setting",
-                    "remove it, or measure a real server",
-                );
-            }
+                "simulated servers do not support this setting",
+                "remove it, or measure a real server",
+            );
         }
     }
     wrong

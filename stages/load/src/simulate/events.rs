@@ -5,11 +5,12 @@
 //! order: a step ends, answers without a step end, time limits pass, requests arrive, the next step begins.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use contract::RequestStatus;
 use pipeline::stage::{Control, Failure};
 
+use super::cache::{Cache, Cacheable};
 use super::model::SimulatedServer;
 use crate::random::Draws;
 
@@ -26,20 +27,9 @@ pub(super) struct Asked {
     /// What a prefix cache compares, if the server has one and the prompt has no images.
     pub(super) cacheable: Option<Cacheable>,
     pub(super) fault: Option<Fault>,
+    /// How long after it was sent its sender gives it up, ns.
+    pub(super) given_up: Option<u64>,
 }
-
-/// A prompt as a prefix cache sees it.
-#[derive(Clone, Debug)]
-pub(super) struct Cacheable {
-    /// The number of the prefix that the workload shares between prompts, if any.
-    pub(super) prefix: Option<u32>,
-    /// The requested model. The caches of a model and its adapters are separate.
-    pub(super) model: Option<String>,
-    pub(super) text: String,
-}
-
-/// The number of tokens in a block of the prefix cache. Prompts without a common prefix share less than a block.
-const BLOCK: u64 = 16;
 
 /// The fault that hits a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +42,8 @@ pub(super) enum Fault {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flight {
     pub(super) client: Option<u32>,
+    /// When it was due. It is sent later if as many are in flight as there may be.
+    pub(super) due: u64,
     pub(super) sent: u64,
     pub(super) in_flight: usize,
     pub(super) prefill_from: u64,
@@ -111,11 +103,6 @@ pub(super) fn lognormal(draws: &mut Draws, deviation: f64) -> f64 {
     (deviation * draws.normal() - deviation * deviation / 2.0).exp()
 }
 
-fn common_bytes(a: &str, b: &str) -> usize {
-    let pairs = a.bytes().zip(b.bytes());
-    pairs.take_while(|(a, b)| a == b).count()
-}
-
 /// The senders of requests.
 pub(super) enum Senders<'a> {
     /// Clients. Each takes the next request after its last one has ended and its think time is over.
@@ -147,6 +134,8 @@ pub(super) struct Machine<'a> {
     pub(super) pace: Pace,
     /// The server goes silent after this many answers of the phase.
     pub(super) hang_after: Option<u64>,
+    /// The most requests in flight for open arrivals.
+    pub(super) max_in_flight: Option<u32>,
     pub(super) now: u64,
     line: VecDeque<usize>,
     admitted: VecDeque<usize>,
@@ -159,9 +148,7 @@ pub(super) struct Machine<'a> {
     next_limit: u64,
     last_sign: u64,
     answered: u64,
-    /// The last prefilled prompt of each numbered prefix, and all other prefilled prompts, by model and text.
-    seen: HashMap<u32, usize>,
-    texts: BTreeSet<(Option<&'a str>, &'a str)>,
+    cache: Cache<'a>,
     /// When clients become free, with their numbers.
     free: BinaryHeap<Reverse<(u64, u32)>>,
 }
@@ -180,6 +167,7 @@ impl<'a> Machine<'a> {
             limits,
             pace,
             hang_after: None,
+            max_in_flight: None,
             now: 0,
             line: VecDeque::new(),
             admitted: VecDeque::new(),
@@ -190,8 +178,7 @@ impl<'a> Machine<'a> {
             next_limit: u64::MAX,
             last_sign: 0,
             answered: 0,
-            seen: HashMap::new(),
-            texts: BTreeSet::new(),
+            cache: Cache::new(server.prefix_cache_tokens),
             free: BinaryHeap::new(),
         }
     }
@@ -219,7 +206,11 @@ impl<'a> Machine<'a> {
             let arrival = match senders {
                 _ if next >= requests.end => None,
                 Senders::Closed { .. } => self.free.peek().map(|Reverse((at, _))| *at),
-                Senders::Open(offsets) => Some(began + offsets[next - requests.start]),
+                // The end of a request makes room for one that waits.
+                Senders::Open(_) if self.is_full() => None,
+                Senders::Open(offsets) => {
+                    Some((began + offsets[next - requests.start]).max(self.now))
+                }
             };
             let busy = !self.in_flight.is_empty();
             let limit = if busy { Some(self.next_limit) } else { None };
@@ -263,20 +254,22 @@ impl<'a> Machine<'a> {
                 self.pass_limits(senders);
             }
             loop {
-                let client = match senders {
+                let (client, due) = match senders {
                     _ if next >= requests.end => break,
                     Senders::Closed { .. } => match self.free.peek() {
                         Some(Reverse((due, client))) if *due <= at => {
-                            let client = *client;
+                            let (due, client) = (*due, *client);
                             self.free.pop();
-                            Some(client)
+                            (Some(client), due)
                         }
                         _ => break,
                     },
-                    Senders::Open(offsets) if began + offsets[next - requests.start] <= at => None,
-                    Senders::Open(_) => break,
+                    Senders::Open(offsets) => match began + offsets[next - requests.start] {
+                        due if due <= at && !self.is_full() => (None, due),
+                        _ => break,
+                    },
                 };
-                self.send(next, client);
+                self.send(next, client, due);
                 next += 1;
             }
             self.begin_step();
@@ -289,10 +282,17 @@ impl<'a> Machine<'a> {
             .expect("a request in progress was sent")
     }
 
-    fn send(&mut self, request: usize, client: Option<u32>) {
+    /// Returns whether as many requests are in flight as there may be.
+    fn is_full(&self) -> bool {
+        self.max_in_flight
+            .is_some_and(|most| self.in_flight.len() >= most as usize)
+    }
+
+    fn send(&mut self, request: usize, client: Option<u32>, due: u64) {
         let (sent, in_flight) = (self.now, self.in_flight.len());
         self.flights[request] = Some(Flight {
             client,
+            due,
             sent,
             in_flight,
             last: sent,
@@ -300,7 +300,8 @@ impl<'a> Machine<'a> {
         });
         self.in_flight.insert(request);
         self.last_sign = sent;
-        let first = self.limits.first_token.min(self.limits.total);
+        let given_up = self.asked[request].given_up.unwrap_or(u64::MAX);
+        let first = self.limits.first_token.min(self.limits.total).min(given_up);
         self.next_limit = self.next_limit.min(sent.saturating_add(first));
         if self.is_silent() {
             return;
@@ -328,21 +329,15 @@ impl<'a> Machine<'a> {
         }
         let now = self.now;
         if let Some(request) = self.admitted.front().copied() {
-            let cached = self.cached(request);
             let asked = &self.asked[request];
+            let prompt = asked.cacheable.as_ref();
+            let cached = prompt.map_or(0, |prompt| self.cache.share(prompt, asked.prompt_tokens));
             let left = asked.prompt_tokens - cached;
             let cost = &self.server.prefill;
             let declared =
                 cost.fixed.nanoseconds() + cost.per_token.nanoseconds().saturating_mul(left);
-            if let Some(prompt) = &asked.cacheable {
-                match prompt.prefix {
-                    Some(prefix) => {
-                        self.seen.insert(prefix, request);
-                    }
-                    None => {
-                        self.texts.insert((prompt.model.as_deref(), &prompt.text));
-                    }
-                }
+            if let Some(prompt) = prompt {
+                self.cache.keep(prompt, asked.prompt_tokens);
             }
             let takes = self.pace.stretch(declared, now);
             let flight = self.flight(request);
@@ -356,43 +351,6 @@ impl<'a> Machine<'a> {
             let takes = self.pace.stretch(declared, now).max(1);
             self.step = Some((now.saturating_add(takes), Step::Decode));
         }
-    }
-
-    /// Returns how many tokens of a prompt are in the cache, and never the complete prompt. Of a numbered prefix, the
-    /// cache holds the last prompt. Of other prompts, it holds all, in complete blocks.
-    fn cached(&self, request: usize) -> u64 {
-        let asked = &self.asked[request];
-        let Some(prompt) = &asked.cacheable else {
-            return 0;
-        };
-        let share =
-            |common: usize| asked.prompt_tokens * common as u64 / (prompt.text.len() as u64).max(1);
-        let cached = match prompt.prefix {
-            Some(prefix) => self
-                .seen
-                .get(&prefix)
-                .and_then(|earlier| self.asked[*earlier].cacheable.as_ref())
-                .map_or(0, |earlier| {
-                    share(common_bytes(&prompt.text, &earlier.text))
-                }),
-            None => share(self.longest_common(prompt)) / BLOCK * BLOCK,
-        };
-        cached.min(asked.prompt_tokens.saturating_sub(1))
-    }
-
-    /// Returns how many bytes a prompt shares with the earlier prompt that has the longest prefix in common with it. In
-    /// the order of the texts, that one is right before or right after it.
-    fn longest_common(&self, prompt: &Cacheable) -> usize {
-        let own = (prompt.model.as_deref(), prompt.text.as_str());
-        let before = self.texts.range(..=own).next_back();
-        let after = self.texts.range(own..).next();
-        before
-            .into_iter()
-            .chain(after)
-            .filter(|(model, _)| *model == own.0)
-            .map(|(_, text)| common_bytes(own.1, text))
-            .max()
-            .unwrap_or(0)
     }
 
     fn end_step(&mut self, senders: &Senders<'_>) {
@@ -461,11 +419,8 @@ impl<'a> Machine<'a> {
         flight.end = Some((now, status, why));
         let client = flight.client;
         self.answered += u64::from(status == RequestStatus::Ok);
-        self.last_sign = if status == RequestStatus::Timeout {
-            self.last_sign
-        } else {
-            now
-        };
+        let by_sender = matches!(status, RequestStatus::Timeout | RequestStatus::Cancelled);
+        self.last_sign = if by_sender { self.last_sign } else { now };
         if let (Senders::Closed { think_ns, .. }, Some(client)) = (senders, client) {
             self.free
                 .push(Reverse((now.saturating_add(*think_ns), client)));
@@ -495,6 +450,16 @@ impl<'a> Machine<'a> {
             } else {
                 (waits, which)
             };
+            let after = self.asked[request].given_up;
+            let given_up = after.map(|after| self.flight(request).sent.saturating_add(after));
+            let (due, end) = match (given_up, after) {
+                (Some(at), Some(after)) if at < due => {
+                    let after = std::time::Duration::from_nanos(after);
+                    let why = format!("given up by its sender after {after:?}");
+                    (at, (RequestStatus::Cancelled, why))
+                }
+                _ => (due, (RequestStatus::Timeout, format!("{which} timeout"))),
+            };
             if due > now {
                 self.next_limit = self.next_limit.min(due);
                 continue;
@@ -503,12 +468,7 @@ impl<'a> Machine<'a> {
             self.admitted.retain(|r| *r != request);
             self.decoding.retain(|r| *r != request);
             self.endings.retain(|(_, r)| *r != request);
-            self.end(
-                request,
-                RequestStatus::Timeout,
-                Some(format!("{which} timeout")),
-                senders,
-            );
+            self.end(request, end.0, Some(end.1), senders);
         }
     }
 

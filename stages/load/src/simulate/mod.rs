@@ -5,6 +5,7 @@
 //! with `simulated` in the column `source` of the table `cell`. The same settings, seed and replicate give the same
 //! bytes.
 
+mod cache;
 mod events;
 mod model;
 mod monitoring;

@@ -106,6 +106,11 @@ pub struct SimulatedServer {
     /// shared prefix, or else with any prompt of the cell, in complete blocks of 16 tokens.
     #[serde(default)]
     pub prefix_cache: bool,
+    /// How many tokens the prefix cache holds; by default, all. The prompts that were prefilled the longest ago leave
+    /// first. Each prompt counts in full, and of prompts with the same shared prefix, only the last one counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub prefix_cache_tokens: Option<u64>,
     /// Tokens of a prompt for each image beside it. A workload with images needs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -284,6 +289,12 @@ pub(crate) fn problems(
     not_below_zero(&["server", "noise", "cell"], server.noise.cell);
     not_below_zero(&["server", "noise", "launch"], server.noise.launch);
     not_below_zero(&["server", "noise", "block"], server.noise.block);
+    if server.prefix_cache_tokens.is_some() && !server.prefix_cache {
+        found.push((
+            vec!["server", "prefix-cache-tokens"],
+            "a server without `prefix-cache: true` has no cache to limit".to_owned(),
+        ));
+    }
     if server.decode.fixed.nanoseconds() == 0 {
         found.push((
             vec!["server", "decode", "fixed"],
@@ -334,6 +345,7 @@ impl SimulatedServer {
             tokens_per_chunk: 16,
             context: None,
             prefix_cache: true,
+            prefix_cache_tokens: None,
             tokens_per_image: None,
             noise: Noise {
                 step: 0.05,

@@ -5,9 +5,8 @@ use contract::{Api, Chunk, Phase, Request, RequestStatus, RowSource, TokenSource
 use pipeline::design::{BLOCK, CONTROL};
 use pipeline::stage::{Control, Failure, Json};
 
-use super::events::{
-    Asked, Cacheable, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal,
-};
+use super::cache::Cacheable;
+use super::events::{Asked, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal};
 use super::model::{Faults, SimulatedServer, Simulation};
 use crate::prompts::Prompt;
 use crate::random::{Draws, Origin, Stream};
@@ -58,7 +57,11 @@ pub(crate) fn simulate(
         measured,
         &stream("missing"),
     );
-    let asked = asked(
+    let given_up = spec.extent.given_up(
+        measured,
+        &spec.origin.stream("load given up v1", &Json::Null),
+    );
+    let mut asked = asked(
         &prompts,
         warmup,
         server,
@@ -66,6 +69,9 @@ pub(crate) fn simulate(
         &simulation.faults,
         &stream("faults"),
     );
+    for (request, after) in asked.iter_mut().skip(warmup).zip(given_up) {
+        request.given_up = after.map(|after| u64::try_from(after.as_nanos()).unwrap_or(u64::MAX));
+    }
 
     let (start, pace) = start_and_pace(simulation, server, noise, &stream);
 
@@ -165,6 +171,7 @@ fn serve(
         },
     };
     machine.hang_after = hang_after;
+    machine.max_in_flight = spec.extent.max_in_flight.filter(|_| offsets.is_some());
     let over = machine.phase(warmup..warmup + measured, &senders, control)?;
     Ok((over, measured_from))
 }
@@ -313,6 +320,7 @@ fn asked(
             generates,
             cacheable,
             fault,
+            given_up: None,
         }
     };
     prompts.iter().enumerate().map(ask).collect()
@@ -346,7 +354,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         turn: prompt.turn.map(i64::from),
         prompt_index: Some(prompt.index as i64),
         prompt_digest: Some(prompt.digest().to_string()),
-        scheduled_ns: Some(ns(flight.sent)),
+        scheduled_ns: Some(ns(flight.due)),
         connect_ns: None,
         sent_ns: Some(ns(flight.sent)),
         headers_ns: flight.first.or(http_status.map(|_| done)).map(ns),

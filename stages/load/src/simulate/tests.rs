@@ -1,3 +1,5 @@
+mod senders;
+
 use artifacts::Scalar;
 use contract::{Api, Phase, Request, RequestStatus, Word as _};
 use pipeline::design::CONTROL;
