@@ -10,6 +10,7 @@ mod document;
 mod key;
 mod known_files;
 mod pages;
+mod plural;
 pub mod regular;
 mod row_reader;
 mod scalar;
@@ -27,6 +28,7 @@ pub use digest::{Digest, DigestParseError, Hasher};
 pub use document::at_path;
 pub use key::ActionKey;
 pub use known_files::{FileDigest, FileStamp, KnownFiles};
+pub use plural::{counted, plural};
 pub use scalar::Scalar;
 pub use store::{
     Cached, Commit, FsckFinding, FsckFindingKind, FsckMode, FsckOptions, FsckReport, GcMode,
