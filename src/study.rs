@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Store;
 use bundle::Bundle;
+use explore::lock_at;
 use pipeline::lock::Lock;
 
 use crate::args::Global;
@@ -44,6 +45,37 @@ impl Study {
         let cells = study.lock.records().count();
         room::fits("reading a study", &room::Step::reads(cells))?;
         Ok(study)
+    }
+
+    /// Opens a study with its lock as a commit has it; its results must still be in the store.
+    ///
+    /// # Errors
+    /// If the path is not a study with a lock in a git repository, or the commit does not have the lock.
+    pub(crate) fn at_commit(
+        commit: &str,
+        path: &Path,
+        profile: Option<&str>,
+        global: &Global,
+    ) -> Result<Self, Stop> {
+        let study = Self::open(path, profile, global)?;
+        let Kept::Project { .. } = study.kept else {
+            return Err(Stop::usage(format!("{commit}: no such file")).hint(
+                "a commit can be named if the other study is an experiment or its lock, in a git repository",
+            ));
+        };
+        let lock = lock_at(&study.lock_file, commit).map_err(|e| {
+            let text = e.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            let message = format!("`{commit}` is neither a file nor a commit with {}: {first}", shown(&study.lock_file));
+            Stop::usage(message).hint(
+                "give a study, or a commit of the other study's lock; `git log -- LOCK` lists its commits",
+            )
+        })?;
+        Ok(Self {
+            name: format!("{} at {commit}", study.name),
+            lock,
+            ..study
+        })
     }
 
     fn open_whatever_size(

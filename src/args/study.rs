@@ -194,7 +194,8 @@ pub(crate) struct SqlArgs {
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The older study: a lock, an experiment's YAML file, a bundle, or a folder that `load --out` wrote.
+    /// The older study: a lock, an experiment's YAML file, a bundle, a folder that `load --out` wrote, or a
+    /// commit of the newer study's lock, such as `HEAD~1`.
     pub(crate) a: PathBuf,
     /// The newer study.
     pub(crate) b: Option<PathBuf>,

@@ -1,5 +1,7 @@
 //! `diff`: compares two studies.
 
+use std::path::Path;
+
 use compare::{Outcome, Rule, Side, Test, compare};
 use serde_json::json;
 
@@ -40,12 +42,16 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         unit: arguments.unit.clone(),
         conditions_may_differ: arguments.conditions_may_differ.clone(),
     };
-    let (first, second) = (
-        Study::open(&arguments.a, profile, global)?,
-        Study::open(b, profile, global)?,
-    );
+    let first = match commit(&arguments.a) {
+        Some(commit) => Study::at_commit(commit, b, profile, global)?,
+        None => Study::open(&arguments.a, profile, global)?,
+    };
+    let second = Study::open(b, profile, global)?;
     let (older, newer) = (side(&first)?, side(&second)?);
-    let comparison = compare(&older, &newer, &rule).map_err(Stop::failed)?;
+    let comparison = compare(&older, &newer, &rule).map_err(|e| match e.hint() {
+        Some(hint) => Stop::usage(&e).hint(hint),
+        None => Stop::failed(&e),
+    })?;
     let outcome = comparison.outcome();
     if global.json {
         say(&json!({
@@ -91,6 +97,14 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         .hint("more blocks on both sides narrow the bounds; if the axis of the launches is not `block`, name it with \
                `--unit`")),
     }
+}
+
+/// Returns the text of a path that does not exist and is not written like a study, so that it may name a commit.
+fn commit(path: &Path) -> Option<&str> {
+    let text = path.to_str().filter(|text| !text.is_empty())?;
+    let endings = [".yaml", ".yml", ".lock", ".zst", "/"];
+    let is_path = endings.iter().any(|ending| text.ends_with(ending));
+    (!is_path && !path.exists() && !path.with_extension("lock").exists()).then_some(text)
 }
 
 /// With one study: shows what changed in the experiment since its lock.

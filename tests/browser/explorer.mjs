@@ -253,6 +253,10 @@ async function reportPage(name, address) {
   await pause(100);
   assert.deepEqual(await p.evaluate(`(() => { const row = document.querySelector("tr:target"); const { top, bottom } = row.getBoundingClientRect();
     return [top >= 0, bottom <= innerHeight, getComputedStyle(row.closest("table").tHead).position]; })()`), [true, true, "sticky"], "the row of a number, below a head that stays");
+  // At the end of the page and of its last table, the head of that table is still in view.
+  const [above, below] = await p.evaluate(`(() => { document.querySelectorAll("#trails details, details#trails").forEach((e) => { e.open = true; }); const last = [...document.querySelectorAll("#trails .scroll")].at(-1);
+    last.scrollTop = last.scrollHeight; scrollTo(0, document.documentElement.scrollHeight); const head = last.querySelector("thead").getBoundingClientRect(); return [head.top, innerHeight - head.bottom]; })()`);
+  assert.ok(above >= 0 && below >= 0, `the head of the last trails: ${above} ${below}`);
   await p.send("Page.setBypassCSP", { enabled: true });
   await p.send("Page.navigate", { url: address });
   await p.until("document.readyState === 'complete' && document.querySelector('main h1')");
@@ -566,6 +570,28 @@ try {
     await p.click("main .row button");
     await p.until("document.querySelector('main .plot svg')");
     assert.match(await text(), /Results at \d+ coordinates/);
+  });
+  await check("no history without commits", async () => {
+    await p.go(`${base}#/study/experiments~hostile.smoke/history`);
+    await p.until("document.querySelector('main .error')");
+    assert.match(await text(), /commit the lock after each run/);
+    p.troubles.splice(0, p.troubles.length, ...p.troubles.filter((t) => !/^Failed to load resource/.test(t)));
+  });
+  await check("a figure over commits", async () => {
+    const git = (...asked) => assert.equal(spawnSync("git", ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false", ...asked], { cwd: project }).status, 0, asked.join(" "));
+    git("init", "-q");
+    for (const seed of [1, 2, 3]) {
+      writeFileSync(`${project}/experiments/followed.yaml`, yaml.replace("experiment: simulated", "experiment: followed").replace("seed: 164", `seed: ${seed}`));
+      assert.equal(run("run", "experiments/followed.yaml", "--smoke", "--quiet").status, 0);
+      git("add", "-f", "experiments/followed.smoke.lock");
+      git("commit", "-q", "-m", `seed ${seed}`);
+    }
+    await p.go(`${base}#/study/experiments~followed.smoke/history?table=results.means`);
+    await p.until("document.querySelector('main .plot svg')");
+    assert.match(await text(), /3 commits[^]*undecidable: 3 commits have a value[^]*seed 3/);
+    assert.deepEqual(await p.evaluate(MEETING), [], "texts of the plot");
+    await p.evaluate("[...document.querySelectorAll('main select')].at(-1).selectedIndex = 1; [...document.querySelectorAll('main select')].at(-1).dispatchEvent(new Event('change'))");
+    await p.until("location.hash.includes('only=') && document.querySelectorAll('main tbody tr').length === 3");
   });
   await check("markup as labels", async () => {
     await p.go(`${base}#/study/experiments~hostile.smoke`);

@@ -13,6 +13,7 @@ use crate::support::Project;
 
 mod export;
 mod figures;
+mod history;
 mod live;
 mod safety;
 mod study;

@@ -95,7 +95,7 @@ fn numbers(side: &Side<'_>) -> Result<BTreeMap<Key, Number>, CompareError> {
             side.bytes(&name, &trace.digest)?,
         );
         let document = Document::of(Path::new("report.md"), &report, &trace)
-            .map_err(|e| CompareError(format!("{}: the trace of {name}: {e}", side.name)))?;
+            .map_err(|e| CompareError::Study(format!("{}: the trace of {name}: {e}", side.name)))?;
         for number in document.numbers {
             // The trail differs between any two studies, and a report's own numbering is meaningless here.
             if matches!(

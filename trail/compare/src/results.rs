@@ -1,6 +1,6 @@
 //! Measured results at every coordinate, with the test of their change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Table;
 use contract::Better;
@@ -147,6 +147,7 @@ pub(crate) fn changes(
     let replicates: Vec<String> = a.replicates().into_iter().chain(b.replicates()).collect();
     let (before, after) = (a.tables(&["analyze"])?, b.tables(&["analyze"])?);
     let (mut results, mut pooled) = (Vec::new(), Vec::new());
+    let mut known = BTreeSet::new();
     for (name, newer) in &after {
         let Some(older) = before.get(name) else {
             continue;
@@ -158,6 +159,12 @@ pub(crate) fn changes(
         if !cells(newer) || !cells(older) {
             continue;
         }
+        known.extend(
+            newer
+                .names()
+                .into_iter()
+                .filter(|c| compared(older, newer, c)),
+        );
         let axes = Axes::new(&rule.unit, &replicates, [older, newer]);
         let same = a.output(name).is_some() && a.output(name) == b.output(name);
         let both = Both {
@@ -227,11 +234,11 @@ pub(crate) fn changes(
             }
         }
     }
-    if results.is_empty() && !rule.columns.is_empty() {
-        return Err(CompareError(format!(
-            "no table of cells in both studies has {}",
-            rule.columns.join(", ")
-        )));
+    if let Some(column) = rule.columns.iter().find(|c| !known.contains(*c)) {
+        return Err(CompareError::Column {
+            column: column.clone(),
+            known: known.into_iter().collect(),
+        });
     }
     judge(&mut results, rule);
     Ok((results, pooled))
@@ -243,10 +250,12 @@ fn columns(a: &Table, b: &Table, rule: &Rule) -> Vec<String> {
     } else {
         rule.columns.clone()
     };
-    wanted
-        .into_iter()
-        .filter(|c| a.has(c) && b.has(c) && b.float(c).is_ok() && a.float(c).is_ok())
-        .collect()
+    wanted.into_iter().filter(|c| compared(a, b, c)).collect()
+}
+
+/// Returns whether a column can be compared: both tables have it, with numbers.
+fn compared(a: &Table, b: &Table, column: &str) -> bool {
+    a.has(column) && b.has(column) && b.float(column).is_ok() && a.float(column).is_ok()
 }
 
 /// Explains why quantiles of the two studies cannot be compared: they rest on unlike numbers of requests.

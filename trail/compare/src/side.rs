@@ -7,15 +7,50 @@ use artifacts::{Digest, Scalar, Store, Table};
 use pipeline::lock::{Lock, LockClass};
 use pipeline::place::cell_text;
 use pipeline::record::Record;
+use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Json, Media};
 
-/// A study that cannot be read.
+/// Two studies that cannot be compared.
 #[derive(Debug)]
-pub struct CompareError(pub(crate) String);
+pub enum CompareError {
+    /// A study cannot be read. The text names it and the reason.
+    Study(String),
+    /// The user's mistake: a column that no table of cells in both studies has.
+    Column {
+        /// The column.
+        column: String,
+        /// The columns that can be compared.
+        known: Vec<String>,
+    },
+}
+
+impl CompareError {
+    /// Returns the remedy, if it is the user's mistake.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Study(_) => None,
+            Self::Column { known, .. } if known.is_empty() => Some(
+                "`diff` compares tables of the operator `cell-summary`; name one in both studies"
+                    .to_owned(),
+            ),
+            Self::Column { column, known } => {
+                Some(remedy(column, "columns", known.iter().map(String::as_str)))
+            }
+        }
+    }
+}
 
 impl fmt::Display for CompareError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Self::Study(text) => f.write_str(text),
+            Self::Column { column, .. } => {
+                write!(
+                    f,
+                    "no table of cells in both studies has the column `{column}`"
+                )
+            }
+        }
     }
 }
 
@@ -66,7 +101,7 @@ impl<'s> Side<'s> {
                 };
                 let record = read().map_err(|e| {
                     let cell = cell_text(&stage.name, &line.coordinates);
-                    CompareError(format!("{name}: the record of {cell}: {e}"))
+                    CompareError::Study(format!("{name}: the record of {cell}: {e}"))
                 })?;
                 cells.push(Executed {
                     stage: stage.name.clone(),
@@ -129,7 +164,7 @@ impl<'s> Side<'s> {
                 if artifact.media == Media::Parquet && !output.ends_with(".lineage") {
                     let name = format!("{}.{output}", cell.name());
                     let table = Table::from_parquet(self.bytes(&name, &artifact.digest)?)
-                        .map_err(|e| CompareError(format!("{}: {name}: {e}", self.name)))?;
+                        .map_err(|e| CompareError::Study(format!("{}: {name}: {e}", self.name)))?;
                     values.insert(name, table);
                 }
             }
@@ -147,7 +182,7 @@ impl<'s> Side<'s> {
 
     pub(crate) fn json(&self, what: &str, digest: &Digest) -> Result<Json, CompareError> {
         serde_json::from_slice(&self.bytes(what, digest)?)
-            .map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))
+            .map_err(|e| CompareError::Study(format!("{}: {what}: {e}", self.name)))
     }
 
     /// Returns the content of an artifact if it is JSON.
@@ -158,6 +193,6 @@ impl<'s> Side<'s> {
     pub(crate) fn bytes(&self, what: &str, digest: &Digest) -> Result<Vec<u8>, CompareError> {
         self.store
             .get(digest)
-            .map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))
+            .map_err(|e| CompareError::Study(format!("{}: {what}: {e}", self.name)))
     }
 }

@@ -117,7 +117,7 @@ fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareEr
     let Some(digest) = side.output(&name) else {
         return Ok(Vec::new());
     };
-    let wrong = |e: String| CompareError(format!("{}: {name}: {e}", side.name));
+    let wrong = |e: String| CompareError::Study(format!("{}: {name}: {e}", side.name));
     let lineage = Table::from_parquet(side.bytes(&name, &digest)?);
     let lineage = lineage.map_err(|e| wrong(e.to_string()))?;
     // Older versions of Benchtrail did not record which cells the rows came from.
@@ -146,7 +146,8 @@ fn sampled(side: &Side<'_>, cell: &str) -> Result<Option<Conditions>, CompareErr
         };
         let name = format!("{cell}.{output}");
         let table = Table::from_parquet(side.bytes(&name, &artifact.digest)?);
-        let table = table.map_err(|e| CompareError(format!("{}: {name}: {e}", side.name)))?;
+        let table =
+            table.map_err(|e| CompareError::Study(format!("{}: {name}: {e}", side.name)))?;
         Ok(Some(table))
     };
     let facts = table("cell")?;

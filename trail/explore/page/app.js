@@ -10,6 +10,7 @@ import { cellView } from "./cell.js";
 import { requestView } from "./request.js";
 import { plotsView } from "./plots.js";
 import { contrastView, pairView } from "./compare.js";
+import { historyView } from "./history.js";
 import { dataView, objectView } from "./data.js";
 import { runView } from "./live.js";
 import { watchScrolling } from "./scrolling.js";
@@ -29,6 +30,7 @@ async function view(segments, parameters) {
     if (what === "report") return reportView(main, study);
     if (what === "plots") return plotsView(main, study);
     if (what === "compare") return contrastView(main, study);
+    if (what === "history" && !isFile()) return historyView(main, study);
     if (what === "data") return dataView(main, study);
     if (what === "cell" && stage) return cellView(main, study, stage);
     if (what === "request" && stage) return requestView(main, study, stage);
@@ -42,9 +44,10 @@ async function view(segments, parameters) {
 
 async function navigate(study, what) {
   const nav = document.getElementById("nav");
-  if (!study) { replace(nav); return; }
+  const [view] = here().segments;
+  if (!study) { replace(nav, isFile() || view === undefined || view === "studies" ? null : h("a", { href: address([]) }, "Studies")); return; }
   const tab = (name, path, own) => h("a", { href: address(["study", study, ...path]), "aria-current": own ? "page" : null }, name);
-  replace(nav, isFile() ? null : h("a", { href: address([]) }, "Studies"), h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Plots", ["plots"], what === "plots"), tab("Compare", ["compare"], what === "compare"), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
+  replace(nav, isFile() ? null : h("a", { href: address([]) }, "Studies"), h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Plots", ["plots"], what === "plots"), tab("Compare", ["compare"], what === "compare"), isFile() ? null : tab("History", ["history"], what === "history"), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
 }
 
 // The view that the address selects, without the number that is open beside it.

@@ -56,7 +56,7 @@ function answersOf(study, { question, answers = [] }) {
   const outcome = (verdict) => h("span", { class: { licensed: "ok", refused: "bad", undecided: "warn" }[verdict] ?? null }, verdict);
   const report = h("a", { href: address(["study", study, "report"]) }, "report");
   return [question ? h("p", {}, question) : null,
-    answers.length ? h("ul", { class: "answers" }, answers.slice(0, 12).map((a) => h("li", { title: a.reason }, a.may_say ?? `${a.verdict === "refused" ? "The data do not support" : "The data do not decide"}: “${a.says ?? a.claim}”`, " ", h("span", { class: "soft" }, "(claim ", a.claim, ": ", outcome(a.verdict), ")")))) : null,
+    answers.length ? h("ul", { class: "answers" }, answers.slice(0, 12).map((a) => h("li", { title: a.reason }, a.may_say ?? `${a.verdict === "refused" ? "The data do not support" : "The data do not decide"}: “${a.says ?? a.claim}”`, " ", h("span", { class: "soft" }, "(claim ", a.claim, ": ", outcome(a.verdict), a.may_say && a.verdict !== "licensed" ? " as declared; this narrower form holds" : "", ")")))) : null,
     answers.length ? h("p", { class: "soft" }, "The ", report, " has the numbers and the reasons of these verdicts.") : null];
 }
 

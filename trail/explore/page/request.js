@@ -74,13 +74,17 @@ function ticksOf(value, chunks) {
   const whole = [Math.min(...times), Math.max(...times)];
   const paint = (context, { top, height, x }) => {
     const lanes = Math.max(1, Math.floor((height - 8) / 11));
+    context.fillStyle = ink("text");
+    for (const [, t] of marks) context.fillRect(x(t), top, 1, height);
+    // Each name on its own ground, so that the line of a later moment does not cross it.
     marks.forEach(([name, t], lane) => {
+      const [text, line] = [name.replace("_", " "), top + 11 + (lane % lanes) * 11];
+      const wide = context.measureText(text).width;
+      const left = x(t) > context.canvas.clientWidth - 90 ? x(t) - 3 - wide : x(t) + 3;
+      context.fillStyle = ink("raised");
+      context.fillRect(left - 1, line - 9, wide + 2, 11);
       context.fillStyle = ink("text");
-      context.fillRect(x(t), top, 1, height);
-      const right = x(t) > context.canvas.clientWidth - 90;
-      context.textAlign = right ? "right" : "left";
-      context.fillText(name.replace("_", " "), x(t) + (right ? -3 : 3), top + 11 + (lane % lanes) * 11);
-      context.textAlign = "left";
+      context.fillText(text, left, line);
     });
   };
   const tracks = [{ name: "phases", height: 74, paint }];

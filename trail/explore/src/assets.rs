@@ -40,6 +40,7 @@ pub(crate) const ASSETS: &[Asset] = assets! {
     "figure.js": "text/javascript; charset=utf-8",
     "plots.js": "text/javascript; charset=utf-8",
     "compare.js": "text/javascript; charset=utf-8",
+    "history.js": "text/javascript; charset=utf-8",
     "data.js": "text/javascript; charset=utf-8",
     "live.js": "text/javascript; charset=utf-8",
     "scrolling.js": "text/javascript; charset=utf-8",

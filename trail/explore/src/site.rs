@@ -15,7 +15,7 @@ use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::study::{MAX_VALUES, Study};
 use crate::table::{MAX_ROWS, View};
-use crate::{activity, assets, cell, contrast, latency, live, report, trail};
+use crate::{activity, assets, cell, contrast, history, latency, live, report, trail};
 
 /// The maximum number of SQLite instructions for one query of a page: a few seconds.
 const INSTRUCTIONS: u64 = 1_000_000_000;
@@ -180,6 +180,12 @@ impl Site {
             ["objective"] => latency::objective(study, ask, &self.store),
             ["activity"] => activity::activity(study, ask, &self.store),
             ["contrast"] => contrast::contrast(study, ask, &self.store),
+            // The folder of a bundle comes from others, and it has no commits of its own.
+            ["history"] if self.root.join("manifest.json").is_file() => Err(Failure::nothing(
+                "a bundle has no history",
+                "open the project of the study, with its git repository",
+            )),
+            ["history"] => history::reply(&study.path, ask, &self.store),
             ["compare"] => {
                 let other = self.study(needed("with")?)?;
                 contrast::studies(study, &other, ask, &self.store)

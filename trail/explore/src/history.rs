@@ -1,0 +1,286 @@
+//! A figure over the commits of a lock, with change points.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use artifacts::{Store, Table, TableError, counted};
+use pipeline::Coordinates;
+use pipeline::lock::Lock;
+use query::Limits;
+use serde_json::json;
+use statistics::LEAST_FOR_A_CHANGE;
+
+use crate::catalogue::Catalogue;
+use crate::commits::{Commit, GitError, commits, lock_at};
+use crate::error::Failure;
+use crate::reply::{Freshness, Reply};
+use crate::request::Ask;
+
+/// The probability of any false change point in any of the series that are shown together.
+const LEVEL: f64 = 0.05;
+
+/// The number of commits that a page shows.
+const OF_A_PAGE: u32 = 50;
+
+/// The figure to follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Followed<'a> {
+    /// The lock whose commits are read.
+    pub lock: &'a Path,
+    /// The table, such as `results.cells`.
+    pub table: &'a str,
+    /// The column.
+    pub column: &'a str,
+    /// The labels that rows must have.
+    pub only: &'a [(String, String)],
+    /// The largest number of commits, starting with the newest.
+    pub most: u32,
+}
+
+/// A value of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// The position of the commit.
+    pub commit: usize,
+    /// The median of the rows.
+    pub value: f64,
+    /// The number of rows behind the median.
+    pub rows: usize,
+    /// If a new level begins here, its ratio to the previous one, or its difference if some value is not positive.
+    pub change: Option<f64>,
+}
+
+/// What is known about the level of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    /// The number of change points.
+    Changes(usize),
+    /// The number of values, which are too few to show a change.
+    TooFew(usize),
+}
+
+/// The values of one set of labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its labels, as `axis=label,…`; empty if there is one series.
+    pub name: String,
+    /// Its values, oldest first.
+    pub points: Vec<Point>,
+    /// What is known about its level.
+    pub judged: Judged,
+}
+
+/// A figure over commits.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The commits, oldest first.
+    pub commits: Vec<Commit>,
+    /// The unit of the values.
+    pub unit: Option<String>,
+    /// The series by name.
+    pub series: Vec<Series>,
+    /// The reasons why commits have no value, each once with the first commit that has it.
+    pub notes: Vec<(String, String)>,
+}
+
+impl Series {
+    /// Returns whether all values are positive, so that changes are ratios.
+    pub fn is_positive(&self) -> bool {
+        self.points.iter().all(|p| p.value > 0.0)
+    }
+}
+
+impl History {
+    /// Returns the judgement on a series in words.
+    pub fn words(&self, series: &Series) -> String {
+        let tested = |s: &&Series| matches!(s.judged, Judged::Changes(_));
+        let shared = match self.series.iter().filter(tested).count() {
+            0 | 1 => String::new(),
+            n => format!(", which {n} series share"),
+        };
+        match series.judged {
+            Judged::Changes(0) => format!("no change point at a level of 5 %{shared}"),
+            Judged::Changes(n) => {
+                format!("{} at a level of 5 %{shared}", counted(n, "change point"))
+            }
+            Judged::TooFew(n) => format!(
+                "undecidable: {n} {} a value, and a change point needs {LEAST_FOR_A_CHANGE}",
+                if n == 1 { "commit has" } else { "commits have" }
+            ),
+        }
+    }
+}
+
+/// Follows a figure over the commits of a lock, by the results that are still in the store.
+///
+/// # Errors
+/// If the lock is not in a git repository.
+pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitError> {
+    let commits = commits(followed.lock, followed.most)?;
+    let mut points: BTreeMap<String, Vec<Point>> = BTreeMap::new();
+    let mut unit = None;
+    let mut notes: Vec<(String, String)> = Vec::new();
+    for (i, commit) in commits.iter().enumerate() {
+        match at(followed, commit, store) {
+            Ok((values, of)) => {
+                unit = of.or(unit);
+                for (name, values) in values {
+                    points.entry(name).or_default().push(Point {
+                        commit: i,
+                        rows: values.len(),
+                        value: median(values),
+                        change: None,
+                    });
+                }
+            }
+            Err(why) if notes.iter().any(|(_, known)| *known == why) => {}
+            Err(why) => notes.push((commit.id.clone(), why)),
+        }
+    }
+    // The series share the level.
+    let tested = |points: &&Vec<Point>| points.len() >= LEAST_FOR_A_CHANGE;
+    let tests = points.values().filter(tested).count().max(1);
+    let series = points.into_iter().map(|(name, mut points)| {
+        let judged = mark(&mut points, LEVEL / tests as f64);
+        Series {
+            name,
+            points,
+            judged,
+        }
+    });
+    Ok(History {
+        series: series.collect(),
+        commits,
+        unit,
+        notes,
+    })
+}
+
+/// The values of each series at a commit, and their unit.
+type Values = (BTreeMap<String, Vec<f64>>, Option<String>);
+
+/// Reads the figure from the results that the lock of a commit names.
+fn at(followed: &Followed<'_>, commit: &Commit, store: &Store) -> Result<Values, String> {
+    let Followed { table, column, .. } = *followed;
+    let lock = lock_at(followed.lock, &commit.id).map_err(|e| e.to_string())?;
+    let catalogue = Catalogue::read(&lock, store).map_err(|e| e.to_string())?;
+    let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
+    let (answer, _) = catalogue
+        .ask(&query, store, &Limits::default())
+        .map_err(|e| e.to_string())?;
+    let numbers = answer.float(column).or_else(|_| {
+        let whole = answer.int(column)?;
+        Ok(whole.into_iter().map(|n| n.map(|n| n as f64)).collect())
+    });
+    let numbers: Vec<Option<f64>> = numbers.map_err(|e: TableError| e.to_string())?;
+    let labels = labels_of(&lock, &answer, column);
+    if let Some((unknown, _)) = followed.only.iter().find(|(name, _)| !answer.has(name)) {
+        return Err(format!("`{table}` has no column `{unknown}`"));
+    }
+    let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for (row, value) in numbers.into_iter().enumerate() {
+        let text = |name: &str| {
+            answer
+                .value(name, row)
+                .map(|v| v.to_string())
+                .unwrap_or_default()
+        };
+        let Some(value) = value.filter(|v| v.is_finite()) else {
+            continue;
+        };
+        if (followed.only.iter()).all(|(name, label)| text(name) == *label) {
+            let name: Vec<String> = labels.iter().map(|l| format!("{l}={}", text(l))).collect();
+            values.entry(name.join(",")).or_default().push(value);
+        }
+    }
+    Ok((values, answer.unit(column)))
+}
+
+/// Returns the columns that distinguish series: texts that name a metric, and axes other than replicates.
+fn labels_of(lock: &Lock, table: &Table, column: &str) -> Vec<String> {
+    let mut axes: Vec<String> = Vec::new();
+    for cell in lock.stages.iter().flat_map(|stage| &stage.cells) {
+        let at: Coordinates = cell.coordinates.parse().unwrap_or_default();
+        axes.extend(at.0.into_iter().map(|(axis, _)| axis));
+    }
+    let repeats = ["block", "rep", "repetition"];
+    let tells = |name: &String| {
+        name != column
+            && !repeats.contains(&name.as_str())
+            && (axes.contains(name) || name == "metric")
+    };
+    table.names().into_iter().filter(tells).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        0 => f64::midpoint(values[middle - 1], values[middle]),
+        _ => values[middle],
+    }
+}
+
+/// Marks where a new level begins; if all values are positive, uses levels of their logarithms.
+fn mark(points: &mut [Point], level: f64) -> Judged {
+    let positive = points.iter().all(|p| p.value > 0.0);
+    let values: Vec<f64> = points
+        .iter()
+        .map(|p| if positive { p.value.ln() } else { p.value })
+        .collect();
+    // Values that were rounded to the same step may differ by less than they seem to.
+    let step = statistics::resolution(points.iter().map(|p| p.value)).unwrap_or(0.0);
+    let relative = |p: &Point| if positive { step / p.value } else { step };
+    let rounding = points
+        .iter()
+        .map(|p| relative(p).powi(2) / 12.0)
+        .sum::<f64>();
+    let rounding = rounding / points.len().max(1) as f64;
+    let Some(segments) = statistics::segments(&values, rounding, level) else {
+        return Judged::TooFew(points.len());
+    };
+    for pair in segments.windows(2) {
+        points[pair[1].from].change = Some(match positive {
+            true => (pair[1].level - pair[0].level).exp(),
+            false => pair[1].level - pair[0].level,
+        });
+    }
+    Judged::Changes(segments.len() - 1)
+}
+
+/// Answers a page's question for a figure over the commits of a study's lock.
+pub(crate) fn reply(lock: &Path, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
+    let needed = |name: &str| {
+        let missing = || Failure::question(format!("`{name}` is missing"), "give table and column");
+        ask.get(name).ok_or_else(missing)
+    };
+    let followed = Followed {
+        lock,
+        table: needed("table")?,
+        column: needed("column")?,
+        only: &[],
+        most: OF_A_PAGE,
+    };
+    let commit = "commit the lock after each run, so that its figures can be followed over time";
+    let found = history(&followed, store).map_err(|e| Failure::nothing(e, commit))?;
+    if found.commits.is_empty() {
+        return Err(Failure::nothing("no commit has this lock", commit));
+    }
+    let series = found.series.iter().map(|s| {
+        let points = s.points.iter();
+        let points = points.map(
+            |p| json!({"commit": p.commit, "value": p.value, "rows": p.rows, "change": p.change}),
+        );
+        json!({
+            "name": s.name, "points": points.collect::<Vec<_>>(), "ratios": s.is_positive(),
+            "judgement": found.words(s),
+        })
+    });
+    let notes = found.notes.iter();
+    let notes = notes.map(|(commit, why)| json!({"commit": commit, "reason": why}));
+    let value = json!({
+        "table": followed.table, "column": followed.column, "unit": found.unit,
+        "commits": found.commits, "series": series.collect::<Vec<_>>(), "notes": notes.collect::<Vec<_>>(),
+    });
+    Ok(Reply::json(&value, Freshness::Tagged))
+}
