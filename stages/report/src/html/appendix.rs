@@ -86,10 +86,22 @@ fn name(entry: &Entry) -> String {
         TraceSource::Ledger => format!("The ledger of planned cells: {}", entry.output),
         TraceSource::Trail => "The trail digest".to_owned(),
         TraceSource::Structure => "Numbers of tables and figures".to_owned(),
-        TraceSource::Statement => "Found by statements".to_owned(),
+        TraceSource::Statement if entry.output.is_empty() => "Found by statements".to_owned(),
+        TraceSource::Statement => format!("Found by statements about {}", table(entry)),
         TraceSource::Literal => "Written by hand, each with its reason".to_owned(),
-        _ if entry.stage.is_empty() => entry.output.clone(),
-        _ => format!("{}.{}", entry.stage, entry.output),
+        _ => table(entry),
+    }
+}
+
+/// Returns the name of an entry's artifact. Several cells of a stage have outputs of one name.
+fn table(entry: &Entry) -> String {
+    let cell = match &entry.coordinates {
+        Some(coordinates) if !coordinates.0.is_empty() => format!("[{coordinates}]"),
+        _ => String::new(),
+    };
+    match entry.stage.as_str() {
+        "" => entry.output.clone(),
+        stage => format!("{stage}{cell}.{}", entry.output),
     }
 }
 

@@ -133,7 +133,7 @@ border:1px solid var(--muted);border-radius:4px;box-shadow:0 2px 8px rgb(0 0 0/.
 }}
 :target{background:var(--panel);outline:2px solid var(--link)}
 #trails table{font-size:.82rem}
-#trails .scroll{max-height:88vh;overflow:auto;background:none}
+#trails .scroll{max-height:max(14rem,calc(100vh - 12rem));overflow:auto;background:none}
 #trails thead{position:sticky;top:0;background:var(--background);box-shadow:0 2px var(--line)}
 #trails tr{scroll-margin-top:4.5rem}
 #trails td:nth-child(-n+2){min-width:5em;max-width:18em;overflow-wrap:anywhere}
