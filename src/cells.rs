@@ -8,6 +8,7 @@ use pipeline::Coordinates;
 use pipeline::lock::{Lock, LockCell, LockStage};
 use pipeline::place::{CellPattern, PlaceError, cell_text};
 use pipeline::record::Record;
+use pipeline::suggest::remedy;
 
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
@@ -34,9 +35,10 @@ pub(crate) fn find_cells<'lock>(
 ) -> Result<(&'lock LockStage, Vec<&'lock LockCell>), Stop> {
     let Some(stage) = lock.stages.iter().find(|s| s.name == pattern.stage) else {
         let names: Vec<&str> = lock.stages.iter().map(|s| s.name.as_str()).collect();
+        let hint = remedy(&pattern.stage, "stages", names.iter().copied());
         return Err(
             Stop::nothing(format!("the lock has no stage `{}`", pattern.stage))
-                .hint(format!("it has: {}", names.join(", "))),
+                .hint(format!("{hint}; a table is named STAGE.OUTPUT")),
         );
     };
     let places: Vec<Coordinates> = stage
@@ -52,11 +54,13 @@ pub(crate) fn find_cells<'lock>(
         .collect();
     if cells.is_empty() {
         let first = stage.cells.first().map_or("", |c| c.coordinates.as_str());
+        let hint = pattern.remedy(places.iter());
         return Err(
-            Stop::nothing(format!("no cell of `{}` matches", pattern.stage)).hint(format!(
-                "its first cell is {}",
-                cell_text(&stage.name, first)
-            )),
+            Stop::nothing(format!("no cell of `{}` matches", pattern.stage)).hint(
+                hint.unwrap_or_else(|| {
+                    format!("its first cell is {}", cell_text(&stage.name, first))
+                }),
+            ),
         );
     }
     Ok((stage, cells))

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use ::cluster::{
     AT_ONCE, Asked, Came, Cluster, ClusterError, Hosts, Kubernetes, Placement, Placements,
 };
-use artifacts::Store;
+use artifacts::{Store, counted};
 use pipeline::lock::lock_path;
 use pipeline::{Class, Permit, PlanOptions, Shard};
 use remote::Remote;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::exit::Stop;
 use crate::session::Session;
 use crate::shared::{Shared, chosen_name};
-use crate::terminal::{complain, counted};
+use crate::terminal::complain;
 
 /// The largest number of listed options that differ between the jobs of one study.
 const LISTED: usize = 4;
@@ -197,8 +197,8 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
     }
     if commands.len() > LISTED {
         lines.push(format!(
-            "  {} more kinds of jobs; `--json` lists them",
-            commands.len() - LISTED
+            "  {} of jobs; `--json` lists them",
+            counted(commands.len() - LISTED, "more kind")
         ));
     }
     let nodes = planned.iter().filter_map(|p| p.node.as_deref());
@@ -249,8 +249,8 @@ fn lines_of_kubernetes(planned: &[(&Shard, &Kubernetes)]) -> Vec<String> {
     }
     if kinds.len() > LISTED {
         lines.push(format!(
-            "  {} more kinds of jobs; `--json` has them",
-            kinds.len() - LISTED
+            "  {} of jobs; `--json` lists them",
+            counted(kinds.len() - LISTED, "more kind")
         ));
     }
     let nodes = planned.iter();
@@ -305,13 +305,13 @@ fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
     if shares.is_empty() {
         return Vec::new();
     }
-    let cells = planned.iter().map(|(shard, _)| measured(shard)).sum();
+    let cells = planned
+        .iter()
+        .map(|(shard, _)| measured(shard))
+        .sum::<usize>();
     let mut lines = vec![format!(
         "pool: {} for {} on {}, each with one launch at a time",
-        match planned.len() {
-            1 => "1 launch".to_owned(),
-            n => format!("{n} launches"),
-        },
+        counted(planned.len(), "launch"),
         counted(cells, "measured cell"),
         counted(shares.len(), "host")
     )];
@@ -324,17 +324,14 @@ fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
         };
         lines.push(format!(
             "  {name}: {} with {}{of_blocks}",
-            match share.launches {
-                1 => "1 launch".to_owned(),
-                n => format!("{n} launches"),
-            },
+            counted(share.launches, "launch"),
             counted(share.cells, "measured cell")
         ));
     }
     if shares.len() > LISTED_HOSTS {
         lines.push(format!(
-            "  {} more; `--json` lists them",
-            counted(shares.len() - LISTED_HOSTS, "host")
+            "  {}; `--json` lists them",
+            counted(shares.len() - LISTED_HOSTS, "more host")
         ));
     }
     let counts: BTreeSet<usize> = shares.values().map(|share| share.blocks.len()).collect();

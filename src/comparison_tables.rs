@@ -1,6 +1,6 @@
 //! The comparisons at the end of a run: the verdict on each metric, and the effect with its interval.
 
-use artifacts::{ColumnReader, Scalar, Store, Table};
+use artifacts::{ColumnReader, Scalar, Store, Table, counted};
 use contract::Verdict;
 use explore::Catalogue;
 use pipeline::lock::Lock;
@@ -63,9 +63,9 @@ pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Vec<String>, Stop> {
         .collect::<Result<_, _>>()?;
     match tables.len().saturating_sub(TABLES) {
         0 => {}
-        1 => texts.push("… and 1 more table of comparisons in the report".to_owned()),
         more => texts.push(format!(
-            "… and {more} more tables of comparisons in the report"
+            "… and {} of comparisons in the report",
+            counted(more, "more table")
         )),
     }
     Ok(texts)

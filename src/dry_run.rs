@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use artifacts::counted;
 use pipeline::{DryRun, DryRunFinding, Place};
 use serde_json::{Value, json};
 
@@ -78,14 +79,6 @@ pub(crate) fn verdict(dry_run: &DryRun) -> String {
             counted(errors, "error"),
             counted(doubts, "doubt")
         ),
-    }
-}
-
-fn counted(count: usize, word: &str) -> String {
-    if count == 1 {
-        format!("1 {word}")
-    } else {
-        format!("{count} {word}s")
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use pipeline::{Json, StageEffect, What};
 
-use crate::terminal::{bytes, counted};
+use crate::terminal::bytes;
 
 /// The number of script lines shown before the rest is only counted.
 const SCRIPT_SHOWN: usize = 12;
@@ -164,7 +165,8 @@ fn launcher(script: &str) -> Vec<String> {
     lines.extend(shown.map(|line| format!("  {line}")));
     let more = script.lines().count().saturating_sub(SCRIPT_SHOWN);
     if more > 0 {
-        lines.push(format!("  … {more} more lines; `--json` shows them"));
+        let more = counted(more, "more line");
+        lines.push(format!("  … {more}; `--json` shows the whole script"));
     }
     lines
 }

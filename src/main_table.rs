@@ -1,6 +1,6 @@
 //! The table at the end of a run: the first table of results, with its usual columns and one screen of rows.
 
-use artifacts::{Scalar, Store, Table};
+use artifacts::{Scalar, Store, Table, counted};
 use explore::Catalogue;
 use pipeline::lock::Lock;
 
@@ -100,7 +100,7 @@ fn text(name: &str, table: &Table) -> Result<String, Stop> {
     let more = table.rows().saturating_sub(ROWS);
     let rest = match more {
         0 => String::new(),
-        more => format!("\n… and {more} more rows of {name}"),
+        more => format!("\n… and {} of {name}", counted(more, "more row")),
     };
     Ok(format!("{name}:\n{laid_out}{rest}"))
 }

@@ -258,9 +258,45 @@ const OF_RUNS: &[(&str, &str)] = &[
         "`--set NAME=VALUE` sets a parameter of the experiment",
     ),
     (
+        "-v",
+        "`--verbose` after the command shows every cell and the engine's log",
+    ),
+    ("-o", A_REPORT),
+    ("--out", A_REPORT),
+    ("--output", A_REPORT),
+    (
         "-p",
         "`--profile NAME` selects a profile, `--set NAME=VALUE` sets a parameter",
     ),
+];
+
+/// What an option for an output file meets.
+const A_REPORT: &str =
+    "`benchtrail run EXPERIMENT --report FILE` chooses where the report is written";
+
+/// Options in front of the command, each with what to do instead.
+const BEFORE_COMMANDS: &[(&str, &str)] = &[
+    ("-v", AFTER_THE_COMMAND),
+    ("--verbose", AFTER_THE_COMMAND),
+    ("-q", AFTER_THE_COMMAND),
+    ("--quiet", AFTER_THE_COMMAND),
+];
+
+/// What an option of a command in front of it meets.
+const AFTER_THE_COMMAND: &str =
+    "options of a command come after it: `benchtrail run --verbose EXPERIMENT`";
+
+/// Options of other tools' commands on stores, each with what to do instead.
+const OF_STORES: &[(&str, &str)] = &[
+    (
+        "-n",
+        "`benchtrail gc --dry-run` shows what would be removed",
+    ),
+    (
+        "--all",
+        "`benchtrail gc --measurements` also removes measurements that no lock needs",
+    ),
+    ("--fix", "`benchtrail fsck --repair`"),
 ];
 
 /// What an option for a number of processes meets.
@@ -402,19 +438,11 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         .iter()
         .find(|(theirs, _)| theirs == given)
         .map(|(_, ours)| (*ours).to_owned());
-    // The usage names the command.
-    let of_run = error.get(ContextKind::Usage).is_some_and(|usage| {
-        let usage = usage.to_string();
-        ["benchtrail run", "benchtrail plan"]
-            .iter()
-            .any(|command| usage.contains(command))
-    });
-    let sayings = if of_run { OF_RUNS } else { SAYINGS };
-    let saying = sayings.iter().find(|(theirs, _)| theirs == given);
-    if let (ErrorKind::UnknownArgument, Some((_, saying))) = (error.kind(), saying) {
+    let saying = said_about(&error, given);
+    if let (ErrorKind::UnknownArgument, Some(saying)) = (error.kind(), saying) {
         error.remove(ContextKind::SuggestedArg);
         error.remove(ContextKind::Usage);
-        let saying = ContextValue::StyledStrs(vec![(*saying).into()]);
+        let saying = ContextValue::StyledStrs(vec![saying.into()]);
         error.insert(ContextKind::Suggested, saying);
         return error;
     }
@@ -425,11 +453,39 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         error.remove(ContextKind::Usage);
     }
     // The parser offers to pass any unknown option as a value. Only a negative number can be one.
-    let is_long = matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(given)) if given.starts_with("--"));
-    if error.kind() == ErrorKind::UnknownArgument && is_long {
+    let is_word = |given: &str| {
+        given
+            .strip_prefix('-')
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let is_option = matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(given)) if is_word(given));
+    if error.kind() == ErrorKind::UnknownArgument && is_option {
         error.remove(ContextKind::Suggested);
     }
     error
+}
+
+/// Returns what an unknown argument of a command meets. The usage names the command.
+fn said_about(error: &Error, given: &str) -> Option<&'static str> {
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string);
+    let is_of = |commands: &[&str]| {
+        let names = |usage: &String| commands.iter().any(|command| usage.contains(command));
+        usage.as_ref().is_some_and(names)
+    };
+    let of_stores = is_of(&["benchtrail fsck", "benchtrail gc"]);
+    if of_stores && !given.starts_with('-') {
+        return Some(
+            "it takes no path: it works on the store of the current folder, or of `--store DIR`",
+        );
+    }
+    let sayings = match () {
+        () if is_of(&["benchtrail run", "benchtrail plan"]) => OF_RUNS,
+        () if is_of(&["<COMMAND>", "benchtrail [OPTIONS]"]) => BEFORE_COMMANDS,
+        () if of_stores => OF_STORES,
+        () => SAYINGS,
+    };
+    let said = sayings.iter().find(|(theirs, _)| *theirs == given);
+    said.map(|(_, saying)| *saying)
 }
 
 /// Returns the command that takes a word which was typed in place of a command: a URL or an experiment.
@@ -539,6 +595,24 @@ mod tests {
         assert!(answer(&["--backend", "vllm"]).contains("`--api openai-chat`"));
         let unknown = answer(&["--frobnicate"]);
         assert!(!unknown.contains("as a value"), "{unknown}");
+        let whole = |line: &str| {
+            let words = line.split(' ');
+            with_our_word(Cli::try_parse_from(words).unwrap_err()).to_string()
+        };
+        for (line, ours) in [
+            ("benchtrail run -v a.yaml", "`--verbose`"),
+            ("benchtrail --verbose run a.yaml", "come after it"),
+            ("benchtrail run --output out a.yaml", "--report FILE"),
+            ("benchtrail fsck a.yaml", "takes no path"),
+            ("benchtrail gc -n", "--dry-run"),
+            ("benchtrail status -x a.yaml", "unexpected argument '-x'"),
+        ] {
+            let text = whole(line);
+            assert!(
+                text.contains(ours) && !text.contains("as a value"),
+                "{line}: {text}"
+            );
+        }
         assert!(answer(&["--artifact-dir", "x"]).contains("'--out'"));
         assert!(answer(&["--port", "8000"]).contains("part of the URL"));
         assert!(!answer(&["--profile", "sweep"]).contains("--output-file"));

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use artifacts::Digest;
+use artifacts::{Digest, counted};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use pipeline::event::Rest;
 use pipeline::stage::Rates;
@@ -202,7 +202,7 @@ impl Progress {
                 blocked,
             } if !self.show.is_quiet() => {
                 let mut parts = vec![
-                    format!("{cells} cells"),
+                    counted(*cells, "cell"),
                     format!("{cached} cached"),
                     format!("{run} to run"),
                 ];
@@ -478,10 +478,7 @@ fn figures(rates: &Rates) -> String {
     if let (Some(p50), Some(p95)) = (rates.ttft_ms_p50, rates.ttft_ms_p95) {
         parts.push(format!("TTFT p50 {} ms, p95 {} ms", short(p50), short(p95)));
     }
-    parts.push(match rates.errors {
-        1 => "1 error".to_owned(),
-        n => format!("{n} errors"),
-    });
+    parts.push(counted(rates.errors, "error"));
     parts.push(format!("{} in flight", rates.in_flight));
     format!("; {}", parts.join(", "))
 }

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
+use artifacts::counted;
 use rustix::process::{Resource, getrlimit};
 
 use crate::exit::Stop;
@@ -185,10 +186,7 @@ impl Step {
 
 /// Fails if a step does not fit within the limit.
 pub(crate) fn fits(what: &str, step: &Step) -> Result<(), Stop> {
-    let what = match step.cells {
-        1 => format!("{what} of 1 cell"),
-        cells => format!("{what} of {cells} cells"),
-    };
+    let what = format!("{what} of {}", counted(step.cells, "cell"));
     within(&what, step.needs(), limit()).map_err(|stop| {
         let jobs = if step.threads > 1 { "`--jobs 1`, " } else { "" };
         stop.hint(format!(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use artifacts::{Maker, Store};
+use artifacts::{Maker, Store, counted};
 use indicatif::{ProgressBar, ProgressStyle};
 use pipeline::PlanOptions;
 use pipeline::lock::Lock;
@@ -80,10 +80,10 @@ impl Shared {
         }
         if fetched.entered > 0 {
             complain(&format!(
-                "{} results from {} ({} objects, {})",
-                fetched.entered,
+                "{} from {} ({}, {})",
+                counted(fetched.entered, "result"),
                 self.remote.url(),
-                fetched.objects,
+                counted(fetched.objects, "object"),
                 bytes(fetched.bytes)
             ));
         }
@@ -155,10 +155,10 @@ pub(crate) fn chosen_name() -> Option<String> {
 /// Returns a one-line summary of a push, and a line for every cell with two results.
 pub(crate) fn push_lines(report: &PushReport, url: &str) -> Vec<String> {
     let mut lines = vec![format!(
-        "{} results pushed to {url}, {} were there ({} objects, {})",
-        report.completed,
+        "{} pushed to {url}, {} already there ({}, {})",
+        counted(report.completed, "result"),
         report.known,
-        report.objects,
+        counted(report.objects, "object"),
         bytes(report.bytes)
     )];
     for digest in &report.replaced {

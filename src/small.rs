@@ -65,6 +65,7 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
     let numbers = levels.iter().all(|(_, _, label)| label != "inf");
     let sweep = levels.first().map(|(axis, start, _)| (*axis, *start));
     if let Some((axis, _)) = sweep {
+        let _ = writeln!(text, "question: {}", question(axis));
         let labels = levels.iter().map(|(_, _, label)| match numbers {
             true => label.clone(),
             false => format!("{label:?}"),
@@ -146,6 +147,15 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
         }
     }
     text
+}
+
+/// Returns the question that a sweep over an axis answers.
+fn question(axis: &str) -> String {
+    let what = match axis {
+        "concurrency" => "clients",
+        _ => "requests per second",
+    };
+    format!("How do throughput and latency change with the number of {what}?")
 }
 
 /// Returns the bounds of a run, in the form of the operator `goodput`.

@@ -1,6 +1,6 @@
 //! Shows a table of the store as text or JSON.
 
-use artifacts::{Scalar, Table, TableError};
+use artifacts::{Scalar, Table, TableError, counted};
 use serde_json::{Map, Value, json};
 
 use crate::columns::{Columns, wrap};
@@ -108,10 +108,7 @@ impl View {
                 "\n… rows {from}..{to} of {all}; `--rows FROM..TO` shows others"
             ));
         } else {
-            text.push_str(&format!(
-                "\n{all} {}",
-                if all == 1 { "row" } else { "rows" }
-            ));
+            text.push_str(&format!("\n{}", counted(all, "row")));
         }
         if let Some(width) = width.filter(|_| !left_out.is_empty()) {
             let note = format!(

@@ -100,14 +100,6 @@ pub(crate) fn width() -> Option<usize> {
     reported.filter(|width| *width > 0).or_else(declared)
 }
 
-/// Writes a count of things whose plural ends in `s`.
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
-    }
-}
-
 /// Formats a number of bytes for display.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -55,6 +55,7 @@ mod readme;
 mod real_engine;
 mod regression;
 mod remeasured;
+mod remedies;
 mod sceptic;
 mod security;
 mod sharing;

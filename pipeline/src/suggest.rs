@@ -44,6 +44,13 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     closest(word, candidates).map(did_you_mean)
 }
 
+/// Returns the remedy for a percentage in place of a share.
+pub fn share(value: f64) -> Option<String> {
+    let share = value / 100.0;
+    (value > 1.0 && share <= 1.0)
+        .then(|| format!("a share is at most 1: write {share} for {value} %"))
+}
+
 /// Returns the number of differing letters, ignoring case and treating `_`, ` ` and `-` alike.
 fn distance(word: &str, other: &str) -> usize {
     let fold = |text: &str| text.to_lowercase().replace(['_', ' '], "-");

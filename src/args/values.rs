@@ -72,6 +72,9 @@ fn thousands(text: &str) -> Option<u64> {
 
 /// Reads one of several comma-separated levels.
 pub(super) fn parse_clients(text: &str) -> Result<u32, String> {
+    if text.trim().is_empty() {
+        return Err("there is a comma too many, or a level is missing: write 1,8,64".to_owned());
+    }
     let apart = ["..", "-", ":", ";", " ", "/"];
     let several = apart.iter().any(|s| {
         let mut parts = text.trim().split(s);

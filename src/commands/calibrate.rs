@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ::calibrate::{
     Accounted, Calibrate, Calibration, Grid, Measured, account, account_table, calibrate,
 };
+use artifacts::counted;
 use indicatif::{ProgressBar, ProgressStyle};
 use load::reference::Launcher;
 use load::{LoadError, Origin, Target, TimeSpan};
@@ -65,8 +66,9 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         Some(target) => {
             if !quiet {
                 complain(&format!(
-                    "sending {} requests per closed loop to {} …",
-                    grid.account.requests, target.base_url
+                    "sending {} per closed loop to {} …",
+                    counted(grid.account.requests, "request"),
+                    target.base_url
                 ));
             }
             let control = Control::new(cancelled.clone(), None, Box::new(|_| {}));
@@ -201,8 +203,7 @@ fn write(
 
 fn load_of(point: &Measured) -> String {
     match (point.point.concurrency, point.point.rate) {
-        (Some(1), _) => "1 client".to_owned(),
-        (Some(clients), _) => format!("{clients} clients"),
+        (Some(clients), _) => counted(clients, "client"),
         (None, rate) => format!("{} req/s", rate.unwrap_or_default()),
     }
 }
@@ -212,10 +213,11 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
     let model = host.cpu_model.as_deref().unwrap_or("an unknown processor");
     let cores = host.cpu_count.unwrap_or_default();
     let mut text = format!(
-        "{model}, {cores} cores; {}first token after {}, {} tokens; reported − true, ms\n\n",
+        "{model}, {}; {}first token after {}, {}; reported − true, ms\n\n",
+        counted(cores, "core"),
         if calibration.tls { "TLS; " } else { "" },
         grid.ttft,
-        grid.tokens
+        counted(grid.tokens, "token")
     );
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |v| format!("{v:.3}"));
     let rows: Vec<Vec<String>> = calibration
@@ -275,8 +277,9 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
     ));
     text.push_str(&match calibration.covered() {
         Some(c) => format!(
-            "The bound holds up to {:.0} chunks/s and {} requests in flight on this machine.",
-            c.chunk_rate, c.concurrency
+            "The bound holds up to {:.0} chunks/s and {} in flight on this machine.",
+            c.chunk_rate,
+            counted(c.concurrency, "request")
         ),
         None => "The bound holds at no point.".to_owned(),
     });
@@ -313,9 +316,9 @@ fn account_of(loops: &[Accounted]) -> String {
         .collect();
     let sum = |field: fn(&Accounted) -> u64| loops.iter().map(field).sum::<u64>();
     let answered = format!(
-        "{} of {} requests answered",
+        "{} of {} answered",
         sum(|one| one.answered),
-        sum(|one| one.requests)
+        counted(sum(|one| one.requests), "request")
     );
     if rows.is_empty() {
         return format!(

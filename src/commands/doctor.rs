@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use artifacts::counted;
 use engines::Engine;
 use provision::{Brought, Machine, Unmet, unmet};
 use serde_json::{Value, json};
@@ -72,6 +73,21 @@ impl Diagnosis {
 }
 
 pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop> {
+    if let Some(name) = arguments
+        .experiment
+        .as_deref()
+        .filter(|path| !path.exists())
+        && let Some(name) = name.to_str()
+        && engines::shipped()
+            .iter()
+            .any(|d| d.collection == "engines" && d.name == name)
+    {
+        let message = format!("`{name}` is an engine, and `doctor` takes an experiment");
+        let hint = format!(
+            "`benchtrail doctor` checks every engine; `benchtrail list engines {name}` shows this one"
+        );
+        return Err(Stop::usage(message).hint(hint));
+    }
     let machine = Machine::here();
     let project = Project::of(arguments.experiment.as_deref(), global.store.as_deref())?;
     let mut findings = general(machine, &project);
@@ -113,14 +129,14 @@ fn unpacked(project: &Project) -> Result<Vec<Diagnosis>, Stop> {
         let folder = checked.folder.file_name().unwrap_or_default();
         let name: String = folder.to_string_lossy().chars().take(12).collect();
         let good = format!(
-            "{} files as unpacked ({})",
-            checked.files,
+            "{} as unpacked ({})",
+            counted(checked.files, "file"),
             bytes(checked.bytes)
         );
         let outcome = match checked.wrong.as_slice() {
             [] => Ok(good),
             [one] => Err(one.clone()),
-            [first, more @ ..] => Err(format!("{first}, and {} more files", more.len())),
+            [first, more @ ..] => Err(format!("{first}, and {}", counted(more.len(), "more file"))),
         };
         Diagnosis::of(
             &format!("unpacked {name}"),

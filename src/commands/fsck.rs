@@ -1,6 +1,6 @@
 //! `fsck`: hashes every object and unpacked file again, and follows every reference.
 
-use artifacts::{FsckMode, FsckOptions, Subset};
+use artifacts::{FsckMode, FsckOptions, Subset, counted};
 use provision::Unpacked;
 use serde_json::{Value, json};
 
@@ -51,16 +51,16 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
             .flat_map(Checked::lines)
             .for_each(|line| say(&line));
         say(&format!(
-            "{} objects, {} hashed ({}), {} records read: {}",
-            report.objects,
+            "{}, {} hashed ({}), {} read: {}",
+            counted(report.objects, "object"),
             report.hashed,
             bytes(report.bytes),
-            report.records,
+            counted(report.records, "record"),
             match report.findings.len() {
                 0 => "no problems found".to_owned(),
                 n => {
                     let repaired = report.findings.iter().filter(|f| f.repaired).count();
-                    format!("{n} findings, {repaired} repaired")
+                    format!("{}, {repaired} repaired", counted(n, "finding"))
                 }
             }
         ));
@@ -74,10 +74,11 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
                 .count();
             let state = match damaged {
                 0 => "as they were unpacked".to_owned(),
-                n => format!("{n} of {} folders damaged", unpacked.len()),
+                n => format!("{n} of {} damaged", counted(unpacked.len(), "folder")),
             };
             say(&format!(
-                "{files} unpacked files hashed ({}): {state}",
+                "{} hashed ({}): {state}",
+                counted(files, "unpacked file"),
                 bytes(size)
             ));
         }
@@ -115,7 +116,8 @@ impl Checked {
         let mut lines = vec![format!("{}: {remedy}", self.unpacked.folder.display())];
         lines.extend(wrong.iter().take(FILES_SHOWN).map(|w| format!("  {w}")));
         if wrong.len() > FILES_SHOWN {
-            lines.push(format!("  … and {} more files", wrong.len() - FILES_SHOWN));
+            let more = counted(wrong.len() - FILES_SHOWN, "more file");
+            lines.push(format!("  … and {more}"));
         }
         lines
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use artifacts::{Digest, GcMode, GcOptions, GcReport, Store, StoreError};
+use artifacts::{Digest, GcMode, GcOptions, GcReport, Store, StoreError, counted};
 use pipeline::Class;
 use pipeline::lock::Lock;
 use pipeline::place::cell_text;
@@ -15,7 +15,7 @@ use crate::exit::Stop;
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
 use crate::registry::registry;
-use crate::terminal::{bytes, counted, say};
+use crate::terminal::{bytes, say};
 
 /// The number of cells per stage that are named when their measurements are removed.
 const CELLS_SHOWN: usize = 3;
@@ -299,7 +299,11 @@ fn tell(roots: &Roots, report: &GcReport, arguments: &GcArgs) {
         );
     }
     let line = |what: &str, t: &artifacts::Tally| {
-        format!("{what}: {} objects, {}", t.objects, bytes(t.bytes))
+        format!(
+            "{what}: {}, {}",
+            counted(t.objects, "object"),
+            bytes(t.bytes)
+        )
     };
     say(&line("reached", &report.reached));
     say(&line("young (less than a day) or in use", &report.young));

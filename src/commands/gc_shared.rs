@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use artifacts::counted;
 use pipeline::Class;
 use pipeline::place::cell_text;
 use pipeline::record::{Record, view};
@@ -114,14 +115,14 @@ fn lines_of(report: &CollectReport, arguments: &GcArgs) -> Vec<String> {
     };
     lines.extend(results(report, word));
     lines.push(format!(
-        "stays: {} objects, {}",
-        report.kept.objects,
+        "stays: {}, {}",
+        counted(report.kept.objects, "object"),
         bytes(report.kept.bytes)
     ));
     lines.push(format!(
-        "{word}: {} results, {} objects, {}",
-        report.results.len(),
-        report.objects.objects,
+        "{word}: {}, {}, {}",
+        counted(report.results.len(), "result"),
+        counted(report.objects.objects, "object"),
         bytes(report.objects.bytes)
     ));
     if report.spared > 0 {

@@ -55,13 +55,17 @@ pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
     Ok(study(name, &found))
 }
 
+/// What to give in place of a path that cannot be read.
+const RESULTS: &str =
+    "give a result file of another tool, or a folder of them; docs/import.md lists the tools";
+
 /// What to do with a table, whose columns have no known meaning.
 const CSV: &str = "the columns of a table have no known meaning: write a stage with `import: {tool: csv, file: FILE, columns: \
                    {…}}`; docs/import.md shows it";
 
 /// Returns the JSON files in a folder, sorted.
 fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
-    let wrong = |e: std::io::Error| Stop::usage(format!("{}: {e}", shown(folder)));
+    let wrong = |e: std::io::Error| Stop::usage(format!("{}: {e}", shown(folder))).hint(RESULTS);
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();
@@ -77,7 +81,8 @@ fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
 /// Returns the results in a file that have rows of requests.
 fn results(path: &Path) -> Result<Vec<Found>, Stop> {
     let name = shown(path);
-    let bytes = artifacts::regular::read(path).map_err(|e| Stop::usage(format!("{name}: {e}")))?;
+    let bytes = artifacts::regular::read(path)
+        .map_err(|e| Stop::usage(format!("{name}: {e}")).hint(RESULTS))?;
     let is_table = bytes.starts_with(b"PAR1") || name.ends_with(".csv") || name.ends_with(".tsv");
     if is_table {
         return Err(Stop::usage(format!(

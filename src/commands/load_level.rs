@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use artifacts::counted;
 use contract::{Phase, RequestStatus};
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
@@ -138,15 +139,13 @@ impl Level<'_> {
         if logs || self.several && !quiet {
             let at = match (spec.arrival.clients(), spec.arrival.rate()) {
                 _ if !self.several => String::new(),
-                (Some(1), _) => " with 1 client".to_owned(),
-                (Some(clients), _) => format!(" with {clients} clients"),
+                (Some(clients), _) => format!(" with {}", counted(clients, "client")),
                 (None, Some(rate)) => format!(" at {rate} req/s"),
                 (None, None) => " at once".to_owned(),
             };
             let what = match &self.arguments.duration {
                 Some(duration) => format!("requests for {duration}"),
-                None if planned == 1 => "1 request".to_owned(),
-                None => format!("{planned} requests"),
+                None => counted(planned, "request"),
             };
             complain(&logged(&format!(
                 "sending {what}{at} to {} …",
@@ -158,8 +157,8 @@ impl Level<'_> {
             shown.set_position(progress.done);
             if logs && pace.lock().expect("no listener panics").due(Instant::now()) {
                 complain(&logged(&match timed {
-                    true => format!("{} requests", progress.done),
-                    false => format!("{} of {planned} requests", progress.done),
+                    true => counted(progress.done, "request"),
+                    false => format!("{} of {}", progress.done, counted(planned, "request")),
                 }));
             }
         };

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use artifacts::counted;
 use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, run_search};
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
@@ -56,8 +57,9 @@ pub(super) fn search(
         &mut |probe| {
             if !quiet {
                 let share = format!(
-                    "{} of {} requests within bounds",
-                    probe.tried.good, probe.tried.requests
+                    "{} of {} within bounds",
+                    probe.tried.good,
+                    counted(probe.tried.requests, "request")
                 );
                 complain(&format!(
                     "probe {}: {}: {share}: {}",
@@ -150,16 +152,13 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
         (None, None) => "no level was decided".to_owned(),
     };
     format!(
-        "{}\n\n{} for {} % of requests: {result}\n{} requests in {}; see docs/load.md for \
+        "{}\n\n{} for {} % of requests: {result}\n{} in {}; see docs/load.md for \
          how levels are judged",
         columns(&heading, &rows, &[0, 2, 3, 4, 5]),
         bounds.join(" and "),
         arguments.attainment * 100.0,
-        outcome.requests(),
-        match outcome.probes.len() {
-            1 => "1 probe".to_owned(),
-            n => format!("{n} probes"),
-        },
+        counted(outcome.requests(), "request"),
+        counted(outcome.probes.len(), "probe"),
     )
 }
 

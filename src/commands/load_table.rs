@@ -1,5 +1,6 @@
 //! The display of a `load` run: the table that users of other tools know, and the same as JSON.
 
+use artifacts::counted;
 use contract::{Phase, RequestStatus};
 use load::{Delivery, Distribution, LoadFiles, LoadSpec, Slo, Summary, Target};
 use serde_json::{Map, Value, json};
@@ -70,18 +71,21 @@ fn caveat(summary: &Summary) -> Option<String> {
     (!beyond.is_empty()).then(|| {
         let plural = if beyond.len() == 1 { "is" } else { "are" };
         format!(
-            "note: with {n} request{}, {} {plural} hardly more than the largest value; {} {needed} requests",
-            if n == 1 { "" } else { "s" },
+            "note: with {}, {} {plural} hardly more than the largest value; {} {needed} requests",
+            counted(n, "request"),
             beyond.join(", "),
-            if beyond.len() == 1 { "it takes" } else { "they take" }
+            if beyond.len() == 1 {
+                "it takes"
+            } else {
+                "they take"
+            }
         )
     })
 }
 
 fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
     let arrival = match (spec.arrival.clients(), spec.arrival.rate()) {
-        (Some(1), _) => "1 client".to_owned(),
-        (Some(clients), _) => format!("{clients} clients"),
+        (Some(clients), _) => counted(clients, "client"),
         (None, Some(rate)) => format!("{} arrivals at {rate} req/s", spec.arrival.word()),
         (None, None) => format!("{} arrivals", spec.arrival.word()),
     };

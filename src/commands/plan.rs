@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use artifacts::counted;
 use pipeline::design::UnitOrder;
 use pipeline::{Decision, DesignPlan, NoiseSource, Plan};
 use serde_json::json;
@@ -168,14 +169,6 @@ pub(super) fn word(decision: &Decision) -> &'static str {
     }
 }
 
-fn others(count: usize) -> String {
-    if count == 1 {
-        "1 other".to_owned()
-    } else {
-        format!("{count} others")
-    }
-}
-
 pub(super) fn because(decision: &Decision) -> String {
     match decision {
         Decision::Cached { .. } => String::new(),
@@ -187,7 +180,7 @@ pub(super) fn because(decision: &Decision) -> String {
         Decision::After { cell, count } => {
             format!(
                 ", decided after `{cell}` and {} run; cached if their outputs are unchanged",
-                others(count - 1)
+                counted(count - 1, "other")
             )
         }
         Decision::Blocked { reason, .. } | Decision::Excluded { reason } => format!(", {reason}"),
@@ -211,8 +204,8 @@ fn design(design: &DesignPlan) -> Vec<String> {
     )];
     if let Some(until) = &design.until {
         lines.push(format!(
-            "  {} blocks or more: no further one once `{}` of every launch is known to ± {:.1} % (95 %, at every look)",
-            until.at_least,
+            "  {} or more: no further one once `{}` of every launch is known to ± {:.1} % (95 %, at every look)",
+            counted(until.at_least, "block"),
             until.of,
             100.0 * until.relative_half_width
         ));
@@ -253,7 +246,7 @@ fn smallest(design: &DesignPlan) -> Vec<String> {
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let source = match design.noise {
         NoiseSource::Measured { figure, blocks } => {
-            format!("seen in `{figure}` over {blocks} blocks")
+            format!("seen in `{figure}` over {}", counted(blocks, "block"))
         }
         NoiseSource::Declared => "as declared".to_owned(),
         NoiseSource::Unknown => "no two launches of one block were measured before".to_owned(),
@@ -269,9 +262,9 @@ fn smallest(design: &DesignPlan) -> Vec<String> {
     };
     vec![
         format!(
-            "  a comparison of two launches has {} degrees of freedom; the smallest difference it finds in four \
+            "  a comparison of two launches has {} of freedom; the smallest difference it finds in four \
              of five studies (one comparison at 5 %{looks}; noise of launches: {source}):",
-            blocks.saturating_sub(1)
+            counted(blocks.saturating_sub(1), "degree")
         ),
         format!("    {}", effects.join(", ")),
     ]
@@ -283,14 +276,6 @@ fn order_text(order: UnitOrder) -> &'static str {
         UnitOrder::Abba => "as declared, then reversed",
         UnitOrder::LatinSquare => "in the order of a Latin square",
         UnitOrder::Declared => "in the declared order",
-    }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    match (count, what) {
-        (1, _) => format!("1 {what}"),
-        (_, "launch") => format!("{count} launches"),
-        _ => format!("{count} {what}s"),
     }
 }
 
@@ -326,11 +311,7 @@ pub(super) fn estimate(plan: &Plan) -> String {
 }
 
 fn cells(count: usize) -> String {
-    if count == 1 {
-        "1 cell".to_owned()
-    } else {
-        format!("{count} cells")
-    }
+    counted(count, "cell")
 }
 
 fn json_of(plan: &Plan) -> serde_json::Value {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use pipeline::{Decision, PlannedCell};
 
 use super::plan::{because, word};
@@ -119,8 +120,8 @@ fn lines(groups: &[Group<'_>]) -> Vec<String> {
     for (stage, count) in shown {
         if count > REASONS_SHOWN {
             lines.push(format!(
-                "{stage}: {} more reasons; `--cells` shows each cell",
-                count - REASONS_SHOWN
+                "{stage}: {}; `--cells` shows each cell",
+                counted(count - REASONS_SHOWN, "more reason")
             ));
         }
     }

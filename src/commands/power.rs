@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use analyze::power::{AtEffect, LoadCell, LoadStage, Power, Simulated, Study, Until, simulate};
+use artifacts::counted;
 use pipeline::stage::Control;
 use pipeline::{Coordinates, Experiment, NoiseSource, PlanOptions, StageId};
 use serde_json::json;
@@ -206,7 +207,8 @@ impl Noise {
         let design = plan.design.as_ref();
         let from = match design.map(|d| &d.noise) {
             Some(NoiseSource::Measured { figure, blocks }) => {
-                format!("measured: `{figure}` over {blocks} blocks")
+                let blocks = counted(*blocks, "block");
+                format!("measured: `{figure}` over {blocks}")
             }
             Some(NoiseSource::Declared) => "as declared".to_owned(),
             Some(NoiseSource::Unknown) | None => "assumed".to_owned(),

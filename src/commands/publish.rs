@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use artifacts::counted;
 use bundle::{BundleError, KeyPair, Publication, Published, Sources};
 use pipeline::StudyDocument;
 use pipeline::lock::{Lock, lock_path};
@@ -109,11 +110,11 @@ fn tell(
     archive: Option<&Path>,
 ) {
     say(&format!(
-        "{} files, {}: {} artifacts and records of {} executed cells",
-        published.files,
+        "{}, {}: {} artifacts and records of {}",
+        counted(published.files, "file"),
         bytes(published.bytes),
         published.objects,
-        lock.records().count()
+        counted(lock.records().count(), "executed cell")
     ));
     say(&match &published.key {
         Some(id) => format!("signed with key {id}"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use artifacts::Digest;
+use artifacts::{Digest, counted};
 use remote::{Remote, pull_records};
 use serde_json::json;
 
@@ -87,9 +87,9 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
         .to_string());
     } else {
         say(&format!(
-            "{} results pulled from {url} ({} objects, {})",
-            report.entered,
-            report.objects,
+            "{} pulled from {url} ({}, {})",
+            counted(report.entered, "result"),
+            counted(report.objects, "object"),
             bytes(report.bytes)
         ));
     }

@@ -1,6 +1,6 @@
 //! `sql`: queries the tables of an experiment.
 
-use artifacts::{Column, Store, Table};
+use artifacts::{Column, Store, Table, counted};
 use explore::{Catalogue, CatalogueError, csv};
 use pipeline::{CellStatus, Coordinates};
 use query::{Limits, QueryError};
@@ -117,7 +117,8 @@ fn print(
         if global.json {
             say(&json!({"file": file, "rows": answer.rows(), "bytes": content.len()}).to_string());
         } else {
-            say(&format!("{}: {} rows, {size}", shown(file), answer.rows()));
+            let rows = counted(answer.rows(), "row");
+            say(&format!("{}: {rows}, {size}", shown(file)));
         }
     } else if arguments.csv {
         say(csv(answer)?.trim_end_matches('\n'));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use artifacts::Scalar;
+use artifacts::{Scalar, counted};
 use bundle::{Bundle, PublicKey, Signature};
 use pipeline::{ReproduceOptions, Reproduced, Reproduction, Which};
 use serde_json::json;
@@ -56,13 +56,13 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         return if holds { Ok(()) } else { Err(Stop::told()) };
     }
     say(&format!(
-        "{} files, {}, checked against their digests",
-        checked.files,
+        "{}, {}, checked against their digests",
+        counted(checked.files, "file"),
         bytes(checked.bytes)
     ));
     say(&format!(
-        "{} executed cells read from their records",
-        checked.cells
+        "{} read from their records",
+        counted(checked.cells, "executed cell")
     ));
     say(&format!(
         "{} of {} reports rendered again, with every figure and page, to the same bytes",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use artifacts::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +142,11 @@ impl Quiet {
             wrong.push(format!("busiest: {}", seen.users.join(", ")));
         }
         if let Some(count) = seen.gpu_processes.filter(|count| *count > 0) {
-            wrong.push(format!("{count} processes hold memory of a GPU"));
+            let verb = if count == 1 { "holds" } else { "hold" };
+            wrong.push(format!(
+                "{} {verb} memory of a GPU",
+                counted(count, "process")
+            ));
         }
         if wrong.is_empty() {
             Ok(())

@@ -1,6 +1,6 @@
 //! The start of a run: the known state of every cell, protected from a sweep of the store.
 
-use artifacts::{Digest, Hold, Store};
+use artifacts::{Digest, Hold, Store, counted};
 
 use crate::error::PipelineError;
 use crate::event::Event;
@@ -47,8 +47,8 @@ pub(super) fn prepare<'a>(
     if store.needs_rebuild()? {
         let report = store.rebuild(crate::record::view)?;
         let message = format!(
-            "the store's index was lost; rebuilding it from {} records",
-            report.records
+            "the store's index was lost; rebuilding it from {}",
+            counted(report.records, "record")
         );
         listener(&Event::Warning {
             cell: None,

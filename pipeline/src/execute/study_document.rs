@@ -59,7 +59,11 @@ impl StudyDocument {
                 .filter(|s| !matches!(s, State::Settled(_)))
                 .count();
             return Ok(Err(format!(
-                "{open} cells have not run yet; the first is {}",
+                "{} not run yet; the first is {}",
+                match open {
+                    1 => "1 cell has".to_owned(),
+                    n => format!("{n} cells have"),
+                },
                 session.graph.name(cell)
             )));
         }

@@ -36,26 +36,59 @@ impl fmt::Display for Difference {
         }
         match (&self.old, &self.new) {
             (None, None) => Ok(()),
-            (old, new) => write!(f, " {} → {}", shown(old.as_ref()), shown(new.as_ref())),
+            (old, new) => {
+                let (old, new) = pair(shown(old.as_ref()), shown(new.as_ref()));
+                write!(f, " {old} → {new}")
+            }
         }
     }
 }
 
-/// Formats a value for a message: short, text without quotes.
+/// Formats a value for a message: text without quotes, a digest short.
 fn shown(value: Option<&Json>) -> String {
-    let text = match value {
-        None => return "(absent)".to_owned(),
+    match value {
+        None => "(absent)".to_owned(),
         Some(Json::String(text)) => match text.parse::<Digest>() {
             Ok(digest) => digest.short(),
             Err(_) => text.clone(),
         },
         Some(other) => other.to_string(),
-    };
-    if text.chars().count() <= 60 {
-        text
-    } else {
-        text.chars().take(57).chain("...".chars()).collect()
     }
+}
+
+/// The longest value that a message shows whole, in characters.
+const LONGEST: usize = 60;
+
+/// The characters of a common beginning that stay in front of the place where two long values differ.
+const BEFORE: usize = 12;
+
+/// Shortens two different values so that the place where they differ stays visible.
+fn pair(old: String, new: String) -> (String, String) {
+    let long = |text: &str| text.chars().count() > LONGEST;
+    if !long(&old) && !long(&new) {
+        return (old, new);
+    }
+    let common = old.chars().zip(new.chars()).take_while(|(a, b)| a == b);
+    let skipped = match common.count() {
+        common if common > 2 * BEFORE => common - BEFORE,
+        _ => 0,
+    };
+    let short = |text: String| {
+        let rest: String = text.chars().skip(skipped).collect();
+        let rest = match long(&rest) {
+            true => rest
+                .chars()
+                .take(LONGEST - 3)
+                .chain("...".chars())
+                .collect(),
+            false => rest,
+        };
+        match skipped {
+            0 => rest,
+            _ => format!("...{rest}"),
+        }
+    };
+    (short(old), short(new))
 }
 
 impl Recipe {
@@ -351,6 +384,31 @@ mod tests {
             differences[0].starts_with("input `server` changed: server b3:"),
             "{differences:?}"
         );
+    }
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let list = |last: i64| json!((1..60).chain([last]).collect::<Vec<i64>>());
+        let difference = |old, new| {
+            let (input, path) = (None, "levels".to_owned());
+            Difference {
+                input,
+                path,
+                old: Some(old),
+                new: Some(new),
+            }
+            .to_string()
+        };
+        assert_eq!(
+            difference(list(60), list(64)),
+            "`levels` ...6,57,58,59,60] → ...6,57,58,59,64]"
+        );
+        let (one, other) = (json!("a".repeat(100)), json!("b".repeat(100)));
+        assert_eq!(
+            difference(one, other),
+            format!("`levels` {}... → {}...", "a".repeat(57), "b".repeat(57))
+        );
+        assert_eq!(difference(json!(1), json!(2)), "`levels` 1 → 2");
     }
 
     #[test]

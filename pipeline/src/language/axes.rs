@@ -191,6 +191,8 @@ pub(crate) fn select(
                 let message = format!("the label `{label}` is chosen twice");
                 out.push(Mistake::new(item.span, route, message).hint("remove one"));
             }
+            // The axis itself is already reported.
+            None if axis.broken => {}
             None => {
                 let message = format!("`{label}` is not a label of the axis `{}`", axis.name);
                 out.push(

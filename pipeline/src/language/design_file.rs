@@ -23,7 +23,7 @@ use crate::design::{Otherwise, UnitOrder};
     "randomize": "`order: randomised`, which is the default",
     "shuffle": "`order: randomised`, which is the default",
     "baseline": "`control`",
-}))]
+}, "x-alone" = "blocks"))]
 pub(crate) struct DesignFile {
     /// The number of complete blocks. Each launches every configuration once.
     #[schemars(range(min = 1, max = 1000))]
@@ -60,6 +60,16 @@ pub(super) enum UntilFile {
 /// When there are enough blocks.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-alone" = "relative-half-width", "x-other-words" = {
+    "precision": "`relative-half-width: 5 %`",
+    "half-width": "`relative-half-width: 5 %`",
+    "within": "`relative-half-width: 5 %`",
+    "figure": "`of`",
+    "metric": "`of`",
+    "column": "`of`",
+    "max": "`at-most`",
+    "max-blocks": "`at-most`",
+}))]
 pub(super) struct RuleFile {
     /// The largest half-width of the interval of each launch's mean, relative to the mean.
     pub(super) relative_half_width: PercentText,
@@ -90,6 +100,7 @@ pub(super) enum Off {
 /// The A/A arm.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-alone" = "label"))]
 pub(super) struct ArmFile {
     /// The axis.
     pub(super) axis: String,

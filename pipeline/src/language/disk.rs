@@ -116,9 +116,33 @@ pub fn instead_of(file: &Path) -> String {
         .or_else(|| closest(&name, experiments.iter().map(String::as_str)));
     match near {
         Some(near) => did_you_mean(folder.join(near).display()),
-        None => within(&here),
+        None => below(&here, folder, &stem(&name)).unwrap_or_else(|| within(&here)),
     }
 }
+
+/// Returns the remedy for a file that is in a folder below, as `quickstart.yaml` is in `experiments`.
+fn below(here: &Path, folder: &Path, stem: &str) -> Option<String> {
+    let names = std::fs::read_dir(here).ok()?.flatten();
+    let is_visible = |name: &String| !name.starts_with('.');
+    let mut names: Vec<String> = names
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(is_visible)
+        .take(MOST_FOLDERS)
+        .collect();
+    names.sort();
+    names.iter().find_map(|name| {
+        let found = [format!("{stem}.yaml"), format!("{stem}.yml")];
+        let found = found
+            .iter()
+            .find(|file| here.join(name).join(file).is_file())?;
+        let path = folder.join(name).join(found);
+        Some(format!("did you mean `{}`?", path.display()))
+    })
+}
+
+/// The most folders in which a misplaced file is looked for.
+const MOST_FOLDERS: usize = 200;
 
 /// Returns the experiments in a folder, as a remedy.
 fn within(folder: &Path) -> String {
@@ -132,7 +156,7 @@ fn within(folder: &Path) -> String {
     let names = paths
         .iter()
         .map(|path| path.strip_prefix("./").unwrap_or(path));
-    format!("give one of its files: {}", list(names))
+    format!("give one of the files there: {}", list(names))
 }
 
 /// Returns the names of the YAML files in a folder, sorted.

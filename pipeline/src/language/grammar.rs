@@ -34,6 +34,12 @@ use crate::stage::{Json, Registry};
     "vars": "`parameters`",
     "matrix": "`axes`",
     "sweep": "`axes`",
+    "exclude": "a key of a stage: `stages: {NAME: {exclude: [{AXIS: LABEL, reason: …}]}}`",
+    "gates": "a key of a stage of kind `verify`",
+    "tables": "a key of a stage of kind `analyze` or `report`",
+    "engine": "a key of a stage of kind `provision`",
+    "model": "a key of a stage of kind `provision`",
+    "blocks": "`design: {blocks: N}`",
     "repeat": "`design: {blocks: N}`",
     "repetitions": "`design: {blocks: N}`",
 }))]
@@ -82,6 +88,7 @@ pub(crate) struct ExperimentFile {
 /// A parameter of the experiment.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-alone" = "default"))]
 pub(crate) struct Parameter {
     /// The type of its values.
     #[serde(rename = "type")]
@@ -126,6 +133,12 @@ pub(crate) enum ParameterType {
 /// A named set of parameter values and axis replacements.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "parameters": "`set: {NAME: VALUE}`",
+    "stages": "`set: {NAME: VALUE}`, with the parameter `${NAME}` in the stage",
+    "overrides": "`set: {NAME: VALUE}`, with the parameter `${NAME}` in the stage",
+    "description": "`help`",
+}))]
 #[expect(
     dead_code,
     reason = "only its schema is used: the tree is read with its places"

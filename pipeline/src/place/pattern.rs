@@ -6,6 +6,7 @@ use artifacts::Scalar;
 
 use super::label::unquoted;
 use super::{Coordinates, PlaceError, Reader, same_label};
+use crate::suggest;
 
 /// A pattern over cells, `ladder`, `ladder[clients=8,rep=1]`, `ladder[rep=1|2].requests`: a stage,
 /// labels of some of its axes, and possibly an output.
@@ -73,6 +74,51 @@ impl CellPattern {
         } else {
             exact
         }
+    }
+
+    /// Returns the remedy for a pattern that matches none of the cells of its stage: names an axis that they lack, or
+    /// the labels that an axis has.
+    pub fn remedy<'a>(
+        &self,
+        cells: impl Iterator<Item = &'a Coordinates> + Clone,
+    ) -> Option<String> {
+        let of = |axis: &str| -> Vec<String> {
+            let mut labels: Vec<String> = Vec::new();
+            for label in cells.clone().filter_map(|cell| cell.get(axis)) {
+                let label = label.to_string();
+                if !labels.contains(&label) {
+                    labels.push(label);
+                }
+            }
+            labels
+        };
+        let axes = cells
+            .clone()
+            .next()?
+            .0
+            .iter()
+            .map(|(axis, _)| axis.as_str());
+        let axes: Vec<&str> = axes.collect();
+        self.axes.iter().find_map(|(axis, wanted)| {
+            let labels = of(axis);
+            if labels.is_empty() {
+                let remedy = match axes.is_empty() {
+                    true => "it has none".to_owned(),
+                    false => suggest::remedy(axis, "axes", axes.iter().copied()),
+                };
+                return Some(format!("`{}` has no axis `{axis}`: {remedy}", self.stage));
+            }
+            let found = |cell: &Coordinates| {
+                cell.get(axis)
+                    .is_some_and(|label| wanted.iter().any(|w| w.is_like(label)))
+            };
+            (!cells.clone().any(found)).then(|| {
+                format!(
+                    "the labels of `{axis}` are {}",
+                    suggest::list(labels.iter().map(String::as_str))
+                )
+            })
+        })
     }
 
     fn holds(&self, cell: &Coordinates, is: &dyn Fn(&Wanted, &Scalar) -> bool) -> bool {

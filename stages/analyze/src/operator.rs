@@ -216,7 +216,12 @@ impl Draft<'_> {
             .filter(|(_, value)| !(*value > 0.0 && *value < 1.0));
         wrong
             .map(|(key, value)| {
-                self.problem(key, format!("`{key}` must be between 0 and 1, got {value}"))
+                let message = format!("`{key}` must be between 0 and 1, got {value}");
+                let problem = self.problem(key, message);
+                match pipeline::suggest::share(*value) {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
+                }
             })
             .collect()
     }

@@ -39,7 +39,7 @@ pub struct Serve {
     "arguments": "`settings:`, by the names in the engine's definition",
     "flags": "`settings:`, by the names in the engine's definition",
     "env": "a key of the engine's definition: `launch: {inherit: [NAME]}`",
-    "environment": "a key of the engine's definition: `launch: {inherit: [NAME]}`",
+    "environment": "a key of the provision stage that the server needs",
     "port": "chosen automatically: Benchtrail finds a free port",
     "host": "the engine of the provision stage: `launch: {program: {running: URL}}`",
     "url": "the engine of the provision stage: `launch: {program: {running: URL}}`",

@@ -209,7 +209,11 @@ pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) ->
     wrong
         .map(|(name, share)| {
             let message = format!("`{name}` must be above 0 and at most 1, got {share}");
-            settings.problem(&[Step::Key((*name).to_owned())], message)
+            let problem = settings.problem(&[Step::Key((*name).to_owned())], message);
+            match pipeline::suggest::share(*share) {
+                Some(hint) => problem.hint(hint),
+                None => problem,
+            }
         })
         .collect()
 }

@@ -73,7 +73,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        20
+        21
     }
 
     fn class(&self) -> Class {

@@ -8,11 +8,13 @@ use super::checker::Checker;
 use super::remedies::{instead, list_of_texts, range, wrong_type};
 use super::view::View;
 use crate::stage::{Json, Step};
-use crate::suggest::{list, remedy};
+use crate::suggest::{closest, list, remedy};
 
 /// The alternatives of a schema, and what distinguishes them.
 struct Alternatives<'a, 'w> {
     views: Vec<(&'a Json, View<'a>)>,
+    /// The alternatives, and their own alternatives, that are mappings.
+    mappings: Vec<View<'a>>,
     /// The words that are complete alternatives.
     constants: Vec<&'a str>,
     /// The alternatives that are a mapping with one key.
@@ -34,7 +36,16 @@ impl<'a> Checker<'a> {
         route: &[Step],
     ) -> Result<&'a Json, Box<Mistake>> {
         let views: Vec<(&'a Json, View<'a>)> = all.iter().map(|s| (s, self.view(s))).collect();
+        let nested = views.iter().flat_map(|(_, view)| {
+            let own = view.keyword("anyOf").and_then(Json::as_array);
+            own.into_iter().flatten().map(|schema| self.view(schema))
+        });
+        let direct = all.iter().map(|schema| self.view(schema));
         let alternatives = Alternatives {
+            mappings: direct
+                .chain(nested)
+                .filter(|v| v.types() == ["object"])
+                .collect(),
             constants: views.iter().flat_map(|(_, v)| v.constants()).collect(),
             variants: views
                 .iter()
@@ -100,6 +111,14 @@ impl<'a> Alternatives<'a, '_> {
             let message = format!("`{text}` needs settings");
             let mistake = Mistake::new(node.span, route, message);
             return wrong(mistake.hint(format!("write `{text}: {{…}}`")));
+        }
+        let words: Vec<&str> = fitting.iter().flat_map(|(_, v)| v.words()).collect();
+        if fitting.iter().all(|(_, v)| !v.words().is_empty())
+            && !is_like_a_word(text, &words)
+            && let Some(hint) = self.in_a_mapping(node)
+        {
+            let message = format!("expected a mapping, found {}", node.describe());
+            return wrong(Mistake::new(node.span, route, message).hint(hint));
         }
         let open = fitting.iter().find(|(_, v)| v.constants().is_empty());
         if let Some((schema, _)) = open {
@@ -183,6 +202,19 @@ impl<'a> Alternatives<'a, '_> {
         wrong(mistake.hint(self.remedy(&key.text, "choices", &names)))
     }
 
+    /// Returns the mapping that a value alone, as `5 %`, stands for.
+    fn in_a_mapping(&self, node: &Node) -> Option<String> {
+        let value = match &node.value {
+            Value::Int(number) => number.to_string(),
+            Value::Float(number) => number.written.to_string(),
+            Value::Text(text) => text.clone(),
+            _ => return None,
+        };
+        let mut mappings = self.mappings.iter();
+        let (view, key) = mappings.find_map(|view| Some((view, view.declared_alone()?)))?;
+        Some(format!("write `{}`", view.with(key, &value)))
+    }
+
     /// Returns the mapping that a list of texts stands for, if one alternative is a mapping with one list.
     fn wrapped(&self, node: &Node) -> Option<String> {
         let Value::List(items) = &node.value else {
@@ -246,11 +278,22 @@ impl<'a> Alternatives<'a, '_> {
         if let Some(hint) = self.wrapped(node).or_else(|| self.ends(node)) {
             return mistake.hint(hint);
         }
+        if let Value::Int(_) | Value::Float(_) = &node.value
+            && let Some(hint) = self.in_a_mapping(node)
+        {
+            return mistake.hint(hint);
+        }
         match self.names() {
             names if names.is_empty() => wrong_type(mistake, first, node),
             names => mistake.hint(format!("give one of {}", list(names))),
         }
     }
+}
+
+/// Returns whether a text is probably meant as one of the words.
+fn is_like_a_word(text: &str, words: &[&str]) -> bool {
+    let off = ["no", "off", "false", "never"];
+    off.contains(&text.to_lowercase().as_str()) || closest(text, words.iter().copied()).is_some()
 }
 
 fn wrong<'a>(mistake: Mistake) -> Chosen<'a> {

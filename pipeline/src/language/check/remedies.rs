@@ -60,11 +60,21 @@ fn is_axis(mistake: &Mistake) -> bool {
     matches!(mistake.route.as_slice(), [Step::Key(first), _] if first == "axes")
 }
 
+/// The most keys of a mapping that a remedy lists.
+const MOST_KEYS: usize = 12;
+
 /// Describes what a value is for.
 fn what_belongs(view: &View<'_>) -> String {
     // With several types, the description belongs to the first.
     match view.description().filter(|_| view.types().len() < 3) {
-        Some(text) => format!("what belongs here: {}", first_sentence(text)),
+        Some(text) => match view.property_names().as_slice() {
+            keys @ [_, ..] if view.types() == ["object"] && keys.len() <= MOST_KEYS => format!(
+                "what belongs here: {}, with the keys {}",
+                first_sentence(text),
+                suggest::list(keys.iter().copied())
+            ),
+            _ => format!("what belongs here: {}", first_sentence(text)),
+        },
         None => match view.expected().as_str() {
             "nothing" => "docs/yaml-keys.md lists what belongs here".to_owned(),
             expected => format!("give {expected}"),
@@ -156,22 +166,28 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         Value::Float(number) if view.is_duration() => {
             Some(format!("add the unit: `{} s`", number.written))
         }
+        Value::Float(number) if view.format() == Some("percent") && number.value < 1.0 => Some(
+            format!("write the share in percent: `{} %`", number.value * 100.0),
+        ),
         Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
-            Some("write the share in percent, with the sign: `3 %`".to_owned())
+            Some(format!("write the sign, too: `{} %`", value_text(value)))
         }
-        Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => {
-            Some("put it in quotes if it is text".to_owned())
-        }
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => Some(format!(
+            "put it in quotes if it is text: `\"{}\"`",
+            value_text(value)
+        )),
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("array") => {
             Some(format!("write it as `[{}]`", value_text(value)))
         }
-        // The one number of a mapping that needs one key.
+        // The number of a mapping with a key that a number alone is meant for.
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("object") => {
-            let required = view.required();
-            let [key] = required.as_slice() else {
+            let key = view.alone()?;
+            let truths =
+                |schema: &Json| schema.get("type").and_then(Json::as_str) == Some("boolean");
+            if matches!(value, Value::Bool(_)) && !view.property(key).is_some_and(truths) {
                 return None;
-            };
-            Some(format!("write `{{{key}: {}}}`", value_text(value)))
+            }
+            Some(format!("write `{}`", view.with(key, &value_text(value))))
         }
         // `{clients}`, as in Snakemake and Python.
         Value::Map(entries) => match entries.as_slice() {

@@ -6,11 +6,14 @@ use super::super::diagnostics::Mistake;
 use super::super::tree::{Node, Value};
 use super::remedies::{bare, first_sentence};
 use crate::stage::{Json, Step};
-use crate::suggest::{list, remedy};
+use crate::suggest::{list, remedy, share};
 
 /// Other tools' words for what a schema describes, each with the phrase for what it is called here. A phrase that begins
 /// with a key in backticks, alone or with a value, stands for this key. This is our extension; editors ignore it.
 pub(super) const OTHER_WORDS: &str = "x-other-words";
+
+/// The key of a mapping that a value alone is meant for. This is our extension; editors ignore it.
+const ALONE: &str = "x-alone";
 
 /// Other tools' words for the keys that stages of every kind have.
 const OF_STAGES: [(&[&str], &str); 7] = [
@@ -91,6 +94,28 @@ impl<'a> View<'a> {
     pub(super) fn key_of_other_word(&self, key: &str) -> Option<&'a str> {
         let ours = self.other_word(key)?.strip_prefix('`')?;
         ours.split(['`', ':']).next()
+    }
+
+    /// Returns the key that is declared to be meant by a value in place of this mapping.
+    pub(super) fn declared_alone(&self) -> Option<&'a str> {
+        self.keyword(ALONE).and_then(Json::as_str)
+    }
+
+    /// Returns the key that a value in place of this mapping is meant for: the declared one, or the only required one.
+    pub(super) fn alone(&self) -> Option<&'a str> {
+        self.declared_alone()
+            .or_else(|| match self.required().as_slice() {
+                [key] => Some(*key),
+                _ => None,
+            })
+    }
+
+    /// Returns this mapping with a value at a key, and every other required key open.
+    pub(super) fn with(&self, key: &str, value: &str) -> String {
+        let mut entries = vec![format!("{key}: {value}")];
+        let others = self.required().into_iter().filter(|other| *other != key);
+        entries.extend(others.map(|other| format!("{other}: …")));
+        format!("{{{}}}", entries.join(", "))
     }
 
     pub(super) fn property(&self, key: &str) -> Option<&'a Json> {
@@ -201,6 +226,22 @@ impl<'a> View<'a> {
             .filter_map(|part| part.get("enum")?.as_array())
             .flatten();
         one.chain(several.filter_map(Json::as_str)).collect()
+    }
+
+    /// Returns the texts that are the only values allowed, also those of its own alternatives; empty if there are other
+    /// values.
+    pub(super) fn words(&self) -> Vec<&'a str> {
+        let own = self.constants();
+        let nested = self.keyword("oneOf").and_then(Json::as_array);
+        let word = |schema: &'a Json| schema.get("const").and_then(Json::as_str);
+        match nested {
+            Some(nested) if own.is_empty() => nested
+                .iter()
+                .map(word)
+                .collect::<Option<Vec<_>>>()
+                .unwrap_or_default(),
+            _ => own,
+        }
     }
 
     /// Returns the only key of a variant of the form `variant: {…}`.
@@ -315,6 +356,9 @@ impl<'a> View<'a> {
             route,
             format!("{name} must be {rule}, found {value}"),
         );
+        if let Some(hint) = share(value).filter(|_| high == 1.0) {
+            return out.push(mistake.hint(hint));
+        }
         out.push(match self.description() {
             Some(text) => mistake.hint(format!(
                 "`{}`: {}",

@@ -199,10 +199,9 @@ impl TypedOperator for Aggregate {
             if !(0.0..=1.0).contains(quantile) {
                 let message = format!("a quantile is a share between 0 and 1, got {quantile}");
                 let problem = draft.settings.problem(&route, message);
-                let percent = quantile / 100.0;
-                problems.push(match (0.0..=1.0).contains(&percent) {
-                    true => problem.hint(format!("write {percent} for {quantile} %")),
-                    false => problem,
+                problems.push(match pipeline::suggest::share(*quantile) {
+                    Some(hint) => problem.hint(hint),
+                    None => problem,
                 });
             } else if given.quantiles[..i].contains(quantile) {
                 let message = format!("the quantile {quantile} is named twice");

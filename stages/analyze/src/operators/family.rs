@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifacts::Scalar;
+use artifacts::{Scalar, counted};
 use contract::LevelScope;
 use pipeline::{Failure, Json};
 use schemars::JsonSchema;
@@ -106,12 +106,8 @@ impl Asked {
             [] => String::new(),
             axes => format!(" by {}", axes.join(", ")),
         };
-        format!("{what}{over} ({})", counted(tests))
+        format!("{what}{over} ({})", counted(tests, "test"))
     }
-}
-
-fn counted(tests: usize) -> String {
-    format!("{tests} {}", if tests == 1 { "test" } else { "tests" })
 }
 
 /// Makes the rows of a table after its tests are decided.
@@ -436,7 +432,7 @@ impl<'a> Joint<'a> {
                 };
                 format!(
                     ", {} in {}{later}",
-                    counted(self.tests.len()),
+                    counted(self.tests.len(), "test"),
                     listed.join(", ")
                 )
             }

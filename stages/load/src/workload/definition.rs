@@ -17,6 +17,19 @@ use crate::trace::RecordedLengths;
 /// A workload: the source of prompts, the requested output, and its sampling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "dataset": "`prompts: {dataset: {file: …}}`",
+    "file": "`prompts: {dataset: {file: …}}`",
+    "input": "`prompts: {words: {length: N}}`",
+    "isl": "`prompts: {words: {length: N}}`",
+    "input-tokens": "`prompts: {words: {length: N}}`",
+    "input-len": "`prompts: {words: {length: N}}`",
+    "osl": "`output: {tokens: N}`",
+    "output-tokens": "`output: {tokens: N}`",
+    "output-len": "`output: {tokens: N}`",
+    "max-tokens": "`output: {tokens: N}`",
+    "temperature": "`sampling: {temperature: …}`",
+}))]
 pub struct Workload {
     /// What it represents, for readers. Keys do not contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,6 +243,12 @@ pub enum WhenShort {
 /// The requested output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "max-tokens": "`tokens`, with `mode: cap`",
+    "max-new-tokens": "`tokens`, with `mode: cap`",
+    "length": "`tokens`",
+    "ignore-eos": "`mode: exact`",
+}))]
 pub struct Output {
     /// How many tokens.
     pub tokens: Count,

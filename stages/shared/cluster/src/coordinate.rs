@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use artifacts::{Digest, Journal, Maker, Store};
+use artifacts::{Digest, Journal, Maker, Store, counted};
 use pipeline::lock::lock_path;
 use pipeline::place::WrittenCell;
 use pipeline::{Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards};
@@ -456,13 +456,6 @@ impl<'a> Cluster<'a> {
         while Instant::now() < end && !self.is_cancelled() {
             std::thread::sleep(Duration::from_millis(50));
         }
-    }
-}
-
-pub(crate) fn counted(count: usize, what: &str) -> String {
-    match count {
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
     }
 }
 

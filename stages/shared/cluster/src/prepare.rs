@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use artifacts::Digest;
+use artifacts::{Digest, counted};
 use pipeline::Experiment;
 
-use crate::coordinate::{Asked, counted};
+use crate::coordinate::Asked;
 use crate::document::{FORMAT, StudyDocument};
 use crate::error::ClusterError;
 use crate::journal::Jobs;

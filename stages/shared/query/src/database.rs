@@ -202,7 +202,7 @@ impl Database {
                 let remedy = if meant {
                     "; did you mean `select`?"
                 } else {
-                    ""
+                    ": queries only read"
                 };
                 return Err(QueryError::Refused(format!(
                     "a query must begin with `select`, not `{word}`{remedy}"

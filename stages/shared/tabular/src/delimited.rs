@@ -1,5 +1,7 @@
 //! CSV and TSV with a header line.
 
+use artifacts::counted;
+
 use crate::field::{Field, Unreadable};
 use crate::sheet::{Places, Sheet, check_fields};
 
@@ -102,13 +104,6 @@ fn semicolons(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let header = text.lines().find(|line| !line.starts_with('#'));
     header.is_some_and(|line| line.contains(';') && !line.contains(','))
-}
-
-fn counted(n: u64, noun: &str) -> String {
-    match n {
-        1 => format!("1 {noun}"),
-        n => format!("{n} {noun}s"),
-    }
 }
 
 fn wrong(error: &csv::Error, bytes: &[u8]) -> Unreadable {

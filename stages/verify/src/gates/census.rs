@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::counted;
 use pipeline::CellStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,8 +84,10 @@ impl TypedGate for Census {
         evidence.extend(twice.into_iter().map(|at| format!("{at} (twice)")));
         evidence.extend(files);
         let axes: Vec<String> = labels.iter().map(|l| l.len().to_string()).collect();
-        let mut observed =
-            format!("{ok} cells ok, {with_rows} with measured rows, {excluded} excluded");
+        let mut observed = format!(
+            "{} ok, {with_rows} with measured rows, {excluded} excluded",
+            counted(ok, "cell")
+        );
         // The counts may match the expectation and still one of these may be the cause.
         if let Some(causes) = listed(&evidence).filter(|_| !holds) {
             observed.push_str(&format!("; {causes}"));
@@ -94,9 +97,10 @@ impl TypedGate for Census {
             outcome: Outcome::of(holds),
             observed,
             expected: format!(
-                "{} = {product} cells, minus {excluded} excluded = {due}, of which at most {} \
+                "{} = {}, minus {excluded} excluded = {due}, of which at most {} \
                 missing",
                 axes.join(" × "),
+                counted(product, "cell"),
                 parameters.missing
             ),
             evidence: (!evidence.is_empty()).then(|| evidence.join("; ")),
@@ -187,8 +191,9 @@ pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
             && rows != recorded
         {
             files.push(format!(
-                "{} ({rows} rows in `requests`, {recorded} recorded)",
-                cell.input.coordinates
+                "{} ({} in `requests`, {recorded} recorded)",
+                cell.input.coordinates,
+                counted(rows, "row")
             ));
         }
     }

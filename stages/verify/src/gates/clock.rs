@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use contract::CellRows;
 use rayon::prelude::*;
 use schemars::JsonSchema;
@@ -72,14 +73,16 @@ impl TypedGate for Clock {
             let backwards = backwards.count();
             if backwards > 0 {
                 wrong.push(format!(
-                    "{backwards} chunks stamped before their predecessor"
+                    "{} stamped before the one in front of it",
+                    counted(backwards, "chunk")
                 ));
             }
             let twice = busy_twice(rows);
             if twice > 0 {
                 wrong.push(format!(
-                    "{twice} requests sent before the last request of the same client was done: \
-                     the clock stepped back, or two clients share a number"
+                    "{} sent before the last request of the same client was done: \
+                     the clock stepped back, or two clients share a number",
+                    counted(twice, "request")
                 ));
             }
             let imported = cell.fact_text("source").as_deref() == Some("imported");
@@ -104,8 +107,8 @@ impl TypedGate for Clock {
             let mut evidence = None;
             if let Some(others) = overlaps.get(&cell.input.coordinates.to_string()) {
                 wrong.push(format!(
-                    "measured at the same time as {} other cells",
-                    others.count
+                    "measured at the same time as {}",
+                    counted(others.count, "other cell")
                 ));
                 evidence = listed_of(&others.first, others.count);
             }
@@ -113,9 +116,9 @@ impl TypedGate for Clock {
                 (false, _) => wrong.join("; "),
                 (true, Some(_)) => {
                     format!(
-                        "{} stamps and {} chunks in order",
-                        rows.requests.len(),
-                        rows.chunks.len()
+                        "{} and {} in order",
+                        counted(rows.requests.len(), "stamp"),
+                        counted(rows.chunks.len(), "chunk")
                     )
                 }
                 (true, None) => "stamps in order; the cell does not say when it started".to_owned(),

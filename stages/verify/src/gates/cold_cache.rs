@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use artifacts::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -107,9 +108,10 @@ impl TypedGate for ColdCache {
                 .max()
                 .unwrap_or_default();
             let observed = format!(
-                "{} of {} prompts from a cache, at most {most} tokens",
+                "{} of {} from a cache, at most {}",
                 warm.len(),
-                reported.len()
+                counted(reported.len(), "prompt"),
+                counted(most, "token")
             );
             let ids: Vec<i64> = warm.into_iter().map(|(id, _)| id).collect();
             Assessment::new(ids.is_empty(), observed, expected).evidence(some(&ids))

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::counted;
 use contract::Settings;
 use pipeline::Problem;
 use pipeline::suggest::remedy;
@@ -146,7 +147,7 @@ fn judge(
     }
     let others = others.join(", ");
     let observed = match worst {
-        PairVerdict::Comparable => format!("comparable with {} cells", pairs.len()),
+        PairVerdict::Comparable => format!("comparable with {}", counted(pairs.len(), "cell")),
         PairVerdict::Unknown => {
             let unknown = Vec::from_iter(unknown).join(", ");
             format!("compared with {across}={others}, unknown: {unknown}")

@@ -1,5 +1,6 @@
 //! `context-ceiling`: did prompt and answer fit into the context?
 
+use artifacts::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -69,17 +70,20 @@ impl TypedGate for ContextCeiling {
             }
             let mut wrong = Vec::new();
             if !over.is_empty() {
-                wrong.push(format!("{} requests longer than the context", over.len()));
+                wrong.push(format!(
+                    "{} longer than the context",
+                    counted(over.len(), "request")
+                ));
             }
             if !cut.is_empty() {
-                wrong.push(format!("{} answers cut short", cut.len()));
+                wrong.push(format!("{} cut short", counted(cut.len(), "answer")));
             }
             let seen = match longest {
                 Some(longest) => format!("the longest request has {longest} tokens"),
                 None => "no row has token counts".to_owned(),
             };
             let untold = if unknown > 0 {
-                format!("; {unknown} rows have no token counts")
+                format!("; {} without token counts", counted(unknown, "row"))
             } else {
                 String::new()
             };

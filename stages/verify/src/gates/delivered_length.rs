@@ -1,5 +1,6 @@
 //! `delivered-length`: did answers have the requested length?
 
+use artifacts::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ pub(crate) struct DeliveredLength;
 pub(crate) struct Parameters {
     /// The share of the requested length by which an answer may differ.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     tolerance: f64,
 }
 
@@ -50,9 +52,10 @@ impl TypedGate for DeliveredLength {
                 .iter()
                 .fold((0, 0), |(g, a), (_, got, asked)| (g + got, a + asked));
             let observed = format!(
-                "{} of {} rows differ; {got} tokens for {asked} requested",
+                "{} of {} differ; {} for {asked} requested",
                 off.len(),
-                lengths.len()
+                counted(lengths.len(), "row"),
+                counted(got, "token")
             );
             Assessment::new(off.is_empty(), observed, expected).evidence(some(&off))
         })

@@ -1,5 +1,6 @@
 //! `digests`: are the stored bytes still the measured ones?
 
+use artifacts::counted;
 use contract::Settings;
 use pipeline::{Failure, Json, Problem};
 use rayon::prelude::*;
@@ -63,7 +64,11 @@ impl Gate for Digests {
         }
         let judgements = read.into_iter().map(|(i, bytes, _)| {
             let artifacts = stage.cells[i].input.outputs.len();
-            let observed = format!("{artifacts} artifacts, {bytes} bytes hashed again");
+            let observed = format!(
+                "{}, {} hashed again",
+                counted(artifacts, "artifact"),
+                counted(bytes, "byte")
+            );
             Assessment::new(true, observed, "every artifact has its recorded digest").of_cell(i)
         });
         Ok(judgements.collect())

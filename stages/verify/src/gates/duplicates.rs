@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use contract::Settings;
 use pipeline::Problem;
 use rayon::prelude::*;
@@ -94,8 +95,8 @@ impl TypedGate for Duplicates {
         let copies = at_least(pairs.len(), by_chance) <= parameters.alpha;
         if copies {
             wrong.push(format!(
-                "{} pairs of rows agree in every time to the nanosecond; {} are expected by chance",
-                pairs.len(),
+                "{} of rows with the same times to the nanosecond; {} expected by chance",
+                counted(pairs.len(), "pair"),
                 few(by_chance)
             ));
             evidence.extend(pairs.iter().map(|(a, b)| {
@@ -109,8 +110,8 @@ impl TypedGate for Duplicates {
         let near = near_copies(stage, parameters);
         if !near.is_empty() {
             wrong.push(format!(
-                "{} pairs of cells have nearly the same latencies request by request",
-                near.len()
+                "{} of cells with nearly the same latencies request by request",
+                counted(near.len(), "pair")
             ));
             evidence.extend(near);
         }

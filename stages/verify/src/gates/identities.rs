@@ -1,5 +1,6 @@
 //! `identities`: what must hold for every row, whatever the server does.
 
+use artifacts::counted;
 use contract::Request;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,7 +69,7 @@ impl TypedGate for Identities {
             let mut bad = Vec::new();
             let mut note = |ids: Vec<i64>, what: &str| {
                 if !ids.is_empty() {
-                    wrong.push(format!("{} rows: {what}", ids.len()));
+                    wrong.push(format!("{}: {what}", counted(ids.len(), "row")));
                     bad.extend(ids);
                 }
             };
@@ -111,10 +112,10 @@ impl TypedGate for Identities {
                 .filter(|c| !seen.contains(&(c.request_id, c.attempt)))
                 .count();
             if orphans > 0 {
-                wrong.push(format!("{orphans} chunks of no request"));
+                wrong.push(format!("{} of no request", counted(orphans, "chunk")));
             }
             let observed = if wrong.is_empty() {
-                format!("all hold over {} rows", rows.requests.len())
+                format!("all hold over {}", counted(rows.requests.len(), "row"))
             } else {
                 wrong.join("; ")
             };

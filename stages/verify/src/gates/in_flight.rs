@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::Table;
+use artifacts::{Table, counted};
 use contract::{CellRows, Request, Settings};
 use pipeline::Problem;
 use schemars::JsonSchema;
@@ -75,7 +75,8 @@ impl TypedGate for InFlight {
             let parts: Vec<Part> = parts.into_iter().flatten().collect();
             let expected = match clients(cell, rows) {
                 Some(n) => format!(
-                    "{n} requests in flight, within {}",
+                    "{} in flight, within {}",
+                    counted(n, "request"),
                     percent(parameters.tolerance).trim_start_matches('+')
                 ),
                 None => "the server's count of requests in flight".to_owned(),
@@ -170,8 +171,9 @@ fn of_clients(n: usize, rows: &CellRows, parameters: &Parameters) -> Part {
         return Part {
             holds: Some(false),
             text: format!(
-                "{requests} measured requests for {n} clients: at most {most} were in flight. Send at least as many \
-                 requests as there are clients"
+                "{} for {}: at most {most} in flight. Send at least as many requests as there are clients",
+                counted(requests, "measured request"),
+                counted(n, "client")
             ),
         };
     }
@@ -180,7 +182,10 @@ fn of_clients(n: usize, rows: &CellRows, parameters: &Parameters) -> Part {
         let holds = most >= n;
         return Part {
             holds: Some(holds),
-            text: format!("{most} requests in flight at once; every client sent one request"),
+            text: format!(
+                "{} in flight at once; every client sent one request",
+                counted(most, "request")
+            ),
         };
     }
     let clients = by_client(rows);
@@ -201,8 +206,9 @@ fn of_clients(n: usize, rows: &CellRows, parameters: &Parameters) -> Part {
     let late = mean_of(gaps().map(|(_, due, sent)| (due, sent)), window);
     let holds = flying + thinking >= (1.0 - parameters.tolerance) * n as f64;
     let mut text = format!(
-        "on average {} of {n} requests in flight between the first send and the last, at most {most}",
-        show(flying)
+        "on average {} of {} in flight between the first send and the last, at most {most}",
+        show(flying),
+        counted(n, "request")
     );
     if thinking > 0.0 {
         text.push_str(&format!("; {} clients think", show(thinking)));

@@ -35,6 +35,7 @@ pub(crate) struct Parameters {
     tokens_per_pass: u32,
     /// The share by which a roof may be exceeded, because the client takes the stamps.
     #[serde(default = "twentieth")]
+    #[schemars(range(min = 0, max = 1))]
     tolerance: f64,
 }
 

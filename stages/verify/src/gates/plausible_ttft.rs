@@ -19,6 +19,7 @@ pub(crate) struct Parameters {
     /// A TTFT must be at least this share of the time per token, because the first token also takes
     /// a pass through the model.
     #[serde(default = "quarter")]
+    #[schemars(range(min = 0, max = 1))]
     share: f64,
 }
 

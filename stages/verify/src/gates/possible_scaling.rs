@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use contract::{CellRows, Settings};
 use pipeline::Problem;
 use schemars::JsonSchema;
@@ -245,7 +246,10 @@ fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Assessment {
         return Assessment::not_judged(why, expected);
     }
     let observed = if wrong.is_empty() {
-        format!("{judged} levels of clients within the throughput of their slots")
+        format!(
+            "{} of clients within the throughput of their slots",
+            counted(judged, "level")
+        )
     } else {
         format!(
             "{} of {judged} levels deliver more than their slots can. Compare the conditions of these cells with those \

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ pub(crate) struct RowStatus;
 pub(crate) struct Parameters {
     /// The share of measured rows that need not be ok.
     #[serde(default)]
+    #[schemars(range(min = 0, max = 1))]
     tolerance: f64,
 }
 
@@ -40,10 +42,11 @@ impl TypedGate for RowStatus {
                 .map(|(status, n)| format!("{n} {status}"))
                 .collect();
             let observed = match kinds.len() {
-                0 => format!("{total} of {total} rows ok"),
+                0 => format!("{total} of {} ok", counted(total, "row")),
                 _ => format!(
-                    "{} of {total} rows ok; {}",
+                    "{} of {} ok; {}",
                     total - bad.len(),
+                    counted(total, "row"),
                     kinds.join(", ")
                 ),
             };

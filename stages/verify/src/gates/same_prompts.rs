@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use contract::Settings;
 use pipeline::Problem;
 use schemars::JsonSchema;
@@ -78,7 +79,7 @@ impl TypedGate for SamePrompts {
                 } else {
                     let prompts = Prompts::of(cell);
                     match prompts.differs(&reference) {
-                        None => (Outcome::Pass, format!("{} prompts", prompts.digests.len())),
+                        None => (Outcome::Pass, counted(prompts.digests.len(), "prompt")),
                         Some(how) => (Outcome::Fail, format!("{how} than {}", label(first))),
                     }
                 };

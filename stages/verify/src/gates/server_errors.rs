@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use artifacts::{Table, TableError};
+use artifacts::{Table, TableError, counted};
 use contract::{ERROR_EVENT, ERROR_TEXTS_NOTE};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,8 +39,7 @@ impl TypedGate for ServerErrors {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = match parameters.lines {
             0 => "no errors in the server's log".to_owned(),
-            1 => "at most 1 error in the server's log".to_owned(),
-            lines => format!("at most {lines} errors in the server's log"),
+            lines => format!("at most {} in the server's log", counted(lines, "error")),
         };
         each(stage, |cell, _| {
             let table = match cell.table("engine_events") {

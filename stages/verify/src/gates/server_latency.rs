@@ -1,5 +1,6 @@
 //! `server-latency`: does the server's own measurement of latency agree with the client's?
 
+use artifacts::counted;
 use contract::{CellRows, Request, ServerCounter, Settings};
 use pipeline::Problem;
 use schemars::JsonSchema;
@@ -148,8 +149,8 @@ fn compared(server: &Measured, rows: &CellRows, outside: f64, expected: &str) ->
     let server = server.sum / count;
     let share = 1.0 - server / client;
     let means = format!(
-        "mean of {} requests: {} ms by the server, {} ms by the client",
-        latencies.len(),
+        "mean of {}: {} ms by the server, {} ms by the client",
+        counted(latencies.len(), "request"),
         show(1e3 * server),
         show(1e3 * client)
     );

@@ -70,7 +70,7 @@ impl TypedGate for Stalls {
                 .collect();
             let usual = Centre::of_logs(&longest).zip(Sample::new(longest).ok());
             let Some((usual, sample)) = usual.filter(|_| requests >= REQUESTS) else {
-                let why = format!("{requests} requests with times are too few");
+                let why = format!("too few requests with times: {requests}");
                 return Assessment::not_judged(why, expected);
             };
             let bound = usual

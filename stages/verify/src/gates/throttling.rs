@@ -20,6 +20,7 @@ pub(crate) struct Parameters {
     reasons: Vec<String>,
     /// The share of a GPU's samples that may have one of these reasons.
     #[serde(default = "hundredth")]
+    #[schemars(range(min = 0, max = 1))]
     share: f64,
 }
 

@@ -1,5 +1,6 @@
 //! `token-accounting`: do the accounts of output tokens agree?
 
+use artifacts::counted;
 use contract::ServerCounter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,7 @@ impl TypedGate for TokenAccounting {
             let mut bad: Vec<i64> = Vec::new();
             let mut note = |ids: Vec<i64>, what: &str| {
                 if !ids.is_empty() {
-                    wrong.push(format!("{} rows {what}", ids.len()));
+                    wrong.push(format!("{} {what}", counted(ids.len(), "row")));
                     bad.extend(ids);
                 }
             };
@@ -74,7 +75,11 @@ impl TypedGate for TokenAccounting {
             });
             let counter = counter.unwrap_or_default();
             let mut unseen = false;
-            let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
+            let mut accounts = format!(
+                "{} in {}",
+                counted(total_of(&ok), "token"),
+                counted(ok.len(), "ok row")
+            );
             match (rise, total) {
                 (ServerCounter::Rose(rise), Some(total)) if settled => {
                     accounts.push_str(&format!("; {total} with warm-up, {counter} rose by {rise}"));

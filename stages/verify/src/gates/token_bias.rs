@@ -26,6 +26,7 @@ pub(crate) struct Parameters {
     across: Option<String>,
     /// The share by which counts may differ.
     #[serde(default = "three_percent")]
+    #[schemars(range(min = 0, max = 1))]
     tolerance: f64,
     /// The probability of a false alarm for each measure compared across the axis.
     #[serde(default = "thousandth")]

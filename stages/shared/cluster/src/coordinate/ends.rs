@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use artifacts::counted;
 use pipeline::{AwayFailure, CellStatus, Media, ShardCell};
 
-use super::{Cluster, FIRST_WAIT, News, Search, cells_text, counted};
+use super::{Cluster, FIRST_WAIT, News, Search, cells_text};
 use crate::document::{End, Ended, name, parse};
 use crate::error::ClusterError;
 use crate::queue::{JobPhase, JobState, Scheduler, Trouble};

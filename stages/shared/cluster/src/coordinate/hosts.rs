@@ -1,5 +1,6 @@
 //! Shards on hosts of a pool: the choice of a host, its state, and shards whose host was lost.
 
+use artifacts::counted;
 use pipeline::Shard;
 use places::{Hosts, NamedHost};
 
@@ -81,7 +82,7 @@ impl Cluster<'_> {
         }
         (self.asked.tell)(&format!(
             "an earlier run ended with {} active; their measurements are kept, and the rest continues",
-            super::counted(left.len(), "host")
+            counted(left.len(), "host")
         ));
         self.note(left)
     }

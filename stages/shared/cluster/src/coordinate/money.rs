@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::counted;
 use pipeline::{AwayFailure, CellStatus, Shard};
 use places::Terms;
 
-use super::{Cluster, counted};
+use super::Cluster;
 use crate::error::ClusterError;
 use crate::journal::Job;
 

@@ -1,0 +1,218 @@
+//! Remedies for values that stand alone, for paths that are nearly right, and for cells that do not exist: each says what
+//! to write instead.
+
+use std::fs;
+
+use crate::mistakes::{planned, written};
+use crate::support::Project;
+
+const DESIGN: &str = "design: {blocks: 3}";
+const CHECKS: &str = "checks: {kind: verify, needs: [server, ladder]}";
+
+#[test]
+fn a_value_in_place_of_a_mapping_is_told_the_mapping() {
+    let project = written();
+    for (from, to, hint) in [
+        (DESIGN, "design: 3", "hint: write `{blocks: 3}`"),
+        (
+            DESIGN,
+            "design: {blocks: 3, until: 5 %}",
+            "hint: write `{relative-half-width: 5 %, of: …, at-most: …}`",
+        ),
+        (
+            DESIGN,
+            "design: {blocks: 3, until: 5}",
+            "hint: write `{relative-half-width: 5, of: …, at-most: …}`",
+        ),
+        (
+            DESIGN,
+            "design: {blocks: 3, until: nonee}",
+            "did you mean `none`?",
+        ),
+        (
+            DESIGN,
+            "design: {blocks: 3, control: baseline}",
+            "hint: write `{label: baseline, axis: …, as: …}`",
+        ),
+        (
+            DESIGN,
+            "design: {blocks: 3, until: {precision: 5 %}}",
+            "hint: write `relative-half-width: 5 %`",
+        ),
+        (
+            DESIGN,
+            "design: {blocks: 3, noise: 2}",
+            "hint: write the sign, too: `2 %`",
+        ),
+        (
+            DESIGN,
+            "design: {blocks: 3, noise: 0.02}",
+            "hint: write the share in percent: `2 %`",
+        ),
+        (
+            DESIGN,
+            "design: {blocks: 3, quiet: true}",
+            "with the keys `load`, `wait`, `otherwise`",
+        ),
+        (
+            "stages:\n",
+            "parameters: {n: 16}\nstages:\n",
+            "hint: write `{default: 16, type: …}`",
+        ),
+        (
+            "stages:\n",
+            "profiles: {smoke: {stages: {ladder: {requests: 4}}}}\nstages:\n",
+            "hint: write `set: {NAME: VALUE}`",
+        ),
+        (
+            "stages:\n",
+            "exclude: [{clients: 4}]\nstages:\n",
+            "hint: it is a key of a stage",
+        ),
+        (
+            "workload: short-decode",
+            "workload: {prompts: {words: {length: 8}}, output: {max_tokens: 16}}",
+            "hint: write `tokens`, with `mode: cap`",
+        ),
+    ] {
+        let told = planned(&project, from, to);
+        assert!(told.contains(hint), "{to}: {told}");
+    }
+}
+
+#[test]
+fn a_share_above_one_is_refused_and_a_percentage_is_told_as_a_share() {
+    let project = written();
+    for gate in [
+        "delivered-length, tolerance: 5",
+        "row-status, tolerance: 5",
+        "token-bias, tolerance: 5",
+        "throttling, share: 5",
+        "plausible-ttft, share: 5",
+        "in-flight, tolerance: 5",
+        "one-piece, share: 5",
+    ] {
+        let to =
+            format!("checks: {{kind: verify, needs: [server, ladder], gates: [{{gate: {gate}}}]}}");
+        let told = planned(&project, CHECKS, &to);
+        assert!(told.contains("write 0.05 for 5 %"), "{gate}: {told}");
+    }
+}
+
+#[test]
+fn a_broken_axis_is_one_mistake_and_its_profile_no_second_one() {
+    let project = written();
+    let to = "profiles: {smoke: {axes: {clients: [1]}}}\naxes:\n  clients: \"1,2,4\"";
+    let told = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
+    assert_eq!(told.matches("error: ").count(), 1, "{told}");
+    assert!(told.contains("hint: write it as `[1,2,4]`"), "{told}");
+}
+
+#[test]
+fn an_experiment_in_a_folder_below_is_found_by_its_name() {
+    let project = Project::new();
+    for given in ["simulated.yaml", "simulated"] {
+        let told = project.run(["plan", given]).stderr;
+        let hint = "did you mean `experiments/simulated.yaml`?";
+        assert!(told.contains(hint), "{given}: {told}");
+    }
+    let told = project.run(["doctor", "vllm"]).stderr;
+    assert!(told.contains("`benchtrail list engines vllm`"), "{told}");
+    let told = project
+        .run(["init", "x", "--from-results", "nothing"])
+        .stderr;
+    assert!(told.contains("hint: give a result file"), "{told}");
+}
+
+#[test]
+fn a_pattern_of_cells_that_matches_none_is_told_axes_labels_and_stages() {
+    let project = Project::new();
+    project
+        .run(["run", "experiments/simulated.yaml", "--smoke", "--quiet"])
+        .ok();
+    let study = ["experiments/simulated.yaml", "--smoke"];
+    let asked = |what: &str| {
+        let shown = project.run(["show", study[0], study[1], what]);
+        assert_ne!(shown.code, Some(0), "{what}");
+        shown.stderr
+    };
+    for (what, hint) in [
+        (
+            "ladder[client=1].requests",
+            "has no axis `client`: did you mean `clients`?",
+        ),
+        (
+            "ladder[clients=16].requests",
+            "the labels of `clients` are `1`, `2`",
+        ),
+        ("cells", "a table is named STAGE.OUTPUT"),
+        ("lader", "did you mean `ladder`?"),
+    ] {
+        let told = asked(what);
+        assert!(told.contains(hint), "{what}: {told}");
+    }
+    let told = project
+        .run(["sql", study[0], study[1], "drop table cells"])
+        .stderr;
+    assert!(told.contains("queries only read"), "{told}");
+    let column = [
+        "diff",
+        study[0],
+        study[0],
+        study[1],
+        "--column",
+        "throughput",
+    ];
+    let told = project.run(column);
+    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("has the column `throughput`"),
+        "{}",
+        told.stderr
+    );
+    assert!(
+        told.stderr.contains("`output_throughput`"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
+fn a_changed_list_is_shown_where_it_differs() {
+    let project = Project::new();
+    let file = "experiments/simulated.yaml";
+    let path = project.path().join(file);
+    let text = fs::read_to_string(&path).expect("it ships");
+    let columns: Vec<String> = (1..20).map(|n| (f64::from(n) / 20.0).to_string()).collect();
+    let with = |last: &str| {
+        let list = format!(
+            "quantiles: [{}, {last}], columns: [output_throughput",
+            columns.join(", ")
+        );
+        text.replacen("columns: [output_throughput", &list, 1)
+    };
+    fs::write(&path, with("0.98")).expect("it is ours");
+    project.run(["run", file, "--smoke", "--quiet"]).ok();
+    fs::write(&path, with("0.98, 0.99")).expect("it is ours");
+    let told = project.run(["plan", file, "--smoke"]).ok().stdout;
+    assert!(told.contains("0.95,0.98] → ..."), "{told}");
+    assert!(told.contains("0.95,0.98,0.99]"), "{told}");
+}
+
+#[test]
+fn one_thing_is_told_in_the_singular() {
+    let project = Project::new();
+    let run = project
+        .run(["run", "experiments/simulated.yaml", "--smoke"])
+        .ok();
+    for told in [&run.stdout, &run.stderr] {
+        for wrong in ["1 cells", "1 blocks", "1 rows", "1 objects", "1 results"] {
+            let found = told
+                .split(wrong)
+                .next()
+                .filter(|head| head.len() < told.len());
+            let is_own = found.is_some_and(|head| !head.ends_with(|c: char| c.is_ascii_digit()));
+            assert!(!is_own, "{wrong}: {told}");
+        }
+    }
+}
