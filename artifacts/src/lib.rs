@@ -28,7 +28,7 @@ pub use digest::{Digest, DigestParseError, Hasher};
 pub use document::at_path;
 pub use key::ActionKey;
 pub use known_files::{FileDigest, FileStamp, KnownFiles};
-pub use plural::{counted, plural};
+pub use plural::counted;
 pub use scalar::Scalar;
 pub use store::{
     Cached, Commit, FsckFinding, FsckFindingKind, FsckMode, FsckOptions, FsckReport, GcMode,

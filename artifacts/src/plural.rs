@@ -4,15 +4,14 @@ use std::fmt::Display;
 
 /// Returns a count with its noun: `1 block`, `5 blocks`, `2 processes`, `3 queries`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    let one = count == N::from(1);
-    format!("{count} {}", plural(one, noun))
+    match count == N::from(1) {
+        true => format!("{count} {noun}"),
+        false => format!("{count} {}", several(noun)),
+    }
 }
 
-/// Returns a noun for one thing, or for another number of them.
-pub fn plural(one: bool, noun: &str) -> String {
-    if one {
-        return noun.to_owned();
-    }
+/// Returns the plural of a noun.
+fn several(noun: &str) -> String {
     let after_a_vowel = |stem: &str| stem.ends_with(['a', 'e', 'i', 'o', 'u']);
     match noun.strip_suffix('y') {
         Some(stem) if !after_a_vowel(stem) => format!("{stem}ies"),
