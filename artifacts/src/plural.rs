@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// Returns a count with its noun: `1 block`, `5 blocks`, `2 processes`, `3 queries`.
-pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+pub fn counted<N: Copy + Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     match count == N::from(1) {
         true => format!("{count} {noun}"),
         false => format!("{count} {}", several(noun)),

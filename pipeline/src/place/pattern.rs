@@ -78,6 +78,10 @@ impl CellPattern {
 
     /// Returns the remedy for a pattern that matches none of the cells of its stage: names an axis that they lack, or
     /// the labels that an axis has.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "iterators are passed by value, as everywhere"
+    )]
     pub fn remedy<'a>(
         &self,
         cells: impl Iterator<Item = &'a Coordinates> + Clone,

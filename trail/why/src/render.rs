@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use artifacts::counted;
 use contract::TraceSource;
 use pipeline::Json;
 
@@ -169,8 +170,8 @@ impl Answer {
         }
         if place.missing.len() > MISSING_SHOWN {
             lines.push(format!(
-                "missing in it: {} more cells",
-                place.missing.len() - MISSING_SHOWN
+                "missing in it: {}",
+                counted(place.missing.len() - MISSING_SHOWN, "more cell")
             ));
         }
         if place.description.is_some() && self.lineage.is_none() && self.raw.is_empty() {
@@ -231,8 +232,9 @@ impl Answer {
                 .map(|r| r.rows)
                 .sum();
             let line = format!(
-                "and {} more cells with {rows} raw rows (`--json` shows all)",
-                cells.len() - SHOWN
+                "and {} with {} (`--json` shows all)",
+                counted(cells.len() - SHOWN, "more cell"),
+                counted(rows, "raw row")
             );
             trees.push(Tree {
                 lines: vec![line],
@@ -285,13 +287,13 @@ impl Answer {
         let cells = self.cells.len();
         writeln!(
             f,
-            "gates  {} in {cells} measured cell{}; {} of the stage as a whole",
+            "gates  {} in {}; {} of the stage as a whole",
             outcomes(
                 sum(|g| g.pass),
                 sum(|g| g.fail.len()),
                 sum(|g| g.not_judged.len())
             ),
-            plural(cells),
+            counted(cells, "measured cell"),
             counts(&self.stage_gates)
         )?;
         findings(&self.stage_gates)
@@ -421,7 +423,7 @@ fn rows_text(spans: &[RowRange]) -> String {
     let word = if rows == 1 { "row" } else { "rows" };
     let mut places: Vec<String> = spans.iter().take(SHOWN).map(span_text).collect();
     if spans.len() > SHOWN {
-        places.push(format!("and {} more spans", spans.len() - SHOWN));
+        places.push(format!("and {}", counted(spans.len() - SHOWN, "more span")));
     }
     let total = if rows > 1 {
         format!(": {rows} rows")
@@ -443,8 +445,4 @@ fn with_unit(text: &str, unit: Option<&str>) -> String {
         Some(unit) if unit != "1" && !text.ends_with(unit) => format!("{text} {unit}"),
         _ => text.to_owned(),
     }
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
