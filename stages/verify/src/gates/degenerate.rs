@@ -37,7 +37,7 @@ impl TypedGate for Degenerate {
     type Parameters = Parameters;
     const NAME: &'static str = "degenerate";
     const SUMMARY: &'static str = "An ok cell did not fail silently. It has rows, and its ok \
-        rows have tokens, unless its API answers with vectors or scores. Its window is longer than zero, because throughput is null otherwise. \
+        rows have tokens, unless its API answers with vectors or scores, or an imported file counts none. Its window is longer than zero, because throughput is null otherwise. \
         Its durations are not all equal, and no ok row took as long as the time limit. This is a \
         count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
@@ -47,9 +47,12 @@ impl TypedGate for Degenerate {
         each(stage, |cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
             let generates = generates(cell);
+            // A file of another tool may count no tokens.
+            let counted = cell.fact_text("source").as_deref() != Some("imported");
+            let none = |tokens: Option<i64>| tokens.map_or(counted, |tokens| tokens <= 0);
             let empty: Vec<i64> = ok
                 .iter()
-                .filter(|r| generates && r.output_tokens.unwrap_or(0) <= 0)
+                .filter(|r| generates && none(r.output_tokens))
                 .map(|r| r.request_id)
                 .collect();
             let first = rows.measured().filter_map(|r| r.sent_ns).min();
@@ -150,15 +153,28 @@ mod tests {
 
     /// Judges a closed loop whose answers have no tokens, given the `api` of the stage and of the cell.
     fn without_tokens(asked: &str, used: &str) -> Judgement {
+        judged(Some(0), asked, ("api", used))
+    }
+
+    /// The same, given the tokens of each answer and a fact of the cell.
+    fn judged(tokens: Option<i64>, asked: &str, (fact, text): (&str, &str)) -> Judgement {
         let mut requests = ClosedLoop::default().requests();
         for request in &mut requests {
-            request.output_tokens = Some(0);
+            request.output_tokens = tokens;
         }
         let rows = CellRows {
-            cell: Table::new(vec![Column::text("api", [Some(used)])]).ok(),
+            cell: Table::new(vec![Column::text(fact, [Some(text)])]).ok(),
             ..synthetic::rows_of(requests)
         };
         one_cell::judge(&Degenerate, json!({}), json!({"api": asked}), rows)
+    }
+
+    #[test]
+    fn a_file_that_counts_no_tokens_has_answers() {
+        let outcome = |tokens, source| judged(tokens, "", ("source", source)).outcome;
+        assert_eq!(outcome(None, "imported"), Outcome::Pass);
+        assert_eq!(outcome(Some(0), "imported"), Outcome::Fail);
+        assert_eq!(outcome(None, "measured"), Outcome::Fail);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pipeline::Problem;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Sample, dip_test, holm};
+use statistics::{Sample, dip_test, holm, resolution};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show};
@@ -53,7 +53,8 @@ impl TypedGate for OneMode {
         each cell, because a single launch may alternate; each half has half of `alpha`, \
         Holm-adjusted. It uses the logarithm of latency, of the time from the first token on if \
         more clients than slots wait in turns, or, under open arrivals, of the time per token. Regression first removes the effect of the lengths of \
-        prompt and answer and of the number of requests in flight. Two modes matter if each has \
+        prompt and answer and of the number of requests in flight. Values of a coarse clock, such as one of whole \
+        milliseconds, are spread over its steps. Two modes matter if each has \
         a tenth of the requests and they are `effect` apart.";
     const SEVERITY: Severity = Severity::Warn;
 
@@ -194,6 +195,7 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     } else {
         Concurrency::in_flight(rows)
     };
+    let step = clock_step(rows);
     let latency = |request: &Request| {
         let gaps = ChunkGaps::default();
         let timing = Timing {
@@ -207,7 +209,8 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     let points: Vec<(f64, [f64; 3])> = rows
         .measured()
         .filter(|r| r.is_ok())
-        .filter_map(|r| {
+        .enumerate()
+        .filter_map(|(at, r)| {
             let prompt = r.prompt_tokens.unwrap_or(0) - r.cached_prompt_tokens.unwrap_or(0);
             let answer = r.output_tokens.unwrap_or(0);
             let with = if open {
@@ -216,7 +219,18 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
                 concurrency.over(r.sent_ns?, r.done_ns?)
             };
             let log = |n: i64| (n.max(0) as f64).ln_1p();
-            Some((latency(r)?.ln(), [log(answer), log(prompt), with.ln()]))
+            // Rows of a coarse clock have gaps between their values, which would look like gaps between modes.
+            let parts = if open || waits {
+                (answer - 1).max(1)
+            } else {
+                1
+            };
+            let within = step * (spread_evenly(at) - 0.5) / parts as f64;
+            let latency = latency(r)?;
+            let latency = Some(latency + within)
+                .filter(|l| *l > 0.0)
+                .unwrap_or(latency);
+            Some((latency.ln(), [log(answer), log(prompt), with.ln()]))
         })
         .collect();
     let mut values: Vec<f64> = points.iter().map(|p| p.0).collect();
@@ -233,6 +247,26 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
         features = features.iter().map(|f| without(f)).collect();
     }
     values
+}
+
+/// Returns the step of the clock that stamped the answers, ms: 0.001 µs for stamps in nanoseconds, 1 for whole milliseconds.
+fn clock_step(rows: &CellRows) -> f64 {
+    let durations = rows.measured().filter(|r| r.is_ok()).flat_map(|r| {
+        let since = |stamp: Option<i64>| Some(stamp? - r.sent_ns?);
+        [
+            since(r.first_token_ns),
+            since(r.last_token_ns),
+            since(r.done_ns),
+        ]
+    });
+    let durations = durations.flatten().filter(|ns| *ns > 0);
+    resolution(durations.map(|ns| ns as f64)).unwrap_or(0.0) / 1e6
+}
+
+/// Returns numbers from 0 to 1 that are spread evenly over any run of positions (Weyl).
+fn spread_evenly(at: usize) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    ((at + 1) as f64 * GOLDEN).fract()
 }
 
 /// A sample cut into two parts with the least variance.
@@ -269,5 +303,42 @@ impl Modes {
     fn matter(&self, effect: f64) -> bool {
         self.apart > effect.ln_1p()
             && (SMALLEST_SHARE..=1.0 - SMALLEST_SHARE).contains(&self.upper_share)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::synthetic::{self, ClosedLoop};
+
+    use super::*;
+
+    /// The values of a loop whose answers take about 11 ms, or alternately 11 and 14, on a clock of whole milliseconds.
+    fn of_milliseconds(slow_ms: f64) -> Vec<f64> {
+        let mut requests = ClosedLoop::default().requests();
+        let first = requests[0].clone();
+        requests = (0..60)
+            .map(|i| {
+                let noise = 0.8 * (spread_evenly(7 * i) - 0.5) + 0.4 * spread_evenly(3 * i);
+                let ms = 11.3 + noise + if i % 2 == 1 { slow_ms } else { 0.0 };
+                let stamp = |ms: f64| Some(1_000_000 * (20 * i as i64 + ms.round() as i64));
+                Request {
+                    request_id: i as i64,
+                    sent_ns: stamp(0.0),
+                    first_token_ns: stamp(4.0),
+                    last_token_ns: stamp(ms),
+                    done_ns: stamp(ms),
+                    ..first.clone()
+                }
+            })
+            .collect();
+        freed(&synthetic::rows_of(requests), None)
+    }
+
+    #[test]
+    fn a_clock_of_whole_milliseconds_makes_no_modes() {
+        let p = |slow| dip_test(&Sample::new(of_milliseconds(slow)).unwrap()).p;
+        // Without spreading the values over the step, p is below 0.001.
+        assert!(p(0.0) > 0.05, "{}", p(0.0));
+        assert!(p(4.0) < 0.01, "{}", p(4.0));
     }
 }
