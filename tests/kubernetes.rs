@@ -98,7 +98,7 @@ fn a_record_names_the_job_the_pod_the_node_and_the_image() {
     assert_eq!(nodes[1]["kubernetes.io/hostname"], "b");
     let report = desk.report();
     assert!(
-        report.contains("1 cells on a") && report.contains("1 cells on b"),
+        report.contains("1 cell on a") && report.contains("1 cell on b"),
         "{report}"
     );
     let record = desk
@@ -204,7 +204,7 @@ fn a_pod_out_of_memory_is_tried_again_as_often_as_the_stage_says_and_a_lost_node
     let ran = desk.run(&[]).ok();
     assert!(
         ran.stderr.contains("ended as OUT_OF_MEMORY (OOMKilled:")
-            && ran.stderr.contains("is tried again"),
+            && ran.stderr.contains("; trying "),
         "{}",
         ran.stderr
     );
@@ -259,7 +259,7 @@ fn a_pod_that_can_never_start_fails_at_once_and_its_job_is_deleted() {
         "{}",
         failed.stderr
     );
-    assert!(!failed.stderr.contains("tried again"), "{}", failed.stderr);
+    assert!(!failed.stderr.contains("; trying "), "{}", failed.stderr);
     assert!(
         desk.ledger()
             .contains("ended as LAUNCH_FAILED (InvalidImageName"),

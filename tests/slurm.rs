@@ -74,7 +74,7 @@ fn machines_that_the_study_names_get_whole_blocks_or_launches_in_turn() {
     );
     let report = login.report();
     assert!(
-        report.contains("1 cells on a") && report.contains("1 cells on b"),
+        report.contains("1 cell on a") && report.contains("1 cell on b"),
         "{report}"
     );
 }
@@ -85,7 +85,7 @@ fn a_job_out_of_memory_is_tried_again_as_often_as_the_stage_says() {
     login.set("modes", "memory\n");
     let ran = login.run(&[]).ok();
     assert!(
-        ran.stderr.contains("ended as OUT_OF_MEMORY") && ran.stderr.contains("is tried again"),
+        ran.stderr.contains("ended as OUT_OF_MEMORY") && ran.stderr.contains("; trying "),
         "{}",
         ran.stderr
     );

@@ -137,6 +137,10 @@ impl Cluster<'_> {
         state: &JobState,
     ) -> Result<(), ClusterError> {
         let scheduler = self.jobs.jobs[index].scheduler();
+        let replaced = scheduler
+            .as_ref()
+            .and_then(|scheduler| replaced(scheduler, state));
+        let state = replaced.as_ref().unwrap_or(state);
         let details = scheduler.as_ref().map(|scheduler| scheduler.details(state));
         let details = details.unwrap_or_default();
         let reason = match details.get("Reason") {
@@ -164,11 +168,11 @@ impl Cluster<'_> {
         if missing.is_empty() {
             (self.asked.tell)(&format!("{what}; all of its cells are complete"));
         } else if again {
-            (self.asked.tell)(&format!("{what}; {} is tried again", cells_text(&missing)));
+            (self.asked.tell)(&format!("{what}; trying {} again", cells_text(&missing)));
             self.learn(News::Again);
         } else {
             (self.asked.tell)(&format!(
-                "{what} before {} was complete",
+                "{what} and left {} incomplete",
                 cells_text(&missing)
             ));
             self.fail(&missing, &what, &ended, index);
@@ -430,6 +434,18 @@ fn is_retried(state: &str, before: &[&Ended], retries: usize) -> bool {
     }
 }
 
+/// Returns the state of a Job whose first pod was deleted. Kubernetes then starts a second pod, which measures nothing and
+/// completes the Job. Before version 1.26, nothing else shows that a pod was preempted.
+fn replaced(scheduler: &Scheduler, state: &JobState) -> Option<JobState> {
+    (matches!(scheduler, Scheduler::Kubernetes(_)) && state.state == "COMPLETED").then(|| {
+        JobState {
+            state: "EVICTED".to_owned(),
+            reason: "its pod was deleted, and Kubernetes started another one".to_owned(),
+            ..state.clone()
+        }
+    })
+}
+
 /// Returns what to do about a pod that ended early.
 fn hint_of_pod(state: &str, job: &str) -> Option<String> {
     let does = match state {
@@ -454,6 +470,21 @@ fn hint_of_pod(state: &str, job: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Target;
+
+    #[test]
+    fn a_complete_job_whose_shard_did_not_end_had_a_second_pod() {
+        let state = JobState {
+            state: "COMPLETED".to_owned(),
+            ..JobState::default()
+        };
+        let of = |scheduler| replaced(&scheduler, &state).map(|state| state.state);
+        assert_eq!(
+            of(Scheduler::Kubernetes(Target::default())).as_deref(),
+            Some("EVICTED")
+        );
+        assert_eq!(of(Scheduler::Slurm), None);
+    }
 
     #[test]
     fn what_a_node_did_to_a_pod_costs_no_retry_and_what_cannot_start_gets_none() {
