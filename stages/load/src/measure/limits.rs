@@ -89,16 +89,6 @@ impl Watch {
         })
     }
 
-    /// Returns whether the request lasts too long, or everything must stop. To be asked after each read: a server that
-    /// sends without a pause leaves no moment at which the limits would be looked at.
-    pub(super) fn is_over(&self, at_ns: u64, shared: &Shared, limits: &Limits) -> bool {
-        let longest = limits
-            .cancel
-            .map_or(limits.total, |cancel| cancel.min(limits.total));
-        let lasted = Duration::from_nanos(at_ns.saturating_sub(self.sent));
-        lasted >= longest || shared.stopped().is_some()
-    }
-
     pub(super) fn next_look(&self, shared: &Shared, limits: &Limits) -> Instant {
         let (at, _) = self.nearest(limits);
         let look = Instant::now() + LOOK;
