@@ -165,74 +165,9 @@ pub(crate) fn changes(
                 .into_iter()
                 .filter(|c| compared(older, newer, c)),
         );
-        let axes = Axes::new(&rule.unit, &replicates, [older, newer]);
-        let same = a.output(name).is_some() && a.output(name) == b.output(name);
-        let both = Both {
-            surroundings: [
-                Surroundings::read(a, "the older study", name, older.rows())?,
-                Surroundings::read(b, "the newer study", name, newer.rows())?,
-            ],
-            tables: [older, newer],
-            places: axes.places(newer),
-            units: axes.units.clone(),
-            may_differ: &rule.conditions_may_differ,
-        };
-        // A small difference shows only over all cells, another one only at its own coordinate.
-        let unlike = if same { None } else { both.unlike(None) };
-        let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
-        for column in columns(older, newer, rule) {
-            let unit = newer.unit(&column);
-            let uneven = if same {
-                None
-            } else {
-                uneven(&column, [older, newer])
-            };
-            let unlike = unlike.clone().or(uneven);
-            let mut whole = Column {
-                table: name.clone(),
-                better: direction(&column, unit.as_deref()),
-                name: column.clone(),
-                replicated: !axes.units.is_empty(),
-                same,
-                unlike: unlike.clone(),
-                at: Vec::new(),
-                lost: [Lost::default(); 2],
-            };
-            let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
-            let unlike = unlike.or_else(|| match same {
-                true => None,
-                false => axes.on_unlike_labels([&was, &is]),
-            });
-            whole.unlike.clone_from(&unlike);
-            if !axes.units.is_empty() {
-                let any = |values: &BTreeMap<String, Values>| values.keys().cloned().collect();
-                whole.lost = [
-                    axes.lost(&a.measured(), &was, &any(&is)),
-                    axes.lost(&b.measured(), &is, &any(&was)),
-                ];
-            }
-            for (at, values_b) in is {
-                let Some(values_a) = was.get(&at) else {
-                    continue;
-                };
-                let sides = [values_a.clone(), values_b];
-                let unlike = match &unlike {
-                    None if !same => at_one
-                        .entry(at.clone())
-                        .or_insert_with(|| both.unlike(Some(&at)))
-                        .clone(),
-                    everywhere => everywhere.clone(),
-                };
-                let place = (at, unit.clone(), unlike);
-                results.extend(result(&whole, place, &sides, rule));
-                whole.at.push(sides);
-            }
-            // A quantile that too few requests can support is null everywhere. A column that only the newer study lacks
-            // does not pass.
-            if !was.is_empty() {
-                pooled.push(whole);
-            }
-        }
+        let of_table = table_changes([a, b], rule, &replicates, name, [older, newer])?;
+        results.extend(of_table.0);
+        pooled.extend(of_table.1);
     }
     if let Some(column) = rule.columns.iter().find(|c| !known.contains(*c)) {
         return Err(CompareError::Column {
@@ -241,6 +176,86 @@ pub(crate) fn changes(
         });
     }
     judge(&mut results, rule);
+    Ok((results, pooled))
+}
+
+/// Returns the changes of one table and its columns over all coordinates.
+fn table_changes(
+    [a, b]: [&Side<'_>; 2],
+    rule: &Rule,
+    replicates: &[String],
+    name: &str,
+    [older, newer]: [&Table; 2],
+) -> Result<(Vec<ResultChange>, Vec<Column>), CompareError> {
+    let (mut results, mut pooled) = (Vec::new(), Vec::new());
+    let axes = Axes::new(&rule.unit, replicates, [older, newer]);
+    let same = a.output(name).is_some() && a.output(name) == b.output(name);
+    let both = Both {
+        surroundings: [
+            Surroundings::read(a, "the older study", name, older.rows())?,
+            Surroundings::read(b, "the newer study", name, newer.rows())?,
+        ],
+        tables: [older, newer],
+        places: axes.places(newer),
+        units: axes.units.clone(),
+        may_differ: &rule.conditions_may_differ,
+    };
+    // A small difference shows only over all cells, another one only at its own coordinate.
+    let unlike = if same { None } else { both.unlike(None) };
+    let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for column in columns(older, newer, rule) {
+        let unit = newer.unit(&column);
+        let uneven = if same {
+            None
+        } else {
+            uneven(&column, [older, newer])
+        };
+        let unlike = unlike.clone().or(uneven);
+        let mut whole = Column {
+            table: name.to_owned(),
+            better: direction(&column, unit.as_deref()),
+            name: column.clone(),
+            replicated: !axes.units.is_empty(),
+            same,
+            unlike: unlike.clone(),
+            at: Vec::new(),
+            lost: [Lost::default(); 2],
+        };
+        let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
+        let unlike = unlike.or_else(|| match same {
+            true => None,
+            false => axes.on_unlike_labels([&was, &is]),
+        });
+        whole.unlike.clone_from(&unlike);
+        if !axes.units.is_empty() {
+            let any = |values: &BTreeMap<String, Values>| values.keys().cloned().collect();
+            whole.lost = [
+                axes.lost(&a.measured(), &was, &any(&is)),
+                axes.lost(&b.measured(), &is, &any(&was)),
+            ];
+        }
+        for (at, values_b) in is {
+            let Some(values_a) = was.get(&at) else {
+                continue;
+            };
+            let sides = [values_a.clone(), values_b];
+            let unlike = match &unlike {
+                None if !same => at_one
+                    .entry(at.clone())
+                    .or_insert_with(|| both.unlike(Some(&at)))
+                    .clone(),
+                everywhere => everywhere.clone(),
+            };
+            let place = (at, unit.clone(), unlike);
+            results.extend(result(&whole, place, &sides, rule));
+            whole.at.push(sides);
+        }
+        // A quantile that too few requests can support is null everywhere. A column that only the newer study lacks
+        // does not pass.
+        if !was.is_empty() {
+            pooled.push(whole);
+        }
+    }
     Ok((results, pooled))
 }
 
