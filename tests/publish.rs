@@ -451,9 +451,9 @@ fn a_gate_over_nothing_does_not_pass() {
         "--column",
         "output_thruput",
     ]);
-    assert_eq!(refused.code, Some(1));
+    assert_eq!(refused.code, Some(2));
     assert!(
-        refused.stderr.contains("no table of cells"),
+        refused.stderr.contains("did you mean `output_throughput`?"),
         "{}",
         refused.stderr
     );

@@ -697,8 +697,8 @@ fn the_ledger_names_who_measured_and_where_if_there_is_more_than_one_host() {
     };
     let both = text(execution("right-box", Some("Ada")));
     for part in [
-        ", 2026-11-22 to 2026-11-22: 1 cells on left-box",
-        ", 2026-11-22 to 2026-11-22, by Ada: 1 cells on right-box",
+        ", 2026-11-22 to 2026-11-22: 1 cell on left-box",
+        ", 2026-11-22 to 2026-11-22, by Ada: 1 cell on right-box",
     ] {
         let line = both.lines().any(|line| line.ends_with(part));
         assert!(line, "no line ends with `{part}` in:\n{both}");

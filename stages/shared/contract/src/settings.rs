@@ -129,7 +129,7 @@ mod tests {
         );
         assert_eq!(
             read(&json!({"columns": ["a", 3]})),
-            ["4: expected text, found the integer 3 (put it in quotes if it is text)"]
+            ["4: expected text, found the integer 3 (put it in quotes if it is text: `\"3\"`)"]
         );
     }
 

@@ -163,11 +163,11 @@ fn a_query_can_only_select_from_the_given_tables() {
     for (sql, message) in [
         (
             "attach 'x.db' as x",
-            "a query must begin with `select`, not `attach`",
+            "a query must begin with `select`, not `attach`: queries only read",
         ),
         (
             "pragma table_list",
-            "a query must begin with `select`, not `pragma`",
+            "a query must begin with `select`, not `pragma`: queries only read",
         ),
         (
             "select * from pragma_table_list",
@@ -191,7 +191,7 @@ fn a_query_can_only_select_from_the_given_tables() {
         ),
         (
             "insert into requests values (1, 2, 3, 4)",
-            "a query must begin with `select`, not `insert`",
+            "a query must begin with `select`, not `insert`: queries only read",
         ),
         (
             "with a as (select 1) delete from requests",
@@ -203,15 +203,15 @@ fn a_query_can_only_select_from_the_given_tables() {
         ),
         (
             "drop table requests",
-            "a query must begin with `select`, not `drop`",
+            "a query must begin with `select`, not `drop`: queries only read",
         ),
         (
             "vacuum into 'x.db'",
-            "a query must begin with `select`, not `vacuum`",
+            "a query must begin with `select`, not `vacuum`: queries only read",
         ),
         (
             "explain select 1",
-            "a query must begin with `select`, not `explain`",
+            "a query must begin with `select`, not `explain`: queries only read",
         ),
         (
             "select load_extension('x')",
