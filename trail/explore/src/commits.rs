@@ -18,7 +18,7 @@ pub struct Commit {
     pub subject: String,
 }
 
-/// Why commits, or a lock in a commit, cannot be read. Almost always the user's mistake: there is no repository, or the
+/// Why commits, or a lock in a commit, cannot be read. The user usually made a mistake: there is no repository, or the
 /// commit does not have the lock.
 #[derive(Debug)]
 pub enum GitError {

@@ -9,7 +9,7 @@ use statistics::{Sample, resolution};
 
 use crate::operators::pairs::Sides;
 
-/// The largest number of units expected to agree by chance where an agreement is no chance.
+/// An agreement counts as a copy if chance would make at most this many units agree.
 const BY_CHANCE: f64 = 0.01;
 
 /// Returns the position of the first unit with the same value, for each unit in the order given; `None` if no two units share a
@@ -47,7 +47,7 @@ fn spread(values: &[f64], most: f64) -> Option<f64> {
     Some(if robust > 0.0 { robust.min(most) } else { most })
 }
 
-/// The number of digits from which equal values of all units are no chance.
+/// Equal values of all units count as copies if they have at least this many digits.
 const FINE: usize = 6;
 
 /// Notes that all units of one side have the same value, so that the other side alone varies.

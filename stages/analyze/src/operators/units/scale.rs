@@ -38,7 +38,7 @@ impl Scale {
         }
     }
 
-    /// Returns the effect of a over b; `None` where there is no ratio.
+    /// Returns the effect of a over b, or `None` if the ratio is undefined.
     pub(crate) fn effect(self, a: f64, b: f64) -> Option<f64> {
         Some(self.inward(a)? - self.inward(b)?)
     }
