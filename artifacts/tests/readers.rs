@@ -74,7 +74,7 @@ fn opens_in(tool: &str) {
         writer.write(&Table::new(columns(100)).unwrap()).unwrap();
     }
     writer.finish().unwrap();
-    let Some(found) = ask(tool, [&whole, &streamed]) else {
+    let Some(answers) = ask(tool, [&whole, &streamed]) else {
         return;
     };
     // 14 of 100 rows are null; 0 + 1 + … + 99 = 4950, without 3, 10, …, 94 it is 4271.
@@ -90,7 +90,7 @@ fn opens_in(tool: &str) {
             "metadata": ["unit", "ms", "tok", "description", "time to first token"],
         })
     };
-    assert_eq!(found, json!([expected(1), expected(200)]));
+    assert_eq!(answers, json!([expected(1), expected(200)]));
 }
 
 #[test]

@@ -118,14 +118,14 @@ fn a_committed_cell_is_found_by_its_key_and_by_its_place() {
     let (_folder, store) = new_store();
     let commit = cell(&store, "a", b"rows");
     store.commit(std::slice::from_ref(&commit)).unwrap();
-    let found = Cached {
+    let cached = Cached {
         record: commit.record,
         outputs: commit.outputs.clone(),
     };
-    assert_eq!(store.record_for(&key("a")).unwrap(), Some(found.clone()));
+    assert_eq!(store.record_for(&key("a")).unwrap(), Some(cached.clone()));
     assert_eq!(
         store.lookup().unwrap().record_for(&key("a")).unwrap(),
-        Some(found)
+        Some(cached)
     );
     assert_eq!(store.record_for(&key("b")).unwrap(), None);
     let lines = store
@@ -291,9 +291,9 @@ proptest! {
         for name in (0..4).map(|i: u8| i.to_string()) {
             let expected: Vec<Digest> =
                 list.iter().rev().filter(|(n, _)| *n == name).map(|(_, record)| *record).collect();
-            let found: Vec<Digest> =
+            let records: Vec<Digest> =
                 store.records_for(&key(&name)).unwrap().into_iter().map(|c| c.record).collect();
-            prop_assert_eq!(&found, &expected);
+            prop_assert_eq!(&records, &expected);
             prop_assert_eq!(store.record_for(&key(&name)).unwrap().map(|c| c.record), expected.first().copied());
             let lines = store.history("quickstart", "ladder", Some(&format!("cell={name}")), 99).unwrap();
             prop_assert_eq!(lines.into_iter().map(|l| l.record).collect::<Vec<_>>(), expected);

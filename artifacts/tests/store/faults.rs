@@ -215,9 +215,9 @@ fn forged_rows_are_found_and_removed() {
         let (_folder, store) = new_store();
         study(&store);
         sql(&store, &forgery);
-        let mut found = kinds(&check(&store));
-        found.sort_unstable();
-        assert_eq!(found, expected, "{forgery}");
+        let mut problems = kinds(&check(&store));
+        problems.sort_unstable();
+        assert_eq!(problems, expected, "{forgery}");
         repair(&store);
         assert_eq!(check(&store).findings, [], "{forgery}");
     }
@@ -600,9 +600,14 @@ fn a_record_named_outside_is_entered_unless_something_of_it_is_missing_or_damage
     damage(&store.path(&cells[3].objects[0]), b"other");
     let named: Vec<_> = cells.iter().map(|c| (c.record, Some(c.key))).collect();
     assert_eq!(store.adopt(&named, read_record).unwrap(), 1);
-    let known = |i: usize| store.record_for(&cells[i].key).unwrap().is_some();
+    let is_recorded = |i: usize| store.record_for(&cells[i].key).unwrap().is_some();
     assert_eq!(
-        [known(0), known(1), known(2), known(3)],
+        [
+            is_recorded(0),
+            is_recorded(1),
+            is_recorded(2),
+            is_recorded(3)
+        ],
         [true, true, false, false]
     );
     assert_eq!(store.adopt(&named[..2], read_record).unwrap(), 0);
@@ -614,9 +619,9 @@ fn a_record_named_outside_is_entered_unless_something_of_it_is_missing_or_damage
             [],
         )
         .unwrap();
-    assert!(!known(0));
+    assert!(!is_recorded(0));
     assert_eq!(store.adopt(&named[..2], read_record).unwrap(), 1);
-    assert!(known(0));
+    assert!(is_recorded(0));
 }
 
 #[test]
