@@ -15,7 +15,7 @@ pub(crate) struct Condition {
     pub(crate) what: &'static str,
     /// The difference above which it matters.
     pub(crate) bound: Bound,
-    of: fn(&Samples<'_>) -> Option<f64>,
+    read: fn(&Samples<'_>) -> Option<f64>,
 }
 
 /// The difference between two sides above which a condition matters.
@@ -44,68 +44,68 @@ pub(crate) const CONDITIONS: [Condition; 18] = [
         name: "foreign-load",
         what: "share of all processors that other programs used",
         bound: Bound::Absolute(0.05),
-        of: foreign_load,
+        read: foreign_load,
     },
     // During the load, the server's own threads also wait for processors, and more of them if it has more threads.
     Condition {
         name: "foreign-threads",
         what: "threads that ran or waited for a processor before the load",
         bound: Bound::Absolute(2.0),
-        of: |s| s.first(s.host?, "runnable"),
+        read: |s| s.first(s.host?, "runnable"),
     },
     Condition {
         name: "steal",
         what: "share of processor time that other guests of the hypervisor took",
         bound: Bound::Absolute(0.02),
-        of: |s| s.mean(s.host?, "cpu_steal"),
+        read: |s| s.mean(s.host?, "cpu_steal"),
     },
     Condition {
         name: "memory-pressure",
         what: "share of time in which some task waited for memory",
         bound: Bound::Absolute(0.02),
-        of: |s| s.mean(s.host?, "memory_pressure"),
+        read: |s| s.mean(s.host?, "memory_pressure"),
     },
     Condition {
         name: "network-errors",
         what: "packets lost or damaged during a cell",
         bound: Bound::Absolute(5.0),
-        of: |s| s.rise(s.host?, "network_errors"),
+        read: |s| s.rise(s.host?, "network_errors"),
     },
     Condition {
         name: "frequency",
         what: "MHz of the processors before the load",
         bound: Bound::Relative(0.05),
-        of: |s| s.first(s.host?, "frequency_mhz"),
+        read: |s| s.first(s.host?, "frequency_mhz"),
     },
     Condition {
         name: "temperature",
         what: "°C of the hottest thermal zone before the load",
         bound: Bound::Absolute(8.0),
-        of: |s| s.first(s.host?, "temperature_c"),
+        read: |s| s.first(s.host?, "temperature_c"),
     },
     Condition {
         name: "throttling",
         what: "slowdowns of processors for heat during a cell",
         bound: Bound::Absolute(5.0),
-        of: |s| s.rise(s.host?, "throttles"),
+        read: |s| s.rise(s.host?, "throttles"),
     },
     Condition {
         name: "gpu-throttling",
         what: "share of the GPUs' samples in which heat or a fault limited their clocks",
         bound: Bound::Absolute(0.05),
-        of: gpu_throttling,
+        read: gpu_throttling,
     },
     Condition {
         name: "gpu-temperature",
         what: "°C of the GPUs before the load",
         bound: Bound::Absolute(8.0),
-        of: |s| s.first(s.gpu?, "temperature_c"),
+        read: |s| s.first(s.gpu?, "temperature_c"),
     },
     Condition {
         name: "gpu-processes",
         what: "processes that computed on the GPUs, without the server's",
         bound: Bound::Absolute(0.5),
-        of: |s| s.mean(s.gpu?, "foreign_processes"),
+        read: |s| s.mean(s.gpu?, "foreign_processes"),
     },
     // Conditions of the server's machine, if it is a different one. There, the server's own use cannot be separated
     // from that of other programs, so the load is what ran before the first request.
@@ -113,43 +113,43 @@ pub(crate) const CONDITIONS: [Condition; 18] = [
         name: "server-threads",
         what: "threads that ran or waited on the server's machine before the load",
         bound: Bound::Absolute(2.0),
-        of: |s| s.first(s.server_host?, "runnable"),
+        read: |s| s.first(s.server_host?, "runnable"),
     },
     Condition {
         name: "server-steal",
         what: "share of the time of the processors of the server's machine that other guests took",
         bound: Bound::Absolute(0.02),
-        of: |s| s.mean(s.server_host?, "cpu_steal"),
+        read: |s| s.mean(s.server_host?, "cpu_steal"),
     },
     Condition {
         name: "server-memory-pressure",
         what: "share of time in which some task on the server's machine waited for memory",
         bound: Bound::Absolute(0.02),
-        of: |s| s.mean(s.server_host?, "memory_pressure"),
+        read: |s| s.mean(s.server_host?, "memory_pressure"),
     },
     Condition {
         name: "server-network-errors",
         what: "packets lost or damaged at the server's machine during a cell",
         bound: Bound::Absolute(5.0),
-        of: |s| s.rise(s.server_host?, "network_errors"),
+        read: |s| s.rise(s.server_host?, "network_errors"),
     },
     Condition {
         name: "server-frequency",
         what: "MHz of the processors of the server's machine before the load",
         bound: Bound::Relative(0.05),
-        of: |s| s.first(s.server_host?, "frequency_mhz"),
+        read: |s| s.first(s.server_host?, "frequency_mhz"),
     },
     Condition {
         name: "server-temperature",
         what: "°C of the hottest thermal zone of the server's machine before the load",
         bound: Bound::Absolute(8.0),
-        of: |s| s.first(s.server_host?, "temperature_c"),
+        read: |s| s.first(s.server_host?, "temperature_c"),
     },
     Condition {
         name: "server-throttling",
         what: "slowdowns of processors of the server's machine for heat during a cell",
         bound: Bound::Absolute(5.0),
-        of: |s| s.rise(s.server_host?, "throttles"),
+        read: |s| s.rise(s.server_host?, "throttles"),
     },
 ];
 
@@ -186,7 +186,7 @@ pub struct Samples<'a> {
 impl Samples<'_> {
     /// Returns the conditions from the samples.
     pub fn conditions(&self) -> Conditions {
-        Conditions(std::array::from_fn(|i| (CONDITIONS[i].of)(self)))
+        Conditions(std::array::from_fn(|i| (CONDITIONS[i].read)(self)))
     }
 
     /// Returns the measured phase, or all time if it is unknown.
@@ -361,18 +361,18 @@ mod tests {
             processes: processes.as_ref().ok(),
             window: Some((1, 10)),
         };
-        let of = |name: &str, gpu| {
+        let value = |name: &str, gpu| {
             let at = names().iter().position(|n| *n == name).unwrap();
             samples(gpu).conditions().get(at)
         };
-        assert_eq!(of("foreign-threads", &own), Some(2.0));
-        assert_eq!(of("foreign-load", &own), Some(0.0));
+        assert_eq!(value("foreign-threads", &own), Some(2.0));
+        assert_eq!(value("foreign-load", &own), Some(0.0));
         assert_eq!(
-            of("gpu-processes", &own),
+            value("gpu-processes", &own),
             None,
             "nothing is known of others"
         );
-        assert_eq!(of("gpu-processes", &with_others), Some(1.0));
+        assert_eq!(value("gpu-processes", &with_others), Some(1.0));
     }
 
     #[test]
