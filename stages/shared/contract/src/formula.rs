@@ -14,7 +14,7 @@ pub(crate) struct Number {
     /// Its column in `requests`.
     pub(crate) column: &'static str,
     /// Its value for a request with its chunks.
-    pub(crate) of: fn(&Timing<'_>) -> Option<i64>,
+    pub(crate) read: fn(&Timing<'_>) -> Option<i64>,
 }
 
 /// The way a metric is computed.
@@ -71,7 +71,7 @@ where
     }
 
     fn of(&self, timing: &Timing<'_>) -> Option<f64> {
-        (self.compute)(self.numbers.map(|number| (number.of)(timing)))
+        (self.compute)(self.numbers.map(|number| (number.read)(timing)))
     }
 
     fn of_rows(

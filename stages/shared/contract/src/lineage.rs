@@ -109,7 +109,7 @@ pub fn lineage_table<'a>(
         .map(|r| {
             let artifact = artifact(r.source)?;
             match &last {
-                Some((known, text)) if Arc::ptr_eq(known, artifact) => Some(text.clone()),
+                Some((earlier, text)) if Arc::ptr_eq(earlier, artifact) => Some(text.clone()),
                 _ => {
                     let text = artifact.cell.coordinates.to_string();
                     last = Some((artifact, text.clone()));

@@ -229,35 +229,35 @@ pub const METRICS: &[Metric] = &[
 
 const CLIENT: Number = Number {
     column: "client_id",
-    of: |t| t.request.client_id,
+    read: |t| t.request.client_id,
 };
 const SCHEDULED: Number = Number {
     column: "scheduled_ns",
-    of: |t| t.request.scheduled_ns,
+    read: |t| t.request.scheduled_ns,
 };
 const SENT: Number = Number {
     column: "sent_ns",
-    of: |t| t.request.sent_ns,
+    read: |t| t.request.sent_ns,
 };
 const FIRST_TOKEN: Number = Number {
     column: "first_token_ns",
-    of: |t| t.request.first_token_ns,
+    read: |t| t.request.first_token_ns,
 };
 const LAST_TOKEN: Number = Number {
     column: "last_token_ns",
-    of: |t| t.request.last_token_ns,
+    read: |t| t.request.last_token_ns,
 };
 const PROMPT: Number = Number {
     column: "prompt_tokens",
-    of: |t| t.request.prompt_tokens,
+    read: |t| t.request.prompt_tokens,
 };
 const OUTPUT: Number = Number {
     column: "output_tokens",
-    of: |t| t.request.output_tokens,
+    read: |t| t.request.output_tokens,
 };
 const FIRST_CHUNK: Number = Number {
     column: "first_chunk_tokens",
-    of: |t| t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens),
+    read: |t| t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens),
 };
 
 /// Returns the number of output tokens after the first chunk, or `None` if it is 0.

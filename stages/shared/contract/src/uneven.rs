@@ -47,8 +47,8 @@ pub fn unlike_counts(p: f64, [a, b]: [&str; 2], counts: &[Vec<f64>; 2]) -> Optio
     if counts.iter().any(Vec::is_empty) {
         return None;
     }
-    let mean = |values: &[f64], of: fn(f64) -> f64| {
-        values.iter().map(|n| of(*n)).sum::<f64>() / values.len() as f64
+    let mean = |values: &[f64], map: fn(f64) -> f64| {
+        values.iter().map(|n| map(*n)).sum::<f64>() / values.len() as f64
     };
     let shares = counts.each_ref().map(|n| mean(n, |n| 1.0 / (n + 1.0)));
     let [n, m] = counts.each_ref().map(|n| mean(n, |n| n).round());
