@@ -73,16 +73,16 @@ fn report(cases: &[(BootstrapKind, Vec<f64>)], theirs: &Result<Value, String>) {
             println!();
             continue;
         };
-        let of = |name: &str| theirs["cases"][i][name].as_f64().unwrap_or(f64::NAN);
+        let number = |name: &str| theirs["cases"][i][name].as_f64().unwrap_or(f64::NAN);
         println!(
             "   SciPy {}: {:9.3} ms, CPU {:9.3} ms [{:.4}, {:.4}]   ratio {:.1}, of CPU {:.1}",
             theirs["scipy"].as_str().unwrap_or_default(),
-            of("seconds") * 1e3,
-            of("cpu") * 1e3,
-            of("low"),
-            of("high"),
-            of("seconds") / best,
-            of("cpu") / busy
+            number("seconds") * 1e3,
+            number("cpu") * 1e3,
+            number("low"),
+            number("high"),
+            number("seconds") / best,
+            number("cpu") / busy
         );
     }
 }

@@ -18,7 +18,7 @@ pub type Group = (Vec<f64>, Vec<f64>);
 pub fn group_resemblance(groups: &[Group]) -> Option<f64> {
     let sides = usize::from(groups.iter().any(|(_, b)| !b.is_empty())) + 1;
     let mean = |values: &[f64]| sum(values.iter().copied()) / values.len() as f64;
-    let (mut found, mut within, mut df) = (Vec::new(), 0.0, 0);
+    let (mut pairs, mut within, mut df) = (Vec::new(), 0.0, 0);
     for (a, b) in groups {
         let used: Vec<&Vec<f64>> = [a, b].into_iter().filter(|v| !v.is_empty()).collect();
         if used.len() < sides {
@@ -30,21 +30,21 @@ pub fn group_resemblance(groups: &[Group]) -> Option<f64> {
             df += values.len() - 1;
         }
         let weight = 1.0 / used.iter().map(|v| 1.0 / v.len() as f64).sum::<f64>();
-        found.push((weight, means[0] - means.get(1).unwrap_or(&0.0)));
+        pairs.push((weight, means[0] - means.get(1).unwrap_or(&0.0)));
     }
     let largest = groups.iter().flat_map(|(a, b)| a.iter().chain(b));
     let largest = largest.fold(0.0, |top: f64, v| top.max(v.abs()));
-    if found.len() < 2 || df == 0 || within.sqrt() <= 1e-12 * largest {
+    if pairs.len() < 2 || df == 0 || within.sqrt() <= 1e-12 * largest {
         return None;
     }
-    let weights: f64 = found.iter().map(|(w, _)| w).sum();
-    let centre = found.iter().map(|(w, d)| w * d).sum::<f64>() / weights;
-    let between = found.iter().map(|(w, d)| w * (d - centre).powi(2));
-    let between = between.sum::<f64>() / (found.len() - 1) as f64;
+    let weights: f64 = pairs.iter().map(|(w, _)| w).sum();
+    let centre = pairs.iter().map(|(w, d)| w * d).sum::<f64>() / weights;
+    let between = pairs.iter().map(|(w, d)| w * (d - centre).powi(2));
+    let between = between.sum::<f64>() / (pairs.len() - 1) as f64;
     let residual = within / df as f64;
     Some(fisher_upper(
         between / residual,
-        (found.len() - 1) as f64,
+        (pairs.len() - 1) as f64,
         df as f64,
     ))
 }
@@ -130,7 +130,7 @@ mod tests {
 
     /// The share of simulated series in which a test finds something at 5 %.
     fn found(rho: f64, n: usize, test: impl Fn(&[f64]) -> Option<f64>) -> f64 {
-        let found = |study: &u64| {
+        let estimate_of = |study: &u64| {
             let mut normal = Normals::new(11, *study);
             let mut last = normal.draw();
             let series = (0..n).map(|_| {
@@ -141,7 +141,7 @@ mod tests {
             let series: Vec<f64> = series.collect();
             test(&series).is_some_and(|p| p <= 0.05)
         };
-        (0..600).filter(found).count() as f64 / 600.0
+        (0..600).filter(estimate_of).count() as f64 / 600.0
     }
 
     #[test]

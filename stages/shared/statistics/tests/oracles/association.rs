@@ -20,17 +20,17 @@ fn correlations_agree_with_scipy() {
             .into_iter()
             .zip(floats(&case["b"]))
             .collect();
-        let found = correlation(kind, &pairs);
+        let association = correlation(kind, &pairs);
         let expected = &case["expected"];
         agree(
             &case,
             "coefficient",
-            found.map(|f| f.coefficient),
+            association.map(|f| f.coefficient),
             &expected["coefficient"],
         );
         // An extreme p moves by many times the last bit of r. At p = 1e-100, a relative change of
         // 1e-16 in r becomes one of 1e-13 in p, still far below the tolerance.
-        agree(&case, "p", found.and_then(|f| f.p), &expected["p"]);
+        agree(&case, "p", association.and_then(|f| f.p), &expected["p"]);
     }
 }
 

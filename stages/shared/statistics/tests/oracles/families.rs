@@ -48,10 +48,10 @@ fn comparisons_and_their_cells_are_decided_as_closed_testing_over_every_set_deci
             tests.extend(parts.iter().map(|p| test(*p, 1, Some(whole))));
         }
         let (decisions, _) = shared_decisions(&tests, 0);
-        let found: Vec<bool> = decisions.iter().map(|d| d.rejected).collect();
+        let rejected: Vec<bool> = decisions.iter().map(|d| d.rejected).collect();
         let expected = case["expected"].as_array().unwrap();
         let expected: Vec<bool> = expected.iter().map(|e| e.as_bool().unwrap()).collect();
-        assert_eq!(found, expected, "{case}");
+        assert_eq!(rejected, expected, "{case}");
     }
 }
 
@@ -70,8 +70,8 @@ fn stratified_rank_sums_agree_with_the_moments_of_every_arrangement() {
             let mut pair = rows(pair).into_iter();
             (pair.next().unwrap(), pair.next().unwrap())
         });
-        let found = van_elteren(&strata.collect::<Vec<_>>()).unwrap();
-        close(found.z, &case["expected"][0], &case);
-        close(found.p, &case["expected"][1], &case);
+        let test = van_elteren(&strata.collect::<Vec<_>>()).unwrap();
+        close(test.z, &case["expected"][0], &case);
+        close(test.p, &case["expected"][1], &case);
     }
 }

@@ -224,9 +224,9 @@ fn others() -> Table {
 fn looks() -> Table {
     let mut checks = Vec::new();
     let each = |last: usize| {
-        move |rng: &mut Stream, found: &dyn Fn(&[f64]) -> bool| {
+        move |rng: &mut Stream, finds: &dyn Fn(&[f64]) -> bool| {
             let effects = effects(rng, last, 0.03, 0.0);
-            Some((3..=last).any(|n| found(&effects[..n])))
+            Some((3..=last).any(|n| finds(&effects[..n])))
         }
     };
     for last in [8, 12, 20] {
@@ -262,10 +262,10 @@ fn looks() -> Table {
         let levels = look_levels(spending, 3, ALPHA);
         let planned = move |rng: &mut Stream| {
             let effects = effects(rng, 9, 0.03, 0.0);
-            let found = |(look, level): (usize, &f64)| {
+            let finds = |(look, level): (usize, &f64)| {
                 unit_effect(&effects[..3 * (look + 1)]).is_ok_and(|effect| effect.p <= *level)
             };
-            Some(levels.iter().enumerate().any(found))
+            Some(levels.iter().enumerate().any(finds))
         };
         let column = "looks at 3, 6 and 9 blocks";
         checks.push(Check::new((row, column), (0.0, 0.06), planned));
@@ -391,7 +391,7 @@ fn until_awkward() -> Table {
 /// Returns the logarithms of both sides in each block up to the block after which the rule stops the study.
 fn stopped(rng: &mut Stream, launches: Awkward, width: f64, most: usize) -> (Vec<f64>, Vec<f64>) {
     let (mut a, mut b) = (Vec::new(), Vec::new());
-    let known = |side: &[f64]| {
+    let covers = |side: &[f64]| {
         let interval =
             unit_effect(side).and_then(|effect| anytime_interval(&effect, ANYTIME_SPREAD, ALPHA));
         interval.is_ok_and(|i| ((i.high - i.low) / 2.0).exp_m1() <= width)
@@ -400,7 +400,7 @@ fn stopped(rng: &mut Stream, launches: Awkward, width: f64, most: usize) -> (Vec
         let (of_a, of_b) = launches.launches(rng, block);
         a.push(of_a);
         b.push(of_b);
-        if block >= 3 && known(&a) && known(&b) {
+        if block >= 3 && covers(&a) && covers(&b) {
             break;
         }
     }

@@ -93,7 +93,7 @@ type Happens = fn(&Said) -> Option<bool>;
 const COLUMNS: [(&str, (f64, f64), Happens); 4] = [
     ("any false *different*", (0.0, ALPHA), |said| {
         let mut all = said.wholes.iter().chain(&said.cells);
-        Some(all.any(|(different, found)| *found && !different))
+        Some(all.any(|(different, is_found)| *is_found && !different))
     }),
     ("first comparison found", (0.0, 1.0), |said| {
         said.wholes[0].0.then_some(said.wholes[0].1)

@@ -48,8 +48,8 @@ fn differences() -> Table {
         let computed = power(blocks, detectable, ALPHA).expect("two blocks or more");
         let study = move |rng: &mut Stream| {
             let noise = 0.5_f64.sqrt();
-            let found = unit_effect(&effects(rng, blocks, noise, detectable));
-            found.ok().map(|e| e.p <= ALPHA)
+            let effect = unit_effect(&effects(rng, blocks, noise, detectable));
+            effect.ok().map(|e| e.p <= ALPHA)
         };
         let column = format!("{blocks} blocks");
         let row = "the smallest detectable effect";

@@ -159,9 +159,9 @@ fn found() -> Table {
                         let mut values = steady(Noise::Normal, rho, n, rng);
                         values.iter_mut().for_each(|v| *v *= spread);
                         values[from..to].iter_mut().for_each(|v| *v += shift);
-                        let found = segments(&values, 0.0, LEVEL)?;
+                        let parts = segments(&values, 0.0, LEVEL)?;
                         Some(
-                            found
+                            parts
                                 .iter()
                                 .any(|s| s.from > 0 && s.from.abs_diff(from) <= 1),
                         )
@@ -183,8 +183,8 @@ fn found() -> Table {
         let study = move |rng: &mut Stream| {
             let mut values = steady(Noise::Normal, 0.0, n, rng);
             values[n / 2..].iter_mut().for_each(|v| *v += 8.0);
-            let found = segments(&values, 0.0, LEVEL)?;
-            Some(found.len() > 2)
+            let parts = segments(&values, 0.0, LEVEL)?;
+            Some(parts.len() > 2)
         };
         let row = "8 standard deviations from the middle on: a second change, which is false";
         checks.push(Check::new((row, format!("{n} commits")), (0.0, 0.06), study).costing(4));
