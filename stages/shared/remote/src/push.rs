@@ -44,7 +44,7 @@ pub struct Twin {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PushReport {
     /// Records that were already complete.
-    pub known: u64,
+    pub already_complete: u64,
     /// Records completed by this push.
     pub completed: u64,
     /// Objects uploaded, records included.
@@ -178,7 +178,7 @@ impl Push<'_> {
             return Ok(true);
         }
         self.tally.add(|report, progress| {
-            report.known += 1;
+            report.already_complete += 1;
             progress.done += 1;
         });
         Ok(false)
@@ -210,7 +210,7 @@ impl Push<'_> {
             self.watch.go_on()?;
             if self.remote.stands(&ours.key, &ours.record)? {
                 self.tally.add(|report, progress| {
-                    report.known += u64::from(counted);
+                    report.already_complete += u64::from(counted);
                     progress.done += u64::from(counted);
                 });
                 return Ok(());

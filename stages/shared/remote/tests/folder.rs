@@ -135,9 +135,15 @@ fn what_was_pushed_is_pulled_whole_and_neither_is_done_twice() {
         record(&ours.store, "b", &["y", "z"]),
     ];
     let report = push(shared.path(), &ours.store, &records);
-    assert_eq!((report.completed, report.known, report.objects), (2, 0, 5));
+    assert_eq!(
+        (report.completed, report.already_complete, report.objects),
+        (2, 0, 5)
+    );
     let again = push(shared.path(), &ours.store, &records);
-    assert_eq!((again.completed, again.known, again.objects), (0, 2, 0));
+    assert_eq!(
+        (again.completed, again.already_complete, again.objects),
+        (0, 2, 0)
+    );
     let report = pull(shared.path(), &theirs.store, &records);
     assert_eq!((report.entered, report.objects), (2, 5));
     for key in ["a", "b"] {
@@ -324,8 +330,8 @@ fn a_push_that_was_cut_short_goes_on_where_it_was() {
     assert!(matches!(cut, Err(RemoteError::Interrupted)), "{cut:?}");
     let sent = bytes.load(Ordering::Relaxed);
     let report = push(shared.path(), &ours.store, &records);
-    assert!(report.known >= 64, "{report:?}");
-    assert_eq!(report.completed + report.known, 200);
+    assert!(report.already_complete >= 64, "{report:?}");
+    assert_eq!(report.completed + report.already_complete, 200);
     let total: u64 = pushed
         .iter()
         .flat_map(|p| p.view.references())

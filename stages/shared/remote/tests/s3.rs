@@ -113,7 +113,7 @@ fn ten_thousand_small_objects_come_through_and_are_not_sent_twice() {
         .collect();
     assert_eq!(push(&url, &ours, &records).objects, 10_000, "{NEEDS}");
     let again = push(&url, &ours, &records);
-    assert_eq!((again.objects, again.known), (0, 100));
+    assert_eq!((again.objects, again.already_complete), (0, 100));
     let report = pull(&url, &theirs, &records);
     assert_eq!((report.entered, report.objects), (100, 10_000));
 }
@@ -277,7 +277,7 @@ fn writers_and_collectors_at_once_lose_nothing_that_is_complete() {
     while collect().unwrap().collected != Collected::Nothing {}
     assert!(remote.completions(&keys, watch()).unwrap().is_empty());
     let all = push(&url, &ours, &records);
-    assert_eq!((all.completed, all.known), (24, 0));
+    assert_eq!((all.completed, all.already_complete), (24, 0));
     let (_third, again) = local();
     assert_eq!(pull(&url, &again, &records).entered, 24);
 }

@@ -49,7 +49,7 @@ pub(super) struct Survey {
     pub(super) roots: Vec<Root>,
     /// Digests in the orders for jobs.
     pub(super) ordered: BTreeSet<Digest>,
-    pub(super) found: Vec<Found>,
+    pub(super) results: Vec<Found>,
     /// Names below `objects`, with their sizes in bytes.
     pub(super) stored: BTreeMap<String, u64>,
 }
@@ -58,7 +58,7 @@ impl Survey {
     /// Returns the results that no root or order names.
     pub(super) fn doomed(&self, measurements: bool) -> impl Iterator<Item = &Found> {
         let rooted: BTreeSet<&Digest> = self.roots.iter().flat_map(|r| &r.records).collect();
-        self.found.iter().filter(move |result| {
+        self.results.iter().filter(move |result| {
             !rooted.contains(&result.completion.record)
                 && !self.ordered.contains(&result.completion.record)
                 && (measurements || !result.is_measurement)
@@ -67,7 +67,7 @@ impl Survey {
 
     /// Returns the names of objects that no result except these reaches.
     pub(super) fn unreached(&self, without: &BTreeSet<String>) -> BTreeMap<&str, u64> {
-        let stay = self.found.iter().filter(|f| !without.contains(&f.name()));
+        let stay = self.results.iter().filter(|f| !without.contains(&f.name()));
         let mut reached: BTreeSet<&Digest> = stay.flat_map(Found::objects).collect();
         reached.extend(&self.ordered);
         let stored = self.stored.iter();
@@ -112,7 +112,7 @@ impl<R: ReadRecord> Collector<'_, R> {
         Ok(Survey {
             roots,
             ordered,
-            found: results,
+            results,
             stored,
         })
     }
