@@ -181,7 +181,7 @@ impl Shard<'_> {
             plan: PlanOptions {
                 only: self.order.only.clone(),
                 // Records that another run left here do not belong to this study.
-                known: Some(Arc::new(pushing.known())),
+                known_records: Some(Arc::new(pushing.known())),
                 ..PlanOptions::default()
             },
             keep_going: true,
@@ -343,7 +343,7 @@ impl Shard<'_> {
                 records.insert(done.record);
             }
         }
-        records.extend(self.order.cells.iter().filter_map(|cell| cell.known));
+        records.extend(self.order.cells.iter().filter_map(|cell| cell.record));
         let records: Vec<Digest> = records.into_iter().collect();
         // The records name their makers, but they belong to this study. Incomplete ones are executed again.
         unwatched(|watch| self.remote.pull_own(&self.store, &records, view, watch))?;

@@ -450,7 +450,7 @@ mod tests {
                 coordinates: format!("rep={number}"),
             },
             class: Class::Measurement,
-            known: None,
+            record: None,
         }
     }
 

@@ -58,7 +58,7 @@ impl Cluster<'_> {
     fn lacks(&self, index: usize, end: &End) -> bool {
         let mut cells = self.jobs.jobs[index].cells.iter();
         cells.any(|cell| {
-            let is_known = self.elsewhere.records.contains_key(&cell.name) || cell.known.is_some();
+            let is_known = self.elsewhere.records.contains_key(&cell.name) || cell.record.is_some();
             !is_known && end.refused.is_none() && end.without.iter().all(|w| w.name != cell.name)
         })
     }
@@ -72,7 +72,7 @@ impl Cluster<'_> {
                 continue;
             }
             let without = end.without.iter().find(|w| w.name == cell.name);
-            let failure = match (&end.refused, without, cell.known) {
+            let failure = match (&end.refused, without, cell.record) {
                 (Some(reason), _, _) => AwayFailure {
                     status: CellStatus::Failed,
                     reason: reason.clone(),
@@ -478,12 +478,12 @@ mod tests {
             state: "COMPLETED".to_owned(),
             ..JobState::default()
         };
-        let of = |scheduler| replaced(&scheduler, &state).map(|state| state.state);
+        let state_of = |scheduler| replaced(&scheduler, &state).map(|state| state.state);
         assert_eq!(
-            of(Scheduler::Kubernetes(Target::default())).as_deref(),
+            state_of(Scheduler::Kubernetes(Target::default())).as_deref(),
             Some("EVICTED")
         );
-        assert_eq!(of(Scheduler::Slurm), None);
+        assert_eq!(state_of(Scheduler::Slurm), None);
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Cluster<'_> {
 
     /// Puts records into the shared store that a machine may find still valid.
     fn upload_known(&self, cells: &[ShardCell]) -> Result<(), ClusterError> {
-        let records: Vec<Digest> = cells.iter().filter_map(|cell| cell.known).collect();
+        let records: Vec<Digest> = cells.iter().filter_map(|cell| cell.record).collect();
         let whole = |record: &Digest| {
             let bytes = self.asked.store.get(record).ok()?;
             let view = view(record, &bytes)?;
