@@ -370,15 +370,15 @@ mod tests {
     fn folders_of_the_search_path_and_of_a_program_hold_for_all_its_libraries() {
         let by_variable = engine("-Wl,-z,now", "-Wl,-z,now");
         assert!(all(&by_variable, &[]).is_empty());
-        let found = all(&by_variable, &["lib"]);
-        assert_eq!(names(&found), ["libinner.so.1", "libouter.so"]);
+        let libraries = all(&by_variable, &["lib"]);
+        assert_eq!(names(&libraries), ["libinner.so.1", "libouter.so"]);
         let inherited = "-Wl,--disable-new-dtags,-rpath,$ORIGIN/../lib";
-        let found = all(&engine(inherited, "-Wl,-z,now"), &[]);
-        assert_eq!(names(&found), ["libinner.so.1", "libouter.so"]);
+        let libraries = all(&engine(inherited, "-Wl,-z,now"), &[]);
+        assert_eq!(names(&libraries), ["libinner.so.1", "libouter.so"]);
         // A newer form is for the program alone, so the loader does not find the other one.
         let own = "-Wl,--enable-new-dtags,-rpath,$ORIGIN/../lib";
-        let found = all(&engine(own, "-Wl,-z,now"), &[]);
-        assert_eq!(names(&found), ["libouter.so"]);
+        let libraries = all(&engine(own, "-Wl,-z,now"), &[]);
+        assert_eq!(names(&libraries), ["libouter.so"]);
     }
 
     #[test]

@@ -65,8 +65,8 @@ impl Machine {
         let cpuinfo = probe::text(Path::new("/proc/cpuinfo"));
         let field = |names: &[&str]| {
             let text = cpuinfo.as_ref().map_err(Clone::clone)?;
-            let found = names.iter().find_map(|name| cpuinfo_field(text, name));
-            found
+            let value = names.iter().find_map(|name| cpuinfo_field(text, name));
+            value
                 .map(str::to_owned)
                 .ok_or_else(|| format!("/proc/cpuinfo has no line `{}`", names[0]))
         };

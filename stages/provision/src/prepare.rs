@@ -78,13 +78,13 @@ pub(crate) fn prepare(
         let folder = packages.as_deref().map(text).transpose()?;
         let packages = folder.map(|folder| ready.mount_packages(&folder));
         let mut mounted =
-            |of: &Named<Model>, path: String, place: &str| match &of.definition.weights {
+            |model: &Named<Model>, path: String, place: &str| match &model.definition.weights {
                 Weights::Named(_) => Ok(path),
                 Weights::Packaged(_) | Weights::Local(_) => ready.mount_weights(&path, place),
             };
         let model = mounted(&parameters.model, model, "model")?;
         let draft = match (&parameters.draft, draft) {
-            (Some(of), Some(path)) => Some(mounted(of, path, "draft")?),
+            (Some(model), Some(path)) => Some(mounted(model, path, "draft")?),
             _ => None,
         };
         let program = contained(&choice.engine.name, engine, &ready)?;

@@ -53,7 +53,7 @@ const LAYOUTS: [Layout; 2] = [
 /// # Errors
 /// If such a folder cannot be listed.
 pub fn check_unpacked(store: &Path) -> io::Result<Vec<Unpacked>> {
-    let mut found = Vec::new();
+    let mut damage = Vec::new();
     for layout in &LAYOUTS {
         let entries = match fs::read_dir(store.join(layout.folder)) {
             Ok(entries) => entries,
@@ -67,12 +67,12 @@ pub fn check_unpacked(store: &Path) -> io::Result<Vec<Unpacked>> {
             // An unfinished folder has another name, or no manifest yet.
             let made = layout.closed || entry.path().join(layout.manifest).exists();
             if made && name.to_str().is_some_and(named) {
-                found.push(look(&entry.path(), layout));
+                damage.push(look(&entry.path(), layout));
             }
         }
     }
-    found.sort_by(|a, b| a.folder.cmp(&b.folder));
-    Ok(found)
+    damage.sort_by(|a, b| a.folder.cmp(&b.folder));
+    Ok(damage)
 }
 
 /// Removes a damaged folder, so that the next run rebuilds it.
@@ -139,7 +139,7 @@ fn look(folder: &Path, layout: &Layout) -> Unpacked {
 }
 
 /// Returns the files that the manifest does not name.
-fn strangers(files: &Path, known: &BTreeSet<&str>) -> Vec<String> {
+fn strangers(files: &Path, listed: &BTreeSet<&str>) -> Vec<String> {
     let (mut strange, mut open) = (Vec::new(), vec![files.to_owned()]);
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
@@ -149,7 +149,7 @@ fn strangers(files: &Path, known: &BTreeSet<&str>) -> Vec<String> {
                 continue;
             }
             let name = path.strip_prefix(files).unwrap_or(&path).to_string_lossy();
-            if !known.contains(&*name) {
+            if !listed.contains(&*name) {
                 strange.push(name.into_owned());
             }
         }
@@ -196,10 +196,10 @@ mod tests {
         file.write_all(&[byte[0] ^ 4]).unwrap();
         file.set_times(FileTimes::new().set_modified(times))
             .unwrap();
-        let found = check_unpacked(store.path()).unwrap();
-        assert_eq!(found[0].wrong, ["weights was changed"]);
-        assert_eq!((found[0].files, found[0].bytes), (2, 79_000));
-        remove_unpacked(&found[0]).unwrap();
+        let damage = check_unpacked(store.path()).unwrap();
+        assert_eq!(damage[0].wrong, ["weights was changed"]);
+        assert_eq!((damage[0].files, damage[0].bytes), (2, 79_000));
+        remove_unpacked(&damage[0]).unwrap();
         assert_eq!(check_unpacked(store.path()).unwrap(), []);
         assert_eq!(fs::read_dir(store.path().join(FOLDER)).unwrap().count(), 0);
     }

@@ -181,7 +181,7 @@ fn check_folder(folder: &Path, sha256: &str, job: &Job<'_>) -> Result<(), Failur
 /// Returns the files below a folder, sorted by path. Links are followed and hidden names are
 /// skipped.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
+    let mut files = Vec::new();
     let mut open = vec![PathBuf::new()];
     while let Some(inside) = open.pop() {
         for entry in fs::read_dir(folder.join(&inside))? {
@@ -193,12 +193,12 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
             if fs::metadata(folder.join(&path))?.is_dir() {
                 open.push(path);
             } else {
-                found.push(path);
+                files.push(path);
             }
         }
     }
-    found.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
-    Ok(found)
+    files.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
+    Ok(files)
 }
 
 #[cfg(test)]

@@ -206,7 +206,7 @@ fn the_default_engine_needs_every_feature_that_its_build_uses() {
 fn the_image_of_a_pod_is_a_parameter_only_of_an_engine_that_comes_from_it() {
     let library = Definitions::shipped();
     let image = |digit: &str| format!("registry.example/engine@sha256:{}", digit.repeat(64));
-    let of = |engine: &str, image: &str, environment: Option<Json>| {
+    let settings_of = |engine: &str, image: &str, environment: Option<Json>| {
         let mut settings = json!({
             "engine": engine, "model": "smollm2-135m-instruct",
             "place": {"kubernetes": {"image": image, "cpu": 4}},
@@ -217,18 +217,18 @@ fn the_image_of_a_pod_is_a_parameter_only_of_an_engine_that_comes_from_it() {
         Provision.canonical(&settings, &library).unwrap()
     };
     for engine in ["vllm", "transformers-generate"] {
-        let one = of(engine, &image("1"), None);
-        assert_ne!(one, of(engine, &image("2"), None), "{engine}");
+        let one = settings_of(engine, &image("1"), None);
+        assert_ne!(one, settings_of(engine, &image("2"), None), "{engine}");
         // The name before the digest only says where the image is.
         let mirror = image("1").replace("registry.example", "mirror.example");
-        assert_eq!(one, of(engine, &mirror, None), "{engine}");
+        assert_eq!(one, settings_of(engine, &mirror, None), "{engine}");
     }
-    let packaged = of("llama-cpp", &image("1"), None);
-    assert_eq!(packaged, of("llama-cpp", &image("2"), None));
+    let packaged = settings_of("llama-cpp", &image("1"), None);
+    assert_eq!(packaged, settings_of("llama-cpp", &image("2"), None));
     assert_eq!(packaged, canonical(&library));
     let venv = json!({"venv": {"python": "3.12", "packages": ["vllm==0.20.2"]}});
-    let pinned = of("vllm", &image("1"), Some(venv.clone()));
-    assert_eq!(pinned, of("vllm", &image("2"), Some(venv)));
+    let pinned = settings_of("vllm", &image("1"), Some(venv.clone()));
+    assert_eq!(pinned, settings_of("vllm", &image("2"), Some(venv)));
 }
 
 #[test]

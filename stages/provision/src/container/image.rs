@@ -205,8 +205,8 @@ pub(crate) fn runtime(
         Some(name) => vec![name.clone()],
         None => ["podman", "docker"].map(str::to_owned).to_vec(),
     };
-    let found = wanted.iter().find_map(|name| machine.program(name));
-    let Some(program) = found else {
+    let location = wanted.iter().find_map(|name| machine.program(name));
+    let Some(program) = location else {
         let message = format!(
             "no container runtime is on the search path: {}",
             wanted.join(", ")

@@ -138,13 +138,13 @@ pub(crate) fn told(environment: &str, said: &str) -> Option<InstalledSoftware> {
 }
 
 fn parse(environment: &str, said: &str) -> Result<InstalledSoftware, serde_json::Error> {
-    let told: Told = serde_json::from_str(said.trim())?;
-    let distributions = told.distributions.into_iter();
+    let facts: Told = serde_json::from_str(said.trim())?;
+    let distributions = facts.distributions.into_iter();
     Ok(InstalledSoftware {
         environment: environment.to_owned(),
-        python: format!("{} {}", told.implementation, told.python),
-        free_threaded: told.free_threaded,
-        cuda: told.cuda,
+        python: format!("{} {}", facts.implementation, facts.python),
+        free_threaded: facts.free_threaded,
+        cuda: facts.cuda,
         lock: String::new(),
         notable: Vec::new(),
         distributions: distributions
@@ -164,10 +164,11 @@ pub(super) fn for_study(software: InstalledSoftware, recipe: &VenvRecipe) -> Ins
 
 fn notable(distributions: &BTreeMap<String, String>, recipe: &VenvRecipe) -> Vec<String> {
     let named: Vec<String> = recipe.named().map(|(name, _)| name).collect();
-    let told = distributions
+    let named_facts = distributions
         .iter()
         .filter(|(name, _)| named.contains(name) || NOTABLE.contains(&name.as_str()));
-    told.map(|(name, version)| format!("{name}=={version}"))
+    named_facts
+        .map(|(name, version)| format!("{name}=={version}"))
         .collect()
 }
 

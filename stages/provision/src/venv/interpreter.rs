@@ -57,13 +57,13 @@ impl Interpreter {
 /// If no such interpreter is found.
 pub(crate) fn find(wanted: &str, machine: &Machine) -> Result<Interpreter, Failure> {
     static FOUND: Mutex<BTreeMap<String, Interpreter>> = Mutex::new(BTreeMap::new());
-    let mut known = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = known.get(wanted) {
-        return Ok(found.clone());
+    let mut cache = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(interpreter) = cache.get(wanted) {
+        return Ok(interpreter.clone());
     }
-    let found = look(wanted, machine)?;
-    known.insert(wanted.to_owned(), found.clone());
-    Ok(found)
+    let interpreter = look(wanted, machine)?;
+    cache.insert(wanted.to_owned(), interpreter.clone());
+    Ok(interpreter)
 }
 
 fn look(wanted: &str, machine: &Machine) -> Result<Interpreter, Failure> {
@@ -80,16 +80,16 @@ fn look(wanted: &str, machine: &Machine) -> Result<Interpreter, Failure> {
         .flat_map(|name| machine.path.iter().map(move |folder| folder.join(name)))
         .filter(|path| path.is_file());
     for path in on_path.chain(of_uv(wanted, machine)) {
-        let Some(found) = Interpreter::ask(&path) else {
+        let Some(interpreter) = Interpreter::ask(&path) else {
             continue;
         };
-        if found.fits(wanted) {
-            return Ok(found);
+        if interpreter.fits(wanted) {
+            return Ok(interpreter);
         }
         let shown = format!(
             "{}{}",
-            found.version,
-            if found.free_threaded { "t" } else { "" }
+            interpreter.version,
+            if interpreter.free_threaded { "t" } else { "" }
         );
         if !seen.contains(&shown) {
             seen.push(shown);

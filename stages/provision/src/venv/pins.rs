@@ -96,7 +96,7 @@ pub(super) fn check(pin: &str) -> Result<(), (String, String)> {
 /// # Errors
 /// The first line without an exact version or without a SHA-256.
 pub(super) fn locked(text: &str) -> Result<BTreeMap<String, String>, WrongLine> {
-    let mut found = BTreeMap::new();
+    let mut pins = BTreeMap::new();
     for (line, requirement) in requirements(text) {
         let wrong = |message: String| WrongLine { line, message };
         let mut words = requirement.split_whitespace();
@@ -114,18 +114,18 @@ pub(super) fn locked(text: &str) -> Result<BTreeMap<String, String>, WrongLine> 
             return Err(wrong(format!("`{first}` has no SHA-256")));
         }
         let (name, version) = parts(first.trim_end_matches(';')).unwrap_or((first, ""));
-        found.insert(normalized(name), version.to_owned());
+        pins.insert(normalized(name), version.to_owned());
     }
-    if found.is_empty() {
+    if pins.is_empty() {
         let message = "the lock names no package".to_owned();
         return Err(WrongLine { line: 1, message });
     }
-    Ok(found)
+    Ok(pins)
 }
 
 /// Returns the logical lines with their numbers: comments removed, continued lines joined.
 fn requirements(text: &str) -> Vec<(usize, String)> {
-    let mut found: Vec<(usize, String)> = Vec::new();
+    let mut unpinned: Vec<(usize, String)> = Vec::new();
     let mut open = false;
     for (number, line) in (1..).zip(text.lines()) {
         let line = match line.find('#') {
@@ -137,17 +137,17 @@ fn requirements(text: &str) -> Vec<(usize, String)> {
             Some(rest) => (rest, true),
             None => (line, false),
         };
-        match found.last_mut() {
+        match unpinned.last_mut() {
             Some((_, last)) if open => {
                 last.push(' ');
                 last.push_str(line.trim());
             }
-            _ if !line.trim().is_empty() => found.push((number, line.trim().to_owned())),
+            _ if !line.trim().is_empty() => unpinned.push((number, line.trim().to_owned())),
             _ => {}
         }
         open = continued;
     }
-    found
+    unpinned
 }
 
 #[cfg(test)]
@@ -199,14 +199,14 @@ mod tests {
             "# made by hand\n--extra-index-url x\n\nTorch==2.11.0+cu130 \\\n    --hash=sha256:{SUM} \\\n    --hash=sha256:{SUM}\n\
              numpy==2.0.0 --hash=sha256:{SUM}  # via torch\nonly-here==1 ; sys_platform == 'linux' --hash=sha256:{SUM}\n"
         );
-        let found = locked(&text).unwrap();
+        let pins = locked(&text).unwrap();
         let expected = [
             ("numpy", "2.0.0"),
             ("only-here", "1"),
             ("torch", "2.11.0+cu130"),
         ];
         assert_eq!(
-            found,
+            pins,
             expected.map(|(n, v)| (n.to_owned(), v.to_owned())).into()
         );
     }
