@@ -70,15 +70,15 @@ pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
 /// Finds settings that no engine has, for use when the engine is unknown.
 fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) -> Vec<Problem> {
     let engines = engines_of(library);
-    let known = || engines.iter().flat_map(|e| e.settings.keys());
+    let settings = || engines.iter().flat_map(|e| e.settings.keys());
     let unknown = given
         .keys()
-        .filter(|name| !known().any(|known| known == *name));
+        .filter(|name| !settings().any(|setting| setting == *name));
     unknown
         .map(|name| {
             let message = format!("no engine has a setting `{name}`");
             let problem = Problem::at_key(&["settings", name], message);
-            let question = nearest(name, known().map(String::as_str));
+            let question = nearest(name, settings().map(String::as_str));
             problem.hint(question.unwrap_or_else(|| {
                 "`benchtrail list engines NAME` shows the settings of an engine".to_owned()
             }))
