@@ -253,7 +253,7 @@ fn aggregates(file: &At<'_>) -> Result<Imported, ImportError> {
         let n = metric.get("count").map(|v| v.count()).transpose()?;
         let meaning = MEANINGS
             .iter()
-            .find(|(known, _)| known == name)
+            .find(|(column, _)| column == name)
             .map(|(_, meaning)| *meaning);
         for statistic in metric
             .object()?

@@ -154,8 +154,8 @@ fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
         Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
     };
     let mut all = Vec::new();
-    let known = is_time(name) || COUNTS.contains(&name) || TEXTS.contains(&name);
-    if !known {
+    let is_known = is_time(name) || COUNTS.contains(&name) || TEXTS.contains(&name);
+    if !is_known {
         let names: Vec<&str> = MOMENTS
             .into_iter()
             .chain(SPANS.iter().map(|(span, _)| *span))
@@ -300,10 +300,10 @@ pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Impo
 
 fn unreadable(why: Unreadable) -> ImportError {
     let numbers = [("line", why.line), ("column", why.column)];
-    let known = numbers
+    let counts = numbers
         .iter()
         .filter_map(|(word, n)| Some(format!("{word} {}", (*n)?)));
-    let place: Vec<String> = known.collect();
+    let place: Vec<String> = counts.collect();
     ImportError::at(place.join(", "), why.message, why.hint)
 }
 
@@ -448,11 +448,11 @@ impl<'a> Map<'a> {
             ("last_token", last),
             ("done", done),
         ];
-        let known: Vec<(&str, i64)> = order
+        let times: Vec<(&str, i64)> = order
             .into_iter()
             .filter_map(|(name, at)| Some((name, at?)))
             .collect();
-        if let Some(pair) = known.windows(2).find(|pair| pair[1].1 < pair[0].1) {
+        if let Some(pair) = times.windows(2).find(|pair| pair[1].1 < pair[0].1) {
             return Err(ImportError::at(
                 self.sheet.places.words(row),
                 format!(

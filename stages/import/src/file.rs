@@ -19,8 +19,8 @@ pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, Str
     let wrong = |e: std::io::Error| unread(pattern, &path, &e);
     let FileDigest { digest, stamp } = library.digest(&path).map_err(wrong)?;
     let name = match path.file_name().and_then(|name| name.to_str()) {
-        Some(found) => Path::new(pattern)
-            .with_file_name(found)
+        Some(name) => Path::new(pattern)
+            .with_file_name(name)
             .display()
             .to_string(),
         None => pattern.to_owned(),
@@ -90,15 +90,15 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
         ));
     }
     let entries = std::fs::read_dir(folder).map_err(|e| unread(pattern, folder, &e))?;
-    let mut found = Vec::new();
+    let mut matching = Vec::new();
     for entry in entries {
         let entry = entry.map_err(|e| unread(pattern, folder, &e))?;
         if fits(&name, &entry.file_name().to_string_lossy()) {
-            found.push(entry.path());
+            matching.push(entry.path());
         }
     }
-    found.sort();
-    match found.as_slice() {
+    matching.sort();
+    match matching.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(unusable(
             format!("no file matches {}", path.display()),

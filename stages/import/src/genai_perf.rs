@@ -326,19 +326,19 @@ impl Told {
 fn sessions(requests: &[At<'_>], imported: &mut Imported) -> Result<(), ImportError> {
     let mut order: Vec<usize> = (0..requests.len()).collect();
     order.sort_by_key(|i| imported.requests[*i].sent_ns);
-    let mut known: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+    let mut times: BTreeMap<String, (i64, i64)> = BTreeMap::new();
     for i in order {
         let inputs = requests[i].get("request_inputs");
         let Some(id) = inputs.and_then(|inputs| inputs.get("session_id")) else {
             continue;
         };
-        let next = known.len() as i64;
-        let (session, turn) = known.entry(id.text()?.to_owned()).or_insert((next, 0));
+        let next = times.len() as i64;
+        let (session, turn) = times.entry(id.text()?.to_owned()).or_insert((next, 0));
         *turn += 1;
         imported.requests[i].session_id = Some(*session);
         imported.requests[i].turn = Some(*turn);
     }
-    if !known.is_empty() {
+    if !times.is_empty() {
         imported.map(&[(
             "session_id, turn",
             "request_inputs.session_id, numbered in the order of sending",

@@ -220,8 +220,8 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
     let first = relative(&["first_token_iteration", "first_iteration"])?;
     let last = relative(&["last_token_iteration", "last_iteration"])?;
     let done = relative(&["request_end"])?;
-    let known: Vec<i64> = [sent, first, last, done].into_iter().flatten().collect();
-    if known.windows(2).any(|pair| pair[1] < pair[0]) {
+    let times: Vec<i64> = [sent, first, last, done].into_iter().flatten().collect();
+    if times.windows(2).any(|pair| pair[1] < pair[0]) {
         return Err(ImportError::at(
             timings.path,
             "a later time of the request precedes an earlier one: a negative time",
@@ -291,13 +291,13 @@ fn http_status(error: &str) -> Option<i64> {
 fn summary(metrics: &At<'_>) -> Result<Vec<Statistic>, ImportError> {
     let mut all = Vec::new();
     for (name, unit, meaning) in METRICS {
-        let Some(of) = metrics
+        let Some(successful) = metrics
             .get(name)
             .and_then(|metric| metric.get("successful"))
         else {
             continue;
         };
-        let n = of.need("count")?.count()?;
+        let n = successful.need("count")?.count()?;
         if n == 0 {
             // GuideLLM writes zeros if there are no values.
             continue;
@@ -316,11 +316,11 @@ fn summary(metrics: &At<'_>) -> Result<Vec<Statistic>, ImportError> {
             Ok(())
         };
         for statistic in ["mean", "median", "std_dev", "min", "max"] {
-            if let Some(at) = of.get(statistic) {
+            if let Some(at) = successful.get(statistic) {
                 add(statistic, &at)?;
             }
         }
-        if let Some(percentiles) = of.get("percentiles") {
+        if let Some(percentiles) = successful.get("percentiles") {
             for statistic in percentiles.object()?.keys() {
                 if let Some(at) = percentiles.get(statistic) {
                     add(statistic, &at)?;

@@ -91,13 +91,13 @@ const WORDS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
 /// none.
 fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len() + 64);
-    let (mut in_text, mut at, mut found) = (false, 0, false);
+    let (mut in_text, mut at, mut replaced) = (false, 0, false);
     while at < bytes.len() {
         let word = WORDS
             .iter()
             .find(|word| !in_text && bytes[at..].starts_with(word.as_bytes()));
         if let Some(word) = word {
-            found = true;
+            replaced = true;
             out.push(b'"');
             out.extend_from_slice(word.as_bytes());
             out.push(b'"');
@@ -115,7 +115,7 @@ fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
         out.extend(bytes.get(at));
         at += 1;
     }
-    found.then_some(out)
+    replaced.then_some(out)
 }
 
 /// A value with its path.

@@ -214,10 +214,10 @@ pub(crate) fn recognise(document: &Json) -> Option<Tool> {
 /// Checks that the user's version and that of the file agree.
 fn check_version(import: &Import, mut imported: Imported) -> Result<Imported, ImportError> {
     match (&import.version, &imported.facts.tool_version) {
-        (Some(declared), Some(found)) if declared != found => Err(ImportError::at(
+        (Some(declared), Some(actual)) if declared != actual => Err(ImportError::at(
             "",
             format!(
-                "this file was written by {} {found}, not {declared}",
+                "this file was written by {} {actual}, not {declared}",
                 import.tool.word()
             ),
             "correct `version`, or remove it; the file states it",

@@ -78,11 +78,11 @@ fn with_rows() -> [(Tool, &'static str); 4] {
 }
 
 fn statistic(imported: &Imported, metric: &str, statistic: &str) -> f64 {
-    let found = imported
+    let value = imported
         .summary
         .iter()
         .find(|s| s.metric == metric && s.statistic == statistic);
-    found
+    value
         .unwrap_or_else(|| panic!("no {statistic} of {metric}"))
         .value
 }
@@ -149,10 +149,10 @@ fn the_rows_give_each_tools_own_mean_time_to_first_token_again() {
             .iter()
             .filter(|row| row.status == RequestStatus::Ok);
         let again = mean(ok.map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()));
-        let told = statistic(&imported, metric, name);
+        let stated = statistic(&imported, metric, name);
         assert!(
-            near(again, told),
-            "{}: {again} from the rows, {told} in the file",
+            near(again, stated),
+            "{}: {again} from the rows, {stated} in the file",
             tool.word()
         );
     }
@@ -162,14 +162,14 @@ fn the_rows_give_each_tools_own_mean_time_to_first_token_again() {
         .iter()
         .filter(|row| row.status == RequestStatus::Ok && !row.warmup);
     let again = mean(ok.map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()));
-    let told = statistic(
+    let stated = statistic(
         &of(Tool::Aiperf, AIPERF_AGGREGATES),
         "time_to_first_token",
         "avg",
     );
     assert!(
-        near(again, told),
-        "{again} from the records, {told} in the aggregates"
+        near(again, stated),
+        "{again} from the records, {stated} in the aggregates"
     );
 }
 
@@ -225,8 +225,8 @@ fn without_start_times_each_row_counts_from_its_own_sending() {
 fn who_counted_tokens_is_null_unless_the_file_says_it() {
     for (tool, text) in with_rows() {
         let source = of(tool, text).requests[0].tokens_source;
-        let told = (tool == Tool::Aiperf).then_some(TokenSource::Usage);
-        assert_eq!(source, told, "{}", tool.word());
+        let expected_source = (tool == Tool::Aiperf).then_some(TokenSource::Usage);
+        assert_eq!(source, expected_source, "{}", tool.word());
     }
 }
 
@@ -423,11 +423,11 @@ fn one_result_of_several_is_chosen_by_its_number() {
 
 #[test]
 fn a_version_that_the_file_contradicts_is_refused() {
-    let told = Import {
+    let settings = Import {
         version: Some("0.7.0".to_owned()),
         ..import(Tool::Guidellm)
     };
-    let error = read(&told, GUIDELLM.as_bytes()).unwrap_err();
+    let error = read(&settings, GUIDELLM.as_bytes()).unwrap_err();
     assert_eq!(
         error.message,
         "this file was written by guidellm 0.8.1, not 0.7.0"
