@@ -216,16 +216,21 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
         &Control::quiet(),
     )?;
     let health = measured.health.as_ref().ok_or("no health")?;
-    let of = |metric| measured.errors_of(metric).ok_or("no errors");
+    let errors = |metric| measured.errors_of(metric).ok_or("no errors");
     if what == "verdict" {
         let bound = health.stamp_error_bound_ms.ok_or("no bound")?;
         let verdict = health.verdict.map_or("none", ClientVerdict::word);
         let [p50, p99, _] = health.wake_lag_ms.ok_or("no wake lag")?;
-        let stamp = of("stamp")?.absolute.p99;
+        let stamp = errors("stamp")?.absolute.p99;
         writeln!(out, "{verdict} {bound} {stamp} {p50} {p99}")?;
         return Ok(());
     }
-    let (ttft, read, icl, stamp) = (of("ttft")?, of("send_lag")?, of("icl")?, of("stamp")?);
+    let (ttft, read, icl, stamp) = (
+        errors("ttft")?,
+        errors("send_lag")?,
+        errors("icl")?,
+        errors("stamp")?,
+    );
     writeln!(
         out,
         "{clients:>7} {requests:>5} {:>+9.3} {:>+9.3} {:>+9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>7.2} {:>8.1} {:>7}",
@@ -382,7 +387,7 @@ fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
         if let Some(failure) = files.failure {
             return Err(failure.into());
         }
-        let outcome = files.found;
+        let outcome = files.outcome;
         let kept = outcome.kept.ok_or("the lowest rate is missed")?.number();
         let missed = outcome.missed.ok_or("the highest rate is kept")?.number();
         writeln!(
