@@ -130,10 +130,10 @@ impl ClientHealth {
     ///
     /// The bound of the worst generator holds for 99 % of the stamps of each, and so for 99 % of all.
     pub(crate) fn worst_of(all: &[Self], tally: &Tally) -> Option<Self> {
-        let worst = |of: fn(&Self) -> Option<f64>| all.iter().filter_map(of).reduce(f64::max);
-        let three = |of: fn(&Self) -> Option<[f64; 3]>| {
+        let worst = |read: fn(&Self) -> Option<f64>| all.iter().filter_map(read).reduce(f64::max);
+        let three = |read: fn(&Self) -> Option<[f64; 3]>| {
             let larger = |a: [f64; 3], b: [f64; 3]| [0, 1, 2].map(|i| f64::max(a[i], b[i]));
-            all.iter().filter_map(of).reduce(larger)
+            all.iter().filter_map(read).reduce(larger)
         };
         let is_bound = |health: &Self| health.verdict == Some(ClientVerdict::Bound);
         // A generator that says nothing of itself proves nothing.
@@ -289,22 +289,22 @@ mod tests {
             stamp_error_bound_ms: None,
             ..good.clone()
         };
-        let of = |all: &[ClientHealth]| ClientHealth::worst_of(all, &Tally::default());
-        let both = of(&[good.clone(), bad.clone()]).unwrap();
+        let worst = |all: &[ClientHealth]| ClientHealth::worst_of(all, &Tally::default());
+        let both = worst(&[good.clone(), bad.clone()]).unwrap();
         assert_eq!(both.verdict, Some(ClientVerdict::Bound));
         assert_eq!(both.stamp_error_bound_ms, Some(6.0));
         assert_eq!((both.probes, both.wake_lag_ms), (8, Some([2.0, 3.0, 9.0])));
-        let unsaid = of(&[good.clone(), silent.clone()]).unwrap();
+        let unsaid = worst(&[good.clone(), silent.clone()]).unwrap();
         assert_eq!((unsaid.verdict, unsaid.stamp_error_bound_ms), (None, None));
         assert_eq!(
-            of(&[bad, silent]).unwrap().verdict,
+            worst(&[bad, silent]).unwrap().verdict,
             Some(ClientVerdict::Bound)
         );
         assert_eq!(
-            of(&[good.clone(), good]).unwrap().verdict,
+            worst(&[good.clone(), good]).unwrap().verdict,
             Some(ClientVerdict::Ok)
         );
-        assert_eq!(of(&[]), None);
+        assert_eq!(worst(&[]), None);
     }
 
     #[test]

@@ -308,8 +308,8 @@ fn distinct(hosts: &[SampledHost]) -> impl Iterator<Item = &SampledHost> {
 
 /// Returns the samplers for the processes of members on other hosts.
 fn processes_of(hosts: &[SampledHost]) -> Vec<(Option<String>, Shared)> {
-    let of = |host: &SampledHost| (host.member.clone(), host.shared.clone());
-    hosts.iter().map(of).collect()
+    let identity = |host: &SampledHost| (host.member.clone(), host.shared.clone());
+    hosts.iter().map(identity).collect()
 }
 
 /// Returns how far the clock of a log is ahead of ours, ns.

@@ -235,24 +235,24 @@ mod tests {
     #[test]
     fn each_format_is_known_by_how_it_begins() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |name: &str, text: &str| {
+        let prompts_of = |name: &str, text: &str| {
             let path = folder.path().join(name);
             fs::write(&path, text).unwrap();
             dataset_prompts(path.to_str().unwrap())
         };
         let sharegpt = "[{\"conversations\": [{\"from\": \"human\", \"value\": \"hi\"}]}]";
-        assert!(of("s.json", sharegpt).unwrap()["dataset"]["file"].is_string());
+        assert!(prompts_of("s.json", sharegpt).unwrap()["dataset"]["file"].is_string());
         let lines = "{\"prompt\": \"say a\", \"output_tokens\": 3}\n{\"prompt\": \"say b\"}\n";
         assert_eq!(
-            of("p.jsonl", lines).unwrap()["pack"]["when-short"],
+            prompts_of("p.jsonl", lines).unwrap()["pack"]["when-short"],
             "repeat"
         );
         let mooncake = "{\"timestamp\": 0, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 1]}\n";
-        assert!(of("m.jsonl", mooncake).unwrap()["trace"]["file"].is_string());
+        assert!(prompts_of("m.jsonl", mooncake).unwrap()["trace"]["file"].is_string());
         let csv = "id,Prompt\n1,\"one, two\"\n2,\n3,three\n";
-        assert!(of("p.csv", csv).unwrap()["pack"]["file"].is_string());
+        assert!(prompts_of("p.csv", csv).unwrap()["pack"]["file"].is_string());
         assert!(
-            of("t.csv", "timestamp_s,input_tokens,output_tokens\n0,4,5\n").unwrap()["trace"]
+            prompts_of("t.csv", "timestamp_s,input_tokens,output_tokens\n0,4,5\n").unwrap()["trace"]
                 .is_object()
         );
         let chat = "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}\n";
@@ -264,7 +264,10 @@ mod tests {
             ),
             ("l.json", "[\n  {\n \"prompt\": \"a\"}]"),
         ] {
-            assert!(of(name, text).unwrap()["dataset"].is_object(), "{name}");
+            assert!(
+                prompts_of(name, text).unwrap()["dataset"].is_object(),
+                "{name}"
+            );
         }
         for (name, text) in [
             ("o.json", "[{\"prompt\": \"a\", \"output_tokens\": 3}]"),
@@ -273,7 +276,10 @@ mod tests {
             ("p.json", "{\n  \"prompt\": \"a\"\n}\n"),
             ("q.csv", "\"Prompt\"\n\"a\"\n"),
         ] {
-            assert!(of(name, text).unwrap()["pack"].is_object(), "{name}");
+            assert!(
+                prompts_of(name, text).unwrap()["pack"].is_object(),
+                "{name}"
+            );
         }
     }
 
@@ -281,7 +287,7 @@ mod tests {
     fn the_error_for_another_kind_of_file_says_what_it_is_and_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let of = |bytes: &[u8]| {
+        let message_of = |bytes: &[u8]| {
             fs::write(&path, bytes).unwrap();
             let error = dataset_prompts(path.to_str().unwrap()).unwrap_err();
             format!("{} — {}", error.reason, error.hint)
@@ -321,7 +327,7 @@ mod tests {
                 "save the file as UTF-8",
             ),
         ] {
-            let refusal = of(bytes);
+            let refusal = message_of(bytes);
             assert!(
                 refusal.contains(what) && refusal.contains(hint),
                 "{refusal}"

@@ -413,18 +413,18 @@ pub fn target_in_turn(
         let url = url.to_owned();
         move |error: TargetError| (url, error)
     };
-    let of = |url: &str| -> Result<(String, Address), (String, TargetError)> {
+    let target_of = |url: &str| -> Result<(String, Address), (String, TargetError)> {
         let base = base_of(url).map_err(at(url))?;
         let address = Address::parse(&base).map_err(|e| at(url)(TargetError::Url(e)))?;
         Ok((base, address))
     };
-    let (base, address) = of(first.url)?;
+    let (base, address) = target_of(first.url)?;
     let mut servers = vec![LoadedServer {
         name: base.clone(),
         base_url: base.clone(),
     }];
     for url in further {
-        let (other, to) = of(url)?;
+        let (other, to) = target_of(url)?;
         if to.scheme != address.scheme {
             return Err(at(url)(TargetError::Schemes(base, other)));
         }

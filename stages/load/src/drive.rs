@@ -323,7 +323,7 @@ impl Notes {
 
     /// Reports requests that were sent late because of the client.
     pub(crate) fn late(&mut self, measured: &[&Measured]) {
-        let sum = |of: fn(&Measured) -> u64| measured.iter().map(|one| of(one)).sum::<u64>();
+        let sum = |read: fn(&Measured) -> u64| measured.iter().map(|one| read(one)).sum::<u64>();
         for (what, why, count) in [
             (
                 "requests_unrendered",

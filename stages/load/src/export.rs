@@ -377,24 +377,29 @@ mod tests {
             let read = import::read_text(tool.word(), &text).unwrap();
             assert_eq!(read.len(), 8, "{}", tool.word());
             for (ours, theirs) in measured.iter().map(|t| t.request).zip(&read) {
-                let of = |what: &str| format!("{} {what} of {}", tool.word(), ours.request_id);
-                assert_eq!(theirs.is_ok(), ours.is_ok(), "{}", of("status"));
-                assert_eq!(theirs.prompt_tokens, Some(17), "{}", of("prompt"));
-                assert_eq!(theirs.output_tokens, ours.output_tokens, "{}", of("output"));
+                let name = |what: &str| format!("{} {what} of {}", tool.word(), ours.request_id);
+                assert_eq!(theirs.is_ok(), ours.is_ok(), "{}", name("status"));
+                assert_eq!(theirs.prompt_tokens, Some(17), "{}", name("prompt"));
+                assert_eq!(
+                    theirs.output_tokens,
+                    ours.output_tokens,
+                    "{}",
+                    name("output")
+                );
                 let since = |r: &Request, at: Option<i64>| Some(at? - r.sent_ns?);
                 assert_eq!(
                     since(theirs, theirs.first_token_ns),
                     since(ours, ours.first_token_ns),
                     "{}",
-                    of("TTFT")
+                    name("TTFT")
                 );
                 assert_eq!(
                     since(theirs, theirs.last_token_ns),
                     since(ours, ours.last_token_ns),
                     "{}",
-                    of("latency")
+                    name("latency")
                 );
-                assert_eq!(theirs.chunks, ours.chunks, "{}", of("chunks"));
+                assert_eq!(theirs.chunks, ours.chunks, "{}", name("chunks"));
             }
         }
     }

@@ -20,13 +20,13 @@ const TILE: u32 = 16;
 
 /// Returns the images of a prompt as data URLs.
 pub(crate) fn drawn(images: Images, origin: &Origin, prompt: &Prompt) -> Vec<String> {
-    let of = json!([
+    let parts = json!([
         images.width,
         images.height,
         prompt.phase.word(),
         prompt.index
     ]);
-    let stream = origin.stream("load images v1", &of);
+    let stream = origin.stream("load images v1", &parts);
     (0..images.count)
         .map(|i| {
             let png = png(images, &mut stream.at(u64::from(i)));

@@ -232,8 +232,8 @@ fn ns(value: u64) -> i64 {
 /// count, each chunk is one token.
 fn settle_chunk_tokens(answer: &mut Answer) {
     let total = answer.usage_output.or(answer.server.output_tokens);
-    let known = answer.chunks.iter().all(|chunk| chunk.3.is_some());
-    if !known {
+    let all_counted = answer.chunks.iter().all(|chunk| chunk.3.is_some());
+    if !all_counted {
         let one_each = total == Some(answer.chunks.len() as i64);
         for chunk in &mut answer.chunks {
             chunk.3 = one_each.then_some(1);

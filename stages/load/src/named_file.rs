@@ -21,11 +21,11 @@ pub(crate) fn read(
     }
     let bytes =
         artifacts::regular::read(file.as_ref()).map_err(|e| format!("{what} {file}: {e}"))?;
-    let found = Digest::of(&bytes).to_string();
-    match digest.filter(|digest| *digest != found) {
+    let actual = Digest::of(&bytes).to_string();
+    match digest.filter(|digest| *digest != actual) {
         Some(digest) => Err(format!(
-            "{what} {file} has changed: expected {digest}, found {found}"
+            "{what} {file} has changed: expected {digest}, found {actual}"
         )),
-        None => Ok((file.to_owned(), bytes, found)),
+        None => Ok((file.to_owned(), bytes, actual)),
     }
 }

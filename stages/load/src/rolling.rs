@@ -44,7 +44,7 @@ impl Rolling {
     /// Counts an ended measured attempt; returns whether its answer must be parsed.
     pub(crate) fn ended(&mut self, attempt: &Attempt, now: u64) -> bool {
         let start = attempt.sent_ns.unwrap_or(attempt.scheduled_ns);
-        self.first_sent = Some(self.first_sent.map_or(start, |known| known.min(start)));
+        self.first_sent = Some(self.first_sent.map_or(start, |earlier| earlier.min(start)));
         self.errors += u64::from(!is_answered(attempt));
         if self.ends.len() == MOST_ENDS {
             self.ends.pop_front();

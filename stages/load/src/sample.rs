@@ -80,9 +80,9 @@ impl Sample {
             .iter()
             .flat_map(|q| [place(*q).floor() as usize, place(*q).ceil() as usize])
             .collect();
-        let found = values.at_ranks(&ranks)?;
+        let ranked = values.at_ranks(&ranks)?;
         let at = |i: usize| {
-            let (below, above) = (found[2 * i], found[2 * i + 1]);
+            let (below, above) = (ranked[2 * i], ranked[2 * i + 1]);
             below + (above - below) * (place(quantiles[i]) - place(quantiles[i]).floor())
         };
         Ok(Some(Distribution {
@@ -124,10 +124,10 @@ impl Values {
     /// Returns the values at some ranks (from 0) of the sorted sample.
     fn at_ranks(&mut self, ranks: &[usize]) -> io::Result<Vec<f64>> {
         // For each rank: the leading bits known so far, and the number of values before them.
-        let mut known: Vec<(u64, usize)> = vec![(0, 0); ranks.len()];
+        let mut leading: Vec<(u64, usize)> = vec![(0, 0); ranks.len()];
         for digit in 0..4_u32 {
             let shift = 48 - 16 * digit;
-            let mut prefixes: Vec<u64> = known.iter().map(|(prefix, _)| *prefix).collect();
+            let mut prefixes: Vec<u64> = leading.iter().map(|(prefix, _)| *prefix).collect();
             prefixes.sort_unstable();
             prefixes.dedup();
             let mut counts = vec![vec![0_usize; 1 << 16]; prefixes.len()];
@@ -138,7 +138,7 @@ impl Values {
                     counts[i][(key >> shift) as usize & 0xffff] += 1;
                 }
             })?;
-            for ((prefix, before), rank) in known.iter_mut().zip(ranks) {
+            for ((prefix, before), rank) in leading.iter_mut().zip(ranks) {
                 let i = prefixes
                     .binary_search(prefix)
                     .expect("every prefix is listed");
@@ -151,7 +151,7 @@ impl Values {
                 }
             }
         }
-        Ok(known
+        Ok(leading
             .into_iter()
             .map(|(bits, _)| from_ordered_bits(bits))
             .collect())
@@ -191,12 +191,12 @@ mod tests {
             let mut sample = Sample { limit: 16, ..Sample::new(folder.path().to_owned()) };
             values.iter().for_each(|v| sample.push(*v).unwrap());
             prop_assert!(sample.held.len() <= 16);
-            let (found, expected) = (sample.distribution().unwrap().unwrap(), Distribution::of(values).unwrap());
+            let (distribution, expected) = (sample.distribution().unwrap().unwrap(), Distribution::of(values).unwrap());
             prop_assert_eq!(
-                (found.n, found.min, found.max, found.p50, found.p90, found.p95, found.p99),
+                (distribution.n, distribution.min, distribution.max, distribution.p50, distribution.p90, distribution.p95, distribution.p99),
                 (expected.n, expected.min, expected.max, expected.p50, expected.p90, expected.p95, expected.p99)
             );
-            prop_assert!((found.mean - expected.mean).abs() <= 1e-3);
+            prop_assert!((distribution.mean - expected.mean).abs() <= 1e-3);
         }
     }
 

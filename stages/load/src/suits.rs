@@ -29,9 +29,9 @@ pub fn unsuited(settings: &Settings, api: Api) -> Vec<Problem> {
 
 /// Returns the problems with sending a workload through an API; `streamed` if the stage requests streams.
 pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Problem> {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     let mut say = |key: &str, message: String, hint: &str| {
-        found.push(Problem::at(&[key], message).hint(hint));
+        problems.push(Problem::at(&[key], message).hint(hint));
     };
     let name = api.word();
     let parts = parts(&workload.prompts);
@@ -112,7 +112,7 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
             "write `mode: cap`, or use openai-completions or openai-chat",
         );
     }
-    found
+    problems
 }
 
 /// Returns whether some prompts have images.

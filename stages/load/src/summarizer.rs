@@ -79,9 +79,9 @@ impl Summarizer {
         let mut rest = chunks;
         for row in requests {
             let place = (row.request_id, row.attempt);
-            let (of, after) =
+            let (own, after) =
                 rest.split_at(rest.partition_point(|c| (c.request_id, c.attempt) <= place));
-            summarizer.add(row, of)?;
+            summarizer.add(row, own)?;
             rest = after;
         }
         summarizer.finish()
@@ -237,8 +237,8 @@ impl Gaps {
         while !self.waiting.is_empty() {
             self.next();
         }
-        let known = self.n > 1 && self.mean > 0.0 && !self.lost;
-        known.then(|| {
+        let is_defined = self.n > 1 && self.mean > 0.0 && !self.lost;
+        is_defined.then(|| {
             (
                 1.0 / self.mean,
                 (self.squares / (self.n - 1) as f64).sqrt() / self.mean,
@@ -438,7 +438,7 @@ mod tests {
                 tpot_ms: None,
                 e2e_ms: Some(9.2),
             };
-            let found = of(&rows, &chunks, &slo);
+            let summary = of(&rows, &chunks, &slo);
             let counted: Vec<&Request> = rows
                 .iter()
                 .filter(|r| r.request_id >= 2 && !r.superseded)
@@ -453,7 +453,7 @@ mod tests {
             let id = |r: &Request| r.request_id as f64;
             let close = |a: Option<Distribution>, b: Option<Distribution>| {
                 let (a, b) = (a.unwrap(), b.unwrap());
-                let of = |d: Distribution| {
+                let numbers = |d: Distribution| {
                     [
                         d.mean,
                         d.std.unwrap(),
@@ -466,35 +466,35 @@ mod tests {
                     ]
                 };
                 assert_eq!(a.n, b.n);
-                of(a)
+                numbers(a)
                     .into_iter()
-                    .zip(of(b))
+                    .zip(numbers(b))
                     .for_each(|(a, b)| assert!((a - b).abs() < 1e-9, "{a} {b}"));
             };
             assert_eq!(
-                found.statuses,
+                summary.statuses,
                 [(RequestStatus::Ok, 33), (RequestStatus::Timeout, 4)].into()
             );
-            close(found.ttft, each(&|r| 5.0 + id(r) / 1e3));
-            close(found.e2e_latency, each(&|r| 9.0 + id(r) * 7.0 / 1e3));
-            close(found.icl, each(&|r| 4.0 + id(r) * 6.0 / 1e3));
+            close(summary.ttft, each(&|r| 5.0 + id(r) / 1e3));
+            close(summary.e2e_latency, each(&|r| 9.0 + id(r) * 7.0 / 1e3));
+            close(summary.icl, each(&|r| 4.0 + id(r) * 6.0 / 1e3));
             let lags = counted
                 .iter()
                 .map(|r| (r.request_id % 3) as f64 * 1.5)
                 .collect();
-            close(found.send_lag, Distribution::of(lags));
+            close(summary.send_lag, Distribution::of(lags));
             let good = ok.iter().filter(|r| r.request_id <= 20).count() as f64;
-            assert_eq!(found.slo_pass_rate, Some(good / 37.0));
-            let window_s = found.window_s.unwrap();
-            assert_eq!(found.goodput, Some(good / window_s));
+            assert_eq!(summary.slo_pass_rate, Some(good / 37.0));
+            let window_s = summary.window_s.unwrap();
+            assert_eq!(summary.goodput, Some(good / window_s));
             let done = counted.iter().filter_map(|r| r.done_ns).max().unwrap();
             let sent = counted.iter().filter_map(|r| r.sent_ns).min().unwrap();
             assert!((window_s - (done - sent) as f64 / 1e9).abs() < 1e-12);
             assert_eq!(
                 (
-                    found.ttft_scheduled.is_some(),
-                    found.e2e_scheduled.is_some(),
-                    found.arrivals.is_some()
+                    summary.ttft_scheduled.is_some(),
+                    summary.e2e_scheduled.is_some(),
+                    summary.arrivals.is_some()
                 ),
                 (client.is_none(), client.is_none(), client.is_none())
             );

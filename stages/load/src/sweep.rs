@@ -22,22 +22,22 @@ pub struct LevelFigures {
 /// because the knee then lies beyond the last level; or with fewer than two finite levels with a throughput, in rising
 /// order.
 pub fn knee(levels: &[LevelFigures]) -> Option<usize> {
-    let known: Vec<(usize, f64, f64)> = levels
+    let rates: Vec<(usize, f64, f64)> = levels
         .iter()
         .enumerate()
         .filter_map(|(i, at)| Some((i, at.level, at.throughput?)))
         .filter(|(_, level, throughput)| level.is_finite() && *throughput > 0.0)
         .collect();
-    if known
+    if rates
         .iter()
-        .zip(known.iter().skip(1))
+        .zip(rates.iter().skip(1))
         .any(|(a, b)| b.1 <= a.1)
     {
         return None;
     }
-    known
+    rates
         .iter()
-        .zip(known.iter().skip(1))
+        .zip(rates.iter().skip(1))
         .find(|((_, level, before), (_, next, after))| {
             (after / before).ln() < 0.5 * (next / level).ln()
         })

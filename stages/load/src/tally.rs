@@ -48,8 +48,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    fn with(known: Option<Self>, value: i64) -> Self {
-        let Self { min, max, sum, n } = known.unwrap_or(Self {
+    fn with(earlier: Option<Self>, value: i64) -> Self {
+        let Self { min, max, sum, n } = earlier.unwrap_or(Self {
             min: value,
             max: value,
             sum: 0,

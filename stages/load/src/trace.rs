@@ -92,8 +92,8 @@ pub(crate) fn read_trace(
     digest: Option<&str>,
     files: &NamedFiles,
 ) -> Result<(Vec<Recorded>, String), String> {
-    let (file, bytes, found) = named_file::read("trace", file, digest, files)?;
-    Ok((rows_of(&file, bytes)?, found))
+    let (file, bytes, actual) = named_file::read("trace", file, digest, files)?;
+    Ok((rows_of(&file, bytes)?, actual))
 }
 
 /// Parses the rows of a trace; `file` is its name in errors.
@@ -175,7 +175,7 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
         Some((name, value)) if !value.is_finite() || value < 0.0 => {
             Err(format!("`{name}` is {value}"))
         }
-        found => Ok(found.map(|(_, value)| value)),
+        outcome => Ok(outcome.map(|(_, value)| value)),
     };
     let at_s = match number(&["timestamp_s"])? {
         Some(seconds) => seconds,
@@ -244,10 +244,10 @@ mod tests {
                 "`hash_ids` is not a list",
             ),
         ] {
-            let (found, message) = parse(text).unwrap_err();
+            let (wrong_line, message) = parse(text).unwrap_err();
             assert!(
-                found == line && message.contains(part),
-                "{found}: {message}"
+                wrong_line == line && message.contains(part),
+                "{wrong_line}: {message}"
             );
         }
     }

@@ -201,14 +201,17 @@ fn expected_arrivals_between_poisson_arrivals_of_a_changing_rate_are_exponential
             process: Process::Poisson,
         };
         let offsets = Arrival::Steps(steps).drawn(20_000, &stream(seed)).unwrap();
-        let of = |at: f64| {
+        let cumulative = |at: f64| {
             if at < 50.0 {
                 100.0 * at
             } else {
                 5000.0 + 300.0 * (at - 50.0)
             }
         };
-        let expected: Vec<f64> = offsets.iter().map(|ns| of(*ns as f64 / 1e9)).collect();
+        let expected: Vec<f64> = offsets
+            .iter()
+            .map(|ns| cumulative(*ns as f64 / 1e9))
+            .collect();
         let mut gaps: Vec<f64> = expected.windows(2).map(|w| w[1] - w[0]).collect();
         assert!(
             ks(&mut gaps, |x| unit.cdf(x)) < KS_LIMIT,

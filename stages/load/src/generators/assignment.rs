@@ -204,7 +204,7 @@ pub(super) struct Part {
 pub(super) struct Whole {
     pub(super) spec: LoadSpec,
     pub(super) target: Target,
-    pub(super) of: Numbers,
+    pub(super) numbers: Numbers,
     servers: Servers,
     due: Vec<u64>,
     given_up: Vec<Option<Duration>>,
@@ -364,7 +364,7 @@ impl Part {
                 generators: Default::default(),
             },
             target,
-            of: a.numbers,
+            numbers: a.numbers,
             servers,
             due,
             given_up,
@@ -381,23 +381,23 @@ impl Whole {
 
     /// Returns the plan for the measuring thread, which waits at the gate when it is warm.
     pub(super) fn plan(&self, gate: Arc<Gate>) -> Plan {
-        let (prompts, of) = (&self.spec.prompts, &self.of);
+        let (prompts, numbers) = (&self.spec.prompts, &self.numbers);
         let units = prompts
             .sessions()
             .map_or(prompts.count(Phase::Measured), <[_]>::len);
-        let offsets = of.clients.is_none().then(|| self.due.clone());
+        let offsets = numbers.clients.is_none().then(|| self.due.clone());
         Plan {
             servers: self.servers(),
             ahead: Ahead::new(),
             warmup: prompts.count(Phase::Warmup),
             units: offsets.as_ref().map_or(units, Vec::len),
-            clients: of.clients,
-            think_ns: of.think_ns,
+            clients: numbers.clients,
+            think_ns: numbers.think_ns,
             offsets,
-            duration_ns: of.duration_ns,
+            duration_ns: numbers.duration_ns,
             max_in_flight: None,
             given_up: self.given_up.clone(),
-            connect_ahead: of.connect_ahead,
+            connect_ahead: numbers.connect_ahead,
             limits: Limits::of(&self.spec.timeouts),
             gate: Some(gate),
         }

@@ -148,18 +148,18 @@ fn driven(
     mut notes: Notes,
     samples: Vec<crate::telemetry::Sampled>,
 ) -> Driven {
-    let known = || accounts.iter().flatten();
-    let measured: Vec<&Measured> = known().map(|account| &account.measured).collect();
+    let reported = || accounts.iter().flatten();
+    let measured: Vec<&Measured> = reported().map(|account| &account.measured).collect();
     notes.late(&measured);
     notes.short(spec, &measured);
-    let mut said: Vec<&String> = known().flat_map(|account| &account.warnings).collect();
+    let mut said: Vec<&String> = reported().flat_map(|account| &account.warnings).collect();
     said.sort();
     said.dedup();
     notes.warnings.extend(said.into_iter().cloned());
     let tables = notes.sampled(samples);
     notes.inexact(spec, target);
     let planned = match spec.extent.duration {
-        Some(_) => known().map(|account| account.expected_requests).sum(),
+        Some(_) => reported().map(|account| account.expected_requests).sum(),
         None => spec.prompts.count(Phase::Measured) as u64,
     };
     Driven {
@@ -173,7 +173,7 @@ fn driven(
         in_flight: Some(flights.count()),
         started: start.started,
         started_monotonic_ns: i64::try_from(epoch.monotonic_ns()).unwrap_or(i64::MAX),
-        connections: known().map(|account| account.connections).sum(),
+        connections: reported().map(|account| account.connections).sum(),
         tables,
         observations: notes.observations,
         warnings: notes.warnings,
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn figures_of_generators_add_up_and_their_latencies_do_not() {
-        let of = |looked_into, p50: Option<f64>| Rates {
+        let rates = |looked_into, p50: Option<f64>| Rates {
             window_s: 10.0,
             ended: 100,
             looked_into,
@@ -509,12 +509,12 @@ mod tests {
             errors: 1,
             in_flight: 4,
         };
-        let all = together(of(30, Some(10.0)), of(10, Some(30.0)));
+        let all = together(rates(30, Some(10.0)), rates(10, Some(30.0)));
         assert_eq!((all.ended, all.errors, all.in_flight), (200, 2, 8));
         assert_eq!(all.output_throughput, Some(100.0));
         assert_eq!((all.ttft_ms_p50, all.ttft_ms_p95), (Some(15.0), Some(60.0)));
         assert_eq!(
-            together(of(0, None), of(5, Some(7.0))).ttft_ms_p50,
+            together(rates(0, None), rates(5, Some(7.0))).ttft_ms_p50,
             Some(7.0)
         );
     }

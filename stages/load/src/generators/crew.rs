@@ -195,7 +195,7 @@ impl Crew {
 
     /// Ends a lost generator; returns the reason.
     pub(super) fn bury(&mut self, place: usize, why: Option<String>) -> String {
-        let of = self.members.len();
+        let count = self.members.len();
         let member = &mut self.members[place];
         member.stage = Stage::Over;
         let pid = member.child.id();
@@ -214,7 +214,7 @@ impl Crew {
             "" => String::new(),
             wrote => format!("; it wrote: {wrote}"),
         };
-        format!("of {of} (process {pid}) {what}{wrote}")
+        format!("of {count} (process {pid}) {what}{wrote}")
     }
 
     /// Sends an order to all generators that are not over.

@@ -60,10 +60,10 @@ impl InFlight {
     /// Enters the number into a row.
     pub(crate) fn enter(&self, row: &mut Request) {
         let place = (row.request_id, row.attempt);
-        let found = self
+        let position = self
             .at_send
             .binary_search_by_key(&place, |(request, attempt, _)| (*request, *attempt));
-        row.in_flight_at_send = found.ok().map(|at| i64::from(self.at_send[at].2));
+        row.in_flight_at_send = position.ok().map(|at| i64::from(self.at_send[at].2));
     }
 }
 

@@ -169,7 +169,10 @@ fn generate(
     let (folder, tokenizer) = (part.assignment.folder(), part.tokenizer.take());
     let whole = part.whole()?;
     let Whole {
-        spec, target, of, ..
+        spec,
+        target,
+        numbers,
+        ..
     } = &whole;
     let counter = tokenizer.map(|bytes| counter(spec.workload.tokenizer.as_ref(), &bytes));
     let counter = counter.transpose()?;
@@ -186,7 +189,7 @@ fn generate(
     let Order::Begin(began_ns) = orders.recv().map_err(nothing_more)? else {
         return Err(LoadError("it was not told when the clock began".to_owned()));
     };
-    let shared = Arc::new(Shared::on(Epoch::began_at(began_ns), of.generators));
+    let shared = Arc::new(Shared::on(Epoch::began_at(began_ns), numbers.generators));
     line.begins(&shared);
     let figures = line.clone();
     let control = Control::new(
@@ -216,7 +219,7 @@ fn generate(
         refused: Refused::IsTold(&tell),
     };
     let mut take = |mut request: Request, mut chunks: Vec<Chunk>| {
-        renumber(&mut request, &mut chunks, of);
+        renumber(&mut request, &mut chunks, numbers);
         ordered.push(&Rows { request, chunks })
     };
     let Sent {
@@ -254,16 +257,16 @@ fn counter(tokenizer: Option<&Tokenizer>, bytes: &[u8]) -> Result<FileCounter, L
 }
 
 /// Numbers the rows of an attempt as with one generator.
-fn renumber(request: &mut Request, chunks: &mut [Chunk], of: &Numbers) {
+fn renumber(request: &mut Request, chunks: &mut [Chunk], numbers: &Numbers) {
     let index = request.prompt_index.unwrap_or_default();
     request.request_id = match request.phase {
         Phase::Warmup => index,
-        Phase::Measured => i64::try_from(of.warmup).unwrap_or_default() + index,
+        Phase::Measured => i64::try_from(numbers.warmup).unwrap_or_default() + index,
     };
     for chunk in chunks {
         chunk.request_id = request.request_id;
     }
-    let client = |own| deal::client(of.generator, of.generators, own);
+    let client = |own| deal::client(numbers.generator, numbers.generators, own);
     request.client_id = request.client_id.map(client);
 }
 

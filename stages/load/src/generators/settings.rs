@@ -48,9 +48,9 @@ pub struct OnHosts {
     #[schemars(with = "String")]
     pub config: Option<String>,
     /// The hosts, in canonical parameters; not a setting.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, rename = "found", skip_serializing_if = "Vec::is_empty")]
     #[schemars(skip)]
-    pub found: Vec<NamedHost>,
+    pub resolved: Vec<NamedHost>,
 }
 
 fn one() -> u32 {
@@ -84,7 +84,7 @@ impl GeneratorsChoice {
         let Self::On(on) = self else {
             return Vec::new();
         };
-        if !on.found.is_empty() {
+        if !on.resolved.is_empty() {
             return Vec::new();
         }
         if on.hosts.is_empty() {
@@ -94,11 +94,12 @@ impl GeneratorsChoice {
         // Of the place in a pool, only the place in its list of hosts applies here.
         let at = |problem: Problem| {
             let item = problem.route.last().cloned();
-            let mut told = Problem::at(&["generators", "hosts"], problem.message);
-            told.hint = problem.hint;
-            told.route
+            let mut located = Problem::at(&["generators", "hosts"], problem.message);
+            located.hint = problem.hint;
+            located
+                .route
                 .extend(item.filter(|step| matches!(step, Step::Index(_))));
-            told
+            located
         };
         let mut problems = Vec::new();
         let pool = Pool {
@@ -107,9 +108,9 @@ impl GeneratorsChoice {
         };
         match pool.find(library) {
             // In the order in which the study names them.
-            Ok(found) => {
-                let of = |name: &String| found.hosts.iter().find(|host| host.name == *name);
-                on.found = on.hosts.iter().filter_map(of).cloned().collect();
+            Ok(pool) => {
+                let named = |name: &String| pool.hosts.iter().find(|host| host.name == *name);
+                on.resolved = on.hosts.iter().filter_map(named).cloned().collect();
             }
             Err(wrong) => problems.extend(wrong.into_iter().map(at)),
         }
@@ -146,7 +147,7 @@ impl GeneratorsChoice {
                 arguments: BTreeMap::new(),
             }),
         };
-        on.found.iter().map(effect).collect()
+        on.resolved.iter().map(effect).collect()
     }
 
     /// Reaches the hosts, and returns how generators start there.
@@ -180,7 +181,11 @@ impl GeneratorsChoice {
                 command: command.into_iter().map(OsString::from).collect(),
             })
         };
-        let there = on.found.iter().map(reach).collect::<Result<_, Failure>>()?;
+        let there = on
+            .resolved
+            .iter()
+            .map(reach)
+            .collect::<Result<_, Failure>>()?;
         Ok(Generators {
             there,
             ..Generators::of(self.count())
@@ -216,7 +221,7 @@ mod tests {
             hosts: hosts.iter().map(|name| (*name).to_owned()).collect(),
             each: 1,
             config: None,
-            found: Vec::new(),
+            resolved: Vec::new(),
         });
         let mut problems = choice.pin(&Defined(defined)).into_iter();
         let first = problems.next().expect("a mistake");

@@ -161,7 +161,7 @@ impl ByGenerator {
 
 /// Returns the row of a generator's health.
 fn row(fared: Option<&ClientHealth>, lags: Option<&Distribution>) -> Generator {
-    let lags = |of: fn(&Distribution) -> f64| lags.map(of);
+    let lags = |read: fn(&Distribution) -> f64| lags.map(read);
     let mut row = Generator {
         send_lag_p50: lags(|lag| lag.p50),
         send_lag_p99: lags(|lag| lag.p99),

@@ -146,14 +146,14 @@ pub(super) fn find_workload(
     let mut workload = match choice {
         WorkloadChoice::Inline(workload) => (**workload).clone(),
         WorkloadChoice::Name(name) => {
-            let Some(found) = library.find("workloads", name) else {
-                let known = library.names("workloads");
-                let hint = remedy(name, "workloads", known.iter().map(String::as_str));
+            let Some(definition) = library.find("workloads", name) else {
+                let names = library.names("workloads");
+                let hint = remedy(name, "workloads", names.iter().map(String::as_str));
                 let hint = of_other_tools(name).map_or(hint, str::to_owned);
                 let message = format!("no workload is named `{name}`");
                 return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
             };
-            serde_json::from_value(found).map_err(|e| {
+            serde_json::from_value(definition).map_err(|e| {
                 vec![Problem::at(
                     &["workload"],
                     format!("workload `{name}` cannot be read: {e}"),

@@ -82,7 +82,7 @@ fn canonical_parameters_are_their_own_canonical_form() {
 fn a_pack_that_is_too_small_or_cannot_be_read_is_reported_while_planning() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pack.jsonl");
-    let told = |text: &str, requests: u64| {
+    let message = |text: &str, requests: u64| {
         std::fs::write(&file, text).unwrap();
         let workload = json!({"prompts": {"pack": {"file": file}}, "output": {"tokens": 4}});
         let change = json!({
@@ -99,19 +99,19 @@ fn a_pack_that_is_too_small_or_cannot_be_read_is_reported_while_planning() {
             .join("; ")
     };
     let two = "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n";
-    assert_eq!(told(two, 1), "");
+    assert_eq!(message(two, 1), "");
     assert!(
-        told(two, 2).contains("holds 2 prompts, but the cell needs 3"),
+        message(two, 2).contains("holds 2 prompts, but the cell needs 3"),
         "{}",
-        told(two, 2)
+        message(two, 2)
     );
-    assert!(told("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
-    assert!(told("\n", 1).contains("holds no prompts"));
+    assert!(message("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
+    assert!(message("\n", 1).contains("holds no prompts"));
 }
 
 #[test]
 fn clients_that_never_send_are_reported_while_planning() {
-    let told = |change: &Json| {
+    let messages = |change: &Json| {
         let problems = Load.canonical(&settings(change), &Shelf).err();
         let problems = problems.unwrap_or_default().into_iter();
         problems.map(|p| p.message).collect::<Vec<_>>().join("; ")
@@ -122,13 +122,13 @@ fn clients_that_never_send_are_reported_while_planning() {
         change
     };
     assert_eq!(
-        told(&with("requests", 7)),
+        messages(&with("requests", 7)),
         "7 requests are fewer than the 8 clients, so 8 clients never send at once"
     );
-    assert_eq!(told(&with("requests", 8)), "");
-    assert_eq!(told(&with("requests-per-client", 1)), "");
+    assert_eq!(messages(&with("requests", 8)), "");
+    assert_eq!(messages(&with("requests-per-client", 1)), "");
     let open = json!({"arrival": {"poisson": {"rate": 100}}, "requests": 2});
-    assert_eq!(told(&open), "");
+    assert_eq!(messages(&open), "");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn settings_that_several_generators_cannot_share_are_reported_while_planning() {
         .unwrap();
     assert_eq!(four["generators"], 4);
     assert_eq!(Load.canonical(&four, &Shelf).unwrap(), four);
-    let told = |change: &Json| {
+    let messages = |change: &Json| {
         let problems = Load.canonical(&settings(change), &Shelf).err();
         let problems = problems.unwrap_or_default().into_iter();
         problems.map(|p| p.message).collect::<Vec<_>>().join("; ")
@@ -152,32 +152,32 @@ fn settings_that_several_generators_cannot_share_are_reported_while_planning() {
         change[key] = value;
         change
     };
-    assert_eq!(told(&open("duration", json!("2 s"))), "");
-    assert_eq!(told(&open("cancel", json!({"after": "1 s"}))), "");
-    assert!(told(&open("max-in-flight", json!(4))).contains("cannot keep one limit"));
+    assert_eq!(messages(&open("duration", json!("2 s"))), "");
+    assert_eq!(messages(&open("cancel", json!({"after": "1 s"}))), "");
+    assert!(messages(&open("max-in-flight", json!(4))).contains("cannot keep one limit"));
     assert_eq!(
-        told(&open("requests", json!(1))),
+        messages(&open("requests", json!(1))),
         "2 generators need at least 2 requests, and this load has 1"
     );
     assert_eq!(
-        told(&json!({"generators": 5})),
+        messages(&json!({"generators": 5})),
         "5 generators need at least 5 clients, and this load has 4"
     );
-    assert!(told(&json!({"generators": 0})).contains("between 1 and 64"));
-    assert!(told(&json!({"generators": {"hosts": ["left"]}})).contains("`left`"));
-    assert!(told(&json!({"generators": {"hosts": []}})).contains("no host is named"));
+    assert!(messages(&json!({"generators": 0})).contains("between 1 and 64"));
+    assert!(messages(&json!({"generators": {"hosts": ["left"]}})).contains("`left`"));
+    assert!(messages(&json!({"generators": {"hosts": []}})).contains("no host is named"));
     let search = json!({"up-to": 8, "bounds": {"ttft-ms": 50}});
-    assert!(told(&json!({"generators": 2, "search": search})).contains("one generator"));
-    let simulated = told(&json!({"generators": 2, "simulate": {"server": "pair"}}));
+    assert!(messages(&json!({"generators": 2, "search": search})).contains("one generator"));
+    let simulated = messages(&json!({"generators": 2, "simulate": {"server": "pair"}}));
     assert_eq!(simulated, "simulated servers do not support this setting");
 }
 
 #[test]
 fn a_simulated_load_may_end_with_open_arrivals_but_not_a_closed_loop() {
-    let told = |mut change: Json| {
+    let messages = |mut change: Json| {
         change["simulate"] = json!({"server": "pair"});
-        let found = Load.canonical(&settings(&change), &Shelf).err();
-        found
+        let problems = Load.canonical(&settings(&change), &Shelf).err();
+        problems
             .into_iter()
             .flatten()
             .map(|p| p.message)
@@ -185,9 +185,9 @@ fn a_simulated_load_may_end_with_open_arrivals_but_not_a_closed_loop() {
     };
     let levels = json!([{"rate": 5, "seconds": 2}, {"rate": 5, "to": 0, "seconds": 2}]);
     let fading = json!({"arrival": {"steps": {"levels": levels}}});
-    assert_eq!(told(fading), [""; 0]);
+    assert_eq!(messages(fading), [""; 0]);
     let closed = "simulated servers do not support this setting for a closed loop";
-    assert_eq!(told(json!({"duration": "2 s"})), [closed]);
+    assert_eq!(messages(json!({"duration": "2 s"})), [closed]);
 }
 
 #[test]
@@ -212,9 +212,9 @@ fn every_mistake_is_found_at_once_with_its_place() {
     let change =
         json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});
     let problems = Load.canonical(&settings(&change), &Shelf).unwrap_err();
-    let found: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
+    let messages: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
     assert_eq!(
-        found,
+        messages,
         [
             "rate must be above 0, got 0",
             "the number of requests to measure is missing",
@@ -265,7 +265,7 @@ fn mistakes_in_a_simulated_server_have_their_places() {
         json!({"slots": 2, "prefill": {}, "decode": {"fixed": "0 s"}, "tokens-per-word": -1.0});
     let written = settings(&json!({"simulate": {"server": wrong, "slowdown": 0.0}}));
     let problems = Load.canonical(&written, &Shelf).unwrap_err();
-    let found: Vec<_> = problems
+    let messages: Vec<_> = problems
         .iter()
         .map(|p| (p.route.len(), p.message.as_str()))
         .collect();
@@ -274,7 +274,7 @@ fn mistakes_in_a_simulated_server_have_their_places() {
         (3, "tokens-per-word must be above 0, got -1"),
         (4, "a decode step must take time"),
     ];
-    assert_eq!(found, expected);
+    assert_eq!(messages, expected);
 }
 
 fn refused(settings: &Json) -> String {

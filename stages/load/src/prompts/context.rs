@@ -47,17 +47,17 @@ pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Probl
 /// Returns the fewest tokens that a prompt of a workload takes with its answer, if lengths are in tokens, or in words,
 /// which have at least one token each.
 fn least(workload: &Workload) -> Option<u64> {
-    let of = |length: &Length| match length.parts() {
+    let tokens = |length: &Length| match length.parts() {
         (Unit::Words | Unit::Tokens, count) => Some(u64::from(count.ends().0)),
         (Unit::Characters, _) => None,
     };
     let prompt = match &workload.prompts {
-        PromptSource::Words(words) => of(&words.length)?,
+        PromptSource::Words(words) => tokens(&words.length)?,
         // Some of the prompts may lack the prefix.
         PromptSource::SharedPrefix(parts) if parts.fraction >= 1.0 => {
-            of(&parts.prefix)? + of(&parts.suffix)?
+            tokens(&parts.prefix)? + tokens(&parts.suffix)?
         }
-        PromptSource::SharedPrefix(parts) => of(&parts.suffix)?,
+        PromptSource::SharedPrefix(parts) => tokens(&parts.suffix)?,
         _ => return None,
     };
     let answer = match workload.output.mode {

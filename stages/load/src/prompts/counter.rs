@@ -47,9 +47,9 @@ impl FileCounter {
         digest: Option<&str>,
         files: &NamedFiles,
     ) -> Result<Self, PromptError> {
-        let (file, bytes, found) =
+        let (file, bytes, actual) =
             named_file::read("tokenizer", file, digest, files).map_err(PromptError)?;
-        Self::of_bytes(&file, &bytes, found)
+        Self::of_bytes(&file, &bytes, actual)
     }
 
     /// Makes a counter of the bytes of a file, which are not checked against the digest.

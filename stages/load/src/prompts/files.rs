@@ -37,8 +37,8 @@ fn read(
 
 /// Describes a file that is not text: what it is, and how to make it text, if its first bytes show that.
 pub(super) fn not_text(what: &str, file: &str, bytes: &[u8]) -> String {
-    let known = OTHERS.iter().find(|(magic, ..)| bytes.starts_with(magic));
-    match known {
+    let other = OTHERS.iter().find(|(magic, ..)| bytes.starts_with(magic));
+    match other {
         Some((_, kind, remedy)) => {
             format!("{what} {file}: {kind}; {}", remedy.replace("FILE", file))
         }

@@ -521,11 +521,11 @@ fn enough(
     there: usize,
     needed: u64,
     what: &str,
-    of: &str,
+    content: &str,
 ) -> Result<(), PromptError> {
     if when_short == WhenShort::Refuse && (there as u64) < needed {
         return Err(PromptError(format!(
-            "the {what} holds {there} {of}, but the cell needs {needed}; allow repeats with \
+            "the {what} holds {there} {content}, but the cell needs {needed}; allow repeats with \
              `when-short: repeat`"
         )));
     }
@@ -538,10 +538,12 @@ fn wrapped(
     there: usize,
     when_short: WhenShort,
     what: &str,
-    of: &str,
+    content: &str,
 ) -> Result<usize, PromptError> {
     if there == 0 || (place >= there as u64 && when_short == WhenShort::Refuse) {
-        return Err(PromptError(format!("the {what} holds only {there} {of}")));
+        return Err(PromptError(format!(
+            "the {what} holds only {there} {content}"
+        )));
     }
     Ok((place % there as u64) as usize)
 }

@@ -193,16 +193,16 @@ impl PromptSet {
         let used = ranges.as_ref().map_or(needed, Vec::len) as u64;
         drawn.taken.sort_unstable();
         let own = stream("prompts v1 warm-up");
-        let (mut found, mut draw) = (0, 0);
-        while found < warmup {
+        let (mut count, mut draw) = (0, 0);
+        while count < warmup {
             let prompt = maker.make(
-                draft(Phase::Warmup, found as u64),
+                draft(Phase::Warmup, count as u64),
                 &own,
                 (draw, used + draw),
             )?;
             if drawn.taken.binary_search(&fingerprint(&prompt)).is_err() {
                 drawn.push(&prompt)?;
-                found += 1;
+                count += 1;
             }
             draw += 1;
             if draw > 1000 + 2 * warmup as u64 {

@@ -325,10 +325,10 @@ fn mistakes_in_a_workload_are_reported_with_their_places() {
             "fraction must be",
         ),
     ] {
-        let found = wrong(more.clone());
+        let problems = wrong(more.clone());
         assert!(
-            found.iter().any(|problem| problem.contains(part)),
-            "{more}: {found:?}"
+            problems.iter().any(|problem| problem.contains(part)),
+            "{more}: {problems:?}"
         );
     }
 }

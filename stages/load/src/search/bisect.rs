@@ -176,7 +176,7 @@ pub(crate) fn bisect<E>(
     probe: &mut dyn FnMut(usize, Level, u64) -> Result<Tried, E>,
     watch: &mut dyn FnMut(&Probe),
 ) -> (Found, Result<(), E>) {
-    let mut found = Found {
+    let mut outcome = Found {
         kept: None,
         missed: None,
         undecided: None,
@@ -184,21 +184,21 @@ pub(crate) fn bisect<E>(
     };
     let (mut level, mut warm_in_s) = (from, rules.overload.warm_in_s);
     let ended = loop {
-        match judge(level, warm_in_s, rules, &mut found.probes, probe, watch) {
+        match judge(level, warm_in_s, rules, &mut outcome.probes, probe, watch) {
             Err(error) => break Err(error),
             Ok(Judged::Kept { warm_in_s: seen }) => {
-                (found.kept, warm_in_s) = (Some(level), seen);
-                if found.missed.is_none() && level.number() >= up_to {
+                (outcome.kept, warm_in_s) = (Some(level), seen);
+                if outcome.missed.is_none() && level.number() >= up_to {
                     break Ok(());
                 }
             }
-            Ok(Judged::Missed) => found.missed = Some(level),
+            Ok(Judged::Missed) => outcome.missed = Some(level),
             Ok(Judged::Undecided(undecided)) => {
-                found.undecided = Some(undecided);
+                outcome.undecided = Some(undecided);
                 break Ok(());
             }
         }
-        level = match (found.kept, found.missed) {
+        level = match (outcome.kept, outcome.missed) {
             (Some(kept), None) => kept.doubled(up_to),
             (Some(kept), Some(missed)) => match kept.between(missed, rules.resolution) {
                 Some(level) => level,
@@ -207,7 +207,7 @@ pub(crate) fn bisect<E>(
             (None, _) => break Ok(()),
         };
     };
-    (found, ended)
+    (outcome, ended)
 }
 
 /// The final verdict on a level.

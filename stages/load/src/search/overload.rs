@@ -84,7 +84,9 @@ impl Tried {
     /// most of the probe, the second half is still judged, because it also shows the overload.
     pub(super) fn at(level: Level, seen: &[Seen]) -> Self {
         let sent = seen.len() as u64;
-        let count = |of: &dyn Fn(&Seen) -> bool| seen.iter().filter(|seen| of(seen)).count() as u64;
+        let count = |is_counted: &dyn Fn(&Seen) -> bool| {
+            seen.iter().filter(|seen| is_counted(seen)).count() as u64
+        };
         if let Level::Clients(_) = level {
             return Self {
                 sent,

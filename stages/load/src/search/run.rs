@@ -19,7 +19,7 @@ use crate::sheet::TableFile;
 #[derive(Debug)]
 pub struct SearchFiles {
     /// The result.
-    pub found: Found,
+    pub outcome: Found,
     /// Why the search ended early, if it did. The result is then the bracket reached by that time.
     pub failure: Option<Failure>,
     /// The probe that represents the search: the last one at the highest level kept or, if none was kept, the last one;
@@ -104,19 +104,19 @@ pub fn run_search(
         runs.push((number, level, files));
         failure.map_or(Ok(Tried::at(level, &seen)), Err)
     };
-    let (found, ended) = bisect((from, search.up_to), &rules, &mut probe, watch);
-    let tables = write_tables(&found, &runs, folder).map_err(Failure::failed)?;
-    let standing = found
+    let (outcome, ended) = bisect((from, search.up_to), &rules, &mut probe, watch);
+    let tables = write_tables(&outcome, &runs, folder).map_err(Failure::failed)?;
+    let standing = outcome
         .kept
         .and_then(|kept| {
             runs.iter().rposition(|(number, level, _)| {
-                *level == kept && found.probes.iter().any(|p| p.probe == *number)
+                *level == kept && outcome.probes.iter().any(|p| p.probe == *number)
             })
         })
         .or(runs.len().checked_sub(1));
     let best = standing.map(|at| runs.swap_remove(at).2);
     Ok(SearchFiles {
-        found,
+        outcome,
         failure: ended.err(),
         best,
         tables,
@@ -124,11 +124,11 @@ pub fn run_search(
 }
 
 fn write_tables(
-    found: &Found,
+    outcome: &Found,
     runs: &[(usize, Level, LoadFiles)],
     folder: &Path,
 ) -> Result<Vec<TableFile>, String> {
-    let mut files = vec![("probes", probes_table(found).map_err(|e| e.to_string())?)];
+    let mut files = vec![("probes", probes_table(outcome).map_err(|e| e.to_string())?)];
     for (all, one) in [("probe_requests", "requests"), ("probe_chunks", "chunks")] {
         let parts: Vec<(usize, &Path)> = runs
             .iter()

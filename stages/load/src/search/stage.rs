@@ -41,14 +41,14 @@ pub(crate) fn run(
         warnings.extend(best.warnings);
         observations.extend(best.observations);
     }
-    let found = &files.found;
+    let outcome = &files.outcome;
     let summary = json!({
-        "kept": found.kept.map(super::Level::number),
-        "missed": found.missed.map(super::Level::number),
-        "undecided": found.undecided.map(|undecided| undecided.level.number()),
-        "unit": found.probes.first().map(|probe| probe.level.unit()),
-        "probes": found.probes.len(),
-        "requests": found.requests(),
+        "kept": outcome.kept.map(super::Level::number),
+        "missed": outcome.missed.map(super::Level::number),
+        "undecided": outcome.undecided.map(|undecided| undecided.level.number()),
+        "unit": outcome.probes.first().map(|probe| probe.level.unit()),
+        "probes": outcome.probes.len(),
+        "requests": outcome.requests(),
     });
     // A stopped search also has one: the bracket reached by then.
     observations.insert("search".to_owned(), summary);
@@ -58,10 +58,10 @@ pub(crate) fn run(
             ..failure.observed(observations, warnings)
         });
     }
-    warnings.extend(found.undecided.map(|undecided| undecided.to_string()));
-    match (found.kept, found.missed) {
+    warnings.extend(outcome.undecided.map(|undecided| undecided.to_string()));
+    match (outcome.kept, outcome.missed) {
         (None, Some(missed)) => warnings.push(format!("the bounds are missed already at {missed}")),
-        (Some(kept), None) if found.undecided.is_none() => {
+        (Some(kept), None) if outcome.undecided.is_none() => {
             warnings.push(format!(
                 "the bounds are met at {kept}, the highest level tried; `up-to` limits the search"
             ));

@@ -8,11 +8,11 @@ use contract::{ProbeRow, Row as _};
 use super::bisect::{Found, Level, Probe};
 
 /// Makes the table `probes`: one row per probe, in order.
-pub(super) fn probes_table(found: &Found) -> Result<Table, TableError> {
-    let rows: Vec<ProbeRow> = found.probes.iter().map(row).collect();
+pub(super) fn probes_table(outcome: &Found) -> Result<Table, TableError> {
+    let rows: Vec<ProbeRow> = outcome.probes.iter().map(row).collect();
     let mut columns = ProbeRow::columns(&rows);
     // All levels of a search have the same unit.
-    let unit = found.probes.first().map_or("1", |p| p.level.unit());
+    let unit = outcome.probes.first().map_or("1", |p| p.level.unit());
     for column in columns.iter_mut().filter(|c| c.name == "level") {
         column.unit = Some(unit.to_owned());
     }

@@ -52,8 +52,8 @@ fn search(
     up_to: f64,
     mut server: impl FnMut(usize, Level, u64) -> Result<Tried, Never>,
 ) -> Found {
-    let (found, Ok(())) = bisect((from, up_to), &timeless(0.9, 200), &mut server, &mut |_| {});
-    found
+    let (outcome, Ok(())) = bisect((from, up_to), &timeless(0.9, 200), &mut server, &mut |_| {});
+    outcome
 }
 
 #[test]
@@ -65,10 +65,10 @@ fn wilsons_interval_is_the_published_one() {
         ((0, 20), (0.0000, 0.1611)),
         ((1, 29), (0.0061, 0.1718)),
     ] {
-        let found = wilson(good, n);
+        let interval = wilson(good, n);
         assert!(
-            (found.0 - lower).abs() < 5e-5 && (found.1 - upper).abs() < 5e-5,
-            "{good}/{n}: {found:?}"
+            (interval.0 - lower).abs() < 5e-5 && (interval.1 - upper).abs() < 5e-5,
+            "{good}/{n}: {interval:?}"
         );
     }
     assert_eq!(wilson(0, 0), (0.0, 1.0));
@@ -76,32 +76,35 @@ fn wilsons_interval_is_the_published_one() {
 
 #[test]
 fn the_last_client_kept_is_found_between_two_neighbours() {
-    let found = search(Level::Clients(1), 64.0, knee(19.0, 0.2));
+    let outcome = search(Level::Clients(1), 64.0, knee(19.0, 0.2));
     assert_eq!(
-        (found.kept, found.missed),
+        (outcome.kept, outcome.missed),
         (Some(Level::Clients(19)), Some(Level::Clients(20)))
     );
 }
 
 #[test]
 fn even_the_lowest_level_may_be_missed_and_even_the_highest_kept() {
-    let found = search(Level::Clients(8), 64.0, knee(2.0, 0.0));
+    let outcome = search(Level::Clients(8), 64.0, knee(2.0, 0.0));
     assert_eq!(
-        (found.kept, found.missed, found.probes.len()),
+        (outcome.kept, outcome.missed, outcome.probes.len()),
         (None, Some(Level::Clients(8)), 1)
     );
-    let found = search(Level::Clients(8), 60.0, knee(1e9, 0.0));
-    assert_eq!((found.kept, found.missed), (Some(Level::Clients(60)), None));
+    let outcome = search(Level::Clients(8), 60.0, knee(1e9, 0.0));
+    assert_eq!(
+        (outcome.kept, outcome.missed),
+        (Some(Level::Clients(60)), None)
+    );
 }
 
 #[test]
 fn a_share_at_the_very_bound_is_decided_when_the_requests_are_spent() {
-    let found = search(Level::Rate(1.0), 1.0, knee(0.0, 0.9));
-    let last = found.probes.last().unwrap();
-    assert!(last.by_share && last.pooled.requests == 200 && found.probes.len() > 1);
+    let outcome = search(Level::Rate(1.0), 1.0, knee(0.0, 0.9));
+    let last = outcome.probes.last().unwrap();
+    assert!(last.by_share && last.pooled.requests == 200 && outcome.probes.len() > 1);
     assert_eq!(last.verdict, ProbeVerdict::Kept);
     assert!(
-        found.probes[..found.probes.len() - 1]
+        outcome.probes[..outcome.probes.len() - 1]
             .iter()
             .all(|p| p.verdict == ProbeVerdict::Undecided)
     );
@@ -116,14 +119,14 @@ fn a_probe_that_fails_leaves_those_before_it() {
             Err("stopped")
         }
     };
-    let (found, ended) = bisect(
+    let (outcome, ended) = bisect(
         (Level::Rate(1.0), 64.0),
         &timeless(0.9, 40),
         &mut server,
         &mut |_| {},
     );
     assert_eq!(
-        (ended, found.probes.len(), found.kept),
+        (ended, outcome.probes.len(), outcome.kept),
         (Err("stopped"), 2, Some(Level::Rate(2.0)))
     );
 }
@@ -172,51 +175,51 @@ fn an_overload_shows_after_the_bound_by_resolution_and_attainment() {
 fn a_rate_is_undecided_if_no_probe_may_outlast_the_warm_in() {
     // 42.1 s after answers that take 15 s do not fit into 50 s.
     let rules = rules(&json!({"ttft-ms": 2000}), "50 s");
-    let (found, Ok(())) = bisect(
+    let (outcome, Ok(())) = bisect(
         (Level::Rate(2.0), 64.0),
         &rules,
         &mut fluid(10.0, 2.0, 15.0),
         &mut |_| {},
     );
-    let undecided = found.undecided.unwrap();
+    let undecided = outcome.undecided.unwrap();
     assert_eq!(
-        (found.kept, found.missed, undecided.level),
+        (outcome.kept, outcome.missed, undecided.level),
         (None, None, Level::Rate(2.0))
     );
     assert!(
-        found
+        outcome
             .probes
             .iter()
             .all(|p| p.verdict == ProbeVerdict::Undecided)
     );
-    let told = undecided.to_string();
+    let message = undecided.to_string();
     assert!(
-        told.starts_with("2.0000 req/s is neither kept nor missed: requests arrived for 50.0 s"),
-        "{told}"
+        message.starts_with("2.0000 req/s is neither kept nor missed: requests arrived for 50.0 s"),
+        "{message}"
     );
     assert!(
-        told.contains("warm-in took 15.0 s") && told.ends_with("`longest: 73 s` or more"),
-        "{told}"
+        message.contains("warm-in took 15.0 s") && message.ends_with("`longest: 73 s` or more"),
+        "{message}"
     );
 }
 
 #[test]
 fn a_probe_that_the_warm_in_took_up_is_sent_again_and_does_not_count() {
-    let (found, Ok(())) = bisect(
+    let (outcome, Ok(())) = bisect(
         (Level::Rate(2.0), 64.0),
         &rules(&json!({"ttft-ms": 2000}), "5 min"),
         &mut fluid(10.0, 2.0, 15.0),
         &mut |_| {},
     );
     // The first probe has room for a warm-in of 4 s, but it takes 15 s; the second has room for 30 s.
-    let first = &found.probes[..2];
+    let first = &outcome.probes[..2];
     assert_eq!(first[0].verdict, ProbeVerdict::Undecided);
     assert_eq!(
         (first[1].verdict, first[1].pooled.requests),
         (ProbeVerdict::Kept, first[1].tried.requests)
     );
     assert!(first[1].tried.sent > first[0].tried.sent);
-    let kept = found.kept.unwrap().number();
+    let kept = outcome.kept.unwrap().number();
     assert!((kept - 10.0).abs() <= 0.5, "{kept} requests a second");
 }
 
@@ -228,9 +231,9 @@ proptest! {
     ) {
         let mut server = fluid(capacity, bound_ms / 1000.0, answer_s);
         let range = (Level::Rate(capacity * from), capacity * 4.0);
-        let (found, Ok(())) = bisect(range, &rules(&json!({"ttft-ms": bound_ms}), "1 h"), &mut server, &mut |_| {});
-        prop_assert!(found.undecided.is_none());
-        match found.kept {
+        let (outcome, Ok(())) = bisect(range, &rules(&json!({"ttft-ms": bound_ms}), "1 h"), &mut server, &mut |_| {});
+        prop_assert!(outcome.undecided.is_none());
+        match outcome.kept {
             Some(kept) => {
                 let off = kept.number() / capacity;
                 prop_assert!((0.95..=1.05).contains(&off), "{off} times the capacity");
@@ -244,10 +247,10 @@ proptest! {
         at in 2.0_f64..200.0, above in 0.0_f64..0.7,
     ) {
         // A grid with the same resolution would need more than ten points of 200 requests.
-        let found = search(Level::Rate(1.0), 256.0, knee(at, above));
-        let (kept, missed) = (found.kept.unwrap().number(), found.missed.unwrap().number());
+        let outcome = search(Level::Rate(1.0), 256.0, knee(at, above));
+        let (kept, missed) = (outcome.kept.unwrap().number(), outcome.missed.unwrap().number());
         prop_assert!(kept <= at && at < missed && missed <= kept * 1.05, "{} {} {}", kept, at, missed);
-        prop_assert!(found.requests() <= 1000, "{} requests", found.requests());
+        prop_assert!(outcome.requests() <= 1000, "{} requests", outcome.requests());
     }
 
     #[test]
@@ -256,9 +259,9 @@ proptest! {
     ) {
         let mut server = knee(f64::from(at), above);
         let range = (Level::Clients(1), 65_536.0);
-        let (found, Ok(())) = bisect(range, &timeless(0.95, requests), &mut server, &mut |_| {});
-        prop_assert!(found.probes.iter().all(|p| p.pooled.requests <= requests && p.tried.requests > 0));
-        let decided: Vec<f64> = found.probes.iter().filter(|p| p.verdict != ProbeVerdict::Undecided)
+        let (outcome, Ok(())) = bisect(range, &timeless(0.95, requests), &mut server, &mut |_| {});
+        prop_assert!(outcome.probes.iter().all(|p| p.pooled.requests <= requests && p.tried.requests > 0));
+        let decided: Vec<f64> = outcome.probes.iter().filter(|p| p.verdict != ProbeVerdict::Undecided)
             .map(|p| p.level.number()).collect();
         let mut distinct = decided.clone();
         distinct.sort_by(f64::total_cmp);
@@ -340,19 +343,19 @@ fn simulated(searched: &Searched) -> Found {
         Ok(Tried::at(level, &seen))
     };
     let range = (Search::lowest(&arrival).unwrap(), search.up_to);
-    let (found, Ok(())) = bisect(
+    let (outcome, Ok(())) = bisect(
         range,
         &search.rules(searched.requests),
         &mut probe,
         &mut |_| {},
     );
-    found
+    outcome
 }
 
 #[test]
 fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
     let arrival = json!({"closed-loop": {"clients": 1}});
-    let found = simulated(&Searched {
+    let outcome = simulated(&Searched {
         arrival,
         up_to: 64.0,
         slots: 6,
@@ -363,17 +366,21 @@ fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
     });
     // With seven clients one in six requests waits for a complete answer.
     assert_eq!(
-        (found.kept, found.missed),
+        (outcome.kept, outcome.missed),
         (Some(Level::Clients(6)), Some(Level::Clients(7)))
     );
-    assert!(found.requests() <= 1000, "{} requests", found.requests());
+    assert!(
+        outcome.requests() <= 1000,
+        "{} requests",
+        outcome.requests()
+    );
 }
 
 #[test]
 fn the_capacity_of_a_simulated_server_is_found_within_a_twentieth() {
     // Eight slots of 100 ms: 80 requests per second. Evenly spaced requests wait only for the next step.
     let arrival = json!({"constant": {"rate": 9}});
-    let found = simulated(&Searched {
+    let outcome = simulated(&Searched {
         arrival,
         up_to: 320.0,
         slots: 8,
@@ -382,9 +389,13 @@ fn the_capacity_of_a_simulated_server_is_found_within_a_twentieth() {
         requests: 200,
         seed: 164,
     });
-    let kept = found.kept.unwrap().number();
+    let kept = outcome.kept.unwrap().number();
     assert!((kept - 80.0).abs() <= 4.0, "{kept} requests a second");
-    assert!(found.requests() <= 1000, "{} requests", found.requests());
+    assert!(
+        outcome.requests() <= 1000,
+        "{} requests",
+        outcome.requests()
+    );
 }
 
 proptest! {
@@ -407,7 +418,7 @@ proptest! {
 /// capacity, in ascending order.
 fn poisson(slots: u32) -> Vec<f64> {
     let capacity = f64::from(slots) * 10.0;
-    let mut found: Vec<f64> = (0..20)
+    let mut rates: Vec<f64> = (0..20)
         .map(|seed| {
             let arrival = json!({"poisson": {"rate": capacity * 0.28}});
             let (up_to, ttft_ms, seed) = (capacity * 4.0, 200.0, seed * 1000);
@@ -423,8 +434,8 @@ fn poisson(slots: u32) -> Vec<f64> {
             simulated(&searched).kept.unwrap().number() / capacity
         })
         .collect();
-    found.sort_by(f64::total_cmp);
-    found
+    rates.sort_by(f64::total_cmp);
+    rates
 }
 
 #[test]

@@ -258,11 +258,11 @@ pub(crate) fn problems(
     simulation: &Simulation,
     server: &SimulatedServer,
 ) -> Vec<(Vec<&'static str>, String)> {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     let mut above_zero = |keys: &[&'static str], value: f64| {
         if !(value.is_finite() && value > 0.0) {
             let name = keys.last().unwrap_or(&"");
-            found.push((
+            problems.push((
                 keys.to_vec(),
                 format!("{name} must be above 0, got {value}"),
             ));
@@ -278,7 +278,7 @@ pub(crate) fn problems(
     let mut not_below_zero = |keys: &[&'static str], value: f64| {
         if !(value.is_finite() && value >= 0.0) {
             let name = keys.last().unwrap_or(&"");
-            found.push((
+            problems.push((
                 keys.to_vec(),
                 format!("{name} must be 0 or more, got {value}"),
             ));
@@ -290,13 +290,13 @@ pub(crate) fn problems(
     not_below_zero(&["server", "noise", "launch"], server.noise.launch);
     not_below_zero(&["server", "noise", "block"], server.noise.block);
     if server.prefix_cache_tokens.is_some() && !server.prefix_cache {
-        found.push((
+        problems.push((
             vec!["server", "prefix-cache-tokens"],
             "a server without `prefix-cache: true` has no cache to limit".to_owned(),
         ));
     }
     if server.decode.fixed.nanoseconds() == 0 {
-        found.push((
+        problems.push((
             vec!["server", "decode", "fixed"],
             "a decode step must take time".to_owned(),
         ));
@@ -318,13 +318,13 @@ pub(crate) fn problems(
     ];
     for (keys, share) in shares {
         if let Some(share) = share.filter(|s| !(0.0..=1.0).contains(s)) {
-            found.push((
+            problems.push((
                 keys.to_vec(),
                 format!("a share lies between 0 and 1, got {share}"),
             ));
         }
     }
-    found
+    problems
 }
 
 impl SimulatedServer {

@@ -39,14 +39,14 @@ pub(crate) fn simulate(
         serde_json::to_value(&spec.arrival).expect("an arrival always serializes"),
     ]);
     let stream = |domain: &str| noise.stream(&format!("load simulation v1 {domain}"), &content);
-    let of = |phase| {
+    let texts = |phase| {
         spec.prompts
             .of(phase)
             .map_err(|e| Failure::failed(format!("the prompts cannot be read again: {e}")))
     };
-    let mut prompts = of(Phase::Warmup)?;
+    let mut prompts = texts(Phase::Warmup)?;
     let warmup = prompts.len();
-    prompts.extend(of(Phase::Measured)?);
+    prompts.extend(texts(Phase::Measured)?);
     let offsets = offsets_of(spec, prompts.len() - warmup)?;
     if let Some(offsets) = &offsets {
         prompts.truncate(warmup + offsets.len());

@@ -25,14 +25,14 @@ pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) ->
         SimulationChoice::Inline(server) => ((**server).clone(), true),
         SimulationChoice::Name(name) => {
             let at = ["simulate", "server"];
-            let Some(found) = library.find(COLLECTION, name) else {
-                let known = library.names(COLLECTION);
-                let hint = remedy(name, "simulated servers", known.iter().map(String::as_str));
+            let Some(definition) = library.find(COLLECTION, name) else {
+                let names = library.names(COLLECTION);
+                let hint = remedy(name, "simulated servers", names.iter().map(String::as_str));
                 return vec![
                     Problem::at(&at, format!("no simulated server is named `{name}`")).hint(hint),
                 ];
             };
-            match serde_json::from_value::<SimulatedServer>(found) {
+            match serde_json::from_value::<SimulatedServer>(definition) {
                 Ok(server) => (server, false),
                 Err(e) => {
                     return vec![Problem::at(
@@ -43,7 +43,7 @@ pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) ->
             }
         }
     };
-    let found = problems(simulation, &server);
+    let mistakes = problems(simulation, &server);
     server.description = None;
     simulation.server = SimulationChoice::Inline(Box::new(server));
     let place = |(keys, message): (Vec<&str>, String)| match keys.as_slice() {
@@ -53,7 +53,7 @@ pub(crate) fn find_server(simulation: &mut Simulation, library: &dyn Library) ->
         ),
         _ => Problem::at(&[&["simulate"], keys.as_slice()].concat(), message),
     };
-    found.into_iter().map(place).collect()
+    mistakes.into_iter().map(place).collect()
 }
 
 /// Draws a cell's rows from the model of a server.

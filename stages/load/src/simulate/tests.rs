@@ -413,7 +413,7 @@ fn numbers_that_mean_nothing_are_refused() {
     (server.tokens_per_word, server.decode.fixed) = (f64::NAN, crate::span::TimeSpan::default());
     simulation.slowdown = 0.0;
     simulation.faults.missing_rows = Some(Share { share: 1.5 });
-    let found: Vec<String> = problems(&simulation, &server)
+    let messages: Vec<String> = problems(&simulation, &server)
         .into_iter()
         .map(|(keys, _)| keys.join("."))
         .collect();
@@ -423,7 +423,7 @@ fn numbers_that_mean_nothing_are_refused() {
         "server.decode.fixed",
         "faults.missing-rows.share",
     ];
-    assert_eq!(found, expected);
+    assert_eq!(messages, expected);
 }
 
 proptest! {
@@ -446,8 +446,8 @@ proptest! {
         prop_assert_eq!(rows.len() as u64, requests);
         for row in &rows {
             let times = [row.sent_ns, row.headers_ns, row.first_token_ns, row.last_token_ns, row.done_ns];
-            let known: Vec<i64> = times.into_iter().flatten().collect();
-            prop_assert!(known.len() == 5 && known.windows(2).all(|w| w[0] <= w[1]));
+            let times: Vec<i64> = times.into_iter().flatten().collect();
+            prop_assert!(times.len() == 5 && times.windows(2).all(|w| w[0] <= w[1]));
             let own: Vec<_> = result.chunks.iter().filter(|c| c.request_id == row.request_id).collect();
             prop_assert_eq!(own.iter().filter_map(|c| c.tokens).sum::<i64>(), i64::from(tokens));
             prop_assert!(row.in_flight_at_send.unwrap() < i64::from(clients));
@@ -534,15 +534,15 @@ fn the_noise_of_launches_has_the_spread_declared() {
 #[test]
 fn the_arm_of_a_control_sends_the_same_prompts_with_noise_of_its_own() {
     let noisy = json!({"simulate": {"server": server(&json!({"noise": {"step": 0.1}}))}});
-    let (of, again) = (
+    let (first, again) = (
         run_at(&noisy, &origin(&[block(1)])),
         run_at(&noisy, &origin(&[block(1), arm()])),
     );
     let digests = |r: &LoadResult| -> Vec<Option<String>> {
         r.requests.iter().map(|r| r.prompt_digest.clone()).collect()
     };
-    assert_eq!(digests(&of), digests(&again));
-    assert_ne!(of.chunks[3].at_ns, again.chunks[3].at_ns);
+    assert_eq!(digests(&first), digests(&again));
+    assert_ne!(first.chunks[3].at_ns, again.chunks[3].at_ns);
 }
 
 #[test]

@@ -28,9 +28,9 @@ const REASONS: [(u64, &str); 9] = [
 
 /// Returns the words of a bit mask; unknown bits become a hexadecimal number.
 pub(super) fn reasons(mask: u64) -> String {
-    let known = REASONS.iter().filter(|(bit, _)| mask & bit != 0);
+    let reasons = REASONS.iter().filter(|(bit, _)| mask & bit != 0);
     let rest = mask & !REASONS.iter().map(|(bit, _)| bit).sum::<u64>();
-    let words = known.map(|(_, word)| (*word).to_owned());
+    let words = reasons.map(|(_, word)| (*word).to_owned());
     words
         .chain((rest != 0).then(|| format!("{rest:#x}")))
         .collect::<Vec<_>>()

@@ -235,15 +235,15 @@ impl Log {
             });
         }
         for pattern in &self.patterns {
-            let Some(found) = pattern.line.captures(&line) else {
+            let Some(captures) = pattern.line.captures(&line) else {
                 continue;
             };
-            let mut fields = named(&pattern.line, &found);
+            let mut fields = named(&pattern.line, &captures);
             for regex in &pattern.fields {
                 fields.extend(
                     regex
                         .captures(&line)
-                        .map(|found| named(regex, &found))
+                        .map(|captures| named(regex, &captures))
                         .into_iter()
                         .flatten(),
                 );
@@ -278,10 +278,10 @@ impl Log {
 }
 
 /// Returns the named groups of a match, in the order of the expression.
-fn named(regex: &Regex, found: &Captures<'_>) -> Vec<(String, String)> {
+fn named(regex: &Regex, captures: &Captures<'_>) -> Vec<(String, String)> {
     let names = regex.capture_names().flatten();
     names
-        .filter_map(|name| Some((name.to_owned(), found.name(name)?.as_str().to_owned())))
+        .filter_map(|name| Some((name.to_owned(), captures.name(name)?.as_str().to_owned())))
         .collect()
 }
 

@@ -14,18 +14,18 @@ impl Power {
     /// Records a GPU's power, W.
     pub(crate) fn note(&self, gpu: i64, at_ns: i64, watts: f64) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = all.entry(gpu).or_default();
-        if of.len() == KEPT {
-            of.pop_front();
+        let readings = all.entry(gpu).or_default();
+        if readings.len() == KEPT {
+            readings.pop_front();
         }
-        of.push_back((at_ns, watts));
+        readings.push_back((at_ns, watts));
     }
 
     /// Returns the largest of the GPUs' mean powers since a stamp, W; `None` without samples.
     pub(crate) fn since(&self, from_ns: i64) -> Option<f64> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let means = all.values().filter_map(|of| {
-            let recent: Vec<f64> = of
+        let means = all.values().filter_map(|readings| {
+            let recent: Vec<f64> = readings
                 .iter()
                 .filter(|(at, _)| *at >= from_ns)
                 .map(|(_, w)| *w)

@@ -58,12 +58,12 @@ impl Reader {
                 let group = self.stat(*pid)?.group;
                 self.servers.iter().position(|(_, leader)| *leader == group)
             };
-            let mut found: Vec<(usize, i64)> = pids
+            let mut leaders: Vec<(usize, i64)> = pids
                 .into_iter()
                 .filter_map(|pid| Some((leader(&pid)?, pid)))
                 .collect();
-            found.sort_unstable_by_key(|(server, _)| *server);
-            self.members = found;
+            leaders.sort_unstable_by_key(|(server, _)| *server);
+            self.members = leaders;
         }
         self.samples += 1;
         let all = self

@@ -77,12 +77,12 @@ impl Companion for Slots {
 /// The most numbers that are followed in one document.
 const FOLLOWED: usize = 4096;
 
-fn numbers(value: &Value, at: &mut String, found: &mut BTreeMap<String, f64>) {
+fn numbers(value: &Value, at: &mut String, values: &mut BTreeMap<String, f64>) {
     let mut below = |key: &str, value: &Value| {
         let length = at.len();
         at.push('/');
         at.push_str(&key.replace('~', "~0").replace('/', "~1"));
-        numbers(value, at, found);
+        numbers(value, at, values);
         at.truncate(length);
     };
     match value {
@@ -92,10 +92,10 @@ fn numbers(value: &Value, at: &mut String, found: &mut BTreeMap<String, f64>) {
             .enumerate()
             .for_each(|(i, value)| below(&i.to_string(), value)),
         Value::Bool(flag) => {
-            found.insert(at.clone(), f64::from(u8::from(*flag)));
+            values.insert(at.clone(), f64::from(u8::from(*flag)));
         }
         Value::Number(number) => {
-            found.extend(
+            values.extend(
                 number
                     .as_f64()
                     .filter(|v| v.is_finite())
@@ -139,10 +139,10 @@ fn changes(
     before: &mut BTreeMap<String, f64>,
 ) -> Result<Vec<ServerInfoChange>, String> {
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
-    let mut found = BTreeMap::new();
-    numbers(&document, &mut String::new(), &mut found);
+    let mut values = BTreeMap::new();
+    numbers(&document, &mut String::new(), &mut values);
     let mut rows = Vec::new();
-    for (name, value) in found.into_iter().take(FOLLOWED) {
+    for (name, value) in values.into_iter().take(FOLLOWED) {
         if before.get(&name) != Some(&value)
             && (before.len() < FOLLOWED || before.contains_key(&name))
         {

@@ -105,12 +105,12 @@ pub(crate) fn run(
 
 /// Returns the prompts of the warm-up, then the measured ones.
 fn prompts(spec: &LoadSpec) -> Result<Vec<Prompt>, Failure> {
-    let of = |phase| {
+    let texts = |phase| {
         let prompts = spec.prompts.of(phase);
         prompts.map_err(|e| Failure::failed(format!("the prompts cannot be read again: {e}")))
     };
-    let mut all = of(Phase::Warmup)?;
-    all.extend(of(Phase::Measured)?);
+    let mut all = texts(Phase::Warmup)?;
+    all.extend(texts(Phase::Measured)?);
     Ok(all)
 }
 

@@ -263,7 +263,7 @@ mod tests {
     use contract::OutputMode;
 
     fn prompts() -> Vec<Prompt> {
-        let of = |phase, index| Prompt {
+        let prompt = |phase, index| Prompt {
             phase,
             index,
             session: None,
@@ -279,9 +279,9 @@ mod tests {
             images: None,
         };
         vec![
-            of(Phase::Warmup, 0),
-            of(Phase::Measured, 0),
-            of(Phase::Measured, 1),
+            prompt(Phase::Warmup, 0),
+            prompt(Phase::Measured, 0),
+            prompt(Phase::Measured, 1),
         ]
     }
 

@@ -83,17 +83,17 @@ fn declared(
     source: &sources::NamedFile,
     digest: &mut Option<String>,
 ) -> Result<(), Unusable> {
-    let found = source.digest.to_string();
-    if digest.as_ref().is_some_and(|digest| *digest != found) {
+    let actual = source.digest.to_string();
+    if digest.as_ref().is_some_and(|digest| *digest != actual) {
         return Err(Unusable {
             message: format!(
-                "{what} {} has the digest {found}, not the one declared",
+                "{what} {} has the digest {actual}, not the one declared",
                 source.path.display()
             ),
             hint: "correct `digest`, or restore the file".to_owned(),
         });
     }
-    *digest = Some(found);
+    *digest = Some(actual);
     Ok(())
 }
 

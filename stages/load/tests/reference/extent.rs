@@ -172,20 +172,20 @@ fn canonical(more: &Value) -> Result<Value, Vec<String>> {
 
 #[test]
 fn a_duration_alone_says_how_many_requests_there_are_at_most() {
-    let of = |more: Value| canonical(&more).unwrap();
-    assert_eq!(of(json!({"duration": "30 s"}))["requests"], 2400);
+    let settings = |more: Value| canonical(&more).unwrap();
+    assert_eq!(settings(json!({"duration": "30 s"}))["requests"], 2400);
     let poisson = json!({"poisson": {"rate": 10.0}});
-    let open = of(json!({"duration": "30 s", "arrival": poisson}));
+    let open = settings(json!({"duration": "30 s", "arrival": poisson}));
     assert!(open["requests"].as_u64().unwrap() > 350, "{open}");
-    let both = of(json!({"duration": "30 s", "requests": 7}));
+    let both = settings(json!({"duration": "30 s", "requests": 7}));
     assert_eq!(
         (&both["requests"], &both["duration"]),
         (&json!(7), &json!("30 s"))
     );
     let fading = json!({"ramp": {"from": 8.0, "to": 0.0, "seconds": 10.0}});
-    let fading = of(json!({"arrival": fading}));
+    let fading = settings(json!({"arrival": fading}));
     assert_eq!(fading["duration"], "10 s");
-    let untouched = of(json!({"requests": 7}));
+    let untouched = settings(json!({"requests": 7}));
     for key in ["duration", "max-in-flight", "cancel"] {
         assert!(
             untouched.get(key).is_none(),

@@ -385,10 +385,10 @@ fn answers_that_come_in_one_piece_are_reported_because_their_tpot_is_not_the_ser
     let mut run = Run::with(Fault::OnePiece);
     (run.behaviour.ttft, run.behaviour.gap) = (Duration::from_millis(5), Duration::from_millis(5));
     let result = run.result();
-    let told = "6 of 6 streamed answers arrived in one piece, so TPOT and the times between chunks do not \
+    let message = "6 of 6 streamed answers arrived in one piece, so TPOT and the times between chunks do not \
                 describe the server";
     assert!(
-        result.warnings[0].starts_with(told),
+        result.warnings[0].starts_with(message),
         "{:?}",
         result.warnings
     );

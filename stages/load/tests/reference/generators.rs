@@ -100,7 +100,7 @@ fn several_generators_send_the_requests_of_one_byte_by_byte_and_number_them_alik
             warmup,
             ..Run::default()
         };
-        let of = |generators: Generators| {
+        let files = |generators: Generators| {
             let server = ReferenceServer::start(Behaviour::default()).unwrap();
             // Each server has its own port, and only the `Host` line shows it.
             let result = run_load(
@@ -127,9 +127,9 @@ fn several_generators_send_the_requests_of_one_byte_by_byte_and_number_them_alik
             let clients: BTreeSet<_> = result.requests.iter().map(|row| row.client_id).collect();
             (bytes, rows, scheduled, clients)
         };
-        let one = of(several(1));
+        let one = files(several(1));
         for count in [2, 3] {
-            let more = of(several(count));
+            let more = files(several(count));
             assert_eq!(one.0, more.0, "{count} generators of {:?}", run.arrival);
             assert_eq!(one.1, more.1);
             // Open arrivals keep their times to the nanosecond. A client of a closed loop sends when it is free.
@@ -161,17 +161,17 @@ fn each_generator_says_what_it_sent_and_the_cell_has_the_worst_of_them() {
     let dealt = table(&files, "request_generators");
     let ids = dealt.int("request_id").unwrap();
     assert_eq!(ids, (0..30).map(Some).collect::<Vec<_>>());
-    let of: Vec<i64> = dealt
+    let numbers: Vec<i64> = dealt
         .int("generator")
         .unwrap()
         .into_iter()
         .flatten()
         .collect();
     // Clients 0, 2 and 4 run on the first generator, so it sends their requests.
-    assert_eq!(of[5..15], [0, 1, 0, 1, 0, 0, 1, 0, 1, 0]);
+    assert_eq!(numbers[5..15], [0, 1, 0, 1, 0, 0, 1, 0, 1, 0]);
     for row in rows.iter().filter(|row| row.phase == Phase::Measured) {
         let client = row.client_id.unwrap();
-        assert_eq!(client % 2, of[row.request_id as usize], "{row:?}");
+        assert_eq!(client % 2, numbers[row.request_id as usize], "{row:?}");
     }
     let each = table(&files, "generators");
     let whole =
@@ -301,7 +301,7 @@ fn sessions_stay_whole_and_several_servers_get_the_requests_as_from_one() {
         seed: 7,
         replicate: Coordinates::default(),
     };
-    let of = |count| {
+    let run = |count| {
         let servers = [Behaviour::default(), Behaviour::default()]
             .map(|behaviour| ReferenceServer::start(behaviour).unwrap());
         let named = servers
@@ -350,9 +350,9 @@ fn sessions_stay_whole_and_several_servers_get_the_requests_as_from_one() {
         }
         (asked, of_server, got.iter().sum::<usize>() > 0)
     };
-    let one = of(1);
-    assert_eq!(one, of(2));
-    assert_eq!(one, of(3));
+    let one = run(1);
+    assert_eq!(one, run(2));
+    assert_eq!(one, run(3));
 }
 
 #[test]
@@ -465,20 +465,20 @@ fn clocks_that_began_at_other_times_are_brought_together_within_the_stated_bound
 
 /// Returns the child processes that are generators.
 fn children() -> Vec<u32> {
-    let mut found = Vec::new();
+    let mut threads = Vec::new();
     for task in std::fs::read_dir("/proc/self/task").unwrap() {
         let path = task.unwrap().path().join("children");
         let text = std::fs::read_to_string(path).unwrap_or_default();
-        found.extend(
+        threads.extend(
             text.split_whitespace()
                 .filter_map(|pid| pid.parse::<u32>().ok()),
         );
     }
-    found.retain(|pid| {
+    threads.retain(|pid| {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         name.trim() == "load-generator"
     });
-    found
+    threads
 }
 
 fn signal(pid: u32, signal: rustix::process::Signal) {
@@ -562,14 +562,18 @@ fn a_generator_that_is_killed_ends_the_load_and_the_rows_of_the_others_remain() 
     let Ending::Lost(lost) = &files.ending else {
         panic!("{:?}", files.ending);
     };
-    let told = lost.to_string();
+    let message = lost.to_string();
     assert!(
-        told.contains("ended before its work was done") && told.contains("signal: 9"),
-        "{told}"
+        message.contains("ended before its work was done") && message.contains("signal: 9"),
+        "{message}"
     );
-    let of: BTreeSet<i64> = rows.iter().map(|row| row.request_id % 3).collect();
-    assert_eq!(of.len(), 2, "the others' rows are there: {of:?}");
-    assert!(!of.contains(&i64::from(lost.generator)));
+    let remainders: BTreeSet<i64> = rows.iter().map(|row| row.request_id % 3).collect();
+    assert_eq!(
+        remainders.len(),
+        2,
+        "the others' rows are there: {remainders:?}"
+    );
+    assert!(!remainders.contains(&i64::from(lost.generator)));
     assert!(rows.len() > 10);
 }
 
@@ -582,11 +586,11 @@ fn a_generator_that_stands_still_is_ended_and_so_is_the_load() {
             |own, _| signal(own[0], rustix::process::Signal::STOP),
             Duration::from_millis(1500),
         );
-        let told = match &files.ending {
+        let message = match &files.ending {
             Ending::Lost(lost) => lost.to_string(),
             other => panic!("{other:?}"),
         };
-        assert!(told.contains("said nothing for 1.5 s"), "{told}");
+        assert!(message.contains("said nothing for 1.5 s"), "{message}");
         assert!(rows.len() > 10);
     }
 }
@@ -603,8 +607,8 @@ fn a_load_that_is_stopped_keeps_the_rows_of_every_generator() {
         "{:?}",
         files.ending
     );
-    let of: BTreeSet<i64> = rows.iter().map(|row| row.request_id % 3).collect();
-    assert_eq!(of.len(), 3);
+    let remainders: BTreeSet<i64> = rows.iter().map(|row| row.request_id % 3).collect();
+    assert_eq!(remainders.len(), 3);
     assert!(children().is_empty());
 }
 
@@ -631,11 +635,11 @@ fn programs_that_are_not_generators_fail_the_load_with_what_they_wrote() {
         ("printf '\\100\\000\\000\\000ab'", "ended within a message"),
     ] {
         let spec = with(&run, otherwise(2, script));
-        let told = run_load(&spec, &target, &Control::quiet())
+        let message = run_load(&spec, &target, &Control::quiet())
             .unwrap_err()
             .to_string();
-        assert!(told.contains(expected), "{script}: {told}");
-        assert!(told.starts_with("generator "), "{told}");
+        assert!(message.contains(expected), "{script}: {message}");
+        assert!(message.starts_with("generator "), "{message}");
     }
     // Messages that come before their time, are too long for it, or go on after their end.
     let greeting = format!("benchtrail generator {}", env!("CARGO_PKG_VERSION"));
@@ -655,10 +659,10 @@ fn programs_that_are_not_generators_fail_the_load_with_what_they_wrote() {
         ("printf '\\000\\000\\000\\001'", "is not a message"),
     ] {
         let spec = with(&run, otherwise(2, &format!("{greeting}{then}; sleep 60")));
-        let told = run_load(&spec, &target, &Control::quiet())
+        let message = run_load(&spec, &target, &Control::quiet())
             .unwrap_err()
             .to_string();
-        assert!(told.contains(expected), "{then}: {told}");
+        assert!(message.contains(expected), "{then}: {message}");
     }
     let spec = with(
         &run,
@@ -667,10 +671,13 @@ fn programs_that_are_not_generators_fail_the_load_with_what_they_wrote() {
             ..Generators::of(2)
         },
     );
-    let told = run_load(&spec, &target, &Control::quiet())
+    let message = run_load(&spec, &target, &Control::quiet())
         .unwrap_err()
         .to_string();
-    assert!(told.starts_with("a generator cannot be started"), "{told}");
+    assert!(
+        message.starts_with("a generator cannot be started"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -204,10 +204,10 @@ fn files_hold_the_rows_that_memory_would_hold() {
         &monitoring(quick()),
         folder.path(),
         &Control::quiet(),
-        &mut |row, of| {
+        &mut |row, chunks_of_row| {
             rows.push(row.clone());
-            chunks.extend_from_slice(of);
-            summarizer.add(row, of)
+            chunks.extend_from_slice(chunks_of_row);
+            summarizer.add(row, chunks_of_row)
         },
     )
     .unwrap();

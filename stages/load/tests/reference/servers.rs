@@ -223,9 +223,9 @@ fn servers_that_cannot_be_loaded_together_are_named_by_their_urls() {
         crate::canned::document(&json!({"object": "list", "data": [{"id": "another"}]}))
     });
     let (_, error) = target_in_turn(&direct(&a), &[&other.url]).unwrap_err();
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.contains("lists the models another, and not `"),
-        "{told}"
+        message.contains("lists the models another, and not `"),
+        "{message}"
     );
 }

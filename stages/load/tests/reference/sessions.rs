@@ -199,18 +199,18 @@ fn the_turns_after_one_that_failed_are_rows_that_were_not_sent() {
 #[test]
 fn a_closed_loop_with_fewer_sessions_than_clients_warns() {
     let server = ReferenceServer::start(Behaviour::default()).unwrap();
-    let told = |sessions: u64| {
+    let message = |sessions: u64| {
         let spec = spec(&json!(2), "0 s", &json!({ "sessions": sessions }));
         let warnings = send(&spec, server.url(), Api::OpenaiCompletions).warnings;
         let mut warnings = warnings.into_iter();
         warnings.find(|warning| warning.contains("fewer sessions"))
     };
-    let warning = told(1).unwrap();
+    let warning = message(1).unwrap();
     assert!(
         warning.contains("fewer sessions (1) than clients (2)"),
         "{warning}"
     );
-    assert_eq!(told(2), None);
+    assert_eq!(message(2), None);
 }
 
 #[test]

@@ -349,18 +349,18 @@ fn some_failed_requests_are_rows_and_no_failure() {
 #[test]
 fn every_shipped_definition_is_yaml_of_its_collection() {
     let shipped = shipped();
-    let of = |collection: &str| -> Vec<&str> {
+    let listed = |collection: &str| -> Vec<&str> {
         shipped
             .iter()
             .filter(|s| s.collection == collection)
             .map(|s| s.name)
             .collect()
     };
-    let names = of("workloads");
+    let names = listed("workloads");
     assert!(
         names.is_sorted() && names.contains(&"short-decode") && names.contains(&"shared-prefix")
     );
-    let servers = of("simulated-servers");
+    let servers = listed("simulated-servers");
     assert!(servers.is_sorted() && servers.contains(&"batching"));
     assert_eq!(names.len() + servers.len(), shipped.len());
     assert!(shipped.iter().all(|s| s.text.contains("description:")));
@@ -524,15 +524,15 @@ fn a_rate_that_the_warm_in_leaves_no_time_for_is_undecided_and_said_to_be() {
         1,
     )
     .unwrap();
-    let found = &done.observations["search"];
+    let search = &done.observations["search"];
     assert_eq!(
-        (&found["kept"], &found["undecided"]),
+        (&search["kept"], &search["undecided"]),
         (&json!(null), &json!(10.0))
     );
     assert!(
         done.warnings
             .iter()
-            .any(|told| told.contains("is neither kept nor missed")),
+            .any(|note| note.contains("is neither kept nor missed")),
         "{:?}",
         done.warnings
     );

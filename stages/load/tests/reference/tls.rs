@@ -213,13 +213,13 @@ fn an_untrusted_server_gets_no_request_and_the_error_has_reason_and_remedy() {
             "{error}"
         );
         assert!(result.requests.iter().all(|row| row.sent_ns.is_none()));
-        let told = list_models(&served.server.url(), Some(&served.ca_file), None).unwrap_err();
-        let ModelsError::Tls(told) = told else {
-            panic!("{told}")
+        let error = list_models(&served.server.url(), Some(&served.ca_file), None).unwrap_err();
+        let ModelsError::Tls(error) = error else {
+            panic!("{error}")
         };
         assert!(
-            told.reason.contains(reason) && told.remedy.contains(remedy),
-            "{told}"
+            error.reason.contains(reason) && error.remedy.contains(remedy),
+            "{error}"
         );
     }
 }
@@ -239,11 +239,11 @@ fn trusted_by_others(served: &Served) -> PathBuf {
 #[test]
 fn the_operating_system_trusts_no_certificate_of_a_test() {
     let served = trusted(Behaviour::default());
-    let told = list_models(&served.server.url(), None, None).unwrap_err();
-    let ModelsError::Tls(told) = told else {
-        panic!("{told}")
+    let error = list_models(&served.server.url(), None, None).unwrap_err();
+    let ModelsError::Tls(error) = error else {
+        panic!("{error}")
     };
-    assert!(told.remedy.contains("--ca-file"), "{told}");
+    assert!(error.remedy.contains("--ca-file"), "{error}");
 }
 
 #[test]

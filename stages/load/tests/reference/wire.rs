@@ -185,7 +185,7 @@ fn data_over_several_lines_is_one_event() {
 
 #[test]
 fn overload_says_when_to_come_again_and_a_date_is_no_number_of_seconds() {
-    for (code, told, seconds) in [
+    for (code, header, seconds) in [
         (429, "Retry-After: 30\r\n", Some(30)),
         (503, "retry-after: Fri, 31 Dec 1999 23:59:59 GMT\r\n", None),
         (503, "", None),
@@ -193,7 +193,7 @@ fn overload_says_when_to_come_again_and_a_date_is_no_number_of_seconds() {
         let result = chat(move || {
             let body = r#"{"error": {"message": "too many"}}"#;
             let head = format!(
-                "HTTP/1.1 {code} X\r\n{told}Content-Length: {}\r\n\r\n",
+                "HTTP/1.1 {code} X\r\n{header}Content-Length: {}\r\n\r\n",
                 body.len()
             );
             vec![head.into_bytes(), body.as_bytes().to_vec()]
@@ -263,13 +263,13 @@ fn a_page_in_place_of_an_answer_is_reported_with_its_media_type_and_start() {
 #[test]
 fn a_document_where_a_stream_was_asked_for_is_no_answer() {
     let result = chat(|| document(&json!({"detail": "no streaming here"})));
-    let told = "the answer is application/json, not a stream of events (text/event-stream): \
+    let message = "the answer is application/json, not a stream of events (text/event-stream): \
                 {\"detail\":\"no streaming here\"}";
     assert!(
         result
             .requests
             .iter()
-            .all(|row| row.error.as_deref() == Some(told)),
+            .all(|row| row.error.as_deref() == Some(message)),
         "{:?}",
         result.requests
     );

@@ -117,13 +117,13 @@ fn passages_of_a_corpus_are_its_words_in_order() {
     let corpus = workload(&json!({"corpus": {"file": file.path(), "length": 12}}));
     let set = PromptSet::generate(&corpus, &origin(1, 1), 3, 20).unwrap();
     for prompt in measured(&set).iter().chain(&warmup(&set)) {
-        let found: Vec<usize> = prompt
+        let numbers: Vec<usize> = prompt
             .text
             .split(' ')
             .map(|w| w[1..].parse().unwrap())
             .collect();
-        assert_eq!(found.len(), 12);
-        assert!(found.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 50));
+        assert_eq!(numbers.len(), 12);
+        assert!(numbers.windows(2).all(|pair| pair[1] == (pair[0] + 1) % 50));
     }
     let long = workload(&json!({"corpus": {"file": file.path(), "length": 51}}));
     let error = PromptSet::generate(&long, &origin(1, 1), 0, 1).unwrap_err();
@@ -134,14 +134,14 @@ fn passages_of_a_corpus_are_its_words_in_order() {
 fn a_dataset_gives_first_human_turns_in_an_order_of_the_seed() {
     let file = file(SHAREGPT);
     let dataset = workload(&json!({"dataset": {"file": file.path()}}));
-    let of = |rep| {
+    let texts = |rep| {
         let set = PromptSet::generate(&dataset, &origin(1, rep), 0, 3).unwrap();
         texts(&measured(&set))
             .into_iter()
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    let orders: BTreeSet<Vec<String>> = (0..20).map(of).collect();
+    let orders: BTreeSet<Vec<String>> = (0..20).map(texts).collect();
     assert!(orders.len() > 1);
     for order in orders {
         assert_eq!(

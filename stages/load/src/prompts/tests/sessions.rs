@@ -60,11 +60,11 @@ fn think_times_and_turns_follow_their_distributions() {
     // P(turns = k) = (3/4)^(k − 1) / 4: each count within four standard errors.
     for k in 1..6 {
         let p = 0.75_f64.powi(k - 1) / 4.0;
-        let found = sessions.iter().filter(|s| s.len() == k as usize).count() as f64;
+        let count = sessions.iter().filter(|s| s.len() == k as usize).count() as f64;
         let expected = 4000.0 * p;
         assert!(
-            (found - expected).abs() < 4.0 * (expected * (1.0 - p)).sqrt(),
-            "{k}: {found} of {expected}"
+            (count - expected).abs() < 4.0 * (expected * (1.0 - p)).sqrt(),
+            "{k}: {count} of {expected}"
         );
     }
     let even = json!({"turns": 2, "think-time": {"from": "2 ms", "to": "6 ms"}});
