@@ -57,8 +57,8 @@ impl Figure {
     pub(crate) fn names() -> Vec<String> {
         let throughputs = THROUGHPUTS.iter().map(|(name, _)| (*name).to_owned());
         let statistics = METRICS.iter().flat_map(|metric| {
-            let of = |(name, _): &(&str, _)| format!("{}_{name}", metric.name);
-            STATISTICS.iter().map(of)
+            let name_of = |(name, _): &(&str, _)| format!("{}_{name}", metric.name);
+            STATISTICS.iter().map(name_of)
         });
         throughputs.chain(statistics).collect()
     }
@@ -134,17 +134,17 @@ mod tests {
             .max()
             .unwrap();
         let seconds = (done - sent) as f64 / 1e9;
-        let of = |name: &str| Figure::named(name).unwrap().of(&rows).unwrap();
-        assert!((of("request_throughput") * seconds - 39.0).abs() < 1e-9);
-        assert!((of("output_throughput") * seconds - 39.0 * 17.0).abs() < 1e-6);
-        assert!(of("total_throughput") > of("output_throughput"));
+        let value = |name: &str| Figure::named(name).unwrap().of(&rows).unwrap();
+        assert!((value("request_throughput") * seconds - 39.0).abs() < 1e-9);
+        assert!((value("output_throughput") * seconds - 39.0 * 17.0).abs() < 1e-6);
+        assert!(value("total_throughput") > value("output_throughput"));
     }
 
     #[test]
     fn a_quantile_of_too_few_requests_is_unknown() {
-        let of = |name: &str| Figure::named(name).unwrap().of(&rows());
-        assert!(of("ttft_ms_p50").is_some() && of("ttft_ms_p90").is_some());
-        assert_eq!(of("ttft_ms_p99"), None);
+        let value = |name: &str| Figure::named(name).unwrap().of(&rows());
+        assert!(value("ttft_ms_p50").is_some() && value("ttft_ms_p90").is_some());
+        assert_eq!(value("ttft_ms_p99"), None);
     }
 
     #[test]

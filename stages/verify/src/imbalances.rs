@@ -45,32 +45,34 @@ fn sampled(cell: &Cell<'_>) -> Option<Conditions> {
 pub(crate) struct Imbalance<'a> {
     pub(crate) stage: &'a str,
     pub(crate) across: String,
-    pub(crate) found: Compared,
+    pub(crate) compared: Compared,
 }
 
 /// Makes the table `imbalances`: the sides measured under different conditions.
 pub(crate) fn imbalances_table(sides: &[Imbalance<'_>]) -> Result<Table, TableError> {
-    let text = |name: &str, meaning: &str, of: &dyn Fn(&Imbalance<'_>) -> String| {
-        Column::text(name, sides.iter().map(|i| Some(of(i)))).describe(meaning)
+    let text = |name: &str, meaning: &str, read: &dyn Fn(&Imbalance<'_>) -> String| {
+        Column::text(name, sides.iter().map(|i| Some(read(i)))).describe(meaning)
     };
     let columns = vec![
         text("stage", "the load stage", &|i| i.stage.to_owned()),
         text("across", "the axis compared across", &|i| i.across.clone()),
-        text("a", "one side", &|i| i.found.a.clone()),
-        text("b", "the other side", &|i| i.found.b.clone()),
-        text("condition", "what differed", &|i| i.found.name().to_owned()),
-        Column::float("mean_a", sides.iter().map(|i| Some(i.found.mean_a)))
+        text("a", "one side", &|i| i.compared.a.clone()),
+        text("b", "the other side", &|i| i.compared.b.clone()),
+        text("condition", "what differed", &|i| {
+            i.compared.name().to_owned()
+        }),
+        Column::float("mean_a", sides.iter().map(|i| Some(i.compared.mean_a)))
             .describe("mean of the first side over blocks"),
-        Column::float("mean_b", sides.iter().map(|i| Some(i.found.mean_b)))
+        Column::float("mean_b", sides.iter().map(|i| Some(i.compared.mean_b)))
             .describe("mean of the second side over blocks"),
-        Column::float("p", sides.iter().map(|i| i.found.p)).describe(
+        Column::float("p", sides.iter().map(|i| i.compared.p)).describe(
             "p of the paired t test over blocks, Holm-adjusted; null with fewer than \
                 three blocks",
         ),
         text(
             "reason",
             "why a comparison of these sides is undecidable",
-            &|i| i.found.text(),
+            &|i| i.compared.text(),
         ),
     ];
     Table::with_metadata(

@@ -467,21 +467,21 @@ fn unbalanced<'a>(
     planned: &[Planned],
     stages: &'a [Stage<'a>],
 ) -> Result<Vec<Imbalance<'a>>, Failure> {
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     for planned in planned.iter().filter(|p| p.gate == "balanced-conditions") {
         let given: BalanceParameters = serde_json::from_value(planned.parameters.clone())
             .map_err(|e| Failure::failed(format!("gate balanced-conditions: {e}")))?;
         for stage in stages {
             let all = imbalances(stage, &given.across, given.alpha, &given.may_differ);
             let differing = all.into_iter().filter(|c| c.differs);
-            found.extend(differing.map(|found| Imbalance {
+            differences.extend(differing.map(|compared| Imbalance {
                 stage: stage.name,
                 across: given.across.clone(),
-                found,
+                compared,
             }));
         }
     }
-    Ok(found)
+    Ok(differences)
 }
 
 fn verdict(findings: &[GateJudgement<'_>]) -> Json {

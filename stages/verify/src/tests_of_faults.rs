@@ -224,12 +224,12 @@ impl Measured {
 
 /// Returns the events of a server's log with these errors.
 fn logged(errors: &[&str]) -> Table {
-    let of = |text: &str| Some(text.to_owned());
+    let some = |text: &str| Some(text.to_owned());
     Table::with_metadata(
         vec![
-            Column::text("event", errors.iter().map(|_| of(contract::ERROR_EVENT))),
+            Column::text("event", errors.iter().map(|_| some(contract::ERROR_EVENT))),
             Column::int("line", (1..).take(errors.len()).map(Some)),
-            Column::text("text", errors.iter().map(|text| of(text))),
+            Column::text("text", errors.iter().map(|text| some(text))),
             Column::text("member", errors.iter().map(|_| None::<String>)),
         ],
         &[(contract::ERROR_TEXTS_NOTE, "ERROR")],

@@ -118,10 +118,10 @@ fn difference(
     let (Some(a), Some(b)) = (a, b) else {
         return (Status::Unknown, Vec::new(), None);
     };
-    let is_declared = |of: &BTreeMap<String, String>| of.values().any(|v| bare(v) != v);
+    let is_declared = |facets: &BTreeMap<String, String>| facets.values().any(|v| bare(v) != v);
     let some_declared = is_declared(a) || is_declared(b);
-    let value = |of: &'_ BTreeMap<String, String>, path: &String| {
-        of.get(path).map(|value| bare(value).to_owned())
+    let value = |facets: &'_ BTreeMap<String, String>, path: &String| {
+        facets.get(path).map(|value| bare(value).to_owned())
     };
     let mut paths: BTreeSet<&String> = a
         .keys()
@@ -151,8 +151,8 @@ fn difference(
             paths.len()
         ))
     } else {
-        let side = |of: &BTreeMap<String, String>, path: &String| {
-            of.get(path).cloned().unwrap_or_else(|| "-".into())
+        let side = |facets: &BTreeMap<String, String>, path: &String| {
+            facets.get(path).cloned().unwrap_or_else(|| "-".into())
         };
         let lines: Vec<String> = paths
             .iter()
@@ -191,9 +191,9 @@ fn verdict(facets: &[Facet]) -> PairVerdict {
 
 /// Makes the table `comparability`, with one row per pair and facet.
 pub(crate) fn comparability_table(
-    found: &[(&Stage<'_>, String, Vec<Pair>)],
+    stages: &[(&Stage<'_>, String, Vec<Pair>)],
 ) -> Result<Table, TableError> {
-    let rows = found.iter().flat_map(|(stage, across, pairs)| {
+    let rows = stages.iter().flat_map(|(stage, across, pairs)| {
         let facets = pairs.iter().flat_map(|pair| {
             let facets = pair.facets.iter();
             facets.map(move |facet| (pair, facet))

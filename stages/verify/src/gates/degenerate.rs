@@ -129,8 +129,8 @@ fn generates(cell: &Cell<'_>) -> bool {
     let asked = cell.input.parameters["api"].as_str().map(str::to_owned);
     let words = [asked, cell.fact_text("api")].into_iter().flatten();
     // The API of a simulated cell is `simulated`.
-    let mut known = words.filter_map(|word| Api::parse(&word).ok());
-    known.all(Api::generates)
+    let mut apis = words.filter_map(|word| Api::parse(&word).ok());
+    apis.all(Api::generates)
 }
 
 /// Returns the load stage's time limit of a whole request, in seconds.

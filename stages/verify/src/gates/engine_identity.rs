@@ -163,7 +163,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
 /// Returns the facts that must not change, with their values here.
 fn facts(server: &Server) -> Vec<(String, String)> {
     let d = &server.descriptor;
-    let name = |of: &Json| of["name"].as_str().unwrap_or("?").to_owned();
+    let name = |engine: &Json| engine["name"].as_str().unwrap_or("?").to_owned();
     let packages: Vec<String> = d["engine"]["packages"]
         .as_array()
         .into_iter()

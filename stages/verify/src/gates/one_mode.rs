@@ -239,8 +239,12 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
         .collect();
     // One feature at a time, each freed from those before it: together this is least squares over all.
     while let Some(feature) = features.pop() {
-        let without = |of: &[f64]| {
-            let points: Vec<(f64, f64)> = feature.iter().copied().zip(of.iter().copied()).collect();
+        let without = |values: &[f64]| {
+            let points: Vec<(f64, f64)> = feature
+                .iter()
+                .copied()
+                .zip(values.iter().copied())
+                .collect();
             residuals(&points)
         };
         values = without(&values);

@@ -97,8 +97,8 @@ fn measured(cell: &Cell<'_>, rows: &CellRows, metric: Option<&str>) -> Result<Me
                 .ok_or("the server's metrics have no whole latencies: name them in `metric`")?
         }
     };
-    let rise = |of: &str| {
-        let name = format!("{metric}_{of}");
+    let rise = |part: &str| {
+        let name = format!("{metric}_{part}");
         match scrapes::rise(cell, rows, &name) {
             ServerCounter::Rose(rise) => Ok(rise),
             ServerCounter::BeganAnew => Err(format!(

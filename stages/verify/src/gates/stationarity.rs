@@ -67,7 +67,7 @@ impl TypedGate for Stationarity {
                 Some((i, parameters.metric.throughout(cell.answers()?.as_ref())))
             })
             .collect();
-        let (mut tests, mut found, mut changes, mut series) =
+        let (mut tests, mut findings, mut changes, mut series) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (
             cell,
@@ -81,7 +81,7 @@ impl TypedGate for Stationarity {
             let trend = kendall_trend(std::slice::from_ref(&waves));
             let (Some(trend), Some(change)) = (trend, relative_change(&waves)) else {
                 let observed = format!("too few {called} for a trend: {}", waves.len());
-                found.push(Assessment::not_judged(observed, &expected).of_cell(cell));
+                findings.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
             tests.push(CellTest {
@@ -94,8 +94,8 @@ impl TypedGate for Stationarity {
             changes.push(change);
             series.push(waves);
         }
-        found.extend(settle(tests, parameters.alpha / 2.0, &expected));
-        found.sort_by_key(|j| j.cell);
+        findings.extend(settle(tests, parameters.alpha / 2.0, &expected));
+        findings.sort_by_key(|j| j.cell);
         let verdict = match (kendall_trend(&series), median(&changes)) {
             (Some(all), Some(change)) if all.least <= parameters.alpha / 2.0 => {
                 let observed = format!(
@@ -109,7 +109,7 @@ impl TypedGate for Stationarity {
             }
             _ => Assessment::not_judged("too few values, even with all cells together", &expected),
         };
-        found.push(verdict.of_stage());
-        found
+        findings.push(verdict.of_stage());
+        findings
     }
 }

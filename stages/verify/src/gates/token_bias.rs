@@ -250,7 +250,7 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Assessment
     let mut labels: Vec<&String> = answers.values().flat_map(BTreeMap::keys).collect();
     labels.sort();
     labels.dedup();
-    let (mut told, mut wrong) = (Vec::new(), Vec::new());
+    let (mut sentences, mut wrong) = (Vec::new(), Vec::new());
     for (i, a) in labels.iter().enumerate() {
         for b in &labels[i + 1..] {
             type Measure = (&'static str, fn(&Answers) -> &[f64]);
@@ -259,9 +259,9 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Assessment
                 ("bytes of text for each token", |x| &x.bytes_per_token),
             ];
             for (what, values) in measures {
-                let logs = answers
-                    .values()
-                    .filter_map(|of| Some(mean(values(of.get(*a)?))? - mean(values(of.get(*b)?))?));
+                let logs = answers.values().filter_map(|by_label| {
+                    Some(mean(values(by_label.get(*a)?))? - mean(values(by_label.get(*b)?))?)
+                });
                 let Some((change, p)) = shifted(logs.collect()) else {
                     continue;
                 };
@@ -270,24 +270,24 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Assessment
                 if apart && p <= parameters.alpha {
                     wrong.push(text.clone());
                 }
-                told.push(text);
+                sentences.push(text);
             }
         }
     }
-    if told.is_empty() {
+    if sentences.is_empty() {
         let why = format!(
             "fewer than {PROMPTS} prompts that two labels of {across} answered, and no order of sending in place of prompts"
         );
         return Assessment::not_judged(why, expected);
     }
     let observed = if wrong.is_empty() {
-        told.first().cloned().unwrap_or_default()
+        sentences.first().cloned().unwrap_or_default()
     } else {
         format!(
             "{} of {} measures are biased in one direction. The sides use different token units: \
              count the texts with one tokenizer",
             wrong.len(),
-            told.len()
+            sentences.len()
         )
     };
     Assessment::new(wrong.is_empty(), observed, expected).evidence(listed(&wrong))

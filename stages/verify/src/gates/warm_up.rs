@@ -87,7 +87,7 @@ impl TypedGate for WarmUp {
             .enumerate()
             .filter_map(|(i, cell)| Some((i, split(cell.answers()?.as_ref()))))
             .collect();
-        let (mut tests, mut found, mut strata, mut changes) =
+        let (mut tests, mut findings, mut strata, mut changes) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (cell, (start, later)) in cells {
             let Some((change, test)) = test(cell, &start, &later, parameters) else {
@@ -96,15 +96,15 @@ impl TypedGate for WarmUp {
                     start.called,
                     start.values.len() + later.len()
                 );
-                found.push(Assessment::not_judged(observed, &expected).of_cell(cell));
+                findings.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
             changes.push(change);
             tests.push(test);
             strata.push((start.values, later));
         }
-        found.extend(settle(tests, parameters.alpha / 2.0, &expected));
-        found.sort_by_key(|j| j.cell);
+        findings.extend(settle(tests, parameters.alpha / 2.0, &expected));
+        findings.sort_by_key(|j| j.cell);
         let together = van_elteren(&strata).filter(|all| all.strata >= POOLED_FROM);
         let verdict = match (together, median(&changes)) {
             (Some(all), Some(change)) => {
@@ -130,8 +130,8 @@ impl TypedGate for WarmUp {
                 &expected,
             ),
         };
-        found.push(verdict.of_stage());
-        found
+        findings.push(verdict.of_stage());
+        findings
     }
 }
 

@@ -200,8 +200,9 @@ fn counted(
         study::Made::new(seed, arrivals, fault).shown(|stage| {
             let say = |(gate, parameters): &(&'static dyn Gate, pipeline::Json)| {
                 let judged = gate.judge(parameters, stage).unwrap_or_default();
-                let any =
-                    |of: &[Outcome]| u64::from(judged.iter().any(|j| of.contains(&j.outcome)));
+                let any = |outcomes: &[Outcome]| {
+                    u64::from(judged.iter().any(|j| outcomes.contains(&j.outcome)))
+                };
                 let count = Count {
                     fail: any(&[Outcome::Fail]),
                     judged: any(&[Outcome::Fail, Outcome::Pass]),

@@ -29,9 +29,9 @@ fn scrapes(name: &str, sources: &[(&str, f64, f64)]) -> Table {
     let (mut at, mut names, mut labels, mut values) = (vec![], vec![], vec![], vec![]);
     for (source, count, latency) in sources {
         for (time, share) in [(0, 0.0), (i64::MAX / 2, 1.0)] {
-            for (of, rise) in [("count", *count), ("sum", count * latency)] {
+            for (part, rise) in [("count", *count), ("sum", count * latency)] {
                 at.push(Some(time));
-                names.push(Some(format!("{name}_{of}")));
+                names.push(Some(format!("{name}_{part}")));
                 labels.push(Some((*source).to_owned()));
                 values.push(Some(7.0 + share * rise));
             }
