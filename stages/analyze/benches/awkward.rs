@@ -40,9 +40,9 @@ fn main() -> ExitCode {
 /// Prints one line and returns the figures outside their bounds.
 fn line(design: &Design, question: Question, studies: u64) -> Vec<String> {
     let at = |effect: f64| count(design, question, effect, studies);
-    let percent = |count: u64, of: u64| match of {
+    let percent = |count: u64, total: u64| match total {
         0 => "refused".to_owned(),
-        _ => format!("{:.1} %", 100.0 * count as f64 / of as f64),
+        _ => format!("{:.1} %", 100.0 * count as f64 / total as f64),
     };
     let null = at(0.0);
     let share = |counted: Counted| match counted.undecidable {

@@ -49,13 +49,13 @@ fn main() {
         .iter()
         .map(|threads| again(folder.path(), *threads))
         .collect();
-    for of in &ours {
+    for run in &ours {
         println!(
             "  distribution, {:>2} threads: {:7.3} s wall {:7.2} s CPU, peak {:5.0} MiB",
-            of["threads"],
-            num(&of["wall"]),
-            num(&of["cpu"]),
-            num(&of["peak_mib"])
+            run["threads"],
+            num(&run["wall"]),
+            num(&run["cpu"]),
+            num(&run["peak_mib"])
         );
     }
     assert!(
@@ -69,13 +69,13 @@ fn main() {
     for tool in ["duckdb", "polars", "pandas"] {
         match theirs(folder.path(), tool) {
             Err(why) => println!("  {tool} is left out: {why}"),
-            Ok(found) => println!(
+            Ok(timing) => println!(
                 "  {tool} {}, 2 threads: {:7.3} s wall {:7.2} s CPU, peak {:5.0} MiB; values differ by {:.1e} relative",
-                found["version"].as_str().unwrap_or_default(),
-                num(&found["wall"]),
-                num(&found["cpu"]),
-                num(&found["peak_mib"]),
-                furthest(&ours[0]["values"], &found["values"])
+                timing["version"].as_str().unwrap_or_default(),
+                num(&timing["wall"]),
+                num(&timing["cpu"]),
+                num(&timing["peak_mib"]),
+                furthest(&ours[0]["values"], &timing["values"])
             ),
         }
     }
@@ -177,11 +177,11 @@ fn batch(first: usize, rows: usize, clock: &mut Clock, cell: usize) -> Vec<Colum
         let last = token + 100_000_000 + random.span(50e6);
         times.push((sent, token, last, (first + i).is_multiple_of(1_000)));
     }
-    let int = |name: &str, of: fn(&(i64, i64, i64, bool)) -> i64| {
-        Column::int(name, times.iter().map(|t| Some(of(t))))
+    let int = |name: &str, read: fn(&(i64, i64, i64, bool)) -> i64| {
+        Column::int(name, times.iter().map(|t| Some(read(t))))
     };
-    let text = |name: &str, of: fn(&(i64, i64, i64, bool)) -> &'static str| {
-        Column::text(name, times.iter().map(|t| Some(of(t))))
+    let text = |name: &str, read: fn(&(i64, i64, i64, bool)) -> &'static str| {
+        Column::text(name, times.iter().map(|t| Some(read(t))))
     };
     vec![
         Column::int(
@@ -220,12 +220,15 @@ fn measure(folder: &Path, threads: usize) {
     let store = Store::open(&folder.join("store")).expect("the store");
     let text = std::fs::read_to_string(folder.join("cells.json")).expect("the list of cells");
     let listed: Vec<Json> = serde_json::from_str(&text).expect("a list");
-    let cells = listed.iter().enumerate().map(|(i, of)| {
-        let digest: Digest = of["digest"]
+    let cells = listed.iter().enumerate().map(|(i, output)| {
+        let digest: Digest = output["digest"]
             .as_str()
             .and_then(|d| d.parse().ok())
             .expect("a digest");
-        let (bytes, rows) = (of["bytes"].as_u64().unwrap_or(0), of["rows"].as_u64());
+        let (bytes, rows) = (
+            output["bytes"].as_u64().unwrap_or(0),
+            output["rows"].as_u64(),
+        );
         let artifact = Artifact {
             digest,
             media: Media::Parquet,
@@ -283,7 +286,7 @@ fn theirs(folder: &Path, tool: &str) -> Result<Json, String> {
     let listed: Vec<Json> = serde_json::from_str(&text).map_err(|e| e.to_string())?;
     let digests = listed
         .iter()
-        .filter_map(|of| of["digest"].as_str()?.parse::<Digest>().ok());
+        .filter_map(|output| output["digest"].as_str()?.parse::<Digest>().ok());
     let files: Vec<String> = digests
         .map(|d| store.path(&d).to_string_lossy().into_owned())
         .collect();

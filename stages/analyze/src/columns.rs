@@ -88,7 +88,7 @@ impl<'a, T> Columns<'a, T> {
         value: impl Fn(&T) -> V + Send + Sync + 'a,
     ) {
         self.all
-            .push((spec, Box::new(move |of| value(of).scalar())));
+            .push((spec, Box::new(move |item| value(item).scalar())));
     }
 
     /// Declares that no number is negative, except in columns that say otherwise.
@@ -107,8 +107,8 @@ impl<'a, T> Columns<'a, T> {
     }
 
     /// Makes a row.
-    pub(crate) fn row(&self, key: Vec<Scalar>, of: &T, lineage: Vec<SourceRows>) -> Row {
-        let values = self.all.iter().map(|(_, read)| read(of)).collect();
+    pub(crate) fn row(&self, key: Vec<Scalar>, item: &T, lineage: Vec<SourceRows>) -> Row {
+        let values = self.all.iter().map(|(_, read)| read(item)).collect();
         Row::new(key, values, lineage)
     }
 }

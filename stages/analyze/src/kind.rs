@@ -310,9 +310,9 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             route: &route,
             what: format!("table `{name}`"),
         };
-        let mut found = Vec::new();
+        let mut mistakes = Vec::new();
         if !is_name(name) {
-            found.push(
+            mistakes.push(
                 settings
                     .problem(&[], format!("`{name}` is not a valid name for a table"))
                     .hint("use lower-case letters, digits and underscores, at most 64"),
@@ -339,10 +339,10 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                             parameters: plan.parameters,
                         });
                     }
-                    Err(more) => found.extend(more),
+                    Err(more) => mistakes.extend(more),
                 }
             }
-            (Some(wrong), None) => found.push(
+            (Some(wrong), None) => mistakes.push(
                 settings
                     .problem(
                         &[Step::Key("operator".to_owned())],
@@ -350,7 +350,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                     )
                     .hint(remedy(wrong, "operators", &operators)),
             ),
-            (None, None) => found.push(
+            (None, None) => mistakes.push(
                 settings
                     .problem(
                         &[],
@@ -359,9 +359,9 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                     .hint(format!("operators are: {}", operators.join(", "))),
             ),
         }
-        if !found.is_empty() {
+        if !mistakes.is_empty() {
             broken.push(name.clone());
-            problems.extend(found);
+            problems.extend(mistakes);
         }
     }
     (planned, problems)
@@ -421,7 +421,7 @@ pub(crate) fn sources(value: &Json, declared: &serde_json::Map<String, Json>) ->
 /// (`as name`) do not, even if they are equal to the name of a table.
 fn words_that_may_be_tables(query: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     let mut rest = query;
     let mut before = "";
     while let Some(first) = rest.chars().next() {
@@ -437,11 +437,11 @@ fn words_that_may_be_tables(query: &str) -> Vec<&str> {
         }
         let is_new = before == "." || before.eq_ignore_ascii_case("as");
         if is_word(first) && !is_new {
-            found.push(token);
+            problems.push(token);
         }
         before = token;
     }
-    found
+    problems
 }
 
 /// The longest name of a table in bytes. The table becomes a file, and a companion has the same name and an ending.
@@ -479,13 +479,13 @@ pub(crate) fn run(
 struct Shown<'a> {
     control: &'a Control,
     at: u64,
-    of: u64,
+    total: u64,
 }
 
 impl Witness for Shown<'_> {
     fn starts(&mut self, table: &Planned) -> Result<(), Failure> {
         let what = format!("table {}", table.name);
-        self.control.progress(self.at, Some(self.of), what);
+        self.control.progress(self.at, Some(self.total), what);
         self.at += 1;
         Ok(())
     }
@@ -527,7 +527,7 @@ pub(crate) fn run_holding(
     let mut progress = Shown {
         control,
         at: 0,
-        of: planned.len() as u64,
+        total: planned.len() as u64,
     };
     maker.make(
         &planned.iter().collect::<Vec<_>>(),

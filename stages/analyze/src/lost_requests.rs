@@ -118,7 +118,7 @@ impl LostRequests {
             sides.iter().position(|side| *side == label)
         };
         let unrecorded = unrecorded(cells, axis, units);
-        let mut found = Self {
+        let mut total = Self {
             lost: [0; 2],
             asked: [0; 2],
             shift: None,
@@ -128,8 +128,8 @@ impl LostRequests {
             let Some(side) = side_of(cell) else { continue };
             let lost = cell.lost + absent;
             counts[side] += 1;
-            found.lost[side] += lost;
-            found.asked[side] += cell.rows + absent;
+            total.lost[side] += lost;
+            total.asked[side] += cell.rows + absent;
             if lost > 0 {
                 let rows = |cell: &Asked| loads[cell.place.0].cells[cell.place.1].1.get();
                 let mut top = f64::NEG_INFINITY;
@@ -141,12 +141,12 @@ impl LostRequests {
                 shifts[side] = shifts[side].zip(moved).map(|(sum, moved)| sum + moved);
             }
         }
-        if found.lost == [0; 2] {
+        if total.lost == [0; 2] {
             return Ok(None);
         }
         let mean = |side: usize| shifts[side].map(|sum: f64| sum / counts[side].max(1) as f64);
-        found.shift = mean(0).zip(mean(1)).map(|(a, b)| a - b);
-        Ok(Some(found))
+        total.shift = mean(0).zip(mean(1)).map(|(a, b)| a - b);
+        Ok(Some(total))
     }
 }
 
@@ -272,18 +272,18 @@ fn shift(cell: &CellRows, (lost, top): (usize, f64), column: &str, scale: Scale)
     }
     if let Some((metric, statistic)) = statistic_of(column) {
         let mut all: Vec<f64> = ok.iter().filter_map(|t| metric.of(t)).collect();
-        let of = |values: &[f64]| {
+        let mean_of = |values: &[f64]| {
             let sample = Sample::new(values.iter().copied()).ok()?;
             Some(match statistic {
                 Statistic::Mean => sample.mean(),
                 Statistic::Quantile(p) => sample.quantile(p),
             })
         };
-        let before = of(&all)?;
+        let before = mean_of(&all)?;
         // A time per token does not grow with a wait.
         let whole = metric.unit == "ms";
         all.extend(waits.map(|wait| if whole { top.max(wait) } else { top }));
-        return scale.effect(of(&all)?, before);
+        return scale.effect(mean_of(&all)?, before);
     }
     if scale == Scale::Ratio {
         let clients: BTreeSet<i64> = timings.iter().filter_map(|t| t.request.client_id).collect();

@@ -178,12 +178,12 @@ pub(crate) fn shares_the_study(table: &Planned) -> bool {
 
 /// Splits tables into those that depend on no verdict and those that do.
 fn split<'a>(planned: &[&'a Planned]) -> (Vec<&'a Planned>, Vec<&'a Planned>) {
-    let known = planned.iter().map(|p| (p.name.clone(), Json::Null));
-    let known: serde_json::Map<String, Json> = known.collect();
+    let names = planned.iter().map(|p| (p.name.clone(), Json::Null));
+    let names: serde_json::Map<String, Json> = names.collect();
     let mut waits: BTreeSet<&str> = BTreeSet::new();
     let (mut first, mut after) = (Vec::new(), Vec::new());
     for table in planned.iter().copied() {
-        let of_verdicts = sources(&table.parameters, &known)
+        let of_verdicts = sources(&table.parameters, &names)
             .iter()
             .any(|source| waits.contains(source.as_str()));
         if of_verdicts || tests(table) {

@@ -203,10 +203,10 @@ impl Draft<'_> {
     /// Every problem found.
     pub(crate) fn column(&self, from: &str, name: &str) -> Result<Spec, Vec<Problem>> {
         let wanted = [(at("column"), name)];
-        let mut found = self
+        let mut numbers = self
             .scope
             .numbers(self.settings, (&at("from"), from), &wanted)?;
-        Ok(found.remove(0))
+        Ok(numbers.remove(0))
     }
 
     /// Reports which parameters are not valid shares.
@@ -283,11 +283,11 @@ impl Scope<'_> {
                 .problem(at, format!("the table `{name}` itself depends on this one"))
                 .hint("two tables cannot depend on each other; take one of them from elsewhere"));
         }
-        let known: Vec<&str> = self.earlier.keys().map(String::as_str).collect();
-        let hint = if known.is_empty() {
+        let names: Vec<&str> = self.earlier.keys().map(String::as_str).collect();
+        let hint = if names.is_empty() {
             "the stage declares no other table it could use".to_owned()
         } else {
-            remedy(name, "tables it can read", &known)
+            remedy(name, "tables it can read", &names)
         };
         Err(settings
             .problem(at, format!("unknown table `{name}` in this stage"))
@@ -310,17 +310,17 @@ impl Scope<'_> {
                 .map(|(_, name)| Spec::float(*name, "", ""))
                 .collect());
         };
-        let mut found = Vec::new();
+        let mut chosen = Vec::new();
         let mut problems = Vec::new();
         for (at, name) in columns {
             match specs.iter().find(|s| s.name == **name) {
-                Some(spec) if spec.is_number() => found.push(spec.clone()),
+                Some(spec) if spec.is_number() => chosen.push(spec.clone()),
                 Some(_) => problems.push(settings.problem(
                     at,
                     format!("the column `{name}` of `{}` does not hold numbers", from.1),
                 )),
                 None => {
-                    let known: Vec<&str> = specs
+                    let names: Vec<&str> = specs
                         .iter()
                         .filter(|s| s.is_number())
                         .map(|s| s.name.as_str())
@@ -329,13 +329,13 @@ impl Scope<'_> {
                     problems.push(settings.problem(at, message).hint(remedy(
                         name,
                         "columns of numbers",
-                        &known,
+                        &names,
                     )));
                 }
             }
         }
         if problems.is_empty() {
-            Ok(found)
+            Ok(chosen)
         } else {
             Err(problems)
         }
@@ -424,17 +424,17 @@ impl Context<'_> {
     }
 
     fn named(&self, name: Option<&str>) -> Result<&Load<'_>, Failure> {
-        let known: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
+        let stages: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
         match name {
             Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {
                 Failure::failed(no_such_load(name)).hint(remedy(
                     name,
                     "load stages it needs",
-                    &known,
+                    &stages,
                 ))
             }),
             None if self.loads.len() == 1 => Ok(&self.loads[0]),
-            None => Err(Failure::failed(SEVERAL_LOADS).hint(choose(&known))),
+            None => Err(Failure::failed(SEVERAL_LOADS).hint(choose(&stages))),
         }
     }
 }

@@ -98,20 +98,20 @@ fn the_crossovers_of_the_decode_length_sweep_are_those_published() {
         "from": "t", "pair": {"axis": "engine", "a": "vllm", "b": "sglang"}, "ladder": "max_tokens",
         "column": "tok_s", "better": "higher",
     });
-    let found = run("crossover", &parameters, sweep);
+    let table = run("crossover", &parameters, sweep);
     for (model, expected) in [
         ("phi-4-mini-instruct", Scalar::Float(1024.0)),
         ("gemma-2-2b-it", Scalar::Float(1024.0)),
         ("llama-3-1-8b-instruct", Scalar::Float(4096.0)),
         ("gemma-3-4b-it", Scalar::Null),
     ] {
-        assert_eq!(column(&found, &[model], "observed_at"), expected, "{model}");
+        assert_eq!(column(&table, &[model], "observed_at"), expected, "{model}");
     }
     // With one value per side, the change is observed, but no crossover is shown.
     let model = &["llama-3-1-8b-instruct"];
-    assert_eq!(column(&found, model, "crossover_at"), Scalar::Null);
+    assert_eq!(column(&table, model, "crossover_at"), Scalar::Null);
     assert_eq!(
-        column(&found, model, "resolution").to_string(),
+        column(&table, model, "resolution").to_string(),
         "undecidable: no replication of launches: the table has no key `block`, and no `unit` is declared"
     );
 }
@@ -159,16 +159,16 @@ fn a_tie_rule_moves_wins_to_ties_and_loses_no_contest() {
             "from": "t", "among": "engine", "column": "tok_s", "better": "higher", "tie-within": tie,
         });
         let wins = run("wins", &parameters, two_engines(text));
-        let of = |engine: &str, name: &str| column(&wins, &[engine], name).as_f64().unwrap();
+        let value = |engine: &str, name: &str| column(&wins, &[engine], name).as_f64().unwrap();
         assert_eq!(
-            of("vllm", "wins") + of("sglang", "wins") + of("vllm", "ties"),
+            value("vllm", "wins") + value("sglang", "wins") + value("vllm", "ties"),
             14.0
         );
         (
-            of("vllm", "wins"),
-            of("sglang", "wins"),
-            of("vllm", "ties"),
-            of("vllm", "strict_wins"),
+            value("vllm", "wins"),
+            value("sglang", "wins"),
+            value("vllm", "ties"),
+            value("vllm", "strict_wins"),
         )
     };
     // Counted by hand in the table: five wins for one side, four for the other, five ties.

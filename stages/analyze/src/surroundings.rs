@@ -85,13 +85,13 @@ impl<'a> Surroundings<'a> {
 
 /// Reads the samples taken beside one cell.
 fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
-    let mut found: BTreeMap<&str, (LineageSource, Table)> = BTreeMap::new();
+    let mut tables: BTreeMap<&str, (LineageSource, Table)> = BTreeMap::new();
     for name in SAMPLED {
-        found.extend(rows.table(name)?.map(|table| (name, table)));
+        tables.extend(rows.table(name)?.map(|table| (name, table)));
     }
     let facts = rows.table("cell")?.map(|(_, table)| table);
     let fact = |name: &str| *facts.as_ref()?.int(name).ok()?.first()?;
-    let table = |name: &str| found.get(name).map(|(_, table)| table);
+    let table = |name: &str| tables.get(name).map(|(_, table)| table);
     let samples = Samples {
         host: table(SAMPLED[0]),
         gpu: table(SAMPLED[1]),
@@ -102,7 +102,7 @@ fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
     Ok(Cell {
         coordinates,
         conditions: samples.conditions(),
-        samples: found
+        samples: tables
             .values()
             .map(|(source, table)| SourceRows::of(source, &(0..table.rows())))
             .collect(),
@@ -111,14 +111,14 @@ fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
 
 /// Reports names in `conditions-may-differ` that are not conditions.
 pub(crate) fn problems(draft: &Draft<'_>, may_differ: &[String]) -> Vec<Problem> {
-    let known = conditions::names();
+    let names = conditions::names();
     let strange = items("conditions-may-differ", may_differ)
         .into_iter()
-        .filter(|(_, name)| !known.contains(name));
+        .filter(|(_, name)| !names.contains(name));
     let problem = |(place, name): (Vec<Step>, &str)| {
         let message = format!("unknown condition `{name}`");
         let problem = draft.settings.problem(&place, message);
-        problem.hint(remedy(name, "conditions", &known))
+        problem.hint(remedy(name, "conditions", &names))
     };
     strange.map(problem).collect()
 }
@@ -138,7 +138,7 @@ pub(crate) struct Asked<'a> {
 /// Two sides that were measured under different conditions.
 #[derive(Clone)]
 pub(crate) struct Unlike {
-    pub(crate) found: Vec<Compared>,
+    pub(crate) differing: Vec<Compared>,
     /// The samples that show it.
     pub(crate) samples: Vec<SourceRows>,
 }
@@ -146,10 +146,10 @@ pub(crate) struct Unlike {
 impl Unlike {
     /// Explains why the sides cannot be compared.
     pub(crate) fn reason(&self) -> String {
-        let found: Vec<String> = self.found.iter().map(Compared::text).collect();
+        let texts: Vec<String> = self.differing.iter().map(Compared::text).collect();
         format!(
             "the sides were measured under different conditions: {}",
-            found.join("; ")
+            texts.join("; ")
         )
     }
 }
@@ -208,12 +208,12 @@ impl<'a> Judge<'a> {
             })
             .collect();
         let measured: Vec<Measured> = cells.iter().map(|(_, m)| m.clone()).collect();
-        let mut found = compared(&measured, ALPHA, asked.may_differ);
-        found.retain(|c| c.differs);
+        let mut differing = compared(&measured, ALPHA, asked.may_differ);
+        differing.retain(|c| c.differs);
         let mut samples: Vec<SourceRows> =
             cells.iter().flat_map(|(c, _)| c.samples.clone()).collect();
         samples.sort();
-        (!found.is_empty()).then_some(Unlike { found, samples })
+        (!differing.is_empty()).then_some(Unlike { differing, samples })
     }
 
     /// Counts the requests that two sides lost in the cells behind some rows; `None` if none was lost.

@@ -117,7 +117,7 @@ fn gpu_telemetry() -> Table {
 }
 
 fn host_telemetry() -> Table {
-    let float = |name: &str, of: fn(i64) -> Option<f64>| Column::float(name, (0..=5).map(of));
+    let float = |name: &str, read: fn(i64) -> Option<f64>| Column::float(name, (0..=5).map(read));
     let columns = vec![
         Column::int("at_ns", (0..=5).map(|s| Some(s * 1_000_000_000))),
         float("cpu_busy", |s| (s > 0).then_some(0.1 * s as f64)),
@@ -174,8 +174,8 @@ fn ladder(store: &Store) -> Vec<InputCell> {
 
 /// A verification that covers `ladder` and excludes the given cells.
 pub(crate) fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
-    let text = |name: &str, of: &dyn Fn(&(&str, &str)) -> String| {
-        Column::text(name, barred.iter().map(|b| Some(of(b))))
+    let text = |name: &str, read: &dyn Fn(&(&str, &str)) -> String| {
+        Column::text(name, barred.iter().map(|b| Some(read(b))))
     };
     let exclusions = Table::new(vec![
         text("stage", &|_| "ladder".into()),
@@ -299,9 +299,9 @@ fn row(table: &Table, key: &[(&str, &str)]) -> usize {
         key.iter()
             .all(|(column, value)| table.value(column, *row).unwrap().to_string() == *value)
     };
-    let found: Vec<usize> = (0..table.rows()).filter(fits).collect();
-    assert_eq!(found.len(), 1, "{key:?}");
-    found[0]
+    let rows: Vec<usize> = (0..table.rows()).filter(fits).collect();
+    assert_eq!(rows.len(), 1, "{key:?}");
+    rows[0]
 }
 
 #[track_caller]
@@ -336,14 +336,14 @@ fn the_planted_truths_are_found() {
             &efficiency,
             &[("configuration", configuration), ("concurrency", n)],
         );
-        let found = efficiency.float("parallel_efficiency").unwrap()[at].unwrap();
+        let value = efficiency.float("parallel_efficiency").unwrap()[at].unwrap();
         // Windows are whole milliseconds: 2525 instead of 2525.0, 1683 instead of 1683.3.
         assert!(
-            (found - expected).abs() < 2e-4,
-            "{configuration} {n}: {found}"
+            (value - expected).abs() < 2e-4,
+            "{configuration} {n}: {value}"
         );
         let speedup = efficiency.float("speedup").unwrap()[at].unwrap();
-        close(Some(speedup / n.parse::<f64>().unwrap()), found);
+        close(Some(speedup / n.parse::<f64>().unwrap()), value);
     }
 
     let multipliers = table(&done, "multipliers");

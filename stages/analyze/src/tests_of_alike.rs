@@ -107,7 +107,7 @@ fn verdicts(
     lost: impl Fn(Cell) -> bool,
     absent: bool,
 ) -> BTreeMap<(String, String), BTreeMap<String, u64>> {
-    let mut found: BTreeMap<(String, String), BTreeMap<String, u64>> = BTreeMap::new();
+    let mut counts: BTreeMap<(String, String), BTreeMap<String, u64>> = BTreeMap::new();
     for seed in 0..STUDIES {
         let tables = compared(study(900 + seed, factor, &lost, absent));
         for (name, frame) in tables.iter().filter(|(name, _)| name.contains('-')) {
@@ -120,16 +120,16 @@ fn verdicts(
                         ("rank".to_owned(), word.to_owned())
                     }
                 };
-                let place = found.entry((name.clone(), figure)).or_default();
+                let place = counts.entry((name.clone(), figure)).or_default();
                 *place.entry(verdict).or_default() += 1;
             }
         }
     }
-    found
+    counts
 }
 
-fn differ(found: &BTreeMap<String, u64>) -> u64 {
-    found.get("different").copied().unwrap_or(0)
+fn differ(counts: &BTreeMap<String, u64>) -> u64 {
+    counts.get("different").copied().unwrap_or(0)
 }
 
 /// The most studies of forty that may have a false verdict: 5 % and three standard errors.
@@ -150,14 +150,14 @@ fn equal_sides_of_which_one_lacks_a_level_do_not_differ_in_any_pooled_figure() {
     ];
     for (case, lost) in cases {
         for absent in [false, true] {
-            for ((table, figure), found) in verdicts(1.0, lost, absent) {
+            for ((table, figure), counts) in verdicts(1.0, lost, absent) {
                 assert!(
-                    differ(&found) <= MOST,
-                    "{case} {absent} {table} {figure}: {found:?}"
+                    differ(&counts) <= MOST,
+                    "{case} {absent} {table} {figure}: {counts:?}"
                 );
                 assert!(
-                    !found.contains_key("undecidable"),
-                    "{case} {absent} {table} {figure}: {found:?}"
+                    !counts.contains_key("undecidable"),
+                    "{case} {absent} {table} {figure}: {counts:?}"
                 );
             }
         }
@@ -173,12 +173,12 @@ fn a_difference_is_found_whether_or_not_a_level_is_missing_and_the_verdict_state
         |(system, block, clients, _)| system == "b" && clients == 16 && block == 3,
         true,
     );
-    for (place, found) in &complete {
+    for (place, counts) in &complete {
         // The comparison of ranges of a spread finds less.
         if place.1.ends_with("std") {
             continue;
         }
-        assert!(differ(found) >= STUDIES - 6, "{place:?}: {found:?}");
+        assert!(differ(counts) >= STUDIES - 6, "{place:?}: {counts:?}");
         let lacking = &lacking[place];
         assert!(differ(lacking) >= STUDIES - 6, "{place:?}: {lacking:?}");
     }

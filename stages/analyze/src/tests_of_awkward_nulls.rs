@@ -140,7 +140,7 @@ const PLAIN: Awkward = Awkward {
 };
 
 fn designs() -> Vec<Awkward> {
-    let of = |name, units, launches, value| Awkward {
+    let awkward = |name, units, launches, value| Awkward {
         name,
         units,
         launches,
@@ -148,30 +148,30 @@ fn designs() -> Vec<Awkward> {
     };
     vec![
         PLAIN,
-        of("cells missing", 5, plain, cells_missing),
-        of("a level missing", 5, plain, level_missing),
-        of("a launch failed", 5, plain, launch_failed),
-        of("three against eight", 8, plain, three_against_many),
-        of("one side noisy", 5, one_side_noisy, always),
-        of(
+        awkward("cells missing", 5, plain, cells_missing),
+        awkward("a level missing", 5, plain, level_missing),
+        awkward("a launch failed", 5, plain, launch_failed),
+        awkward("three against eight", 8, plain, three_against_many),
+        awkward("one side noisy", 5, one_side_noisy, always),
+        awkward(
             "three against eight, noisy",
             8,
             one_side_noisy,
             three_against_many,
         ),
-        of("long tails", 5, long_tailed, always),
-        of(
+        awkward("long tails", 5, long_tailed, always),
+        awkward(
             "long tails, three against eight",
             8,
             long_tailed,
             three_against_many,
         ),
-        of("drift", 5, drifting, always),
-        of("shares of twelve", 3, plain, share_of_twelve),
-        of("shares of twelve, five", 5, plain, share_of_twelve),
-        of("counts", 3, calm, count),
-        of("counts, five", 5, calm, count),
-        of("near zero", 5, plain, near_zero),
+        awkward("drift", 5, drifting, always),
+        awkward("shares of twelve", 3, plain, share_of_twelve),
+        awkward("shares of twelve, five", 5, plain, share_of_twelve),
+        awkward("counts", 3, calm, count),
+        awkward("counts, five", 5, calm, count),
+        awkward("near zero", 5, plain, near_zero),
     ]
 }
 
@@ -262,9 +262,12 @@ fn equal_systems_are_rarely_called_different_however_awkward_the_study_is() {
     let mut wrong = Vec::new();
     for design in designs() {
         for (operator, parameters) in questions() {
-            let found = false_alarms(&design, operator, &parameters, studies);
-            if found > bound(studies) {
-                wrong.push(format!("{}: {operator} {parameters}: {found}", design.name));
+            let alarms = false_alarms(&design, operator, &parameters, studies);
+            if alarms > bound(studies) {
+                wrong.push(format!(
+                    "{}: {operator} {parameters}: {alarms}",
+                    design.name
+                ));
             }
         }
     }

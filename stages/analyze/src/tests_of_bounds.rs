@@ -92,14 +92,14 @@ fn the_interval_of_a_mean_of_many_unlike_units_contains_the_mean() {
 /// Returns where the rule of a ladder of three launches may hold, and where it certainly does.
 fn breakdown(spec: Spec, below: f64, rungs: &[(i64, [f64; 3])]) -> [Option<f64>; 2] {
     let name = spec.name.clone();
-    let of = |(n, values): &(i64, [f64; 3])| {
+    let spread = |(n, values): &(i64, [f64; 3])| {
         let n = *n;
         let key = move |block| vec![Scalar::Int(n), Scalar::Int(block)];
         (1..)
             .zip(*values)
             .map(move |(block, value)| (key(block), Some(value)))
     };
-    let rows = rungs.iter().flat_map(of).collect();
+    let rows = rungs.iter().flat_map(spread).collect();
     let any = json!([{"table": "t", "column": name, "below": below}]);
     let given = json!({"rule": "low", "ladder": "n", "any": any});
     let made = run("breakdown", &given, table(&["n", "block"], spec, rows));
@@ -215,8 +215,8 @@ fn different_on(days: i64, launches: i64, studies: i64) -> usize {
         &given,
         table(&keys, Spec::float("wait", "ms", ""), rows),
     );
-    let found = |row: &usize| made.number(*row, "p").is_some_and(|p| p <= 0.05);
-    (0..made.rows.len()).filter(found).count()
+    let is_small = |row: &usize| made.number(*row, "p").is_some_and(|p| p <= 0.05);
+    (0..made.rows.len()).filter(is_small).count()
 }
 
 #[test]
@@ -224,10 +224,10 @@ fn launches_of_a_day_are_not_compared_with_the_mean_of_their_day() {
     // Three standard errors of 600 studies are 16. If launches were centred on their days, 19 and 8 % of studies would be
     // different.
     for (days, launches) in [(4, 1), (5, 2)] {
-        let found = different_on(days, launches, 600);
+        let count = different_on(days, launches, 600);
         assert!(
-            found <= 46,
-            "{days} days, {launches} launches a side: {found}"
+            count <= 46,
+            "{days} days, {launches} launches a side: {count}"
         );
     }
 }
@@ -259,7 +259,7 @@ fn on_days(a: &[(&str, f64)], b: &[(&str, f64)]) -> [String; 2] {
 #[test]
 fn launches_on_unlike_days_are_not_compared() {
     let day = |name: &'static str, shift: f64, launches: usize| vec![(name, shift); launches];
-    let days = |of: [Vec<(&'static str, f64)>; 2]| of.concat();
+    let days = |sides: [Vec<(&'static str, f64)>; 2]| sides.concat();
     // Each side has days of its own.
     let own = on_days(
         &days([day("mon", 0.0, 4), day("tue", 0.1, 4)]),

@@ -60,26 +60,26 @@ fn hosts_of_several_blocks_are_clusters_and_fewer_than_five_of_them_are_refused(
         .collect::<Vec<_>>()
         .join("\n");
     let once = once.replace(",0,", ",").replace("host,block,", "host,");
-    let found = run(
+    let compared = run(
         "paired-comparison",
         &compared,
         table(&once, &["host", "system"], &["tok_s"]),
     );
     assert_eq!(
-        column(&found, &["tok_s"], "verdict").to_string(),
+        column(&compared, &["tok_s"], "verdict").to_string(),
         "different"
     );
     // An interval of a mean needs equally many.
     let means = json!({"from": "t", "over": over, "unit": ["host"], "columns": ["tok_s"], "confidence": 0.95});
-    for (n, known) in [(4, false), (5, true)] {
-        let found = run(
+    for (n, is_given) in [(4, false), (5, true)] {
+        let table = run(
             "aggregate",
             &means,
             table(&hosts(n, 1.4), &KEYS, &["tok_s"]),
         );
         assert_eq!(
-            column(&found, &["a"], "tok_s_ci_low") != Scalar::Null,
-            known,
+            column(&table, &["a"], "tok_s_ci_low") != Scalar::Null,
+            is_given,
             "{n}"
         );
     }
@@ -140,30 +140,30 @@ fn no_interval_over_fewer_than_five_clusters_whatever_makes_it() {
         ),
     ];
     for (operator, parameters, figure, reason) in cases {
-        for (hosts, known) in [(3, false), (4, false), (5, true)] {
-            let found = run(
+        for (hosts, is_given) in [(3, false), (4, false), (5, true)] {
+            let table = run(
                 operator,
                 &parameters,
                 table(&ladders(hosts), &keys, &["tok_s"]),
             );
             let values = |name: &str| -> Vec<Scalar> {
-                let rows = 0..found.rows.len();
-                rows.map(|row| found.value(row, name).unwrap().clone())
+                let rows = 0..table.rows.len();
+                rows.map(|row| table.value(row, name).unwrap().clone())
                     .collect()
             };
             let some = values(figure).iter().any(|value| *value != Scalar::Null);
             assert_eq!(
                 some,
-                known,
+                is_given,
                 "{operator} over {hosts} hosts: {:?}",
                 values(figure)
             );
-            if !known && !reason.is_empty() {
+            if !is_given && !reason.is_empty() {
                 let why = format!("{hosts} clusters, and at least 5 are needed");
-                let told = values(reason)
+                let is_stated = values(reason)
                     .iter()
                     .all(|text| text.to_string().contains(&why));
-                assert!(told, "{operator}: {:?}", values(reason));
+                assert!(is_stated, "{operator}: {:?}", values(reason));
             }
         }
     }
@@ -178,12 +178,12 @@ fn a_test_that_cannot_find_anything_is_undecidable_and_states_no_detectable_effe
         if over {
             parameters["over"] = json!(["block"]);
         }
-        let found = run(
+        let table = run(
             operator,
             &parameters,
             table(text, &["block", "system"], &["tok_s"]),
         );
-        let at = |name: &str| column(&found, &["tok_s"], name).to_string();
+        let at = |name: &str| column(&table, &["tok_s"], name).to_string();
         (
             at("verdict"),
             at("verdict_reason"),
@@ -230,12 +230,12 @@ fn means_that_point_the_other_way_are_said() {
     }
     let parameters = json!({"from": "t", "columns": ["tok_s"], "family": "study",
         "pair": {"axis": "system", "a": "a", "b": "b"}});
-    let found = run(
+    let table = run(
         "paired-comparison",
         &parameters,
         table(&text, &["block", "clients", "system"], &["tok_s"]),
     );
-    let at = |name: &str| column(&found, &["tok_s"], name).to_string();
+    let at = |name: &str| column(&table, &["tok_s"], name).to_string();
     assert_eq!(
         (at("verdict").as_str(), at("higher").as_str()),
         ("different", "a")
@@ -306,18 +306,20 @@ fn a_cost_has_the_interval_of_its_throughput() {
     let price = json!({"from": "means", "column": "tok_s_mean", "devices": 1, "price-per-hour": 0.36,
         "currency": "EUR", "price-date": "2026-02-03", "price-source": "a list"});
     let tables = [("means", "aggregate", means), ("price", "cost", price)];
-    let found = made(
+    let tables = made(
         &tables,
         table(text, &["block", "system"], &["tok_s"]),
         &json!(null),
     )
     .unwrap();
-    let of = |name: &str, column: &str| found[name].number(0, column).unwrap();
+    let value = |name: &str, column: &str| tables[name].number(0, column).unwrap();
     for (cost, rate) in [("", "mean"), ("_low", "ci_high"), ("_high", "ci_low")] {
-        let cost = of("price", &format!("cost_per_million_tokens{cost}"));
-        assert!((cost * of("means", &format!("tok_s_{rate}")) - 100.0).abs() < 1e-9);
+        let cost = value("price", &format!("cost_per_million_tokens{cost}"));
+        assert!((cost * value("means", &format!("tok_s_{rate}")) - 100.0).abs() < 1e-9);
     }
-    assert!(of("price", "cost_per_million_tokens_low") < of("price", "cost_per_million_tokens"));
+    assert!(
+        value("price", "cost_per_million_tokens_low") < value("price", "cost_per_million_tokens")
+    );
 }
 
 #[test]
@@ -326,20 +328,20 @@ fn axes_may_have_the_names_of_the_keys_that_operators_add() {
         "block,metric,system,tok_s\n1,x,a,100\n1,x,b,90\n2,x,a,110\n2,x,b,96\n3,x,a,99\n3,x,b,90\n";
     let parameters = json!({"from": "t", "columns": ["tok_s"], "by": ["metric"], "family": "study",
         "pair": {"axis": "system", "a": "a", "b": "b"}});
-    let found = run(
+    let compared = run(
         "paired-comparison",
         &parameters,
         table(text, &["block", "metric", "system"], &["tok_s"]),
     );
-    assert_eq!(found.keys, ["metric", "paired_comparison_metric"]);
+    assert_eq!(compared.keys, ["metric", "paired_comparison_metric"]);
     let text = "n,tok_s\n1,100\n2,110\n4,120\n8,118\n";
     let rule = json!({"rule": "slow", "ladder": "n", "any": [{"table": "t", "column": "tok_s", "below": 50}]});
     // The axis is called `n`, the same as a column and as the suffix of another.
     let mut named: Vec<String> = Vec::new();
     let text = format!("g,{}", text.replace('\n', "\nx,").trim_end_matches("x,"));
-    let found = run("breakdown", &rule, table(&text, &["g", "n"], &["tok_s"]));
-    named.extend(found.keys.iter().cloned());
-    named.extend(found.specs.iter().map(|s| s.name.clone()));
+    let table = run("breakdown", &rule, table(&text, &["g", "n"], &["tok_s"]));
+    named.extend(table.keys.iter().cloned());
+    named.extend(table.specs.iter().map(|s| s.name.clone()));
     let mut unique = named.clone();
     unique.sort();
     unique.dedup();
@@ -359,15 +361,15 @@ fn repetitions_within_a_launch_are_no_units_of_an_efficiency() {
     }
     let parameters = json!({"from": "t", "ladder": "clients", "column": "output_throughput", "over": ["block", "rep"]});
     let frame = table(&text, &["block", "rep", "clients"], &["output_throughput"]);
-    let found = run("parallel-efficiency", &parameters, frame);
-    assert_eq!(column(&found, &["4"], "units"), Scalar::Int(4));
+    let table = run("parallel-efficiency", &parameters, frame);
+    assert_eq!(column(&table, &["4"], "units"), Scalar::Int(4));
 }
 
 #[test]
 fn a_mean_is_never_shown_beside_an_interval_that_does_not_hold_it() {
     let parameters =
         json!({"from": "t", "over": ["block"], "columns": ["ttft_ms"], "confidence": 0.95});
-    let found = |values: &[f64]| {
+    let verdict_of = |values: &[f64]| {
         let mut text = "block,system,ttft_ms\n".to_owned();
         for (block, value) in values.iter().enumerate() {
             text.push_str(&format!("{block},a,{value}\n"));
@@ -376,12 +378,12 @@ fn a_mean_is_never_shown_beside_an_interval_that_does_not_hold_it() {
         frame.specs[0].range = crate::frame::Bounds::NotNegative;
         run("aggregate", &parameters, frame)
     };
-    let usual = found(&[10.0, 11.0, 9.5, 10.4, 9.9]);
+    let usual = verdict_of(&[10.0, 11.0, 9.5, 10.4, 9.9]);
     assert!(usual.number(0, "ttft_ms_ci_low") < usual.number(0, "ttft_ms_mean"));
     // Sixteen launches, one of which hung: the mean is 634, and the interval of the geometric mean would end far below.
     let mut values = [10.0, 10.5, 9.5, 10.2].repeat(4);
     values[7] = 10_000.0;
-    let wild = found(&values);
+    let wild = verdict_of(&values);
     let [low, mean, high] =
         ["ci_low", "mean", "ci_high"].map(|end| wild.number(0, &format!("ttft_ms_{end}")).unwrap());
     assert!(

@@ -98,11 +98,11 @@ fn finds(tables: &BTreeMap<String, Frame>, name: &str) -> bool {
 /// The share of studies in which any table finds something.
 fn any_table(tables: &[Table], studies: u32) -> f64 {
     let mut noise = Noise(12);
-    let found = (0..studies).filter(|_| {
+    let count = (0..studies).filter(|_| {
         let made = made(tables, study(&mut noise, no_effect), &Json::Null).unwrap();
         tables.iter().any(|(name, ..)| finds(&made, name))
     });
-    found.count() as f64 / f64::from(studies)
+    count.count() as f64 / f64::from(studies)
 }
 
 #[test]
@@ -145,10 +145,10 @@ fn a_table_of_parts_costs_the_whole_a_little_of_its_level_and_inherits_what_it_f
         "the study at 5 %, 4 tests in whole, cellwise: m0 by clients (3 tests), parts of whole"
     );
     let faster = |system: &str, _: i64, _: usize| if system == "a" { 1.5 } else { 1.0 };
-    let found = made(&tables, study(&mut noise, faster), &Json::Null).unwrap();
+    let tables = made(&tables, study(&mut noise, faster), &Json::Null).unwrap();
     // The whole differs, so not all of its parts are equal, and the level is divided by two. After two parts are found,
     // the third has the whole level.
-    let levels = (0..3).map(|row| found["cellwise"].number(row, "family_level").unwrap());
+    let levels = (0..3).map(|row| tables["cellwise"].number(row, "family_level").unwrap());
     let mut levels: Vec<f64> = levels.collect();
     levels.sort_by(f64::total_cmp);
     for (level, expected) in levels.iter().zip([0.025, 0.025, 0.05]) {
@@ -163,8 +163,8 @@ fn parts_that_do_not_make_up_their_whole_share_its_level_among_all_of_them() {
         let mut cellwise = compared("cellwise", &["m0"], &["clients"]);
         change(&mut cellwise.2);
         let tables = [compared("whole", &["m0"], &[]), cellwise];
-        let found = made(&tables, study(&mut Noise(1), faster), &Json::Null).unwrap();
-        let levels = (0..3).map(|row| found["cellwise"].number(row, "family_level").unwrap());
+        let tables = made(&tables, study(&mut Noise(1), faster), &Json::Null).unwrap();
+        let levels = (0..3).map(|row| tables["cellwise"].number(row, "family_level").unwrap());
         levels.fold(1.0, f64::min)
     };
     assert!((first_level(&|_| ()) - 0.025).abs() < 1e-12);
@@ -188,9 +188,9 @@ fn effects_that_cancel_in_the_whole_are_found_in_its_parts() {
         compared("whole", &["m0"], &[]),
         compared("cellwise", &["m0"], &["clients"]),
     ];
-    let found = made(&tables, study(&mut noise, crossing), &Json::Null).unwrap();
-    assert_eq!(text(&found, "whole", 0, "verdict"), "no evidence");
-    let verdicts = [0, 1, 2].map(|row| text(&found, "cellwise", row, "verdict"));
+    let tables = made(&tables, study(&mut noise, crossing), &Json::Null).unwrap();
+    assert_eq!(text(&tables, "whole", 0, "verdict"), "no evidence");
+    let verdicts = [0, 1, 2].map(|row| text(&tables, "cellwise", row, "verdict"));
     assert_eq!(verdicts, ["different", "no evidence", "different"]);
 }
 
@@ -203,10 +203,10 @@ fn a_test_that_two_tables_make_counts_once() {
         compared("cellwise", &["m0"], &["clients"]),
         ("crossing", "crossover", crossing),
     ];
-    let found = made(&tables, study(&mut noise, no_effect), &Json::Null).unwrap();
-    assert_eq!(found["cellwise"].number(0, "family_size"), Some(3.0));
+    let tables = made(&tables, study(&mut noise, no_effect), &Json::Null).unwrap();
+    assert_eq!(tables["cellwise"].number(0, "family_size"), Some(3.0));
     assert_eq!(
-        text(&found, "crossing", 0, "family"),
+        text(&tables, "crossing", 0, "family"),
         "the study at 5 %, 3 tests in cellwise, crossing: m0 by clients (3 tests)"
     );
 }
@@ -218,17 +218,17 @@ fn checks_of_the_a_a_arm_have_a_level_of_their_own_and_take_none_from_the_study(
     control.2["pair"] = json!({"axis": "system", "a": "c", "b": "b"});
     let tables = [compared("whole", &["m0"], &[]), control];
     let arm = json!({"control": {"axis": "system", "label": "c", "stands_for": "b"}});
-    let found = made(&tables, study(&mut noise, no_effect), &arm).unwrap();
+    let made_tables = made(&tables, study(&mut noise, no_effect), &arm).unwrap();
     assert_eq!(
-        text(&found, "whole", 0, "family"),
+        text(&made_tables, "whole", 0, "family"),
         "the study at 5 %: m0 (1 test)"
     );
     assert_eq!(
-        text(&found, "control", 0, "family"),
+        text(&made_tables, "control", 0, "family"),
         "checks at 5 %: m0 (1 test)"
     );
     for table in ["whole", "control"] {
-        assert_eq!(found[table].number(0, "family_level"), Some(0.05));
+        assert_eq!(made_tables[table].number(0, "family_level"), Some(0.05));
     }
     let without = made(&tables, study(&mut noise, no_effect), &Json::Null).unwrap();
     assert_eq!(without["whole"].number(0, "family_level"), Some(0.025));
@@ -253,10 +253,10 @@ fn cells_that_decide_share_the_level_of_the_study() {
     let two = crate::Analyze.sharing(parameters, &shared);
     let mut noise = Noise(1);
     let whole = [compared("whole", &["m0"], &[])];
-    let found = made(&whole, study(&mut noise, no_effect), &two).unwrap();
-    assert_eq!(found["whole"].number(0, "family_level"), Some(0.025));
+    let tables = made(&whole, study(&mut noise, no_effect), &two).unwrap();
+    assert_eq!(tables["whole"].number(0, "family_level"), Some(0.025));
     assert_eq!(
-        text(&found, "whole", 0, "family"),
+        text(&tables, "whole", 0, "family"),
         "the study at 5 %, shared by 2 cells: m0 (1 test)"
     );
 }
@@ -270,11 +270,11 @@ fn a_comparison_made_of_verdicts_has_its_share_of_the_level() {
     late.2["from"] = json!("derived");
     let whole = compared("whole", &["m0"], &[]);
     let tables = [whole, ("derived", "sql", derived), late];
-    let found = made(&tables, study(&mut noise, no_effect), &Json::Null).unwrap();
-    assert_eq!(found["whole"].number(0, "family_level"), Some(0.025));
-    assert_eq!(found["late"].number(0, "family_level"), Some(0.025 / 3.0));
+    let tables = made(&tables, study(&mut noise, no_effect), &Json::Null).unwrap();
+    assert_eq!(tables["whole"].number(0, "family_level"), Some(0.025));
+    assert_eq!(tables["late"].number(0, "family_level"), Some(0.025 / 3.0));
     assert_eq!(
-        text(&found, "late", 0, "family"),
+        text(&tables, "late", 0, "family"),
         "the study at 5 %, of which it has 2.5 %: m1 by clients (3 tests)"
     );
 }

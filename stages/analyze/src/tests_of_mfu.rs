@@ -81,12 +81,12 @@ fn definitions_give_the_figures_that_numbers_give() {
 
 #[test]
 fn an_unknown_or_repeated_name_is_reported_with_the_names_that_exist() {
-    let told = |more: Json| {
+    let message = |more: Json| {
         let problems = canonical_with(&tables(&more), &Shelf).unwrap_err();
-        let told = problems
+        let messages = problems
             .iter()
             .map(|p| format!("{} — {}", p.message, p.hint.as_deref().unwrap_or("-")));
-        told.collect::<Vec<_>>().join("; ")
+        messages.collect::<Vec<_>>().join("; ")
     };
     for (more, expected) in [
         (
@@ -135,6 +135,6 @@ fn an_unknown_or_repeated_name_is_reported_with_the_names_that_exist() {
             "`model` and `model-parameters` cannot be given together — keep one of the two",
         ),
     ] {
-        assert_eq!(told(more), expected);
+        assert_eq!(message(more), expected);
     }
 }

@@ -183,11 +183,11 @@ fn equal_systems_are_rarely_called_different_whatever_the_launches_do() {
     for (design, studies) in designs {
         // Averaged over the levels, and for each level.
         for by in [json!({}), json!({"by": ["clients"]})] {
-            let found = differs(&design, &by, studies / 2);
+            let count = differs(&design, &by, studies / 2);
             let (units, metrics) = (design.units, design.metrics);
             assert!(
-                found <= bound(studies / 2),
-                "{units} units, {metrics} metrics, {by}: {found}"
+                count <= bound(studies / 2),
+                "{units} units, {metrics} metrics, {by}: {count}"
             );
         }
     }
@@ -202,8 +202,8 @@ fn ties_make_no_difference() {
     };
     for test in ["paired-t", "wilcoxon", "sign", "permutation"] {
         let more = json!({"test": test, "scale": "difference"});
-        let found = differs(&tied, &more, 200);
-        assert!(found <= bound(200), "{test}: {found}");
+        let count = differs(&tied, &more, 200);
+        assert!(count <= bound(200), "{test}: {count}");
     }
 }
 
@@ -217,8 +217,8 @@ fn clusters_are_the_units_and_not_what_is_in_them() {
             unit: "host",
             ..PLAIN
         };
-        let found = differs(&clustered, &json!({"unit": ["host"]}), 200);
-        assert!(found <= bound(200), "{hosts} hosts: {found}");
+        let count = differs(&clustered, &json!({"unit": ["host"]}), 200);
+        assert!(count <= bound(200), "{hosts} hosts: {count}");
         // Pairs taken for units resemble each other, and the hosts then count.
         let mistaken = differs(&clustered, &json!({"unit": ["host", "clients"]}), 200);
         assert!(mistaken <= bound(200), "{hosts} hosts: {mistaken}");
@@ -231,7 +231,7 @@ fn efficiencies_that_share_an_anchor_are_one_value_a_launch() {
     let comparison = json!({"from": "t", "columns": ["parallel_efficiency"],
         "pair": {"axis": "system", "a": "a", "b": "b"}});
     // The first level is 1 by definition and is included in the average.
-    let found = share(&PLAIN, 300, |frame| {
+    let count = share(&PLAIN, 300, |frame| {
         let table = run("parallel-efficiency", &efficiency, frame);
         any(
             &run("paired-comparison", &comparison, table),
@@ -239,7 +239,7 @@ fn efficiencies_that_share_an_anchor_are_one_value_a_launch() {
             "different",
         )
     });
-    assert!(found <= bound(300), "{found}");
+    assert!(count <= bound(300), "{count}");
 }
 
 #[test]
@@ -247,11 +247,11 @@ fn equal_systems_have_no_crossover_and_no_order() {
     let crossover = json!({"from": "t", "ladder": "clients", "column": "m0", "better": "lower",
         "pair": {"axis": "system", "a": "a", "b": "b"}});
     let mut signs = 0;
-    let found = share(&PLAIN, 200, |frame| {
+    let count = share(&PLAIN, 200, |frame| {
         let table = run("crossover", &crossover, frame);
         !any(&table, "crossover_at", "null")
     });
-    assert!(found <= bound(200), "{found}");
+    assert!(count <= bound(200), "{count}");
     let mut noise = Noise(7);
     for _ in 0..100 {
         let table = run("crossover", &crossover, study(&PLAIN, &mut noise));
@@ -264,11 +264,11 @@ fn equal_systems_have_no_crossover_and_no_order() {
         ..PLAIN
     };
     let ranking = json!({"from": "t", "among": "system", "column": "m0", "better": "lower"});
-    let found = share(&three, 150, |frame| {
+    let count = share(&three, 150, |frame| {
         let table = run("ranking", &ranking, frame);
         any(&table, "rank_shown", "2") || any(&table, "rank_shown", "3")
     });
-    assert!(found <= bound(150), "{found}");
+    assert!(count <= bound(150), "{count}");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn a_tenth_is_found_in_four_of_five_studies_of_five_blocks() {
     };
     let parameters = compared(&design, &json!({}));
     let mut noise = Noise(3);
-    let found = (0..200).filter(|_| {
+    let detected = (0..200).filter(|_| {
         let mut frame = study(&design, &mut noise);
         frame.rows = (0..frame.rows.len())
             .map(|row| {
@@ -301,8 +301,8 @@ fn a_tenth_is_found_in_four_of_five_studies_of_five_blocks() {
             "different",
         )
     });
-    let found = found.count();
-    assert!(found >= 160, "{found} of 200");
+    let detected = detected.count();
+    assert!(detected >= 160, "{detected} of 200");
 }
 
 /// Whether any look after one of these numbers of blocks finds something, in one study that continues from block to
@@ -352,14 +352,14 @@ fn a_design_that_looks_after_each_block_says_so_to_every_test() {
                      "pair": {"axis": "system", "a": "a", "b": "b"}},
     });
     let parameters = crate::tests::canonical(&tables).unwrap();
-    let known = pipeline::StageKind::looked_at_repeatedly(&crate::Analyze, parameters.clone());
-    let known = known.unwrap();
+    let looked_at = pipeline::StageKind::looked_at_repeatedly(&crate::Analyze, parameters.clone());
+    let looked_at = looked_at.unwrap();
     assert!(parameters["tables"][1]["parameters"]["looks"].is_null());
     assert_eq!(
-        known["tables"][1]["parameters"]["looks"],
+        looked_at["tables"][1]["parameters"]["looks"],
         "after-each-block"
     );
-    assert!(known["tables"][0]["parameters"]["looks"].is_null());
+    assert!(looked_at["tables"][0]["parameters"]["looks"].is_null());
 }
 
 #[test]
@@ -383,13 +383,16 @@ fn tests_that_do_not_hold_at_every_look_are_mistakes_of_the_design() {
     });
     let parameters = crate::tests::canonical(&tables).unwrap();
     let problems = pipeline::StageKind::looked_at_repeatedly(&crate::Analyze, parameters);
-    let told: Vec<String> = problems
+    let messages: Vec<String> = problems
         .unwrap_err()
         .iter()
         .map(|p| format!("{:?}", p.route))
         .collect();
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(messages.len(), 4, "{messages:?}");
     for table in ["ranks", "signs", "flips", "apart"] {
-        assert!(told.iter().any(|t| t.contains(table)), "{table}: {told:?}");
+        assert!(
+            messages.iter().any(|t| t.contains(table)),
+            "{table}: {messages:?}"
+        );
     }
 }

@@ -124,8 +124,8 @@ fn the_counts_of_first_breaks_are_those_printed() {
     let counted = run("sql", &parameters, frame);
     for fields in lines(include_str!("../oracles/v3_break_n_counts.csv")) {
         for (name, printed) in ["never", "n8", "n16", "n32"].iter().zip(&fields[1..]) {
-            let found = column(&counted, &fields[..1], name).as_f64().unwrap_or(0.0);
-            assert_eq!(found.to_string(), *printed, "{} {name}", fields[0]);
+            let count = column(&counted, &fields[..1], name).as_f64().unwrap_or(0.0);
+            assert_eq!(count.to_string(), *printed, "{} {name}", fields[0]);
         }
     }
 }
@@ -133,37 +133,41 @@ fn the_counts_of_first_breaks_are_those_printed() {
 #[test]
 fn the_grid_counts_two_ways() {
     let text = include_str!("../oracles/v3_grid_arithmetic.csv");
-    let of = |name: &str| -> f64 {
+    let stated = |name: &str| -> f64 {
         lines(text)
             .find(|f| f[0] == name)
             .unwrap_or_else(|| panic!("{name}"))[1]
             .parse()
             .unwrap()
     };
-    let cells = of("models") * of("workloads") * of("n_levels") * of("reps") * of("phases");
+    let cells = stated("models")
+        * stated("workloads")
+        * stated("n_levels")
+        * stated("reps")
+        * stated("phases");
     assert_eq!(
-        (cells, of("cells_per_backend"), of("cells_total")),
+        (cells, stated("cells_per_backend"), stated("cells_total")),
         (900.0, 900.0, 2.0 * 900.0)
     );
     assert_eq!(
         (
-            of("rows_per_backend") / cells,
-            of("rows_total") / of("cells_total")
+            stated("rows_per_backend") / cells,
+            stated("rows_total") / stated("cells_total")
         ),
         (105.0, 105.0)
     );
     // The rows of one combination of model and workload are its cells times the rows of a cell.
-    let combinations = of("models") * of("workloads");
+    let combinations = stated("models") * stated("workloads");
     assert_eq!(
         (
-            of("rows_per_backend") / combinations,
-            of("mistral_lp8k_cells") * 105.0
+            stated("rows_per_backend") / combinations,
+            stated("mistral_lp8k_cells") * 105.0
         ),
         (3_780.0, 3_780.0)
     );
     assert_eq!(
-        of("rows_per_backend") - of("mistral_lp8k_rows_http400"),
-        of("sglang_ok_rows_pre_refill")
+        stated("rows_per_backend") - stated("mistral_lp8k_rows_http400"),
+        stated("sglang_ok_rows_pre_refill")
     );
 }
 
@@ -237,10 +241,10 @@ fn efficiency_is_speedup_over_n_at_two_decimals_in_seven_of_ten_rows() {
         &["model", "workload"],
         &["speedup", "efficiency"],
     );
-    let found = run("identity", &parameters, frame);
+    let table = run("identity", &parameters, frame);
     // Both sides to two decimals, the precision of the speedups: the stated rule.
     assert_eq!(
-        broken(&found, "rounded"),
+        broken(&table, "rounded"),
         [
             "llama3.2-1b balanced_2k",
             "llama3.2-3b balanced_2k",
@@ -254,13 +258,13 @@ fn efficiency_is_speedup_over_n_at_two_decimals_in_seven_of_ten_rows() {
         "qwen2.5-1.5b repeated_prefix",
     ];
     for name in ["near", "nearest", "farthest"] {
-        assert_eq!(broken(&found, name), apart, "{name}");
+        assert_eq!(broken(&table, name), apart, "{name}");
     }
     // Within half a unit of each printed digit, four hold.
-    assert_eq!(broken(&found, "printed").len(), 6);
+    assert_eq!(broken(&table, "printed").len(), 6);
     // The row that must fail is off almost tenfold.
     let off = number(
-        &found,
+        &table,
         &["llama3.2-3b", "balanced_2k", "rounded"],
         "relative_difference",
     );
@@ -272,10 +276,17 @@ fn win_counts_follow_from_the_tables_strictly_and_within_three_percent() {
     let count = |frame: Frame, keys: &str, better: &str| {
         let parameters = json!({"from": "t", "among": "engine", "column": keys, "better": better, "tie-within": 0.03});
         let wins = run("wins", &parameters, frame);
-        let of = |engine: &str, name: &str| number(&wins, &[engine], name) as u32;
-        let n = of("vllm", "n");
-        let strict = (of("vllm", "strict_wins"), of("sglang", "strict_wins"));
-        let ruled = (of("vllm", "wins"), of("sglang", "wins"), of("vllm", "ties"));
+        let wins_of = |engine: &str, name: &str| number(&wins, &[engine], name) as u32;
+        let n = wins_of("vllm", "n");
+        let strict = (
+            wins_of("vllm", "strict_wins"),
+            wins_of("sglang", "strict_wins"),
+        );
+        let ruled = (
+            wins_of("vllm", "wins"),
+            wins_of("sglang", "wins"),
+            wins_of("vllm", "ties"),
+        );
         assert_eq!(ruled.0 + ruled.1 + ruled.2, n);
         ((strict.0, strict.1, n - strict.0 - strict.1), ruled)
     };
@@ -361,13 +372,13 @@ fn seventy_two_of_seventy_five_phase_changes_reproduce_rounded_once() {
         let changes = change(frame, ["before", "after"]);
         for (metric, model, percent) in printed {
             all += 1;
-            let found = number(
+            let change = number(
                 &changes,
                 &[&metric, &model, "before", "after"],
                 "value_change_percent",
             );
-            if rounded(found) != percent {
-                off.push((format!("{found:.2} not {percent}"), found));
+            if rounded(change) != percent {
+                off.push((format!("{change:.2} not {percent}"), change));
             }
         }
     }
@@ -388,15 +399,15 @@ fn seventy_two_of_seventy_five_phase_changes_reproduce_rounded_once() {
         for (model, percent) in models.iter().zip(&f[1..]) {
             all += 1;
             let key = ["continuous_batching", &unit, model, "4", "5"];
-            let found = number(&changes, &key, "value_change_percent");
-            if rounded(found) != percent.trim_start_matches('+').trim_end_matches('%') {
-                off.push((format!("{key:?} {found:.2} not {percent}"), found));
+            let change = number(&changes, &key, "value_change_percent");
+            if rounded(change) != percent.trim_start_matches('+').trim_end_matches('%') {
+                off.push((format!("{key:?} {change:.2} not {percent}"), change));
             }
         }
     }
-    let told: Vec<&str> = off.iter().map(|(t, _)| t.as_str()).collect();
+    let names: Vec<&str> = off.iter().map(|(t, _)| t.as_str()).collect();
     assert_eq!(
-        (all, told),
+        (all, names),
         (75, vec!["874.67 not 874", "-93.50 not -94", "1.30 not 0"])
     );
     // Rounded twice, −93.497 becomes −93.5 and then −94; the other two do not follow under any rounding.
@@ -420,13 +431,13 @@ fn tokens_are_throughput_times_latency_in_seventeen_of_eighteen_sequential_runs(
     let parameters = json!({"from": "t", "identities": [
         {"name": "256 tokens", "column": "tok_s", "times": [256], "over": ["latency_s"], "within": 0.03},
     ]});
-    let found = run(
+    let table = run(
         "identity",
         &parameters,
         table(&wide, &["phase", "model"], &["tok_s", "latency_s"]),
     );
-    assert_eq!(found.rows.len(), 18);
-    assert_eq!(broken(&found, "256 tokens"), ["7 Qwen3-4B"]);
+    assert_eq!(table.rows.len(), 18);
+    assert_eq!(broken(&table, "256 tokens"), ["7 Qwen3-4B"]);
 }
 
 const SATURATION: &str = include_str!("../oracles/sgl004_throughput.csv");
@@ -488,8 +499,8 @@ fn an_extrapolation_beyond_the_declared_factor_is_refused_and_says_so() {
         "from": "t", "ladder": "concurrency", "column": "aggregate_tok_s", "model": "michaelis-menten",
         "confidence": 0.95, "predict": [80, 200, 201],
     });
-    let found = run("fit", &parameters, saturation());
-    let method = |at: &str| column(&found, &[at], "method").to_string();
+    let table = run("fit", &parameters, saturation());
+    let method = |at: &str| column(&table, &[at], "method").to_string();
     assert_eq!(method("at 80"), "within the values measured");
     assert_eq!(
         method("at 200"),
@@ -499,7 +510,7 @@ fn an_extrapolation_beyond_the_declared_factor_is_refused_and_says_so() {
         method("at 201"),
         "refused: 201 is 2.01 times the largest value measured, more than 2"
     );
-    assert_eq!(column(&found, &["at 201"], "value"), Scalar::Null);
+    assert_eq!(column(&table, &["at 201"], "value"), Scalar::Null);
 }
 
 #[test]
@@ -558,12 +569,12 @@ fn all_eight_head_to_head_deltas_are_those_printed() {
     );
     assert_eq!(changes.rows.len(), 8);
     for f in lines(text) {
-        let found = number(
+        let change = number(
             &changes,
             &[f[0], "sglang", "lmdeploy"],
             "value_change_percent",
         );
-        assert_eq!(format!("{found:+.1}%"), f[4], "{}", f[0]);
+        assert_eq!(format!("{change:+.1}%"), f[4], "{}", f[0]);
     }
 }
 

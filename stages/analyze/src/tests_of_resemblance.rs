@@ -19,8 +19,8 @@ fn share(
 ) -> f64 {
     let has = |number: &u64| {
         let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
-        let found = run(operator, parameters, study(&mut noise));
-        column(&found, key, name).to_string() == word
+        let table = run(operator, parameters, study(&mut noise));
+        column(&table, key, name).to_string() == word
     };
     (0..STUDIES).filter(has).count() as f64 / STUDIES as f64
 }
@@ -59,24 +59,24 @@ fn units_of_one_host_are_not_independent_if_hosts_suit_sides() {
         };
         // Without the rule, 36 to 45 % of these studies find a difference.
         for size in [(3, 4), (6, 4), (10, 5)] {
-            let found = different(size, 0.05, 1.0);
-            assert!(found <= MOST, "{operator} {size:?}: {found}");
+            let share = different(size, 0.05, 1.0);
+            assert!(share <= MOST, "{operator} {size:?}: {share}");
         }
         // Hosts that suit no side cost nothing.
         assert!(different((6, 4), 0.0, 1.3) > 0.95, "{operator}");
     }
     let mut noise = Noise(5);
-    let found = run(
+    let table = run(
         "paired-comparison",
         &paired,
         hosts(&mut noise, (6, 4), 0.05, 1.5),
     );
-    let reason = column(&found, &["ms"], "verdict_reason").to_string();
+    let reason = column(&table, &["ms"], "verdict_reason").to_string();
     assert!(
         reason.contains("units with the same `host` resemble each other (p < 0.001), so the labels of `host` are the units"),
         "{reason}"
     );
-    let method = column(&found, &["ms"], "ci_method").to_string();
+    let method = column(&table, &["ms"], "ci_method").to_string();
     assert!(method.contains("t over 6 units"), "{method}");
 }
 
@@ -84,16 +84,16 @@ fn units_of_one_host_are_not_independent_if_hosts_suit_sides() {
 fn a_mean_over_launches_has_no_interval_if_they_lie_within_days() {
     let text = "day,launch,ms\nd1,1,100\nd1,2,101\nd2,3,108\nd2,4,107\nd3,5,97\nd3,6,95\n";
     let frame = || table(text, &["day", "launch"], &["ms"]);
-    let of = |unit: &str| {
+    let ends = |unit: &str| {
         let parameters =
             json!({"from": "t", "over": ["day", "launch"], "unit": [unit], "columns": ["ms"]});
-        let found = run("aggregate", &parameters, frame());
-        ["ms_ci_low", "ms_ci_why"].map(|name| column(&found, &[], name).to_string())
+        let table = run("aggregate", &parameters, frame());
+        ["ms_ci_low", "ms_ci_why"].map(|name| column(&table, &[], name).to_string())
     };
-    let [low, why] = of("launch");
+    let [low, why] = ends("launch");
     assert_eq!(low, "null");
     assert!(why.contains("declare `unit: [day]`"), "{why}");
-    let [low, why] = of("day");
+    let [low, why] = ends("day");
     assert_ne!(low, "null");
     assert_eq!(why, "null");
 }
@@ -167,8 +167,8 @@ fn a_t_test_of_few_against_many_skewed_launches_does_not_decide_alone() {
         ("unpaired-comparison", &parameters),
         (&["ms"][..], "verdict", "different"),
     );
-    let found = share(asked.0, asked.1, noisier);
-    assert!(found > 0.4, "{found}");
+    let rejected = share(asked.0, asked.1, noisier);
+    assert!(rejected > 0.4, "{rejected}");
 }
 
 #[test]
@@ -184,22 +184,22 @@ fn points_of_one_launch_have_no_p_value() {
         }
         table(&text, &["block", "clients"], &["x", "y"])
     };
-    let of = |parameters: Json| {
-        let found = run("correlation", &parameters, frame());
-        let key: &[&str] = match found.keys.len() {
+    let result_of = |parameters: Json| {
+        let table = run("correlation", &parameters, frame());
+        let key: &[&str] = match table.keys.len() {
             3 => &["x", "y", "pearson"],
             _ => &["1", "x", "y", "pearson"],
         };
-        ["correlation", "p", "p_why"].map(|name| column(&found, key, name).to_string())
+        ["correlation", "p", "p_why"].map(|name| column(&table, key, name).to_string())
     };
     let pairs = json!([{"x": "x", "y": "y"}]);
-    let [coefficient, p, why] = of(
+    let [coefficient, p, why] = result_of(
         json!({"from": "t", "over": ["block", "clients"], "pairs": pairs, "coefficients": ["pearson"]}),
     );
     assert_ne!(coefficient, "null");
     assert_eq!(p, "null");
     assert!(why.starts_with("20 points of 5 labels of `block`"), "{why}");
-    let [_, p, why] = of(
+    let [_, p, why] = result_of(
         json!({"from": "t", "by": ["clients"], "over": ["block"], "pairs": pairs, "coefficients": ["pearson"]}),
     );
     assert_ne!(p, "null");
@@ -219,8 +219,8 @@ fn misses(
     let (mut wrong, mut withheld) = (0_u32, 0_u32);
     for number in 0..CURVES {
         let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
-        let found = run(operator, parameters, study(&mut noise));
-        let [low, high] = [low, high].map(|name| column(&found, key, name).as_f64());
+        let table = run(operator, parameters, study(&mut noise));
+        let [low, high] = [low, high].map(|name| column(&table, key, name).as_f64());
         match low.zip(high) {
             None => withheld += 1,
             Some((low, high)) => wrong += u32::from(truth < low || high < truth),
@@ -269,15 +269,15 @@ fn intervals_of_curves_ratios_and_breakdowns_count_launches_that_resemble_the_on
         (of_deltas, ("ms_delta_low", "ms_delta_high", 0.0)),
     ];
     for ((operator, parameters, key), (low, high, truth)) in asked {
-        let of = |rho: f64| {
+        let missed = |rho: f64| {
             misses((operator, parameters), (key, low, high), truth, |noise| {
                 ladder(noise, rho)
             })
         };
-        let (wrong, withheld) = of(0.8);
+        let (wrong, withheld) = missed(0.8);
         assert!(wrong <= 0.2, "{operator} {low}: {wrong}");
         assert!(withheld >= 0.5, "{operator} {low}: {withheld}");
-        let (wrong, withheld) = of(0.0);
+        let (wrong, withheld) = missed(0.0);
         assert!(
             wrong <= 0.15 && withheld <= 0.15,
             "{operator} {low}: {wrong} {withheld}"
@@ -286,8 +286,8 @@ fn intervals_of_curves_ratios_and_breakdowns_count_launches_that_resemble_the_on
     let rule = json!({"rule": "slow", "ladder": "clients", "any": [{"table": "t", "column": "ms", "above": 23.0}]});
     let resolution = |rho: f64| {
         let mut noise = Noise(7);
-        let found = run("breakdown", &rule, ladder(&mut noise, rho));
-        column(&found, &["a"], "resolution").to_string()
+        let table = run("breakdown", &rule, ladder(&mut noise, rho));
+        column(&table, &["a"], "resolution").to_string()
     };
     assert_eq!(resolution(0.0), "at 4");
     let open = resolution(0.9);
@@ -313,12 +313,12 @@ fn labels_that_differ_only_in_numbers_have_an_order() {
                 ));
             }
         }
-        let found = run(
+        let table = run(
             "paired-comparison",
             &parameters,
             table(&text, &["side", "day"], &["ms"]),
         );
-        let reason = column(&found, &["ms"], "verdict_reason").to_string();
+        let reason = column(&table, &["ms"], "verdict_reason").to_string();
         reason.contains("each `day` resembles the one before it")
     };
     assert!(noted(&|day| day.to_string()));
@@ -343,12 +343,12 @@ fn columns_that_both_drift_have_no_p_of_their_correlation() {
         let text = format!("block,x,y\n{}", rows.collect::<String>());
         table(&text, &["block"], &["x", "y"])
     };
-    let found = |rho: [f64; 2]| {
+    let share_of = |rho: [f64; 2]| {
         let (mut small, mut none) = (0, 0);
         for number in 0..STUDIES {
             let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
-            let found = run("correlation", &parameters, study(&mut noise, rho));
-            match column(&found, &["x", "y", "pearson"], "p").as_f64() {
+            let table = run("correlation", &parameters, study(&mut noise, rho));
+            match column(&table, &["x", "y", "pearson"], "p").as_f64() {
                 None => none += 1,
                 Some(p) => small += u32::from(p < 0.05),
             }
@@ -356,11 +356,11 @@ fn columns_that_both_drift_have_no_p_of_their_correlation() {
         [small, none].map(|count| f64::from(count) / STUDIES as f64)
     };
     // Without the rule, two unrelated columns have p < 0.05 in a third of these studies.
-    let [small, none] = found([0.8, 0.8]);
+    let [small, none] = share_of([0.8, 0.8]);
     assert!(small <= 0.15 && none >= 0.6, "{small} {none}");
-    let [small, none] = found([0.8, 0.0]);
+    let [small, none] = share_of([0.8, 0.0]);
     assert!(small <= MOST && none <= 0.1, "{small} {none}");
-    let [small, none] = found([0.0, 0.0]);
+    let [small, none] = share_of([0.0, 0.0]);
     assert!(small <= MOST && none <= 0.02, "{small} {none}");
 }
 
@@ -387,13 +387,13 @@ fn few_against_many_skewed_launches_are_not_called_not_worse_by_a_t_test_alone()
         share(asked.0, asked.1, |noise| study(noise, size, factor))
     };
     // By the t test alone, 12 to 14 % of these studies call the slower side not worse.
-    let found = shown((3, 12), 1.1, "not_higher");
-    assert!(found <= MOST, "{found}");
-    let found = shown((20, 5), 1.0 / 1.1, "not_lower");
-    assert!(found <= MOST, "{found}");
+    let share = shown((3, 12), 1.1, "not_higher");
+    assert!(share <= MOST, "{share}");
+    let share = shown((20, 5), 1.0 / 1.1, "not_lower");
+    assert!(share <= MOST, "{share}");
     // It costs little where the side is not worse.
-    let found = shown((5, 20), 0.95, "not_higher");
-    assert!(found >= 0.5, "{found}");
+    let share = shown((5, 20), 0.95, "not_higher");
+    assert!(share >= 0.5, "{share}");
 }
 
 #[test]
@@ -410,19 +410,19 @@ fn equal_contenders_with_few_and_with_many_skewed_launches_rarely_differ() {
                     text.push_str(&format!("{side},{side}{launch},{value}\n"));
                 }
             }
-            let found = run(
+            let table = run(
                 "ranking",
                 &parameters,
                 table(&text, &["side", "launch"], &["ms"]),
             );
-            let shown = |side: &str| column(&found, &[side], "rank_shown").as_f64();
+            let shown = |side: &str| column(&table, &[side], "rank_shown").as_f64();
             ["a", "b", "c"].iter().any(|side| shown(side) != Some(1.0))
         };
         (0..studies).filter(apart).count() as f64 / studies as f64
     };
     // By Welch's t alone, one study in ten ranks equal systems.
-    let found = told_apart(STUDIES, 1.0);
-    assert!(found <= MOST - 0.02, "{found}");
+    let share = told_apart(STUDIES, 1.0);
+    assert!(share <= MOST - 0.02, "{share}");
     assert!(told_apart(20, 1.5) >= 0.9);
 }
 
@@ -453,24 +453,27 @@ fn sides_on_days_of_their_own_are_not_told_apart_by_launches() {
     // Without the rule, 36 % of these studies find a difference.
     let days = [0..3, 3..6];
     for number in 0..20 {
-        let found = run(
+        let table = run(
             "unpaired-comparison",
             &apart,
             on_days(&mut Noise(number), days.clone(), false),
         );
-        let of = |name: &str| column(&found, &["ms"], name).to_string();
-        assert_eq!(of("verdict"), "undecidable");
-        assert_eq!(of("permutation_p"), "null");
-        assert!(of("verdict_reason").contains("unlike shares of the labels of `day`"));
-        let found = run(
+        let text = |name: &str| column(&table, &["ms"], name).to_string();
+        assert_eq!(text("verdict"), "undecidable");
+        assert_eq!(text("permutation_p"), "null");
+        assert!(text("verdict_reason").contains("unlike shares of the labels of `day`"));
+        let table = run(
             "ranking",
             &order,
             on_days(&mut Noise(number), days.clone(), false),
         );
-        let of = |side: &str, name: &str| column(&found, &[side], name).to_string();
-        assert_eq!([of("a", "rank_shown"), of("b", "rank_shown")], ["1", "1"]);
-        assert_eq!(of("a", "kruskal_p"), "null");
-        let evidence = of("a", "evidence");
+        let text = |side: &str, name: &str| column(&table, &[side], name).to_string();
+        assert_eq!(
+            [text("a", "rank_shown"), text("b", "rank_shown")],
+            ["1", "1"]
+        );
+        assert_eq!(text("a", "kruskal_p"), "null");
+        let evidence = text("a", "evidence");
         assert!(
             evidence.contains("unlike shares of the labels of `day`"),
             "{evidence}"
@@ -493,26 +496,29 @@ fn a_few_days_that_suit_a_side_do_not_decide() {
     for number in 0..40 {
         for days in [4, 8] {
             let study = on_days(&mut Noise(1_000 + number), [0..days, 0..days], true);
-            let found = run("paired-comparison", &parameters, study);
-            let of = |name: &str| column(&found, &["ms"], name).to_string();
-            let reason = of("verdict_reason");
+            let table = run("paired-comparison", &parameters, study);
+            let text = |name: &str| column(&table, &["ms"], name).to_string();
+            let reason = text("verdict_reason");
             if !reason.contains("units with the same `day` resemble each other") {
                 continue;
             }
             resembling += 1;
             // Whatever takes launches for independent is withheld.
             for name in ["wilcoxon_p", "bootstrap_low", "bootstrap_high"] {
-                assert_eq!(of(name), "null", "{name}");
+                assert_eq!(text(name), "null", "{name}");
             }
             if days == 4 {
-                assert_eq!([of("verdict"), of("sign_flip_p")], ["undecidable", "null"]);
+                assert_eq!(
+                    [text("verdict"), text("sign_flip_p")],
+                    ["undecidable", "null"]
+                );
                 assert!(
                     reason.contains("4 clusters, and at least 5 are needed"),
                     "{reason}"
                 );
             } else {
                 // Eight days flip as whole days.
-                let p = column(&found, &["ms"], "sign_flip_p").as_f64().unwrap();
+                let p = column(&table, &["ms"], "sign_flip_p").as_f64().unwrap();
                 assert!((p * 128.0 - (p * 128.0).round()).abs() < 1e-9, "{p}");
             }
         }
@@ -527,12 +533,12 @@ fn tests_that_take_launches_for_independent_are_withheld_where_they_resemble_the
     let mut resembling = 0;
     for number in 0..20 {
         let study = series(&mut Noise(1_000 + number), (20, 0.95), 1.0);
-        let found = run("paired-comparison", &parameters, study);
-        let of = |name: &str| column(&found, &["ms"], name).to_string();
-        if of("verdict_reason").contains("each `block` resembles the one before it") {
+        let table = run("paired-comparison", &parameters, study);
+        let text = |name: &str| column(&table, &["ms"], name).to_string();
+        if text("verdict_reason").contains("each `block` resembles the one before it") {
             resembling += 1;
             for name in ["sign_flip_p", "wilcoxon_p", "bootstrap_low"] {
-                assert_eq!(of(name), "null", "{name}");
+                assert_eq!(text(name), "null", "{name}");
             }
         }
     }
@@ -562,18 +568,18 @@ fn rows_of_one_launch_count_once() {
         (&["ms"][..], "verdict", "different"),
     );
     // Without the rule, one launch in two blocks each makes 17 % of these studies different.
-    let found = share(asked.0, asked.1, |noise| study(noise, 6, 3));
-    assert!(found <= MOST, "{found}");
-    let found = run("aggregate", &mean, study(&mut Noise(3), 6, 3));
-    let why = column(&found, &["b"], "ms_ci_why").to_string();
+    let share = share(asked.0, asked.1, |noise| study(noise, 6, 3));
+    assert!(share <= MOST, "{share}");
+    let table = run("aggregate", &mean, study(&mut Noise(3), 6, 3));
+    let why = column(&table, &["b"], "ms_ci_why").to_string();
     assert!(
         why.contains("units of one side have the same value to the last digit"),
         "{why}"
     );
-    assert_eq!(column(&found, &["a"], "ms_ci_why").to_string(), "null");
+    assert_eq!(column(&table, &["a"], "ms_ci_why").to_string(), "null");
     // A single launch looks like a reference, which the reason says.
-    let found = run("paired-comparison", &compared, study(&mut Noise(3), 6, 1));
-    let reason = column(&found, &["ms"], "verdict_reason").to_string();
+    let table = run("paired-comparison", &compared, study(&mut Noise(3), 6, 1));
+    let reason = column(&table, &["ms"], "verdict_reason").to_string();
     assert!(
         reason.contains("every unit of b has the same value, which counts as exact"),
         "{reason}"

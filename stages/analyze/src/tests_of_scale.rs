@@ -10,13 +10,13 @@ use crate::kind::run_holding;
 use crate::tests::{canonical, everything, inputs, store, stored};
 
 fn bytes(done: &Done) -> Vec<(String, Vec<u8>)> {
-    let of = |content: &Content| match content {
+    let bytes_of = |content: &Content| match content {
         Content::Bytes(bytes) => bytes.clone(),
         Content::File(path) => panic!("{} is a file", path.display()),
     };
     done.outputs
         .iter()
-        .map(|o| (o.name.clone(), of(&o.content)))
+        .map(|o| (o.name.clone(), bytes_of(&o.content)))
         .collect()
 }
 

@@ -128,7 +128,7 @@ impl Design {
     /// The number of values behind a quantile.
     fn counted(&self, system: usize) -> Scalar {
         match self.metric {
-            Metric::Quantile(_, of) => Scalar::Int(of[usize::from(system > 0)] as i64),
+            Metric::Quantile(_, sizes) => Scalar::Int(sizes[usize::from(system > 0)] as i64),
             _ => Scalar::Null,
         }
     }
@@ -216,13 +216,13 @@ impl Design {
             Metric::Printed if system == 0 => (0.104 * value).round(),
             Metric::Printed => 0.104 * value,
             Metric::Count(mean) => noise.poisson(mean * slow.exp() * factor),
-            Metric::Share(of, chance) => {
+            Metric::Share(requests, chance) => {
                 let ok = (chance * (1.0 - slow.abs()) * factor).clamp(0.0, 1.0);
-                let hits = (0..of).filter(|_| noise.uniform() < ok).count();
-                hits as f64 / of as f64
+                let hits = (0..requests).filter(|_| noise.uniform() < ok).count();
+                hits as f64 / requests as f64
             }
-            Metric::Quantile(p, of) => {
-                let mut requests: Vec<f64> = (0..of[usize::from(system > 0)])
+            Metric::Quantile(p, sizes) => {
+                let mut requests: Vec<f64> = (0..sizes[usize::from(system > 0)])
                     .map(|_| (REQUEST * noise.normal()).exp())
                     .collect();
                 requests.sort_by(f64::total_cmp);

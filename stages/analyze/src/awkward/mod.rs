@@ -388,10 +388,10 @@ mod tests {
             .find(|d| d.name.contains("half of its cells"));
         let lost = lost.expect("it is there");
         for question in [Question::Paired, Question::Unpaired] {
-            let found = count_with_margin(lost, question, 0.05, 60);
-            assert_eq!(found.equivalent, 0, "{question:?}: {found:?}");
+            let counts = count_with_margin(lost, question, 0.05, 60);
+            assert_eq!(counts.equivalent, 0, "{question:?}: {counts:?}");
             // The value is a time, so *not higher* means *not worse*.
-            assert_eq!(found.not_higher, 0, "{question:?}: {found:?}");
+            assert_eq!(counts.not_higher, 0, "{question:?}: {counts:?}");
         }
     }
 

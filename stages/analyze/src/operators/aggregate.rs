@@ -52,7 +52,7 @@ struct Group {
     interval_of: String,
 }
 
-fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
+fn columns(specs: &[Spec], given: &Parameters) -> Columns<'static, Group> {
     let over = given.over.join(", ");
     let mut columns = Columns::new()
         .with(
@@ -84,7 +84,7 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
             ),
             |g| g.interval_of.clone(),
         );
-    for (i, spec) in of.iter().enumerate() {
+    for (i, spec) in specs.iter().enumerate() {
         columns = pooled_columns(columns, (i, spec), given);
     }
     columns
@@ -105,7 +105,7 @@ fn pooled_columns(
         let spec = spec.like(format!("{name}_{end}"), format!("{how} {what}"));
         pooled(spec, Some(statistic))
     };
-    let of = move |g: &Group, read: fn(&Sample) -> Option<f64>| {
+    let statistic = move |g: &Group, read: fn(&Sample) -> Option<f64>| {
         g.samples[i].as_ref().and_then(|(sample, _)| read(sample))
     };
     let mut columns = columns
@@ -122,7 +122,7 @@ fn pooled_columns(
         )
         .with(
             like("mean", "mean".to_owned(), Statistic::Mean).at_level(given.confidence),
-            move |g| of(g, |s| Some(s.mean())),
+            move |g| statistic(g, |s| Some(s.mean())),
         )
         .with(
             pooled(
@@ -133,15 +133,15 @@ fn pooled_columns(
                 ),
                 Some(Statistic::Std),
             ),
-            move |g| of(g, Sample::std),
+            move |g| statistic(g, Sample::std),
         )
         .with(
             like("min", "smallest value".to_owned(), Statistic::Min),
-            move |g| of(g, |s| Some(s.min())),
+            move |g| statistic(g, |s| Some(s.min())),
         )
         .with(
             like("max", "largest value".to_owned(), Statistic::Max),
-            move |g| of(g, |s| Some(s.max())),
+            move |g| statistic(g, |s| Some(s.max())),
         );
     for quantile in given.quantiles.iter().copied() {
         let how = match quantile {
@@ -169,7 +169,7 @@ fn pooled_columns(
             Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")),
             Some(Statistic::Cv),
         ),
-        move |g| of(g, Sample::cv),
+        move |g| statistic(g, Sample::cv),
     )
 }
 
@@ -188,7 +188,7 @@ impl TypedOperator for Aggregate {
         not show how another launch would differ.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let found = draft.columns(&given.from, &given.columns)?;
+        let specs = draft.columns(&given.from, &given.columns)?;
         let mut problems = draft.shares(&[("confidence", given.confidence)]);
         if given.over.is_empty() {
             let problem = draft.problem("over", "nothing to combine");
@@ -208,15 +208,15 @@ impl TypedOperator for Aggregate {
                 problems.push(draft.settings.problem(&route, message));
             }
         }
-        unless(problems, || columns(&found, given).specs())
+        unless(problems, || columns(&specs, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let together = Together::new(from, &given.from, &given.over, given.unit.as_deref())?;
         let keys = &together.keys;
-        let of = from.all_declared(&given.columns)?;
-        let columns = columns(&of, given);
+        let specs = from.all_declared(&given.columns)?;
+        let columns = columns(&specs, given);
         let level = match from.level {
             Level::Row => Level::Row,
             _ if keys.is_empty() => Level::Pooled,
@@ -244,7 +244,7 @@ impl TypedOperator for Aggregate {
             let samples: Vec<Option<(Sample, Mean)>> = given
                 .columns
                 .iter()
-                .zip(of.iter().map(|spec| spec.range))
+                .zip(specs.iter().map(|spec| spec.range))
                 .map(&mut sample)
                 .collect();
             let interval_of = units.words().unwrap_or_else(|| units.none());

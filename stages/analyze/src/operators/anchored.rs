@@ -45,13 +45,15 @@ pub(crate) struct Against {
 impl Rung {
     /// Declares the column with the units of the intervals.
     pub(crate) fn counts<'a>() -> Columns<'a, Self> {
-        let of = "the units that the intervals are over, or why there are none";
+        let meaning = "the units that the intervals are over, or why there are none";
         Columns::new()
             .with(
                 Spec::int("units", "1", "units of replication in the row"),
                 |r: &Self| r.units,
             )
-            .with(Spec::text("interval_of", of), |r| r.interval_of.clone())
+            .with(Spec::text("interval_of", meaning), |r| {
+                r.interval_of.clone()
+            })
     }
 }
 

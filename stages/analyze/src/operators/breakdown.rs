@@ -398,7 +398,7 @@ fn ends(
 
 /// Combines the conditions at one N: the mean and the interval of each.
 fn judge(n: f64, means: &[(&Condition, f64, Option<Interval>)]) -> Rung {
-    let of = |(condition, _, ends): &(&Condition, f64, Option<Interval>)| {
+    let state_of = |(condition, _, ends): &(&Condition, f64, Option<Interval>)| {
         let Some(Interval { low, high }) = *ends else {
             return State::Open;
         };
@@ -408,7 +408,7 @@ fn judge(n: f64, means: &[(&Condition, f64, Option<Interval>)]) -> Rung {
             _ => State::Open,
         }
     };
-    let states: Vec<State> = means.iter().map(of).collect();
+    let states: Vec<State> = means.iter().map(state_of).collect();
     let state = if states.contains(&State::Holds) {
         State::Holds
     } else if states.contains(&State::Open) {

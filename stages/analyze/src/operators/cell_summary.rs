@@ -122,8 +122,8 @@ impl Distribution {
                 true => effective_size_of_quantile(values, p).ok()?.size.floor() as usize,
                 false => values.len(),
             };
-            let found = quantile_interval_of(&sample, effective, p, LEVEL).ok()?;
-            Some(found.interval)
+            let interval = quantile_interval_of(&sample, effective, p, LEVEL).ok()?;
+            Some(interval.interval)
         };
         let intervals = QUANTILES.map(|(_, p)| interval(p));
         Some(Self { sample, intervals })
@@ -180,7 +180,7 @@ impl Summary {
     /// The quantiles that are printed without an interval, each with the metrics affected.
     fn withheld(&self) -> Option<String> {
         let names = distributions();
-        let of = |q: usize, p: f64| {
+        let columns_of = |q: usize, p: f64| {
             let bare = |(i, name): (usize, &(&str, _, _))| {
                 let gaps = [ICL.0, ITL.0].contains(&name.0);
                 let bare = self.quantile(i, p).is_some() && self.interval(i, q).is_none();
@@ -196,7 +196,7 @@ impl Summary {
             .into_iter()
             .enumerate()
             .filter_map(|(q, (quantile, p))| {
-                let bare = of(q, p);
+                let bare = columns_of(q, p);
                 let least = least_for_quantile(p, LEVEL);
                 (!bare.is_empty()).then(|| {
                     format!(
@@ -222,7 +222,7 @@ fn columns() -> Columns<'static, Summary> {
             Spec::int(format!("{name}_n"), "1", n),
             move |s: &Summary| s.metrics[i].as_ref().map_or(0, |m| m.sample.len()),
         );
-        for (statistic, of) in STATISTICS {
+        for (statistic, quantity) in STATISTICS {
             let how = match *statistic {
                 "std" => "sample standard deviation (n − 1)",
                 other => other,
@@ -230,7 +230,7 @@ fn columns() -> Columns<'static, Summary> {
             let description = format!("{how} of {name} over ok requests: {definition}");
             let spec = Spec::float(format!("{name}_{statistic}"), unit, description);
             columns.push(spec, move |s| {
-                s.metrics[i].as_ref().and_then(|m| of(&m.sample))
+                s.metrics[i].as_ref().and_then(|m| quantity(&m.sample))
             });
         }
         for (q, (quantile, p)) in QUANTILES.into_iter().enumerate() {
@@ -463,11 +463,11 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
         .zip(last)
         .map(|(a, b)| (b - a) as f64 / 1e9)
         .filter(|w| *w > 0.0);
-    let total = |of: fn(&Timing<'_>) -> Option<i64>| -> Option<i64> {
+    let total = |read: fn(&Timing<'_>) -> Option<i64>| -> Option<i64> {
         if ok.is_empty() {
             None
         } else {
-            ok.iter().map(|t| of(t)).sum()
+            ok.iter().map(|t| read(t)).sum()
         }
     };
     let chunks: usize = ok.iter().map(|t| t.gaps.chunks).sum();
@@ -481,8 +481,8 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
             .iter()
             .filter_map(|t| Some(t.request.send_lag_ns? as f64 / 1e6)),
     );
-    let server = |of: fn(&Timing<'_>) -> Option<f64>| {
-        sample(ok.iter().filter_map(|t| of(t))).map(|s| s.mean())
+    let server = |read: fn(&Timing<'_>) -> Option<f64>| {
+        sample(ok.iter().filter_map(|t| read(t))).map(|s| s.mean())
     };
     let open = !timings.is_empty() && timings.iter().all(|t| t.request.client_id.is_none());
     let of_requests = |metric: &Metric| {

@@ -158,13 +158,13 @@ fn in_order(
 
 /// The axes of a load that are not pooled.
 fn kept_axes(load: &Load<'_>, over: &[String]) -> Result<Vec<String>, Failure> {
-    let known: Vec<&str> = load.axes.iter().map(String::as_str).collect();
-    match over.iter().find(|axis| !known.contains(&axis.as_str())) {
+    let axes: Vec<&str> = load.axes.iter().map(String::as_str).collect();
+    match over.iter().find(|axis| !axes.contains(&axis.as_str())) {
         Some(strange) => Err(Failure::failed(format!(
             "`{strange}` is not an axis of the load stage `{}`",
             load.stage
         ))
-        .hint(remedy(strange, "axes", &known))),
+        .hint(remedy(strange, "axes", &axes))),
         None => Ok(load
             .axes
             .iter()

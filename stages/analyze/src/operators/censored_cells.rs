@@ -38,8 +38,8 @@ struct Cells {
     censored: Scalar,
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Cells> {
-    let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
+fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Cells> {
+    let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
     let limit = given.limit;
     let median = format!("median of {name} by Kaplan–Meier; null if half the cells or more hung");
     let mean = format!("mean with {limit} for each hung cell; a lower bound if there is one");
@@ -99,13 +99,13 @@ impl TypedOperator for CensoredCells {
         mean over only the cells that ended is not the mean of the study.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let found = draft.column(&given.from, &given.column)?;
+        let spec = draft.column(&given.from, &given.column)?;
         if !(given.limit > 0.0 && given.limit.is_finite()) {
             return Err(vec![
                 draft.problem("limit", "a limit must be a positive number"),
             ]);
         }
-        Ok(columns(&found, given).specs())
+        Ok(columns(&spec, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

@@ -71,9 +71,9 @@ impl Change {
     }
 }
 
-fn columns(of: &[Spec], better: Option<Better>) -> Columns<'static, Vec<Change>> {
+fn columns(specs: &[Spec], better: Option<Better>) -> Columns<'static, Vec<Change>> {
     let mut columns = Columns::new();
-    for (i, spec) in of.iter().enumerate() {
+    for (i, spec) in specs.iter().enumerate() {
         let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
         let before = format!("{name} in the earlier phase, the base");
         let after = format!("{name} in the later phase");
@@ -114,13 +114,13 @@ impl TypedOperator for Changes {
         phases, either has the better value in half of the studies. Use a comparison to decide whether phases differ.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let found = draft.columns(&given.from, &given.columns)?;
+        let specs = draft.columns(&given.from, &given.columns)?;
         if given.order.len() < 2 {
             return Err(vec![
                 draft.problem("order", "a change needs two phases or more"),
             ]);
         }
-        Ok(columns(&found, given.better).specs())
+        Ok(columns(&specs, given.better).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

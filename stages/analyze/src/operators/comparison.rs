@@ -318,12 +318,12 @@ impl Terms {
             may_differ: &self.conditions_may_differ,
         };
         let whole = judge.unlike(&asked, tests.iter().flat_map(|t| &t.lineage));
-        let of = |test: &Compared<T>| {
+        let why = |test: &Compared<T>| {
             whole
                 .clone()
                 .or_else(|| judge.unlike(&asked, &test.lineage))
         };
-        tests.iter().map(of).collect()
+        tests.iter().map(why).collect()
     }
 
     /// Counts for each comparison the requests that its sides lost within their cells.
@@ -334,7 +334,7 @@ impl Terms {
         units: &Units,
     ) -> Result<Vec<Option<LostRequests>>, Failure> {
         let (a, b) = self.pair.labels();
-        let mut of = |test: &Compared<T>| {
+        let mut decide = |test: &Compared<T>| {
             let column = (self.columns[test.column].as_str(), self.scale);
             judge.lost(
                 (&self.pair.axis, [&a, &b]),
@@ -343,7 +343,7 @@ impl Terms {
                 &test.lineage,
             )
         };
-        tests.iter().map(&mut of).collect()
+        tests.iter().map(&mut decide).collect()
     }
 
     fn judge<T>(

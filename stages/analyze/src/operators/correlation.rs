@@ -133,7 +133,7 @@ fn alike(units: &Units, names: &[String], points: &[Point]) -> Option<String> {
     let rows =
         rows.map(|(unit, others, _)| (unit.clone(), [unit.clone(), others.clone()].concat()));
     let groupings = groupings(&keys, &rows.collect::<Vec<_>>());
-    let of = |read: fn((f64, f64)) -> f64| {
+    let doubt_of = |read: fn((f64, f64)) -> f64| {
         let unit = |(label, _, point): &Point| Unit {
             label: label.clone(),
             side: 0,
@@ -142,7 +142,7 @@ fn alike(units: &Units, names: &[String], points: &[Point]) -> Option<String> {
         let values: Vec<Unit> = points.iter().map(unit).collect();
         doubt(units, &groupings, &values)
     };
-    let (x, _) = of(|(x, _)| x).zip(of(|(_, y)| y))?;
+    let (x, _) = doubt_of(|(x, _)| x).zip(doubt_of(|(_, y)| y))?;
     Some(format!("in both columns, {}", x.refusal()))
 }
 
@@ -201,11 +201,11 @@ impl TypedOperator for Correlation {
             for pair in &given.pairs {
                 let both =
                     |m: &usize| Some((*m, (named(from, *m, &pair.x)?, named(from, *m, &pair.y)?)));
-                let known: Vec<(usize, (f64, f64))> = members.iter().filter_map(both).collect();
-                let points: Vec<(f64, f64)> = known.iter().map(|(_, p)| *p).collect();
-                let labels = known.iter().map(|(m, _)| (from.key_at(*m, &unit), 0.0));
+                let pairs: Vec<(usize, (f64, f64))> = members.iter().filter_map(both).collect();
+                let points: Vec<(f64, f64)> = pairs.iter().map(|(_, p)| *p).collect();
+                let labels = pairs.iter().map(|(m, _)| (from.key_at(*m, &unit), 0.0));
                 let why = dependent(&units, averaged(labels).len(), points.len());
-                let labelled: Vec<_> = known
+                let labelled: Vec<_> = pairs
                     .iter()
                     .map(|(m, point)| (from.key_at(*m, &unit), from.key_at(*m, &others), *point))
                     .collect();
@@ -219,7 +219,7 @@ impl TypedOperator for Correlation {
                         why: why.clone(),
                         missing: missing.clone(),
                     };
-                    let lineage = spans(&given.from, known.iter().map(|(m, _)| *m));
+                    let lineage = spans(&given.from, pairs.iter().map(|(m, _)| *m));
                     rows.push(columns.row(key, &association, lineage));
                 }
             }

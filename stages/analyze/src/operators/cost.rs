@@ -64,8 +64,8 @@ impl Priced {
     }
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
-    let (name, unit) = (&of.name, of.unit.clone().unwrap_or_default());
+fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Priced> {
+    let (name, unit) = (&spec.name, spec.unit.clone().unwrap_or_default());
     let currency = given.currency.clone();
     let hourly = format!(
         "{} device(s) at {} {currency} an hour each",
@@ -77,9 +77,9 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
         &currency,
         format!("price_per_hour · 10⁶ ÷ ({name} · 3600); null without tokens"),
     );
-    let end = |which: IntervalEnd, of: IntervalEnd| {
+    let end = |which: IntervalEnd, source_end: IntervalEnd| {
         let what = which.of(format!(
-            "the interval of the cost, at the {of} end of that of {name}"
+            "the interval of the cost, at the {source_end} end of that of {name}"
         ));
         format!("{what}; null if its table has none")
     };
@@ -88,7 +88,9 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
         end(IntervalEnd::Upper, IntervalEnd::Lower),
     );
     Columns::new()
-        .with(of.like(name, of.description.clone()), |p: &Priced| p.rate)
+        .with(spec.like(name, spec.description.clone()), |p: &Priced| {
+            p.rate
+        })
         .with(
             Spec::int("devices", "1", "devices that are paid for"),
             |p| p.devices.map(i64::from),
@@ -196,14 +198,14 @@ impl TypedOperator for Cost {
         let price = &given.price_per_hour;
         problems.extend(price.number_problems(draft, from, "price-per-hour"));
         match draft.column(from, &given.column) {
-            Ok(of) if of.unit.as_deref() == Some("tok/s") => {
-                unless(problems, || columns(&of, given).specs())
+            Ok(spec) if spec.unit.as_deref() == Some("tok/s") => {
+                unless(problems, || columns(&spec, given).specs())
             }
-            Ok(of) => {
-                let unit = of.unit.unwrap_or_default();
+            Ok(spec) => {
+                let unit = spec.unit.unwrap_or_default();
                 let message = format!(
                     "`{}` is in {unit}, and tokens per second have a price here",
-                    of.name
+                    spec.name
                 );
                 let problem = draft.problem("column", message);
                 problems

@@ -82,8 +82,8 @@ const NAMED: [&str; 2] = ["server_metrics", "server_info"];
 
 /// The columns of a load cell's table that has stamps.
 fn shape(table: &str) -> Option<Vec<artifacts::Column>> {
-    let found = contract::LOAD_TABLES.iter().find(|t| t.name == table)?;
-    let columns = found.empty_columns();
+    let declared = contract::LOAD_TABLES.iter().find(|t| t.name == table)?;
+    let columns = declared.empty_columns();
     let stamped = columns.iter().any(|c| c.name == "at_ns") && columns.len() > 1;
     stamped.then_some(columns)
 }
@@ -247,7 +247,7 @@ impl TypedOperator for CounterDelta {
             let Some(window) = window(&cell) else {
                 return Ok(columns.row(at.to_vec(), &BTreeMap::new(), Vec::new()));
             };
-            let (mut found, mut lineage) = (BTreeMap::new(), Vec::<SourceRows>::new());
+            let (mut rises, mut lineage) = (BTreeMap::new(), Vec::<SourceRows>::new());
             for (name, counter) in &given.counters {
                 let (rise, used) = match rows.table(counter.table())? {
                     Some((source, table)) => {
@@ -262,10 +262,10 @@ impl TypedOperator for CounterDelta {
                     true => Rise::synthetic(window),
                     false => rise,
                 };
-                found.insert(name.clone(), rise);
+                rises.insert(name.clone(), rise);
                 lineage.extend(used);
             }
-            Ok(columns.row(at.to_vec(), &found, lineage))
+            Ok(columns.row(at.to_vec(), &rises, lineage))
         })?;
         for (name, counter) in &given.counters {
             let none = (0..frame.rows.len())
@@ -280,12 +280,12 @@ impl TypedOperator for CounterDelta {
 
 /// Builds the failure when no cell has a counter, and lists those that exist.
 fn nowhere(counter: &Counter, load: &Load<'_>) -> Result<Failure, Failure> {
-    let mut known = BTreeSet::new();
+    let mut metrics = BTreeSet::new();
     for (_, rows) in &load.cells {
         if let Some((_, table)) = rows.table(counter.table())?
             && let (Some(_), Ok(names)) = (&counter.metric, table.text("name"))
         {
-            known.extend(names.into_iter().flatten().map(str::to_owned));
+            metrics.extend(names.into_iter().flatten().map(str::to_owned));
         }
     }
     let failure = Failure::failed(format!(
@@ -293,12 +293,12 @@ fn nowhere(counter: &Counter, load: &Load<'_>) -> Result<Failure, Failure> {
         load.stage,
         counter.words()
     ));
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let metrics: Vec<&str> = metrics.iter().map(String::as_str).collect();
     Ok(match counter.metric.as_deref() {
-        Some(metric) if known.contains(&metric) => {
+        Some(metric) if metrics.contains(&metric) => {
             failure.hint("no series of it has these `labels`")
         }
-        Some(metric) if !known.is_empty() => failure.hint(remedy(metric, "metrics", &known)),
+        Some(metric) if !metrics.is_empty() => failure.hint(remedy(metric, "metrics", &metrics)),
         _ => failure.hint("nothing was sampled there: see `telemetry` of the load stage, and `metrics` of the engine's definition"),
     })
 }
@@ -390,12 +390,12 @@ fn series(counter: &Counter, table: &Table) -> Result<Vec<Option<String>>, Table
             "server_metrics" => table.text("labels")?,
             _ => vec![None; table.rows()],
         };
-        let of = |(name, labels): (&Option<&str>, &Option<&str>)| {
+        let labelled = |(name, labels): (&Option<&str>, &Option<&str>)| {
             let labels = labels.unwrap_or_default();
             let asked = *name == Some(metric.as_str()) && counter.takes(labels);
             asked.then(|| labels.to_owned())
         };
-        return Ok(names.iter().zip(&labels).map(of).collect());
+        return Ok(names.iter().zip(&labels).map(labelled).collect());
     }
     // The labels that distinguish the series of such tables.
     let mut series = vec![String::new(); table.rows()];

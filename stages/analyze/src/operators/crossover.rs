@@ -232,8 +232,8 @@ impl TypedOperator for Crossover {
         of the means alone; nearly every study of two equal sides has one.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let of = draft.column(&given.from, &given.column)?;
-        let unit = of.unit.as_deref().unwrap_or_default();
+        let spec = draft.column(&given.from, &given.column)?;
+        let unit = spec.unit.as_deref().unwrap_or_default();
         let mut problems = draft.shares(&[("alpha", given.alpha)]);
         problems.extend(surroundings::problems(draft, &given.conditions_may_differ));
         unless(problems, || columns(given, unit).specs())

@@ -149,7 +149,7 @@ fn columns(given: &Parameters) -> Columns<'static, Described> {
                 format!("{how} of {name}: {what}"),
             )
         };
-        let of = move |d: &Described, read: fn(&Spread) -> Option<f64>| {
+        let statistic = move |d: &Described, read: fn(&Spread) -> Option<f64>| {
             d.metrics[i].as_ref().and_then(read)
         };
         columns.push(
@@ -160,13 +160,15 @@ fn columns(given: &Parameters) -> Columns<'static, Described> {
             ),
             move |d| d.metrics[i].as_ref().map_or(0, |m| m.n),
         );
-        columns.push(spec("mean", "mean"), move |d| of(d, |s| Some(s.mean)));
+        columns.push(spec("mean", "mean"), move |d| {
+            statistic(d, |s| Some(s.mean))
+        });
         columns.push(
             spec("std", "sample standard deviation (n − 1)"),
-            move |d| of(d, |s| s.std),
+            move |d| statistic(d, |s| s.std),
         );
         columns.push(spec("min", "smallest value"), move |d| {
-            of(d, |s| Some(s.min))
+            statistic(d, |s| Some(s.min))
         });
         for (q, p) in given.quantiles.iter().enumerate() {
             let spec = spec(
@@ -204,10 +206,10 @@ fn columns(given: &Parameters) -> Columns<'static, Described> {
             columns.push(Spec::text(why, WHY), move |d| interval(d).err());
         }
         columns.push(spec("max", "largest value"), move |d| {
-            of(d, |s| Some(s.max))
+            statistic(d, |s| Some(s.max))
         });
         columns.push(spec("jitter", "p99 − mean"), move |d| {
-            of(d, |s| Some(s.p99? - s.mean))
+            statistic(d, |s| Some(s.p99? - s.mean))
         });
     }
     columns
@@ -238,7 +240,7 @@ impl Spread {
         let interval = |p: &f64| match &labels.refusal {
             Some(refusal) => Err(refusal.clone()),
             None => match launch_quantile(&units, *p, LEVEL) {
-                Ok(found) => labels.doubt(&units, *p).map_or(Ok(found.interval), Err),
+                Ok(quantile) => labels.doubt(&units, *p).map_or(Ok(quantile.interval), Err),
                 Err(refusal) => Err(refusal.to_string()),
             },
         };
@@ -284,7 +286,7 @@ impl TypedOperator for Distribution {
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let settings = draft.settings;
-        let known: Vec<&str> = METRICS
+        let names: Vec<&str> = METRICS
             .iter()
             .map(|m| m.name)
             .chain([ICL.0, ITL.0])
@@ -300,7 +302,7 @@ impl TypedOperator for Distribution {
             problems.push(
                 settings
                     .problem(&[Step::Key("metrics".to_owned()), Step::Index(i)], message)
-                    .hint(remedy(name, "metrics", &known)),
+                    .hint(remedy(name, "metrics", &names)),
             );
         }
         problems.extend(improbable(settings, &given.quantiles));
@@ -388,7 +390,7 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
         .iter()
         .map(|name| contract::metric(name))
         .collect();
-    let known: Vec<&Metric> = wanted.iter().copied().flatten().collect();
+    let metrics: Vec<&Metric> = wanted.iter().copied().flatten().collect();
     let mut values = Values {
         ok: 0,
         chunks: 0,
@@ -398,7 +400,7 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     };
     values.metrics.resize(wanted.len(), Some(Vec::new()));
     for cell in cells {
-        let Some(cell) = cell.narrow(&known)? else {
+        let Some(cell) = cell.narrow(&metrics)? else {
             return Ok(None);
         };
         let lists = values.metrics.iter_mut().flatten().zip(&wanted);
@@ -490,16 +492,16 @@ fn describe(
         level,
     } = group;
     let read = |cells: Vec<&Rows<'_>>| match narrow(given, &cells)? {
-        Some(found) => Ok(found),
+        Some(interval) => Ok(interval),
         None => wide(given, &cells),
     };
     let (labels, by_unit) = Labels::of(&cells, units, &given.over);
-    let found = by_unit.into_iter().map(read);
-    let mut found = found.collect::<Result<Vec<Values>, Failure>>()?;
-    let chunks: usize = found.iter().map(|f| f.chunks).sum();
-    let tokens: Option<i64> = found.iter().map(|f| f.tokens).sum();
+    let per_unit = by_unit.into_iter().map(read);
+    let mut per_unit = per_unit.collect::<Result<Vec<Values>, Failure>>()?;
+    let chunks: usize = per_unit.iter().map(|f| f.chunks).sum();
+    let tokens: Option<i64> = per_unit.iter().map(|f| f.tokens).sum();
     let mut spread = |metric: usize| {
-        let values = found.iter_mut().map(|f| f.metrics[metric].take());
+        let values = per_unit.iter_mut().map(|f| f.metrics[metric].take());
         let values: Option<Vec<Vec<f64>>> = values.collect();
         Spread::new(values?, &given.quantiles, given.print, &labels)
     };
@@ -507,14 +509,14 @@ fn describe(
     let described = Described {
         level,
         cells: cells.len(),
-        ok: found.iter().map(|f| f.ok).sum(),
+        ok: per_unit.iter().map(|f| f.ok).sum(),
         per_chunk: tokens
             .filter(|_| chunks > 0)
             .map(|t| t as f64 / chunks as f64),
         missing,
         metrics,
     };
-    let lineage = found.into_iter().flat_map(|f| f.lineage).collect();
+    let lineage = per_unit.into_iter().flat_map(|f| f.lineage).collect();
     Ok(columns.row(key, &described, lineage))
 }
 

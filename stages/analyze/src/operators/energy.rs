@@ -237,7 +237,7 @@ fn of_cell(
         inside += part.samples;
         source = match source {
             None => Some(part.source),
-            Some(known) if known == part.source => Some(known),
+            Some(source) if source == part.source => Some(source),
             Some(_) => Some("both"),
         };
         energy = energy.and_then(|sum| {

@@ -192,8 +192,8 @@ impl TypedOperator for Facts {
         }
         for (name, path) in &given.fields {
             let route = [at("fields"), vec![Step::Key(name.clone())]].concat();
-            let found: Vec<&Json> = sources.iter().filter_map(|s| field(s, path)).collect();
-            if let Some(several) = found.iter().find(|value| scalar(value).is_none()) {
+            let values: Vec<&Json> = sources.iter().filter_map(|s| field(s, path)).collect();
+            if let Some(several) = values.iter().find(|value| scalar(value).is_none()) {
                 let keys = several
                     .as_object()
                     .into_iter()
@@ -206,20 +206,20 @@ impl TypedOperator for Facts {
                     false => format!("name a field in it: {}", keys.join(", ")),
                 };
                 problems.push(draft.settings.problem(&route, message).hint(hint));
-            } else if found.is_empty() {
-                let known = sources
+            } else if values.is_empty() {
+                let fields = sources
                     .iter()
                     .flat_map(|s| s.as_object().into_iter().flatten());
-                let mut known: Vec<&str> = known.map(|(key, _)| key.as_str()).collect();
-                known.sort_unstable();
-                known.dedup();
+                let mut fields: Vec<&str> = fields.map(|(key, _)| key.as_str()).collect();
+                fields.sort_unstable();
+                fields.dedup();
                 let whose = given.collection.as_ref().map_or_else(
                     || format!("no label of `{}`", given.axis),
                     |collection| format!("none of these {collection}"),
                 );
                 let message = format!("{whose} has a field `{path}`");
                 let problem = draft.settings.problem(&route, message);
-                problems.push(problem.hint(remedy(path, "fields", &known)));
+                problems.push(problem.hint(remedy(path, "fields", &fields)));
             }
         }
         if !problems.is_empty() {

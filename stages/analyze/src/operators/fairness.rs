@@ -129,10 +129,10 @@ impl Sided {
             let Some(side) = sides.iter().position(|side| *side == label) else {
                 continue;
             };
-            let of = |at: &[usize]| at.iter().map(|k| key[*k].to_string()).collect();
+            let labels = |at: &[usize]| at.iter().map(|k| key[*k].to_string()).collect();
             let valued = from.number(row, column).is_some();
             sided.kept[side] += usize::from(valued);
-            sided.rows[side].insert((of(&unit), of(&within)), valued);
+            sided.rows[side].insert((labels(&unit), labels(&within)), valued);
         }
         sided
     }
@@ -153,8 +153,8 @@ impl Sided {
         let is_listed = |unit: &[String], within: &[String]| {
             listed.iter().any(|missing| {
                 let agrees = |(name, value): (&String, &String)| {
-                    let known = missing.get(name).map(ToString::to_string);
-                    known.is_none_or(|known| known == *value)
+                    let label = missing.get(name).map(ToString::to_string);
+                    label.is_none_or(|label| label == *value)
                 };
                 let mut unit = self.names[0].iter().zip(unit);
                 let mut within = self.names[1].iter().zip(within);

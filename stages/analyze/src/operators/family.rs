@@ -283,8 +283,12 @@ fn alone(asked: &Asked, share: f64, scope: Option<(LevelScope, &str)>) -> Vec<Ad
         _ => vec![None],
     };
     for family in families {
-        let of = |test: &Hypothesis| family.is_none_or(|column| column == test.column);
-        let members = asked.tests.iter().enumerate().filter(|(_, t)| of(t));
+        let is_in_family = |test: &Hypothesis| family.is_none_or(|column| column == test.column);
+        let members = asked
+            .tests
+            .iter()
+            .enumerate()
+            .filter(|(_, t)| is_in_family(t));
         let members: Vec<(usize, f64)> = members.filter_map(|(i, t)| Some((i, t.p?))).collect();
         let tests = members.iter().map(|(_, p)| SharedTest {
             p: p / share,
@@ -326,7 +330,7 @@ struct Joint<'a> {
     /// The hypothesis behind each test.
     hypotheses: Vec<&'a Hypothesis>,
     /// The tests of each subject.
-    of: BTreeMap<Of<'a>, Vec<usize>>,
+    by_question: BTreeMap<Of<'a>, Vec<usize>>,
     /// The test behind each row of a table.
     places: Vec<((usize, usize), usize)>,
 }
@@ -337,20 +341,20 @@ impl<'a> Joint<'a> {
         let test = &asked.tests[place.1];
         let Some(p) = test.p else { return };
         let alpha = asked.alpha / shares.cells();
-        let of = (
+        let question = (
             asked.from.as_str(),
             asked.axis.as_str(),
             &test.sides,
             asked.columns[test.column].as_str(),
         );
-        let known = self.of.entry(of).or_default();
-        let same = known.iter().copied().find(|k| {
+        let same_question = self.by_question.entry(question).or_default();
+        let same = same_question.iter().copied().find(|k| {
             let other = &self.tests[*k];
             let agrees = (other.p - p).abs() <= 1e-9 * p.max(other.p);
             agrees && other.alpha == alpha && self.hypotheses[*k].rows == test.rows
         });
         let number = same.unwrap_or_else(|| {
-            known.push(self.tests.len());
+            same_question.push(self.tests.len());
             self.tests.push(SharedTest {
                 p,
                 alpha,
@@ -367,10 +371,10 @@ impl<'a> Joint<'a> {
     /// Finds for each test the smallest test of the same subject that includes its values.
     fn find_parts(&mut self) {
         let rows = |test: usize| self.hypotheses[test].rows.as_slice();
-        for known in self.of.values_mut() {
-            known.sort_by_key(|k| (rows(*k).len(), *k));
-            for (i, part) in known.iter().enumerate() {
-                let larger = known[i..]
+        for same_question in self.by_question.values_mut() {
+            same_question.sort_by_key(|k| (rows(*k).len(), *k));
+            for (i, part) in same_question.iter().enumerate() {
+                let larger = same_question[i..]
                     .iter()
                     .filter(|k| rows(**k).len() > rows(*part).len());
                 let holds = |k: &&usize| {

@@ -131,7 +131,7 @@ struct Curve {
     /// The curves of the units that have one, with the label of the unit.
     units: Vec<(Vec<Scalar>, statistics::Fit)>,
     /// The number of units, with or without a curve.
-    of: usize,
+    all_units: usize,
     unit: Units,
     missing: Scalar,
 }
@@ -150,7 +150,7 @@ impl Curve {
         let value = |(label, fit): &(Vec<Scalar>, _)| Some((label.clone(), read(fit)?));
         let values: Vec<(Vec<Scalar>, f64)> = self.units.iter().filter_map(value).collect();
         // A unit whose points have no curve is not a unit like the others.
-        let complete = values.len() == self.of;
+        let complete = values.len() == self.all_units;
         let mean = self.unit.mean_of(values, level, range);
         mean.filter(|_| complete)
     }
@@ -330,7 +330,7 @@ impl TypedOperator for Fit {
             let curve = Rc::new(Curve {
                 points: points.len(),
                 fitted: fitted.ok(),
-                of: if units.is_none() { 0 } else { of_units.len() },
+                all_units: if units.is_none() { 0 } else { of_units.len() },
                 units: match units.is_none() {
                     true => Vec::new(),
                     false => of_units

@@ -114,12 +114,12 @@ impl TypedOperator for Frontier {
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let wanted = [(at("x"), given.x.as_str()), (at("y"), given.y.as_str())];
         let from = (&at("from")[..], given.from.as_str());
-        let found = draft.scope.numbers(draft.settings, from, &wanted)?;
+        let specs = draft.scope.numbers(draft.settings, from, &wanted)?;
         if given.x == given.y {
             let problem = draft.problem("y", "a frontier is of two columns");
             return Err(vec![problem.hint("name another column")]);
         }
-        Ok(columns(&found[0], &found[1]).specs())
+        Ok(columns(&specs[0], &specs[1]).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

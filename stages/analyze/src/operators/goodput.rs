@@ -124,7 +124,7 @@ impl TypedOperator for Goodput {
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let known: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
+        let names: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
         let mut problems = Vec::new();
         for (i, objective) in given.objectives.iter().enumerate() {
             for (j, bound) in objective.all.iter().enumerate() {
@@ -140,7 +140,7 @@ impl TypedOperator for Goodput {
                     problems.push(draft.settings.problem(&place, message).hint(remedy(
                         &bound.metric,
                         "metrics",
-                        &known,
+                        &names,
                     )));
                 }
             }

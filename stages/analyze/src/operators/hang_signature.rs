@@ -205,11 +205,18 @@ impl TypedOperator for HangSignature {
 }
 
 fn signature(silence: &Silence, given: &Parameters) -> &'static str {
-    let known = [silence.gpu, silence.server_cpu];
+    let shares = [silence.gpu, silence.server_cpu];
     match silence.ms {
-        Some(ms) if ms >= given.at_least_ms => match known {
+        Some(ms) if ms >= given.at_least_ms => match shares {
             [None, None] => "not sampled",
-            known if known.into_iter().flatten().any(|share| share >= given.busy) => "busy",
+            shares
+                if shares
+                    .into_iter()
+                    .flatten()
+                    .any(|share| share >= given.busy) =>
+            {
+                "busy"
+            }
             _ => "idle",
         },
         _ => "none",
@@ -287,9 +294,9 @@ fn sampled(
     if let Some((source, table)) = rows.table("slots")? {
         let within = within(&table, window).map_err(wrong)?;
         let processing = table.boolean("processing").map_err(wrong)?;
-        let known: Vec<bool> = within.iter().filter_map(|row| processing[*row]).collect();
-        let busy = known.iter().filter(|busy| **busy).count();
-        silence.running = (!known.is_empty()).then(|| busy as f64 / known.len() as f64);
+        let states: Vec<bool> = within.iter().filter_map(|row| processing[*row]).collect();
+        let busy = states.iter().filter(|busy| **busy).count();
+        silence.running = (!states.is_empty()).then(|| busy as f64 / states.len() as f64);
         lineage.extend(spans(&source, within));
     }
     Ok(())
@@ -309,8 +316,8 @@ fn mean(table: &Table, column: &str, rows: &[usize]) -> Result<Option<f64>, Tabl
         return Ok(None);
     }
     let values = table.float(column)?;
-    let known = statistics::Sample::new(rows.iter().filter_map(|row| values[*row]));
-    Ok(known.ok().map(|sample| sample.mean()))
+    let measured = statistics::Sample::new(rows.iter().filter_map(|row| values[*row]));
+    Ok(measured.ok().map(|sample| sample.mean()))
 }
 
 #[cfg(test)]
@@ -362,7 +369,7 @@ mod tests {
             at_least_ms: 100.0,
             busy: 0.9,
         };
-        let of = |ms, gpu, server_cpu| {
+        let signature = |ms, gpu, server_cpu| {
             let silence = Silence {
                 ms: Some(ms),
                 gpu,
@@ -371,9 +378,9 @@ mod tests {
             };
             signature(&silence, &given)
         };
-        assert_eq!(of(50.0, Some(1.0), None), "none");
-        assert_eq!(of(500.0, Some(0.99), Some(0.1)), "busy");
-        assert_eq!(of(500.0, Some(0.0), Some(0.1)), "idle");
-        assert_eq!(of(500.0, None, None), "not sampled");
+        assert_eq!(signature(50.0, Some(1.0), None), "none");
+        assert_eq!(signature(500.0, Some(0.99), Some(0.1)), "busy");
+        assert_eq!(signature(500.0, Some(0.0), Some(0.1)), "idle");
+        assert_eq!(signature(500.0, None, None), "not sampled");
     }
 }

@@ -220,7 +220,7 @@ impl TypedOperator for Identity {
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
-        let known: Vec<&str> = from
+        let key_names: Vec<&str> = from
             .keys
             .iter()
             .chain(from.specs.iter().filter(|s| s.is_number()).map(|s| &s.name))
@@ -228,12 +228,12 @@ impl TypedOperator for Identity {
             .collect();
         for law in &given.identities {
             let names = law.times.iter().chain(&law.over).filter_map(Json::as_str);
-            if let Some(strange) = names.into_iter().find(|name| !known.contains(name)) {
+            if let Some(strange) = names.into_iter().find(|name| !key_names.contains(name)) {
                 return Err(Failure::failed(format!(
                     "the identity `{}`: the table `{}` has no key or column of numbers `{strange}`",
                     law.name, given.from
                 ))
-                .hint(remedy(strange, "keys and columns", &known)));
+                .hint(remedy(strange, "keys and columns", &key_names)));
             }
         }
         let (columns, mut rows) = (columns(), Vec::new());

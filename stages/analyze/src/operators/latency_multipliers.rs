@@ -38,9 +38,9 @@ fn latencies() -> Vec<String> {
         .to_vec()
 }
 
-fn columns(of: &[Spec], ladder: &str) -> Columns<'static, Rung> {
+fn columns(specs: &[Spec], ladder: &str) -> Columns<'static, Rung> {
     let mut columns = Rung::counts();
-    for (i, spec) in of.iter().enumerate() {
+    for (i, spec) in specs.iter().enumerate() {
         let name = &spec.name;
         columns.push(spec.like(name, spec.description.clone()), move |r| {
             r.columns[i].value
@@ -75,8 +75,8 @@ impl TypedOperator for LatencyMultipliers {
         combines the launches, with an interval over them.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let of = draft.columns(&given.from, &given.columns)?;
-        Ok(columns(&of, &given.ladder).specs())
+        let specs = draft.columns(&given.from, &given.columns)?;
+        Ok(columns(&specs, &given.ladder).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

@@ -77,8 +77,8 @@ impl Looks {
     pub(crate) fn equivalence(self, effect: &UnitEffect, margin: f64, alpha: f64) -> (f64, bool) {
         match self {
             Self::Once => {
-                let found = effect.equivalence((-margin, margin), alpha);
-                (found.p, found.equivalent)
+                let test = effect.equivalence((-margin, margin), alpha);
+                (test.p, test.equivalent)
             }
             Self::AfterEachBlock if effect.mean.abs() >= margin => (1.0, false),
             Self::AfterEachBlock => {

@@ -57,7 +57,7 @@ impl Mean {
     }
 }
 
-fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Margin> {
+fn columns(specs: &[Spec], given: &Parameters) -> Columns<'static, Margin> {
     let joint = given.axes.join(" × ");
     let level = "row or cell for a joint value of one row, marginal for a mean over some, pooled for the mean over all axes";
     let expected = "product of the numbers of labels of the axes averaged";
@@ -78,7 +78,7 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Margin> {
         .with(Spec::boolean("complete", "whether n = n_expected"), |m| {
             m.n == m.expected
         });
-    for (i, spec) in of.iter().enumerate() {
+    for (i, spec) in specs.iter().enumerate() {
         let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
         let gap = "largest distance of this mean from the mean of the margins of one more axis; null unless two or \
                  more axes are averaged";
@@ -122,7 +122,7 @@ impl TypedOperator for Margins {
         Benchtrail refuses a key that is in none of `axes`, `by` and `over`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let found = draft.columns(&given.from, &given.columns)?;
+        let specs = draft.columns(&given.from, &given.columns)?;
         if given.axes.is_empty() || given.axes.len() > MOST_AXES {
             let message = format!(
                 "margins are of one to {MOST_AXES} axes, got {}",
@@ -130,7 +130,7 @@ impl TypedOperator for Margins {
             );
             return Err(vec![draft.problem("axes", message)]);
         }
-        Ok(columns(&found, given).specs())
+        Ok(columns(&specs, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -256,20 +256,20 @@ fn margin(
             label.unwrap_or(Scalar::Null)
         }));
         let mean_of = |column: usize| {
-            let known = members.iter().filter_map(|j| j.means[column]);
-            let value = mean(known.clone());
+            let means = members.iter().filter_map(|j| j.means[column]);
+            let value = mean(means.clone());
             let gap = value.filter(|_| dropped.len() > 1).map(|value| {
                 let through = |axis: &usize| {
                     let margins = grouped(&members, 1 << axis);
-                    let of = |(_, js): &(Vec<Scalar>, Vec<&Joint>)| {
+                    let mean_of = |(_, js): &(Vec<Scalar>, Vec<&Joint>)| {
                         mean(js.iter().filter_map(|j| j.means[column]))
                     };
-                    mean(margins.iter().filter_map(of)).map_or(0.0, |m| (m - value).abs())
+                    mean(margins.iter().filter_map(mean_of)).map_or(0.0, |m| (m - value).abs())
                 };
                 dropped.iter().map(through).fold(0.0, f64::max)
             });
             Mean {
-                n: known.count(),
+                n: means.count(),
                 value,
                 gap,
             }

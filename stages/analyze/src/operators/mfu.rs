@@ -100,8 +100,8 @@ impl Work {
     }
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
-    let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
+fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Work> {
+    let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
     let model = given.model.as_ref().map(|model| format!(", of {model}"));
     let parameters = format!(
         "P: parameters a token passes through{}",
@@ -116,14 +116,14 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
     );
     let tokens = given.tokens();
     let end = |which: IntervalEnd| {
-        let of = which.of(format!(
+        let note = which.of(format!(
             "the interval of mfu, at the same end of that of {name}"
         ));
-        format!("{of}; null if its table has none")
+        format!("{note}; null if its table has none")
     };
     Columns::new()
         .with(
-            Spec::float(name, unit, of.description.clone()),
+            Spec::float(name, unit, spec.description.clone()),
             |w: &Work| w.rate,
         )
         .with(
@@ -247,7 +247,7 @@ fn peak_of(
                 .filter(|t| *t > 0.0 && t.is_finite())
                 .map(|t| OfRow::All(t * 1e12))
                 .ok_or_else(|| {
-                    let known: Vec<&str> = peaks
+                    let names: Vec<&str> = peaks
                         .into_iter()
                         .flat_map(|p| p.keys())
                         .map(String::as_str)
@@ -259,10 +259,10 @@ fn peak_of(
                             given.dtype()
                         ),
                     );
-                    if known.is_empty() {
+                    if names.is_empty() {
                         problem.hint("give `peak-flops` instead")
                     } else {
-                        problem.hint(remedy(given.dtype(), "data types with a peak", &known))
+                        problem.hint(remedy(given.dtype(), "data types with a peak", &names))
                     }
                 })
         }
@@ -314,13 +314,15 @@ impl TypedOperator for Mfu {
             ("model-parameters", &given.model_parameters),
             ("peak-flops", &given.peak_flops),
         ];
-        for (key, of) in numbers {
-            let of = of.as_ref();
-            problems.extend(of.map_or_else(Vec::new, |of| of.number_problems(draft, from, key)));
+        for (key, number) in numbers {
+            let number = number.as_ref();
+            problems.extend(
+                number.map_or_else(Vec::new, |number| number.number_problems(draft, from, key)),
+            );
         }
         problems.extend(given.devices.number_problems(draft, from, "devices"));
         match draft.column(&given.from, given.column()) {
-            Ok(of) => unless(problems, || columns(&of, given).specs()),
+            Ok(spec) => unless(problems, || columns(&spec, given).specs()),
             Err(more) => Err(problems.into_iter().chain(more).collect()),
         }
     }

@@ -60,9 +60,9 @@ struct Curve {
     missing: Scalar,
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Curve> {
-    let (name, ladder) = (&of.name, &given.ladder);
-    let unit = of.unit.as_deref().unwrap_or_default();
+fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Curve> {
+    let (name, ladder) = (&spec.name, &given.ladder);
+    let unit = spec.unit.as_deref().unwrap_or_default();
     let way = if given.expect == Way::Rising {
         "rises"
     } else {
@@ -142,13 +142,13 @@ impl TypedOperator for Monotonicity {
         `recrosses`. A value equal to the threshold is not below it. The values decide, without a test.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let found = draft.column(&given.from, &given.column)?;
+        let spec = draft.column(&given.from, &given.column)?;
         if given.tolerance.is_nan() || given.tolerance < 0.0 {
             return Err(vec![
                 draft.problem("tolerance", "a tolerance must not be negative"),
             ]);
         }
-        Ok(columns(&found, given).specs())
+        Ok(columns(&spec, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

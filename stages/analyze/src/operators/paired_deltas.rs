@@ -54,7 +54,7 @@ struct Contrasted {
     delta: Option<Mean>,
 }
 
-fn columns(of: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
+fn columns(specs: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
     let (a, b) = sides.labels();
     let averaged = |side: &str| format!("rows averaged on the side {side}");
     let mut columns = Columns::new()
@@ -71,7 +71,7 @@ fn columns(of: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
             ),
             |c| c.interval_of.clone(),
         );
-    for (i, spec) in of.iter().enumerate() {
+    for (i, spec) in specs.iter().enumerate() {
         let (name, unit) = (&spec.name, spec.unit.as_deref().unwrap_or_default());
         let side = |which: &str, side: &str| {
             spec.like(
@@ -131,8 +131,8 @@ impl TypedOperator for PairedDeltas {
         For a verdict within a family, use `paired-comparison`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let of = draft.columns(&given.from, &given.columns)?;
-        Ok(columns(&of, &given.pair).specs())
+        let specs = draft.columns(&given.from, &given.columns)?;
+        Ok(columns(&specs, &given.pair).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -192,11 +192,11 @@ fn contrast(pairs: &[(Vec<Scalar>, &Pair)], columns: usize, units: &Units) -> Co
             _ => over_units.as_ref().map(|mean| mean.value),
         };
         // A side without a partner is kept alone.
-        let side = |of: fn(&Pair) -> &[Option<f64>]| {
+        let side = |read: fn(&Pair) -> &[Option<f64>]| {
             mean(
                 pairs
                     .iter()
-                    .filter_map(|(_, pair)| of(pair)[column])
+                    .filter_map(|(_, pair)| read(pair)[column])
                     .collect(),
             )
         };

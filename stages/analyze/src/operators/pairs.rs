@@ -23,7 +23,7 @@ pub(crate) fn anchors(
     base: f64,
 ) -> Result<Vec<(usize, f64, Option<usize>)>, Failure> {
     let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != ladder).collect();
-    let mut found = Vec::with_capacity(from.rows.len());
+    let mut pairs = Vec::with_capacity(from.rows.len());
     for (_, members) in from.groups(&others) {
         let mut ladder_rows = Vec::new();
         for row in members {
@@ -33,9 +33,9 @@ pub(crate) fn anchors(
             .iter()
             .find(|(_, n)| *n == base)
             .map(|(row, _)| *row);
-        found.extend(ladder_rows.into_iter().map(|(row, n)| (row, n, anchor)));
+        pairs.extend(ladder_rows.into_iter().map(|(row, n)| (row, n, anchor)));
     }
-    Ok(found)
+    Ok(pairs)
 }
 
 /// Returns a value on a ladder as a number.
@@ -96,13 +96,13 @@ pub(crate) fn contested(
     (from, column): (&str, &str),
     tie_within: f64,
 ) -> Result<Spec, Vec<Problem>> {
-    let found = draft.column(from, column)?;
+    let spec = draft.column(from, column)?;
     if !(0.0..1.0).contains(&tie_within) {
         return Err(vec![
             draft.problem("tie-within", "`tie-within` must be between 0 and 1"),
         ]);
     }
-    Ok(found)
+    Ok(spec)
 }
 
 /// The two sides of a comparison.
@@ -201,7 +201,7 @@ pub(crate) fn matched(
         pairs: Vec::new(),
         missing,
     };
-    let known = matched.missing.len();
+    let missing_before = matched.missing.len();
     for (key, members) in from.groups(&positions) {
         let side = |label: &str| -> Vec<usize> {
             members
@@ -235,12 +235,12 @@ pub(crate) fn matched(
                 .ok()
                 .map(|s| s.mean())
         };
-        let of = |column: &String| {
+        let is_valued = |column: &String| {
             let valued = |row: usize| from.number(row, column).is_some();
             let [a, b] = at_shared(from, &averaged, rows.clone(), valued);
             (mean(&a, column), mean(&b, column))
         };
-        let (a, b) = columns.iter().map(of).unzip();
+        let (a, b) = columns.iter().map(is_valued).unzip();
         matched.pairs.push(Pair { key, rows, a, b });
     }
     // A coordinate that is already listed as missing, with its reason, needs no second line.
@@ -248,7 +248,7 @@ pub(crate) fn matched(
     for missing in &from.missing {
         seen.insert(place(missing, &keys, &sides.axis), ());
     }
-    let unmatched = matched.missing.split_off(known);
+    let unmatched = matched.missing.split_off(missing_before);
     matched.missing.extend(
         unmatched
             .into_iter()
@@ -266,14 +266,14 @@ fn at_shared(
     rows: [Vec<usize>; 2],
     counts: impl Fn(usize) -> bool,
 ) -> [Vec<usize>; 2] {
-    let found = rows.each_ref().map(|side| {
+    let counted_rows = rows.each_ref().map(|side| {
         let counted = side.iter().filter(|row| counts(**row));
         let labels = counted.map(|row| from.key_at(*row, averaged));
         labels.collect::<Vec<Vec<Scalar>>>()
     });
     let shared = |row: &usize| {
         let label = from.key_at(*row, averaged);
-        found.iter().all(|labels| labels.contains(&label))
+        counted_rows.iter().all(|labels| labels.contains(&label))
     };
     let kept = rows
         .each_ref()

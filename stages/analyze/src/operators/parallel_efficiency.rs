@@ -37,9 +37,9 @@ fn column() -> String {
     "output_throughput".to_owned()
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
-    let (name, ladder) = (&of.name, &given.ladder);
-    let unit = of.unit.as_deref().unwrap_or_default();
+fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Rung> {
+    let (name, ladder) = (&spec.name, &given.ladder);
+    let unit = spec.unit.as_deref().unwrap_or_default();
     let anchor = format!("{name} at {ladder} = 1 of the same other coordinates");
     let efficiency =
         format!("{name}(N) ÷ (N · {name}(1)) with N = {ladder}; null without an anchor");
@@ -60,7 +60,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
             .map(|s| s / r.n)
     };
     let columns = Rung::counts()
-        .with(of.like(name, of.description.clone()), |r| {
+        .with(spec.like(name, spec.description.clone()), |r| {
             r.columns[0].value
         })
         .with(Spec::float("anchor", unit, anchor), |r| r.columns[0].anchor)
@@ -95,8 +95,8 @@ impl TypedOperator for ParallelEfficiency {
         [block]` combines the launches, with an interval over them.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let of = draft.column(&given.from, &given.column)?;
-        Ok(columns(&of, given).specs())
+        let spec = draft.column(&given.from, &given.column)?;
+        Ok(columns(&spec, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

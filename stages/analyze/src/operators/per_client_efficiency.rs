@@ -43,8 +43,8 @@ fn column() -> String {
     "decode_rate_mean".to_owned()
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
-    let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
+fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Rung> {
+    let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
     let (ladder, base) = (&given.ladder, given.anchor);
     let anchor = format!("{name} at {ladder} = {base} of the same other coordinates");
     let stem = "per_client_efficiency";
@@ -52,7 +52,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
         .over(format!("{ladder} = N"), format!("{ladder} = {base}"))
         .within(Bounds::Relative);
     let columns = Rung::counts()
-        .with(of.like(name, of.description.clone()), |r| {
+        .with(spec.like(name, spec.description.clone()), |r| {
             r.columns[0].value
         })
         .with(Spec::float("anchor", unit, anchor), |r| r.columns[0].anchor)
@@ -76,8 +76,8 @@ impl TypedOperator for PerClientEfficiency {
         \"scaling efficiency\".";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
-        let of = draft.column(&given.from, &given.column)?;
-        Ok(columns(&of, given).specs())
+        let spec = draft.column(&given.from, &given.column)?;
+        Ok(columns(&spec, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {

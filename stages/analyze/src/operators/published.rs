@@ -186,13 +186,14 @@ fn place(path: &std::path::Path, error: &Unreadable) -> (String, String) {
 
 /// Finds settings that refer to columns missing from the file.
 fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem> {
-    let known: Vec<&str> = sheet.names.iter().map(String::as_str).collect();
+    let columns: Vec<&str> = sheet.names.iter().map(String::as_str).collect();
     let maps = [
         ("units", &given.units),
         ("descriptions", &given.descriptions),
     ];
-    let of_maps = maps.into_iter().flat_map(|(of, map)| {
-        let route = move |name: &str| vec![Step::Key(of.to_owned()), Step::Key(name.to_owned())];
+    let of_maps = maps.into_iter().flat_map(|(setting, map)| {
+        let route =
+            move |name: &str| vec![Step::Key(setting.to_owned()), Step::Key(name.to_owned())];
         map.keys().map(move |name| (route(name), name.as_str()))
     });
     let lists = items("keys", &given.keys)
@@ -205,7 +206,7 @@ fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem>
         .map(|(at, name)| {
             let message = format!("{} has no column `{name}`", given.file);
             let problem = draft.settings.problem(&at, message);
-            problem.hint(remedy(name, "columns", &known))
+            problem.hint(remedy(name, "columns", &columns))
         })
         .collect();
     for (theirs, ours) in &given.rename {
@@ -213,7 +214,7 @@ fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem>
             let at = [Step::Key("rename".to_owned()), Step::Key(theirs.clone())];
             let message = format!("{} has no column `{theirs}`", given.file);
             let problem = draft.settings.problem(&at, message);
-            problems.push(problem.hint(remedy(theirs, "columns", &known)));
+            problems.push(problem.hint(remedy(theirs, "columns", &columns)));
         }
     }
     problems
@@ -267,8 +268,8 @@ fn misread(given: &Parameters, read: &Read, draft: &Draft<'_>) -> Vec<Problem> {
                 ),
                 false => format!("{first} and {second} have the same `keys`"),
             };
-            let known = sheet.names.join(", ");
-            let hint = format!("name the columns that tell rows apart; there are: {known}");
+            let columns = sheet.names.join(", ");
+            let hint = format!("name the columns that tell rows apart; there are: {columns}");
             problems.push(draft.problem("keys", message).hint(hint));
             break;
         }
@@ -295,13 +296,13 @@ impl TypedOperator for Published {
             .map_err(|e| wrong(format!("{}: {}", given.file, e.message), e.hint))?;
         let (source, bytes) = sources::read(draft.scope.library, &given.file)
             .map_err(|Unusable { message, hint }| wrong(message, hint))?;
-        let found = source.digest.to_string();
-        if let Some(digest) = given.digest.as_ref().filter(|d| **d != found) {
-            let message = format!("{} has the digest {found}, not {digest}", given.file);
+        let actual = source.digest.to_string();
+        if let Some(digest) = given.digest.as_ref().filter(|d| **d != actual) {
+            let message = format!("{} has the digest {actual}, not {digest}", given.file);
             let hint = "correct the digest, or find the file that was meant";
             return Err(vec![draft.problem("digest", message).hint(hint)]);
         }
-        given.digest = Some(found);
+        given.digest = Some(actual);
         if let Some(name) = source.path.file_name().and_then(|name| name.to_str()) {
             name.clone_into(&mut given.file);
         }
@@ -390,8 +391,8 @@ impl Files<'_> {
     /// # Errors
     /// If neither has it, or the file has changed.
     pub(crate) fn bytes(&self, digest: &str) -> Result<Vec<u8>, Failure> {
-        if let Ok(known) = digest.parse()
-            && let Ok(bytes) = self.store.get(&known)
+        if let Ok(known_digest) = digest.parse()
+            && let Ok(bytes) = self.store.get(&known_digest)
         {
             return Ok(bytes);
         }

@@ -85,10 +85,10 @@ impl TypedOperator for Ranking {
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
-        let of = contested(draft, (from, column), given.tie_within)?;
+        let spec = contested(draft, (from, column), given.tie_within)?;
         let mut problems = draft.shares(&[("alpha", given.alpha)]);
         problems.extend(surroundings::problems(draft, &given.conditions_may_differ));
-        crate::operator::unless(problems, || columns(&of, given).specs())
+        crate::operator::unless(problems, || columns(&spec, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
@@ -206,7 +206,7 @@ fn table(
     let mut rows = Vec::new();
     for (c, contest) in contests.iter().enumerate() {
         let tests = pairs.iter().zip(adjusted);
-        let tests = tests.filter(|((of, ..), _)| *of == c);
+        let tests = tests.filter(|((column, ..), _)| *column == c);
         let tests: Vec<PairTest<'_>> = tests
             .map(|((_, i, j), adjusted)| (*i, *j, adjusted))
             .collect();

@@ -154,8 +154,8 @@ mod tests {
             vec![1.01234567891, 1.01234567891, 2.1, 3.7, 0.4],
             vec![5.1, 9.9876543211, 9.9876543211, 8.7, 11.3],
         );
-        let found = means_of_merged(&[1.0, 2.0, 3.0, 4.0, 5.0], &[a, b]);
-        assert_eq!(found, Some(vec![2.0, 4.0, 5.0]));
+        let means = means_of_merged(&[1.0, 2.0, 3.0, 4.0, 5.0], &[a, b]);
+        assert_eq!(means, Some(vec![2.0, 4.0, 5.0]));
         assert_eq!(means_of_merged(&[1.0, 2.0], &[vec![1.0, 2.0]]), None);
     }
 }

@@ -52,7 +52,7 @@ fn name(label: &[Scalar]) -> String {
 /// Returns the axes that group units, from the label of the unit and the keys of each row. An axis groups them if each
 /// unit has a single label of it, and some labels, but not all units, have several.
 pub(crate) fn groupings(keys: &[String], rows: &[(Vec<Scalar>, Vec<Scalar>)]) -> Vec<Grouping> {
-    let of = |(at, axis): (usize, &String)| {
+    let labels_of = |(at, axis): (usize, &String)| {
         let mut labels: BTreeMap<String, String> = BTreeMap::new();
         for (unit, key) in rows {
             let label = key[at].to_string();
@@ -69,7 +69,7 @@ pub(crate) fn groupings(keys: &[String], rows: &[(Vec<Scalar>, Vec<Scalar>)]) ->
             labels,
         })
     };
-    keys.iter().enumerate().filter_map(of).collect()
+    keys.iter().enumerate().filter_map(labels_of).collect()
 }
 
 /// Explains that units lie within the labels of a pooled axis, such as launches within days. A difference between the
@@ -100,13 +100,13 @@ enum How {
 /// Returns that units share launches, as their values to the last digit show. `values` has what is averaged over units, for
 /// each side that is averaged by itself, and `sides` the values behind them.
 pub(crate) fn shared(values: &[(Vec<f64>, Vec<Vec<f64>>)]) -> Option<Doubt> {
-    let found = values
+    let means = values
         .iter()
         .map(|(values, sides)| means_of_merged(values, sides));
-    let found: Vec<Option<Vec<f64>>> = found.collect();
-    found.iter().any(Option::is_some).then(|| {
-        let launches = found.into_iter().zip(values);
-        let launches = launches.map(|(found, (values, _))| found.unwrap_or_else(|| values.clone()));
+    let means: Vec<Option<Vec<f64>>> = means.collect();
+    means.iter().any(Option::is_some).then(|| {
+        let launches = means.into_iter().zip(values);
+        let launches = launches.map(|(means, (values, _))| means.unwrap_or_else(|| values.clone()));
         Doubt {
             reason:
                 "units of one side have the same value to the last digit, as rows of one launch do"
@@ -308,15 +308,15 @@ fn in_order(units: &Units, values: &[Unit]) -> Option<Doubt> {
         let p = worth.then(|| successive_resemblance(&values, ORDERS, 0))??;
         Some((p, rho))
     };
-    let found = [side(0), side(1)];
+    let by_side = [side(0), side(1)];
     let sides = 1 + usize::from(values.iter().any(|unit| unit.side == 1));
     let level = NEIGHBOURS / sides as f64;
-    let least = found.iter().flatten().map(|(p, _)| *p).reduce(f64::min)?;
+    let least = by_side.iter().flatten().map(|(p, _)| *p).reduce(f64::min)?;
     (least <= level).then(|| Doubt {
         reason: format!(
             "each `{axis}` resembles the one before it ({})",
             shown(least)
         ),
-        how: How::InOrder(found.map(|side| side.map_or(0.0, |(_, rho)| rho))),
+        how: How::InOrder(by_side.map(|side| side.map_or(0.0, |(_, rho)| rho))),
     })
 }

@@ -181,15 +181,15 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
     }
     // This is a table of a program. Which ones exist is known only when the stages are connected. A name that resembles
     // that of a load cell's table is a slip.
-    let known: Vec<&str> = contract::LOAD_TABLES
+    let names: Vec<&str> = contract::LOAD_TABLES
         .iter()
         .map(|table| table.name)
         .collect();
     let of_program = |name: &&String| {
         name.rsplit_once('.').is_some_and(|(stage, output)| {
             !stage.is_empty()
-                && !known.contains(&output)
-                && closest(output, known.iter().copied()).is_none()
+                && !names.contains(&output)
+                && closest(output, names.iter().copied()).is_none()
         })
     };
     for name in mentioned.iter().filter(of_program) {
@@ -222,19 +222,19 @@ fn misspelt(
     if shapes.iter().any(|s| scope.broken.contains(&s.name)) {
         return Vec::new();
     }
-    let known: BTreeSet<&str> = shapes
+    let columns: BTreeSet<&str> = shapes
         .iter()
         .flat_map(|s| &s.columns)
         .map(|c| c.name.as_str())
         .collect();
-    let known: Vec<&str> = known.into_iter().collect();
+    let names: Vec<&str> = columns.into_iter().collect();
     let mut problems = Vec::new();
     for name in assumed
         .iter()
         .filter(|n| n.len() >= SHORTEST && !given.keys.contains(n))
     {
-        if closest(name, known.iter().copied()).is_some() {
-            let hint = remedy(name, "columns", &known);
+        if closest(name, names.iter().copied()).is_some() {
+            let hint = remedy(name, "columns", &names);
             let message = format!("no table the query reads has a column `{name}`");
             let problem = settings.problem(&at("query"), message);
             problems.push(problem.hint(format!("{hint} (if it is an axis, name it in `keys`)")));
@@ -264,7 +264,7 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
         // A star may include axes, which are not known yet.
         return problems;
     }
-    let known: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+    let names: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
     let keys = given
         .keys
         .iter()
@@ -272,15 +272,15 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
         .map(|(i, k)| (vec![Step::Key("keys".to_owned()), Step::Index(i)], k));
     let described = given
         .described()
-        .map(|(of, k)| (vec![Step::Key(of.to_owned()), Step::Key(k.clone())], k));
+        .map(|(setting, k)| (vec![Step::Key(setting.to_owned()), Step::Key(k.clone())], k));
     for (route, name) in keys
         .chain(described)
-        .filter(|(_, n)| !known.contains(&n.as_str()))
+        .filter(|(_, n)| !names.contains(&n.as_str()))
     {
         problems.push(
             settings
                 .problem(&route, format!("the query returns no column `{name}`"))
-                .hint(remedy(name, "columns", &known)),
+                .hint(remedy(name, "columns", &names)),
         );
     }
     problems
@@ -399,14 +399,14 @@ impl Sources {
                     let tables = program.tables().into_iter();
                     tables.map(|output| format!("{}.{output}", program.stage))
                 });
-                let known: Vec<String> = context
+                let names: Vec<String> = context
                     .tables
                     .keys()
                     .cloned()
                     .chain(raw)
                     .chain(of_programs)
                     .collect();
-                failure.hint(remedy(name, "tables", known))
+                failure.hint(remedy(name, "tables", names))
             }
             QueryError::NoColumn(name) => {
                 failure.hint(column_remedy(name, self.database.columns_by_table()))
@@ -492,7 +492,7 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
     let table = &answer.table;
     let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
     let names = table.names();
-    let known: Vec<&str> = names.iter().map(String::as_str).collect();
+    let name_list: Vec<&str> = names.iter().map(String::as_str).collect();
     for name in given
         .keys
         .iter()
@@ -501,7 +501,7 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
         if !names.contains(name) {
             return Err(
                 Failure::failed(format!("the query returns no column `{name}`"))
-                    .hint(remedy(name, "columns", &known)),
+                    .hint(remedy(name, "columns", &name_list)),
             );
         }
     }

@@ -40,7 +40,7 @@ fn columns() -> Columns<'static, Steady> {
     let tokens = format!(
         "output tokens received in {window} ÷ its length: a request's tokens shared evenly over its chunks; null if a count or the chunks are unknown"
     );
-    let median = |of: &str| format!("median (type 7) of {of} of these");
+    let median = |column: &str| format!("median (type 7) of {column} of these");
     let started =
         "when the last client had sent its first measured request, from the first sent_ns";
     let ended = "when the first client had ended its last, from the first sent_ns";

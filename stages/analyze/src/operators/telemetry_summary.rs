@@ -304,19 +304,19 @@ fn of_cell(cell: &CellRows) -> Result<(Sampled, Vec<SourceRows>), TableError> {
 }
 
 fn throttled(table: &Table, rows: &[(usize, i64)]) -> Throttled {
-    let mut found = Throttled::default();
+    let mut counts = Throttled::default();
     // Imported tables, and older ones from before it was sampled, have no such column.
     let Ok(column) = table.text("throttle_reasons") else {
-        return found;
+        return counts;
     };
     for stated in rows.iter().filter_map(|(row, _)| column[*row]) {
         let limits = stated.split('+').filter(|reason| !reason.is_empty());
         let limits: Vec<&str> = limits.filter(|reason| !HARMLESS.contains(reason)).collect();
-        found.stated += 1;
-        found.limited += usize::from(!limits.is_empty());
-        found.reasons.extend(limits.into_iter().map(str::to_owned));
+        counts.stated += 1;
+        counts.limited += usize::from(!limits.is_empty());
+        counts.reasons.extend(limits.into_iter().map(str::to_owned));
     }
-    found
+    counts
 }
 
 /// Returns the rows within the window, each with its stamp.
@@ -360,9 +360,9 @@ mod tests {
         ];
         let table = Table::new(vec![Column::text("throttle_reasons", reasons)]).unwrap();
         let rows: Vec<(usize, i64)> = (0..5).map(|row| (row, 0)).collect();
-        let found = throttled(&table, &rows);
-        assert_eq!((found.stated, found.limited), (4, 2));
-        let reasons: Vec<String> = found.reasons.into_iter().collect();
+        let counts = throttled(&table, &rows);
+        assert_eq!((counts.stated, counts.limited), (4, 2));
+        let reasons: Vec<String> = counts.reasons.into_iter().collect();
         assert_eq!(reasons, ["power-cap", "thermal"]);
         assert_eq!(throttled(&table, &rows[..2]).limited, 0);
     }

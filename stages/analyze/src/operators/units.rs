@@ -438,9 +438,12 @@ mod tests {
         assert_eq!(mean.value, 5.0);
         assert!(mean.low().unwrap() < 0.0);
         // Well above 0, a factor and a difference are nearly the same.
-        let [any, known] = [Bounds::Any, Bounds::NotNegative]
+        let [any, not_negative] = [Bounds::Any, Bounds::NotNegative]
             .map(|range| Mean::over(&[100.0, 101.0, 103.0], LEVEL, range).unwrap());
-        assert_eq!((any.value, any.low()), (known.value, known.low()));
+        assert_eq!(
+            (any.value, any.low()),
+            (not_negative.value, not_negative.low())
+        );
     }
 
     #[test]

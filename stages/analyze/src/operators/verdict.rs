@@ -392,20 +392,20 @@ mod tests {
         let near = |ours: f64, oracle: f64| {
             assert!((ours / oracle - 1.0).abs() < 1e-9, "{ours} {oracle}");
         };
-        let found = ends(0.03, 1.0);
-        near(found.not_lower.p, 7.929_864_422_934_1e-5);
-        near(found.not_higher.p, 0.074_422_722_237_066);
-        near(found.bounds.low, 0.014_727_081_560_543);
-        near(found.bounds.high, 0.030_872_918_439_457);
+        let tests = ends(0.03, 1.0);
+        near(tests.not_lower.p, 7.929_864_422_934_1e-5);
+        near(tests.not_higher.p, 0.074_422_722_237_066);
+        near(tests.bounds.low, 0.014_727_081_560_543);
+        near(tests.bounds.high, 0.030_872_918_439_457);
         // The bound reaches 3.1 %, so a margin of 3 % is undecided, 4 % is shown, and 1 % is exceeded.
         let shown = |ends: Ends| (ends.not_lower.shown, ends.not_higher.shown);
-        assert_eq!(shown(found), (Some(true), None));
+        assert_eq!(shown(tests), (Some(true), None));
         assert_eq!(shown(ends(0.04, 1.0)), (Some(true), Some(true)));
         assert_eq!(shown(ends(0.01, 1.0)), (Some(true), Some(false)));
         // The other side, mirrored.
         let mirrored = ends(0.03, -1.0);
         assert_eq!(shown(mirrored), (None, Some(true)));
-        near(mirrored.not_lower.p, found.not_higher.p);
+        near(mirrored.not_lower.p, tests.not_higher.p);
         // Both ends together imply equivalence.
         let margin = 0.04_f64.ln_1p();
         let both = unit_effect(&FIVE)

@@ -143,11 +143,11 @@ impl<'a> Drawn<'a> {
             drawn.figures.insert(&load.stage, figures);
         }
         let enough = |blocks: usize| {
-            let mut known: BTreeMap<usize, BTreeMap<usize, Vec<Option<f64>>>> = BTreeMap::new();
+            let mut figures: BTreeMap<usize, BTreeMap<usize, Vec<Option<f64>>>> = BTreeMap::new();
             for load in &study.loads {
                 for (cell, figure) in load.cells.iter().zip(&drawn.figures[&*load.stage]) {
                     if let Some((block, launch)) = cell.launch.filter(|(b, _)| *b < blocks) {
-                        let launch = known.entry(launch).or_default();
+                        let launch = figures.entry(launch).or_default();
                         launch.entry(block).or_default().push(Some(*figure));
                     }
                 }
@@ -155,7 +155,7 @@ impl<'a> Drawn<'a> {
             let close = |blocks: &BTreeMap<usize, Vec<Option<f64>>>| {
                 relative_half_width(blocks).is_some_and(|h| h <= until.relative_half_width)
             };
-            !known.is_empty() && known.values().all(close)
+            !figures.is_empty() && figures.values().all(close)
         };
         drawn.blocks = (until.at_least..all).find(|b| enough(*b)).unwrap_or(all);
         drawn
@@ -194,14 +194,14 @@ impl<'a> Drawn<'a> {
                 continue;
             }
             let until = study.until.as_ref();
-            let known = |spec: &Spec| {
-                let is_figure = until.is_some_and(|until| until.of == spec.name);
+            let figure_of = |spec: &Spec| {
+                let is_figure = until.is_some_and(|until| until.figure == spec.name);
                 figures.filter(|_| is_figure).map(|f| f[number])
             };
             let mut logs: Vec<f64> = Vec::new();
             for (spec, shared) in made.specs.iter().zip(&shared) {
                 let own = shared + study.cell_noise * normals.draw();
-                logs.push(known(spec).unwrap_or(own));
+                logs.push(figure_of(spec).unwrap_or(own));
             }
             let key: Vec<Scalar> = cell.at.0.iter().map(|(_, label)| label.clone()).collect();
             if made.objectives.is_empty() {

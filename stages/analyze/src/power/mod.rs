@@ -50,7 +50,7 @@ pub struct Until {
     /// The relative half-width that the figure of every launch must reach.
     pub relative_half_width: f64,
     /// The figure, by its column's name.
-    pub of: String,
+    pub figure: String,
     /// The number of blocks before the rule first looks.
     pub at_least: usize,
 }
@@ -195,9 +195,9 @@ pub fn simulate(
     for study in seen {
         let (blocks, study) = study?;
         let any = |check: bool| {
-            let of = questions.iter().zip(&study);
-            let mut of = of.filter(|(question, _)| question.check == check);
-            of.any(|(_, seen)| seen.as_ref().is_ok_and(|s| s[0].different > 0))
+            let pairs = questions.iter().zip(&study);
+            let mut pairs = pairs.filter(|(question, _)| question.check == check);
+            pairs.any(|(_, seen)| seen.as_ref().is_ok_and(|s| s[0].different > 0))
         };
         power.any_different += u64::from(any(false));
         power.any_check_different += u64::from(any(true));
@@ -436,8 +436,8 @@ impl Simulated {
             self.rows = self.rows.max(seen.rows);
             sum.any_different += u64::from(seen.different > 0);
             if sum.effect != 0.0 {
-                sum.any_wrong += u64::from(seen.different > seen.found);
-                sum.rows_found += seen.found;
+                sum.any_wrong += u64::from(seen.different > seen.detected);
+                sum.rows_found += seen.detected;
             }
             sum.rows_equivalent += seen.equivalent;
             sum.rows_with_margin += seen.margins.all;

@@ -22,7 +22,7 @@ pub(super) struct Seen {
     /// The number of rows that detect something.
     pub(super) different: u64,
     /// The number of rows that detect the planted effect.
-    pub(super) found: u64,
+    pub(super) detected: u64,
     pub(super) equivalent: u64,
     pub(super) margins: Margins,
     pub(super) undecidable: u64,
@@ -116,12 +116,12 @@ fn text(value: &Json) -> String {
 
 impl<'a> Question<'a> {
     pub(super) fn all(study: &'a Study, planned: &'a [Planned]) -> Vec<Self> {
-        let known: serde_json::Map<String, Json> = planned
+        let planned_tables: serde_json::Map<String, Json> = planned
             .iter()
             .map(|p| (p.name.clone(), Json::Null))
             .collect();
         let shares = Shares::of(&study.parameters);
-        let of = |table: &'a Planned| {
+        let question_of = |table: &'a Planned| {
             let kind = Kind::of(table)?;
             let (given, pair) = (&table.parameters, &table.parameters["pair"]);
             let columns = match &given["column"] {
@@ -150,10 +150,10 @@ impl<'a> Question<'a> {
                 b,
                 columns,
                 lower: given["better"] == "lower",
-                steps: steps(study, planned, &known, table),
+                steps: steps(study, planned, &planned_tables, table),
             })
         };
-        planned.iter().filter_map(of).collect()
+        planned.iter().filter_map(question_of).collect()
     }
 
     pub(super) fn empty(&self, effects: &[f64]) -> Simulated {
@@ -185,9 +185,9 @@ impl<'a> Question<'a> {
 
     /// Whether another question applies its effect to the same numbers.
     pub(super) fn changes_the_same(&self, other: &Self) -> bool {
-        let of = |q: &Self| (q.from.clone(), q.axis.clone(), q.a.clone());
+        let asked = |q: &Self| (q.from.clone(), q.axis.clone(), q.a.clone());
         let turned = self.kind == Kind::Difference || self.lower == other.lower;
-        self.kind == other.kind && of(self) == of(other) && turned
+        self.kind == other.kind && asked(self) == asked(other) && turned
     }
 
     /// Whether its effect applies to the numbers of this table.
@@ -270,8 +270,8 @@ impl<'a> Question<'a> {
     }
 
     fn position(&self, from: &Frame, name: &str) -> Result<usize, String> {
-        let found = from.keys.iter().position(|key| key == name);
-        found.ok_or_else(|| format!("`{name}` is not a key of `{}`", self.from))
+        let position = from.keys.iter().position(|key| key == name);
+        position.ok_or_else(|| format!("`{name}` is not a key of `{}`", self.from))
     }
 
     /// Returns the value of the ladder after which the winner changes.
@@ -303,7 +303,7 @@ impl<'a> Question<'a> {
             match text("verdict").and_then(|word| Verdict::parse(&word).ok()) {
                 Some(Verdict::Different) => {
                     seen.different += 1;
-                    seen.found += u64::from(text("higher").as_ref() == Some(&self.a));
+                    seen.detected += u64::from(text("higher").as_ref() == Some(&self.a));
                 }
                 Some(Verdict::Equivalent) => seen.equivalent += 1,
                 Some(Verdict::Undecidable) => {
@@ -342,7 +342,7 @@ impl<'a> Question<'a> {
             }
             seen.different += u64::from(between.is_some());
             let there = between.is_some_and(|(low, high)| low <= middle && high > middle);
-            seen.found += u64::from(there && text("winner_after").as_ref() == Some(after));
+            seen.detected += u64::from(there && text("winner_after").as_ref() == Some(after));
         }
         seen
     }
@@ -364,9 +364,9 @@ fn ranking(frame: &Frame, among: usize, first: &str, effect: f64) -> Seen {
             seen.different += u64::from(shown.is_some_and(|rank| rank > 1.0));
         } else if is_first {
             let alone = frame.value(row, "not_told_apart_from") == Some(&Scalar::Null);
-            let found = shown == Some(1.0) && alone;
-            seen.found += u64::from(found);
-            seen.different += u64::from(found || shown.is_some_and(|rank| rank > 1.0));
+            let is_shown = shown == Some(1.0) && alone;
+            seen.detected += u64::from(is_shown);
+            seen.different += u64::from(is_shown || shown.is_some_and(|rank| rank > 1.0));
         }
     }
     seen
@@ -388,14 +388,16 @@ fn rungs(from: &Frame, ladder: usize) -> Result<Vec<f64>, String> {
 fn steps<'a>(
     study: &'a Study,
     planned: &'a [Planned],
-    known: &serde_json::Map<String, Json>,
+    planned_tables: &serde_json::Map<String, Json>,
     table: &Planned,
 ) -> Result<Vec<Step<'a>>, String> {
-    let mut wanted: BTreeSet<String> = sources(&table.parameters, known).into_iter().collect();
+    let mut wanted: BTreeSet<String> = sources(&table.parameters, planned_tables)
+        .into_iter()
+        .collect();
     // Every table comes after those it is made from.
     for earlier in planned.iter().rev().filter(|p| p.name != table.name) {
         if wanted.contains(&earlier.name) {
-            wanted.extend(sources(&earlier.parameters, known));
+            wanted.extend(sources(&earlier.parameters, planned_tables));
         }
     }
     let mut steps = Vec::new();
@@ -410,7 +412,7 @@ fn steps<'a>(
         }
         if OF_CELLS.contains(&step.operator.as_str()) {
             steps.push(cells(study, step)?);
-        } else if sources(&step.parameters, known).is_empty() {
+        } else if sources(&step.parameters, planned_tables).is_empty() {
             return Err(format!(
                 "the table `{}` ({}) reads request rows, which are not simulated",
                 step.name, step.operator

@@ -64,15 +64,15 @@ fn the_order_in_which_tables_are_declared_decides_nothing() {
         "a_means",
         json!({"operator": "aggregate", "from": "cells", "over": ["rep"], "columns": ["ok_rate"]}),
     );
-    let of = |tables: [&(&str, Json); 2]| {
+    let problems_of = |tables: [&(&str, Json); 2]| {
         let tables: serde_json::Map<String, Json> = tables
             .into_iter()
             .map(|(name, value)| ((*name).to_owned(), value.clone()))
             .collect();
         canonical(&Json::Object(tables)).unwrap()
     };
-    assert_eq!(of([&cells, &means]), of([&means, &cells]));
-    assert_eq!(of([&cells, &means])["tables"][0]["name"], "cells");
+    assert_eq!(problems_of([&cells, &means]), problems_of([&means, &cells]));
+    assert_eq!(problems_of([&cells, &means])["tables"][0]["name"], "cells");
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn every_mistake_in_the_settings_is_reported_at_once_with_its_place() {
                  "any": [{"table": "good", "column": "ok_rate"}]},
     }))
     .unwrap_err();
-    let told: Vec<String> = problems
+    let messages: Vec<String> = problems
         .iter()
         .map(|p| {
             let route: Vec<String> = p
@@ -111,7 +111,7 @@ fn every_mistake_in_the_settings_is_reported_at_once_with_its_place() {
         })
         .collect();
     assert_eq!(
-        told,
+        messages,
         [
             "tables.Loud: `Loud` is not a valid name for a table — use lower-case letters, digits \
              and underscores, at most 64",

@@ -204,7 +204,7 @@ fn a_query_does_not_need_a_table_whose_name_it_gives_to_something_else() {
 
 #[test]
 fn a_query_that_cannot_work_is_reported_while_planning() {
-    let told = |table: Json| {
+    let messages_of = |table: Json| {
         let problems = canonical(&json!({
             "cells": {"operator": "cell-summary"}, "made": table, "later": {"operator": "requests"},
         }));
@@ -223,7 +223,7 @@ fn a_query_that_cannot_work_is_reported_while_planning() {
         };
         problems.iter().map(text).collect::<Vec<_>>()
     };
-    let sql = |query: &str| told(json!({"operator": "sql", "query": query}));
+    let sql = |query: &str| messages_of(json!({"operator": "sql", "query": query}));
     assert_eq!(
         sql("select ok_rate, my_axis from cells where rep = 1"),
         [""; 0]
@@ -270,7 +270,7 @@ fn a_query_that_cannot_work_is_reported_while_planning() {
         ]
     );
     assert_eq!(
-        told(
+        messages_of(
             json!({"operator": "sql", "query": "select ok_rate from cells", "keys": ["reps"], "units": {"ok_rat": "1"}})
         ),
         [
@@ -354,7 +354,7 @@ fn the_price_and_the_devices_of_a_row_may_be_in_its_columns() {
     let done = made("case configuration when 'batched' then 2 end", "2026-01-31").unwrap();
     let unknown = table(&done, "cost");
     assert_eq!(unknown.float("cost_per_million_tokens").unwrap()[1], None);
-    for (gpus, day, told) in [
+    for (gpus, day, expected) in [
         (
             "0",
             "2026-01-31",
@@ -372,6 +372,6 @@ fn the_price_and_the_devices_of_a_row_may_be_in_its_columns() {
         ),
     ] {
         let failure = made(gpus, day).err().unwrap();
-        assert!(failure.reason.contains(told), "{}", failure.reason);
+        assert!(failure.reason.contains(expected), "{}", failure.reason);
     }
 }

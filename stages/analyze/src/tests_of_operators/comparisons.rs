@@ -42,22 +42,22 @@ fn a_cluster_is_one_unit_in_test_and_interval_and_three_are_needed() {
             "over": ["n", "rep"], "columns": ["y"], "unit": unit});
         run("unpaired-comparison", &parameters, repeated(clusters))
     };
-    let read = |found: &Frame| {
+    let read = |table: &Frame| {
         ["n_a", "verdict", "unit_of_replication"]
-            .map(|name| column(found, &["y"], name).to_string())
+            .map(|name| column(table, &["y"], name).to_string())
     };
     let (rows, clusters) = (compare(6, json!(["n", "rep"])), compare(6, json!(["n"])));
     assert_eq!(read(&rows), ["30", "different", "n × rep (declared)"]);
     assert_eq!(read(&clusters), ["6", "no evidence", "n (declared)"]);
-    let p = |found: &Frame| float(found, &["y"], "p").unwrap();
+    let p = |table: &Frame| float(table, &["y"], "p").unwrap();
     assert!(
         p(&rows) < 0.001 && p(&clusters) > 0.05,
         "{} {}",
         p(&rows),
         p(&clusters)
     );
-    let width = |found: &Frame| {
-        float(found, &["y"], "ci_high").unwrap() - float(found, &["y"], "ci_low").unwrap()
+    let width = |table: &Frame| {
+        float(table, &["y"], "ci_high").unwrap() - float(table, &["y"], "ci_low").unwrap()
     };
     assert!(width(&clusters) > 1.8 * width(&rows));
     let few = compare(2, json!(["n"]));
@@ -87,7 +87,7 @@ fn the_t_test_of_units_decides_unless_another_is_chosen() {
             .extend(more.as_object().unwrap().clone());
         run("paired-comparison", &parameters, grid(&rows))
     };
-    let said = |found: &Frame| column(found, &["y"], "verdict").to_string();
+    let said = |table: &Frame| column(table, &["y"], "verdict").to_string();
     let usual = compare(json!({}));
     assert_eq!(said(&usual), "different");
     assert_eq!(column(&usual, &["y"], "test").to_string(), "paired-t");
@@ -143,9 +143,9 @@ fn what_was_not_replicated_is_undecidable_and_says_why() {
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        let found = run("paired-comparison", &parameters, grid(&rows(values)));
+        let table = run("paired-comparison", &parameters, grid(&rows(values)));
         ["n", "pairs", "verdict", "verdict_reason", "p"]
-            .map(|name| column(&found, &["y"], name).to_string())
+            .map(|name| column(&table, &["y"], name).to_string())
     };
     let none =
         "no replication of launches: the table has no key `block`, and no `unit` is declared";
@@ -172,10 +172,10 @@ fn what_was_not_replicated_is_undecidable_and_says_why() {
     blocks.keys[1] = "block".to_owned();
     let parameters =
         json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "columns": ["y"]});
-    let found = run("paired-comparison", &parameters, blocks);
-    assert_eq!(column(&found, &["y"], "verdict").to_string(), "different");
+    let table = run("paired-comparison", &parameters, blocks);
+    assert_eq!(column(&table, &["y"], "verdict").to_string(), "different");
     assert_eq!(
-        column(&found, &["y"], "unit_of_replication").to_string(),
+        column(&table, &["y"], "unit_of_replication").to_string(),
         "block"
     );
 }
@@ -199,10 +199,13 @@ fn one_family_for_the_table_unless_declared_otherwise_and_intervals_agree_with_h
             };
             let w = wobble[n as usize - 1];
             let a = row.key[0].to_string() == "a";
-            let of = |effect: f64, noise: f64| if a { 1.0 + effect + noise * w } else { 1.0 };
+            let value = |effect: f64, noise: f64| if a { 1.0 + effect + noise * w } else { 1.0 };
             Row::new(
                 row.key.clone(),
-                vec![Scalar::Float(of(0.012, 1.0)), Scalar::Float(of(0.1, 1.0))],
+                vec![
+                    Scalar::Float(value(0.012, 1.0)),
+                    Scalar::Float(value(0.1, 1.0)),
+                ],
                 Vec::new(),
             )
         })
@@ -236,22 +239,22 @@ fn one_family_for_the_table_unless_declared_otherwise_and_intervals_agree_with_h
         column(&each, &["y"], "family").to_string(),
         "each column at 5 %: y (1 test)"
     );
-    for found in [&table, &each] {
+    for table in [&table, &each] {
         for metric in ["y", "z"] {
-            let of = |name: &str| float(found, &[metric], name).unwrap();
-            let excludes = of("adjusted_low") > 1.0 || of("adjusted_high") < 1.0;
-            assert_eq!(excludes, of("holm_p") <= 0.05, "{metric}");
-            let different = column(found, &[metric], "verdict").to_string() == "different";
+            let value = |name: &str| float(table, &[metric], name).unwrap();
+            let excludes = value("adjusted_low") > 1.0 || value("adjusted_high") < 1.0;
+            assert_eq!(excludes, value("holm_p") <= 0.05, "{metric}");
+            let different = column(table, &[metric], "verdict").to_string() == "different";
             assert_eq!(excludes, different, "{metric}");
-            assert!(of("adjusted_low") <= of("ci_low"));
-            assert!(of("smallest_detectable") > 0.0);
+            assert!(value("adjusted_low") <= value("ci_low"));
+            assert!(value("smallest_detectable") > 0.0);
         }
     }
 }
 
 #[test]
 fn a_margin_that_cannot_be_applied_is_reported_while_planning() {
-    let told = |more: Json| {
+    let message = |more: Json| {
         let mut made = json!({"operator": "paired-comparison", "from": "cells", "columns": ["ok_rate"],
                      "pair": {"axis": "configuration", "a": "x", "b": "y"}});
         made.as_object_mut()
@@ -267,26 +270,26 @@ fn a_margin_that_cannot_be_applied_is_reported_while_planning() {
             .map(|p| p.message)
             .collect::<Vec<_>>()
     };
-    assert_eq!(told(json!({"margin": {"ok_rate": 0.02}})), [""; 0]);
+    assert_eq!(message(json!({"margin": {"ok_rate": 0.02}})), [""; 0]);
     assert_eq!(
-        told(json!({"margin": {"ok_rat": 0.02}})),
+        message(json!({"margin": {"ok_rat": 0.02}})),
         ["`ok_rat` is not among the columns compared"]
     );
     assert_eq!(
-        told(json!({"margin": {"ok_rate": 0}})),
+        message(json!({"margin": {"ok_rate": 0}})),
         ["a margin must be a positive number"]
     );
     assert_eq!(
-        told(json!({"alpha": 1})),
+        message(json!({"alpha": 1})),
         ["`alpha` must be between 0 and 1, got 1"]
     );
     // The margin is judged by an interval of level 1 − 2α.
     assert_eq!(
-        told(json!({"alpha": 0.6})),
+        message(json!({"alpha": 0.6})),
         ["`alpha` must be below 0.5, got 0.6"]
     );
     assert_eq!(
-        told(json!({"cluster": ["host"], "rule": {}})),
+        message(json!({"cluster": ["host"], "rule": {}})),
         [
             "table `made` has no parameter `cluster`",
             "table `made` has no parameter `rule`"

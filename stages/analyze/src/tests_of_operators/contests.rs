@@ -15,15 +15,15 @@ fn a_curve_that_comes_back_over_the_threshold_is_reported() {
     let rows: Vec<_> = curve.iter().map(|(n, y)| ("a", *n, Some(*y))).collect();
     let parameters =
         json!({"from": "t", "ladder": "n", "column": "y", "expect": "falling", "threshold": 0.65});
-    let found = run("monotonicity", &parameters, grid(&rows));
-    assert_eq!(column(&found, &["a"], "monotone"), Scalar::Bool(false));
-    assert_eq!(column(&found, &["a"], "against").to_string(), "16 → 32");
-    assert_eq!(column(&found, &["a"], "crossings").to_string(), "16, 32");
-    assert_eq!(column(&found, &["a"], "recrosses"), Scalar::Bool(true));
+    let table = run("monotonicity", &parameters, grid(&rows));
+    assert_eq!(column(&table, &["a"], "monotone"), Scalar::Bool(false));
+    assert_eq!(column(&table, &["a"], "against").to_string(), "16 → 32");
+    assert_eq!(column(&table, &["a"], "crossings").to_string(), "16, 32");
+    assert_eq!(column(&table, &["a"], "recrosses"), Scalar::Bool(true));
     assert_eq!(
         (
-            float(&found, &["a"], "steepest_from"),
-            float(&found, &["a"], "steepest_to")
+            float(&table, &["a"], "steepest_from"),
+            float(&table, &["a"], "steepest_to")
         ),
         (Some(4.0), Some(16.0))
     );
@@ -39,18 +39,21 @@ fn equal_values_share_a_rank_and_near_ones_are_named() {
         ("e", 1, None),
     ];
     let parameters = json!({"from": "t", "among": "side", "column": "y", "better": "higher", "tie-within": 0.03});
-    let found = run("ranking", &parameters, grid(&rows));
-    let of = |name: &str| {
-        ["a", "b", "c", "d", "e"].map(|side| column(&found, &[side, "1"], name).to_string())
+    let table = run("ranking", &parameters, grid(&rows));
+    let values = |name: &str| {
+        ["a", "b", "c", "d", "e"].map(|side| column(&table, &[side, "1"], name).to_string())
     };
-    assert_eq!(of("rank"), ["1", "2", "2", "4", "null"]);
-    assert_eq!(of("mid_rank"), ["1", "2.5", "2.5", "4", "null"]);
-    assert_eq!(of("rank_with_ties"), ["1", "1", "1", "4", "null"]);
-    assert_eq!(of("tied_with"), ["b, c", "a, c", "a, b", "null", "null"]);
-    assert_eq!(of("best"), ["a"; 5]);
+    assert_eq!(values("rank"), ["1", "2", "2", "4", "null"]);
+    assert_eq!(values("mid_rank"), ["1", "2.5", "2.5", "4", "null"]);
+    assert_eq!(values("rank_with_ties"), ["1", "1", "1", "4", "null"]);
+    assert_eq!(
+        values("tied_with"),
+        ["b, c", "a, c", "a, b", "null", "null"]
+    );
+    assert_eq!(values("best"), ["a"; 5]);
     // One value per contender shows nothing.
-    assert_eq!(of("rank_shown"), ["null"; 5]);
-    assert_eq!(of("not_told_apart_from"), ["null"; 5]);
+    assert_eq!(values("rank_shown"), ["null"; 5]);
+    assert_eq!(values("not_told_apart_from"), ["null"; 5]);
 }
 
 #[test]
@@ -69,18 +72,18 @@ fn contenders_differ_only_where_their_units_show_it() {
         .collect();
     let parameters =
         json!({"from": "t", "among": "side", "column": "y", "better": "higher", "unit": ["n"]});
-    let found = run("ranking", &parameters, grid(&rows));
-    assert_eq!(found.keys, ["side"]);
-    let of = |name: &str| ["a", "b", "c"].map(|side| column(&found, &[side], name).to_string());
-    assert_eq!(of("rank"), ["1", "2", "3"]);
-    assert_eq!(of("rank_shown"), ["1", "1", "3"]);
-    assert_eq!(of("not_told_apart_from"), ["b", "a", "null"]);
-    assert_eq!(of("rank_high"), ["2", "2", "3"]);
+    let table = run("ranking", &parameters, grid(&rows));
+    assert_eq!(table.keys, ["side"]);
+    let values = |name: &str| ["a", "b", "c"].map(|side| column(&table, &[side], name).to_string());
+    assert_eq!(values("rank"), ["1", "2", "3"]);
+    assert_eq!(values("rank_shown"), ["1", "1", "3"]);
+    assert_eq!(values("not_told_apart_from"), ["b", "a", "null"]);
+    assert_eq!(values("rank_high"), ["2", "2", "3"]);
     assert_eq!(
-        of("evidence"),
+        values("evidence"),
         ["n (declared): the study at 5 %: y (3 tests)"; 3]
     );
-    let p: f64 = of("friedman_p")[0].parse().unwrap();
+    let p: f64 = values("friedman_p")[0].parse().unwrap();
     assert!(p < 0.05, "{p}");
 }
 
@@ -103,14 +106,14 @@ fn contenders_on_separate_units_are_compared_as_independent() {
         .collect();
     let parameters =
         json!({"from": "t", "among": "side", "column": "y", "better": "higher", "unit": ["n"]});
-    let found = run("ranking", &parameters, grid(&rows));
-    let of = |name: &str| ["a", "b", "c"].map(|side| column(&found, &[side], name).to_string());
+    let table = run("ranking", &parameters, grid(&rows));
+    let values = |name: &str| ["a", "b", "c"].map(|side| column(&table, &[side], name).to_string());
     // scipy.stats.ttest_ind of the logarithms, equal_var=False: 0.00068, 0.00053 and 0.000024.
-    assert_eq!(of("rank_shown"), ["2", "1", "3"]);
-    assert_eq!(of("not_told_apart_from"), ["null"; 3]);
-    assert_eq!(of("friedman_p"), ["null"; 3]);
+    assert_eq!(values("rank_shown"), ["2", "1", "3"]);
+    assert_eq!(values("not_told_apart_from"), ["null"; 3]);
+    assert_eq!(values("friedman_p"), ["null"; 3]);
     // The 6 of 12! / 4!³ divisions of the ranks that separate the groups completely.
-    let p: f64 = of("kruskal_p")[0].parse().unwrap();
+    let p: f64 = values("kruskal_p")[0].parse().unwrap();
     assert!((p - 6.0 / 34_650.0).abs() < 1e-12, "{p}");
 }
 
@@ -141,14 +144,14 @@ fn a_null_reports_no_crossover_and_a_shown_one_names_its_bracket() {
         }
         let parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "ladder": "n",
             "column": "y", "better": "higher"});
-        let found = run("crossover", &parameters, frame.settle().unwrap());
+        let table = run("crossover", &parameters, frame.settle().unwrap());
         [
             "crossover_at",
             "crossover_after",
             "winner_after",
             "resolution",
         ]
-        .map(|name| column(&found, &[], name).to_string())
+        .map(|name| column(&table, &[], name).to_string())
     };
     assert_eq!(
         course([0.0, 0.001, -0.001]),
@@ -188,9 +191,9 @@ fn a_breakdown_is_resolved_only_where_the_units_tell() {
         }
         let parameters = json!({"rule": "below 0.65", "ladder": "n",
             "any": [{"table": "t", "column": "y", "below": 0.65}]});
-        let found = run("breakdown", &parameters, frame.settle().unwrap());
+        let table = run("breakdown", &parameters, frame.settle().unwrap());
         ["breakdown_n", "observed_n", "resolution", "units"]
-            .map(|name| column(&found, &[], name).to_string())
+            .map(|name| column(&table, &[], name).to_string())
     };
     assert_eq!(curve(0.1), ["4", "4", "at 4", "5"]);
     assert_eq!(
@@ -215,9 +218,9 @@ fn a_contest_without_one_contender_is_incomplete_wherever_its_row_is_missing() {
         absence: Absence::Ended(CellStatus::Hung),
     }];
     let parameters = json!({"from": "t", "among": "side", "column": "y", "better": "higher"});
-    let found = run("wins", &parameters, frame);
+    let table = run("wins", &parameters, frame);
     let counts = |side: &str| {
-        ["n", "incomplete", "wins"].map(|name| column(&found, &[side], name).to_string())
+        ["n", "incomplete", "wins"].map(|name| column(&table, &[side], name).to_string())
     };
     // `c` never ran, so no contest is complete and nobody wins one.
     assert_eq!(counts("a"), ["0", "2", "0"]);

@@ -100,9 +100,9 @@ fn a_pooled_quantile_has_an_interval_over_launches() {
     );
     let launches: Vec<Vec<f64>> = (1..=5)
         .map(|launch| {
-            let of = |i: &usize| system[*i] == Some("fast") && block[*i] == Some(launch);
+            let is_of_launch = |i: &usize| system[*i] == Some("fast") && block[*i] == Some(launch);
             (0..rows.rows())
-                .filter(of)
+                .filter(is_of_launch)
                 .filter_map(|i| value[i])
                 .collect()
         })

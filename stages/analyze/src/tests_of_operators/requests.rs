@@ -33,16 +33,16 @@ fn hung_cells_count_as_larger_than_the_limit() {
         missing("c", 1, Hung, "hung: no row for 60 s"),
     ];
     let parameters = json!({"from": "t", "column": "y", "over": ["n"], "limit": 100.0});
-    let found = run("censored-cells", &parameters, frame);
-    let of = |name: &str| ["a", "b", "c"].map(|side| column(&found, &[side], name).to_string());
-    assert_eq!(of("n_observed"), ["2", "1", "0"]);
-    assert_eq!(of("n_censored"), ["1", "1", "1"]);
-    assert_eq!(of("n_missing"), ["1", "0", "0"]);
-    assert_eq!(of("y_median"), ["20", "5", "null"]);
-    assert_eq!(of("y_median_is_bound"), ["false", "false", "true"]);
-    assert_eq!(float(&found, &["b"], "y_mean_at_least"), Some(52.5));
+    let table = run("censored-cells", &parameters, frame);
+    let values = |name: &str| ["a", "b", "c"].map(|side| column(&table, &[side], name).to_string());
+    assert_eq!(values("n_observed"), ["2", "1", "0"]);
+    assert_eq!(values("n_censored"), ["1", "1", "1"]);
+    assert_eq!(values("n_missing"), ["1", "0", "0"]);
+    assert_eq!(values("y_median"), ["20", "5", "null"]);
+    assert_eq!(values("y_median_is_bound"), ["false", "false", "true"]);
+    assert_eq!(float(&table, &["b"], "y_mean_at_least"), Some(52.5));
     assert_eq!(
-        column(&found, &["c"], "censored_cells").to_string(),
+        column(&table, &["c"], "censored_cells").to_string(),
         "n=1 (hung: no row for 60 s)"
     );
 }

@@ -197,12 +197,12 @@ impl Terms {
         mut columns: Columns<'a, Judged<T>>,
     ) -> Columns<'a, Judged<T>> {
         let (a, b) = self.pair.labels();
-        let of = match self.scale {
+        let how = match self.scale {
             Scale::Ratio => "as a share",
             Scale::Difference => "in the metric's unit",
         };
         let unit = if self.scale == Scale::Ratio { "1" } else { "" };
-        let margin = format!("the declared margin, {of}; null if none");
+        let margin = format!("the declared margin, {how}; null if none");
         let equivalence =
             "the larger p of two one-sided t tests against the margin; null without one";
         let equivalent = format!(
@@ -212,7 +212,7 @@ impl Terms {
         );
         let smallest = format!(
             "the smallest true effect that this number of units with this spread calls different in 80 % \
-            of studies, {of}; null if a test of ranks or signs decides"
+            of studies, {how}; null if a test of ranks or signs decides"
         );
         columns = self
             .ends(columns)

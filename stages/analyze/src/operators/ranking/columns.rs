@@ -39,7 +39,7 @@ pub(super) struct Shown {
 }
 
 /// Declares the columns, with the ranked one described by `of`.
-pub(super) fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contender> {
+pub(super) fn columns(spec: &Spec, given: &Parameters) -> Columns<'static, Contender> {
     let tie = given.tie_within;
     let rank = "1 + contenders strictly better: equal values share the smaller rank";
     let mid_rank = "the mean of the places that equal values share";
@@ -60,7 +60,10 @@ pub(super) fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contend
         |read: fn(&Place) -> Option<usize>| move |c: &Contender| c.place.as_ref().and_then(read);
     Columns::new()
         .with(
-            of.like(&of.name, format!("{}, mean over the units", of.description)),
+            spec.like(
+                &spec.name,
+                format!("{}, mean over the units", spec.description),
+            ),
             |c: &Contender| c.value,
         )
         .with(

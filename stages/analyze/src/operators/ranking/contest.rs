@@ -62,8 +62,8 @@ impl Contest {
                 groups: {
                     // The last unit axis numbers the units within the others.
                     let around = unit.split_last().map_or(&[][..], |(_, around)| around);
-                    let of = |axis: &usize| Groups::of(from, rows, *axis, unit);
-                    around.iter().map(of).collect()
+                    let groups = |axis: &usize| Groups::of(from, rows, *axis, unit);
+                    around.iter().map(groups).collect()
                 },
             }
         };
@@ -161,7 +161,7 @@ impl Contest {
     /// Explains why units are not independent, as far as any two contenders show it. Global tests take them for independent.
     pub(super) fn dependence(&self, units: &Units) -> Option<String> {
         let n = self.contenders.len();
-        let of = |i: usize, j: usize| {
+        let contest = |i: usize, j: usize| {
             let pair = [i, j].map(|at| &self.contenders[at]);
             let values = pair.iter().flat_map(|e| e.units.iter().map(|(_, v)| *v));
             let scale = scale(values);
@@ -172,7 +172,7 @@ impl Contest {
             let doubt = || doubt_of_sides(sides, scale, units).map(|doubt| doubt.note());
             on_unlike_groups(pair, units).or_else(doubt)
         };
-        (0..n).find_map(|i| (i + 1..n).find_map(|j| of(i, j)))
+        (0..n).find_map(|i| (i + 1..n).find_map(|j| contest(i, j)))
     }
 
     /// The values of each contender, if units exist and none has two contenders.
@@ -194,14 +194,17 @@ impl Contest {
             return Vec::new();
         };
         let block = |unit: &Vec<Scalar>| {
-            let of = |entry: &Entry| {
+            let values = |entry: &Entry| {
                 entry
                     .units
                     .iter()
                     .find(|(other, _)| other == unit)
                     .map(|(_, value)| *value)
             };
-            self.contenders.iter().map(of).collect::<Option<Vec<f64>>>()
+            self.contenders
+                .iter()
+                .map(values)
+                .collect::<Option<Vec<f64>>>()
         };
         first
             .units
@@ -226,8 +229,9 @@ const SEED: u64 = 1;
 /// Explains that the units of two contenders lie in different groups, such as on different days.
 fn on_unlike_groups([a, b]: [&Entry; 2], units: &Units) -> Option<String> {
     let names = [a.label.as_str(), b.label.as_str()];
-    let of = a.groups.iter().zip(&b.groups).zip(units.axes());
-    of.into_iter()
+    let groups = a.groups.iter().zip(&b.groups).zip(units.axes());
+    groups
+        .into_iter()
         .find_map(|((a, b), axis)| Groups::refusal([a, b], names, axis))
 }
 
@@ -237,15 +241,17 @@ fn doubt_of_sides(sides: [&[(Vec<Scalar>, f64)]; 2], scale: Scale, units: &Units
         let side = std::iter::once(Scalar::Int(side as i64));
         side.chain(label.iter().cloned()).collect::<Vec<Scalar>>()
     };
-    let plain = sides.map(|of| of.iter().map(|(_, v)| *v).collect::<Vec<f64>>());
-    let inward = |of: &Vec<f64>| of.iter().filter_map(|v| scale.inward(*v)).collect();
-    let copied = plain.each_ref().map(|of| (inward(of), vec![of.clone()]));
+    let plain = sides.map(|side| side.iter().map(|(_, v)| *v).collect::<Vec<f64>>());
+    let inward = |values: &Vec<f64>| values.iter().filter_map(|v| scale.inward(*v)).collect();
+    let copied = plain
+        .each_ref()
+        .map(|values| (inward(values), vec![values.clone()]));
     if let Some(doubt) = shared(&copied) {
         return Some(doubt);
     }
     let (mut rows, mut values) = (Vec::new(), Vec::new());
-    for (side, of) in sides.into_iter().enumerate() {
-        for (label, value) in of {
+    for (side, side_values) in sides.into_iter().enumerate() {
+        for (label, value) in side_values {
             rows.push((of_side(side, label), label.clone()));
             values.push(Unit {
                 label: of_side(side, label),

@@ -31,11 +31,11 @@ pub(super) struct Evidence<'a> {
 
 impl Evidence<'_> {
     fn measured_alike(&self, a: &str, b: &str) -> bool {
-        let found = self.unlike.iter().flat_map(|unlike| &unlike.found);
+        let compared = self.unlike.iter().flat_map(|unlike| &unlike.differing);
         let pair = [a.min(b), a.max(b)];
-        let same = |(of, _): &Unfair| of == &[a, b] || of == &[b, a];
+        let same = |(pair, _): &Unfair| pair == &[a, b] || pair == &[b, a];
         !self.unfair.iter().any(same)
-            && !found
+            && !compared
                 .into_iter()
                 .any(|c| [c.a.as_str(), c.b.as_str()] == pair)
     }

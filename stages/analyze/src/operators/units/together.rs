@@ -155,14 +155,14 @@ fn scaled_columns<'a, T: 'a>(
     };
     columns.push(
         spec.like(format!("{stem}_low"), end(IntervalEnd::Lower)),
-        move |of: &T| mean(of).and_then(Mean::low),
+        move |item: &T| mean(item).and_then(Mean::low),
     );
     columns.push(
         spec.like(format!("{stem}_high"), end(IntervalEnd::Upper)),
-        move |of: &T| mean(of).and_then(Mean::high),
+        move |item: &T| mean(item).and_then(Mean::high),
     );
-    columns.push(Spec::text(format!("{stem}_why"), WHY), move |of: &T| {
-        Mean::why(mean(of))
+    columns.push(Spec::text(format!("{stem}_why"), WHY), move |item: &T| {
+        Mean::why(mean(item))
     });
     columns
 }

@@ -12,10 +12,10 @@ use crate::frame::Frame;
 pub(crate) fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut units: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (row, found) in from.rows.iter().enumerate() {
+    for (row, from_row) in from.rows.iter().enumerate() {
         let unit = from.key_at(row, unit);
         let unit: Vec<String> = unit.iter().map(ToString::to_string).collect();
-        let (unit, label) = (unit.join(", "), found.key[axis].to_string());
+        let (unit, label) = (unit.join(", "), from_row.key[axis].to_string());
         units.entry(unit.clone()).or_default().insert(label.clone());
         labels.entry(label).or_default().insert(unit);
     }

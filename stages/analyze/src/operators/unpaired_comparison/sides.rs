@@ -48,22 +48,25 @@ impl SideData<'_> {
         if self.units.is_none() {
             return valued.map(|side| self.side(&side, &[]));
         }
-        let mut found: Vec<(Vec<Scalar>, usize, f64)> = Vec::new();
+        let mut grouped: Vec<(Vec<Scalar>, usize, f64)> = Vec::new();
         for (number, side) in valued.iter().enumerate() {
-            found.extend(side.iter().map(|(row, v)| (coordinate(*row), number, *v)));
+            grouped.extend(side.iter().map(|(row, v)| (coordinate(*row), number, *v)));
         }
-        found.sort_by(|a, b| contract::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
+        grouped.sort_by(|a, b| contract::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
         let centre = |group: &[(Vec<Scalar>, usize, f64)]| {
-            let of = |side: usize| {
+            let values_of = |side: usize| {
                 let values = group.iter().filter(|(_, number, _)| *number == side);
                 let values: Vec<f64> = values.map(|(_, _, v)| *v).collect();
                 let inward = values.iter().filter_map(|v| self.scale.inward(*v));
                 let inward = Sample::new(inward).ok().map_or(0.0, |s| s.mean());
                 (!values.is_empty()).then_some(inward)
             };
-            Some((group[0].0.clone(), f64::midpoint(of(0)?, of(1)?)))
+            Some((
+                group[0].0.clone(),
+                f64::midpoint(values_of(0)?, values_of(1)?),
+            ))
         };
-        let centres: Vec<(Vec<Scalar>, f64)> = found
+        let centres: Vec<(Vec<Scalar>, f64)> = grouped
             .chunk_by(|a, b| a.0 == b.0)
             .filter_map(centre)
             .collect();
@@ -85,7 +88,7 @@ impl SideData<'_> {
         for (number, side) in sides.iter().enumerate() {
             for row in &side.rows {
                 let unit = (number, self.from.key_at(*row, self.unit));
-                let at = units.iter().position(|known| *known == unit);
+                let at = units.iter().position(|other| *other == unit);
                 let at = at.unwrap_or_else(|| {
                     units.push(unit);
                     units.len() - 1
@@ -168,8 +171,8 @@ impl SideData<'_> {
 }
 
 fn at(centres: &[(Vec<Scalar>, f64)], coordinate: &[Scalar]) -> Option<f64> {
-    let found = centres.binary_search_by(|(other, _)| contract::compare_all(other, coordinate));
-    found.ok().map(|i| centres[i].1)
+    let place = centres.binary_search_by(|(other, _)| contract::compare_all(other, coordinate));
+    place.ok().map(|i| centres[i].1)
 }
 
 impl Side {
