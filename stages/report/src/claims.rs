@@ -315,7 +315,7 @@ pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Objection> 
     };
     let claims = world.parameters.claims.iter().filter(|c| refused(&c.name));
     let text = folded(&extracted.markdown);
-    let mut found = Vec::new();
+    let mut objections = Vec::new();
     for phrase in claims.flat_map(|c| &c.settings.forbidden) {
         let wanted: Vec<char> = folded(phrase).into_iter().map(|(_, c)| c).collect();
         for start in 0..text.len().saturating_sub(wanted.len() - 1) {
@@ -339,26 +339,26 @@ pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Objection> 
                     && range.end <= s.bytes.end
             });
             if !numbered {
-                found.push(finding_of(&extracted.markdown, &range, FORBIDDEN, SAY_LESS));
+                objections.push(finding_of(&extracted.markdown, &range, FORBIDDEN, SAY_LESS));
             }
         }
     }
-    found.sort_by_key(|f| f.at);
-    found
+    objections.sort_by_key(|f| f.at);
+    objections
 }
 
 /// The characters in lower case with their positions, without emphasis and with runs of spaces collapsed.
 fn folded(text: &str) -> Vec<(usize, char)> {
-    let mut found: Vec<(usize, char)> = Vec::new();
+    let mut characters: Vec<(usize, char)> = Vec::new();
     for (at, c) in text.trim().char_indices() {
         let at = at + (text.len() - text.trim_start().len());
         if c.is_whitespace() {
-            if found.last().is_some_and(|(_, c)| *c != ' ') {
-                found.push((at, ' '));
+            if characters.last().is_some_and(|(_, c)| *c != ' ') {
+                characters.push((at, ' '));
             }
         } else if !matches!(c, '*' | '_' | '`') {
-            found.extend(c.to_lowercase().map(|c| (at, c)));
+            characters.extend(c.to_lowercase().map(|c| (at, c)));
         }
     }
-    found
+    characters
 }

@@ -34,7 +34,7 @@ enum Token {
 }
 
 /// Returns the name that a `set` tag binds to a shown value.
-pub(crate) fn bound(inner: &str, known: &BTreeSet<String>) -> Option<String> {
+pub(crate) fn bound(inner: &str, names: &BTreeSet<String>) -> Option<String> {
     let tokens = tokens(inner);
     let [
         Token::Name(set),
@@ -45,22 +45,22 @@ pub(crate) fn bound(inner: &str, known: &BTreeSet<String>) -> Option<String> {
     else {
         return None;
     };
-    (set == "set" && is_shown(rest, rest.len(), known).is_some()).then(|| name.clone())
+    (set == "set" && is_shown(rest, rest.len(), names).is_some()).then(|| name.clone())
 }
 
 /// Returns the shown value that a tag compares, if any.
-pub(crate) fn compared(inner: &str, known: &BTreeSet<String>) -> Option<String> {
+pub(crate) fn compared(inner: &str, names: &BTreeSet<String>) -> Option<String> {
     let tokens = tokens(inner);
     let places = tokens
         .iter()
         .enumerate()
         .filter(|(_, t)| **t == Token::Compare);
     for (at, _) in places {
-        if let Some(name) = is_shown(&tokens, at, known) {
+        if let Some(name) = is_shown(&tokens, at, names) {
             return Some(name);
         }
         let end = operand_end(&tokens, at + 1);
-        if let Some(name) = is_shown(&tokens[at + 1..end], end - at - 1, known) {
+        if let Some(name) = is_shown(&tokens[at + 1..end], end - at - 1, names) {
             return Some(name);
         }
     }
@@ -68,25 +68,25 @@ pub(crate) fn compared(inner: &str, known: &BTreeSet<String>) -> Option<String> 
 }
 
 /// Returns the name of the operand that ends before `end`, if it is a shown value.
-fn is_shown(tokens: &[Token], end: usize, known: &BTreeSet<String>) -> Option<String> {
+fn is_shown(tokens: &[Token], end: usize, names: &BTreeSet<String>) -> Option<String> {
     let last = end.checked_sub(1)?;
     match &tokens[last] {
         Token::Sign(')') => {
             let open = opening(tokens, last)?;
             match open.checked_sub(1).map(|i| &tokens[i]) {
                 Some(Token::Name(_)) if after_bar(tokens, open - 1) => {
-                    is_shown(tokens, open - 2, known)
+                    is_shown(tokens, open - 2, names)
                 }
                 Some(Token::Name(name)) if !KEYWORDS.contains(&name.as_str()) => {
                     let method = name.rsplit('.').next().unwrap_or(name);
                     SHOWN.contains(&method).then(|| method.to_owned())
                 }
-                _ => is_shown(&tokens[open + 1..last], last - open - 1, known),
+                _ => is_shown(&tokens[open + 1..last], last - open - 1, names),
             }
         }
         // `|length` and similar filters transform a list, but not a shown value.
-        Token::Name(_) if after_bar(tokens, last) => is_shown(tokens, last - 1, known),
-        Token::Name(name) => known.contains(name).then(|| name.clone()),
+        Token::Name(_) if after_bar(tokens, last) => is_shown(tokens, last - 1, names),
+        Token::Name(name) => names.contains(name).then(|| name.clone()),
         _ => None,
     }
 }
@@ -143,7 +143,7 @@ fn operand_end(tokens: &[Token], start: usize) -> usize {
 
 fn tokens(inner: &str) -> Vec<Token> {
     let chars: Vec<char> = inner.chars().collect();
-    let mut found = Vec::new();
+    let mut tokens = Vec::new();
     let mut at = 0;
     while at < chars.len() {
         let c = chars[at];
@@ -154,7 +154,7 @@ fn tokens(inner: &str) -> Vec<Token> {
                 at += if chars[at] == '\\' { 2 } else { 1 };
             }
             at += 1;
-            found.push(Token::Sign('"'));
+            tokens.push(Token::Sign('"'));
         } else if c.is_alphanumeric() || c == '_' || c == '.' {
             let mut name = String::from(c);
             while at < chars.len()
@@ -163,16 +163,16 @@ fn tokens(inner: &str) -> Vec<Token> {
                 name.push(chars[at]);
                 at += 1;
             }
-            found.push(Token::Name(name));
+            tokens.push(Token::Name(name));
         } else if matches!(c, '<' | '>') || (matches!(c, '=' | '!') && next == Some('=')) {
             at += usize::from(next == Some('='));
-            found.push(Token::Compare);
+            tokens.push(Token::Compare);
         } else if !c.is_whitespace() && !(matches!(c, '-' | '+') && (at == 1 || at == chars.len()))
         {
-            found.push(Token::Sign(c));
+            tokens.push(Token::Sign(c));
         }
     }
-    found
+    tokens
 }
 
 #[cfg(test)]

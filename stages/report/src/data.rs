@@ -27,7 +27,7 @@ pub struct Data {
     tables: Mutex<BTreeMap<Digest, Arc<Table>>>,
     documents: Mutex<BTreeMap<Digest, Arc<Json>>>,
     wanted: Mutex<BTreeSet<Digest>>,
-    known: OnceLock<Known>,
+    known_parts: OnceLock<Known>,
     /// The name of the report's stage, to which the tables that it derives belong.
     own_stage: String,
     derived: Mutex<BTreeMap<String, (Digest, Arc<Table>)>>,
@@ -162,7 +162,7 @@ impl Data {
 
     /// Returns the digests of the inputs' tables and records.
     fn known(&self) -> &Known {
-        self.known.get_or_init(|| {
+        self.known_parts.get_or_init(|| {
             let cells = || self.stages.iter().flat_map(|s| &s.cells);
             let outputs = cells().flat_map(|c| c.outputs.values());
             let tables = outputs.filter(|a| a.media == Media::Parquet);
@@ -240,8 +240,8 @@ impl Data {
     /// # Errors
     /// If the report does not need it.
     pub(crate) fn input(&self, stage: &str) -> Result<&Input, Miss> {
-        let found = self.stages.iter().find(|s| s.stage == stage);
-        found.ok_or_else(|| format!("this report does not need a stage `{stage}`").into())
+        let input = self.stages.iter().find(|s| s.stage == stage);
+        input.ok_or_else(|| format!("this report does not need a stage `{stage}`").into())
     }
 
     /// Returns the needed stages.
@@ -293,8 +293,8 @@ impl Data {
     /// # Errors
     /// As [`Data::view`].
     pub(crate) fn open(&self, name: &str) -> Result<Arc<Opened>, Miss> {
-        if let Some(known) = lock(&self.opened).get(name) {
-            return Ok(known.clone());
+        if let Some(opened) = lock(&self.opened).get(name) {
+            return Ok(opened.clone());
         }
         let mut own = lock(&self.derived).get(name).cloned();
         if own.is_none()
@@ -350,8 +350,8 @@ impl Data {
                 .filter_map(|c| c.outputs.get(output))
                 .filter(|a| a.media == Media::Parquet);
             for artifact in tables {
-                let known = lock(&self.tables).contains_key(&artifact.digest);
-                if !known
+                let is_open = lock(&self.tables).contains_key(&artifact.digest);
+                if !is_open
                     && let Ok(bytes) = store.get(&artifact.digest)
                     && let Ok(table) = Table::from_parquet(bytes)
                 {
@@ -395,13 +395,13 @@ impl Data {
         }
         let part = parts.remove(0);
         let value = at_path(&part.content, path).cloned().ok_or_else(|| {
-            let known = part
+            let fields = part
                 .content
                 .as_object()
                 .map(|o| o.keys().cloned().collect::<Vec<_>>().join(", "));
             format!(
                 "`{stage}.{output}` has no `{path}`; its top-level keys are: {}",
-                known.unwrap_or_default()
+                fields.unwrap_or_default()
             )
         })?;
         Ok((part, value))

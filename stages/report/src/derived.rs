@@ -406,12 +406,12 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
     let gpus = format!("{}.gpu_telemetry", input.stage);
     if data.has(&gpus) {
         let samples = data.view(&gpus, &Condition::default())?;
-        let (mut known, mut limited, mut reasons) = (0_usize, 0_usize, BTreeSet::new());
+        let (mut sampled, mut limited, mut reasons) = (0_usize, 0_usize, BTreeSet::new());
         for row in 0..samples.rows.len() {
             if let Ok(Scalar::Text(text)) = samples.get(row, "throttle_reasons") {
                 let here = text.split('+').filter(|reason| !HARMLESS.contains(reason));
                 let here: Vec<String> = here.map(str::to_owned).collect();
-                known += 1;
+                sampled += 1;
                 limited += usize::from(!here.is_empty());
                 reasons.extend(here);
             }
@@ -419,7 +419,7 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
         if limited > 0 {
             let reasons: Vec<String> = reasons.into_iter().collect();
             sentences.push(format!(
-                "the clocks of GPUs were limited in {limited} of {known} samples ({})",
+                "the clocks of GPUs were limited in {limited} of {sampled} samples ({})",
                 reasons.join(", ")
             ));
         }
@@ -483,7 +483,7 @@ pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usi
         }
     }
     let name = format!("{}.cell", input.stage);
-    let mut found = BTreeMap::new();
+    let mut reasons = BTreeMap::new();
     if data.has(&name) {
         let cells = data.view(&name, &Condition::default())?;
         for row in 0..cells.rows.len() {
@@ -491,10 +491,10 @@ pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usi
                 Ok(Scalar::Text(source)) => source,
                 _ => "unknown".to_owned(),
             };
-            *found.entry(source).or_default() += 1;
+            *reasons.entry(source).or_default() += 1;
         }
     }
-    Ok(found)
+    Ok(reasons)
 }
 
 /// Parses the census text: `simulated`, or `3 imported, 5 measured` for several sources.

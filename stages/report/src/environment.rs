@@ -79,14 +79,14 @@ fn is_own(data: &Data, output: &str, key: &str) -> bool {
             .flat_map(|s| &s.cells);
         cells.into_iter().any(|c| c.outputs.contains_key(output))
     };
-    let of = |part: &str| {
+    let is_below = |part: &str| {
         key.strip_prefix(part)
             .is_some_and(|rest| rest.starts_with('.'))
     };
-    let repeats_host = output != "host" && of("facets") && has("host");
+    let repeats_host = output != "host" && is_below("facets") && has("host");
     let repeats_environment =
-        output == "server" && (of("engine") || of("model")) && has("environment");
-    !(repeats_host || repeats_environment || of("engine.definition"))
+        output == "server" && (is_below("engine") || is_below("model")) && has("environment");
+    !(repeats_host || repeats_environment || is_below("engine.definition"))
 }
 
 /// The parts of a descriptor that follow from the choice of the engine, and of the model.
@@ -128,14 +128,14 @@ fn axes_of(data: &Data, stage: &str, choice: &str) -> Vec<String> {
     let Ok(study) = data.study() else {
         return Vec::new();
     };
-    let of = |name: &str| study.spec.get("stages").and_then(|stages| stages.get(name));
-    let needs = of(stage)
+    let definition = |name: &str| study.spec.get("stages").and_then(|stages| stages.get(name));
+    let needs = definition(stage)
         .and_then(|s| s.get("needs"))
         .and_then(Json::as_array);
     let needs = needs.into_iter().flatten().filter_map(Json::as_str);
     let mut axes = Vec::new();
     for name in std::iter::once(stage).chain(needs) {
-        let text = of(name).and_then(|s| s.pointer(&format!("/settings/{choice}")));
+        let text = definition(name).and_then(|s| s.pointer(&format!("/settings/{choice}")));
         let parts = text
             .and_then(Json::as_str)
             .unwrap_or_default()
@@ -213,13 +213,13 @@ fn states<'a>(
         values if values.contains(&None) => "unmatched",
         _ => "confound",
     };
-    let mut found: BTreeMap<&str, &'static str> =
+    let mut states: BTreeMap<&str, &'static str> =
         keys.iter().map(|key| (*key, state(key))).collect();
     let planned: Vec<&str> = keys
         .into_iter()
-        .filter(|key| found[key] == "planned")
+        .filter(|key| states[key] == "planned")
         .collect();
-    for (key, state) in &mut found {
+    for (key, state) in &mut states {
         // The command and the limits of a server follow from its settings and nothing else.
         let made = ["command.", "limits."]
             .iter()
@@ -235,7 +235,7 @@ fn states<'a>(
             }
         }
     }
-    found
+    states
 }
 
 /// A facet that differs between cells of its stage.
@@ -247,7 +247,7 @@ struct Difference {
 }
 
 fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
-    let mut found = Vec::new();
+    let mut sets = Vec::new();
     let mut unread = false;
     for input in data
         .stages()
@@ -272,7 +272,7 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
                     .iter()
                     .map(|(cell, facets)| format!("{cell}: {}", value(facets)))
                     .collect();
-                found.push(Difference {
+                sets.push(Difference {
                     stage: input.stage.clone(),
                     key: key.to_owned(),
                     values: values.join("; "),
@@ -281,7 +281,7 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
             }
         }
     }
-    if unread { Err(Miss::Unread) } else { Ok(found) }
+    if unread { Err(Miss::Unread) } else { Ok(sets) }
 }
 
 /// Returns the names of the settings that axes or overrides make differ between the cells of a stage.
@@ -296,8 +296,8 @@ fn set_by_axes(data: &Data, stage: &str) -> BTreeSet<String> {
     }
     let overrides = study.spec.get("overrides").and_then(Json::as_array);
     for one in overrides.into_iter().flatten() {
-        let of = one.pointer("/where/stage").and_then(Json::as_str);
-        if of.is_none_or(|name| name == stage) {
+        let stage_name = one.pointer("/where/stage").and_then(Json::as_str);
+        if stage_name.is_none_or(|name| name == stage) {
             let mut set = Facets::new();
             flatten("", &one["set"], &mut set);
             names.extend(set.keys().map(|path| last_segment(path).to_owned()));
@@ -418,13 +418,13 @@ pub(crate) fn confounds(data: &Data) -> Result<usize, Miss> {
 /// # Errors
 /// If a descriptor is not read yet.
 pub(crate) fn table(data: &Data) -> Result<Table, Miss> {
-    let found = differences(data)?;
+    let differing = differences(data)?;
     let table = Table::with_metadata(
         vec![
-            Column::text("stage", found.iter().map(|d| Some(d.stage.as_str()))),
-            Column::text("key", found.iter().map(|d| Some(d.key.as_str()))),
-            Column::text("values", found.iter().map(|d| Some(d.values.as_str()))),
-            Column::text("kind", found.iter().map(|d| Some(d.kind))).describe(
+            Column::text("stage", differing.iter().map(|d| Some(d.stage.as_str()))),
+            Column::text("key", differing.iter().map(|d| Some(d.key.as_str()))),
+            Column::text("values", differing.iter().map(|d| Some(d.values.as_str()))),
+            Column::text("kind", differing.iter().map(|d| Some(d.kind))).describe(
                 "planned if the experiment sets the value from an axis, follows if it is \
                  computed from such values, unmatched if a side lacks the key, else confound",
             ),
@@ -474,9 +474,9 @@ pub(crate) fn sides<'a>(data: &Data, input: &'a Input) -> Result<Sides<'a>, Miss
     let mut stands: BTreeMap<String, &'static str> = BTreeMap::new();
     for output in DESCRIPTORS {
         let sides = described(data, input, output)?;
-        let found = states(data, &input.stage, &sides);
+        let lines = states(data, &input.stage, &sides);
         stands.extend(
-            found
+            lines
                 .into_iter()
                 .map(|(key, state)| (format!("{output}.{key}"), state)),
         );
@@ -491,7 +491,7 @@ pub(crate) fn sides<'a>(data: &Data, input: &'a Input) -> Result<Sides<'a>, Miss
     }
     let mut groups: Vec<(Vec<&Coordinates>, Facets)> = Vec::new();
     for (coordinates, facets) in cells {
-        match groups.iter_mut().find(|(_, known)| *known == facets) {
+        match groups.iter_mut().find(|(_, other)| *other == facets) {
             Some((members, _)) => members.push(coordinates),
             None => groups.push((vec![coordinates], facets)),
         }

@@ -134,28 +134,28 @@ mod tests {
 
     #[test]
     fn blocks_that_were_added_or_left_out_after_a_plan_was_measured_are_found() {
-        let of = |blocks: std::ops::RangeInclusive<usize>, planned| {
+        let rows = |blocks: std::ops::RangeInclusive<usize>, planned| {
             blocks.map(move |b| (b, Some(planned)))
         };
-        let five: Vec<_> = of(1..=5, 5).collect();
+        let five: Vec<_> = rows(1..=5, 5).collect();
         assert_eq!(found(&five, 5), None);
-        let more: Vec<_> = of(1..=5, 5).chain(of(6..=8, 8)).collect();
+        let more: Vec<_> = rows(1..=5, 5).chain(rows(6..=8, 8)).collect();
         assert_eq!(
             found(&more, 8).unwrap(),
             "after blocks were added to a plan of 5"
         );
-        let looks: Vec<_> = of(1..=5, 5)
-            .chain(of(6..=6, 6))
-            .chain(of(7..=8, 8))
+        let looks: Vec<_> = rows(1..=5, 5)
+            .chain(rows(6..=6, 6))
+            .chain(rows(7..=8, 8))
             .collect();
         assert_eq!(
             found(&looks, 8).unwrap(),
             "after blocks were added to a plan of 5 or 6"
         );
         // The first plan was changed before its blocks were measured: there was no verdict to look at.
-        let early: Vec<_> = of(1..=3, 5).chain(of(4..=8, 8)).collect();
+        let early: Vec<_> = rows(1..=3, 5).chain(rows(4..=8, 8)).collect();
         assert_eq!(found(&early, 8), None);
-        let fewer: Vec<_> = of(1..=5, 8).collect();
+        let fewer: Vec<_> = rows(1..=5, 8).collect();
         assert_eq!(found(&fewer, 5).unwrap(), "by 5 of 8 planned blocks");
         // Older records do not hold the plan.
         let unknown: Vec<_> = (1..=8).map(|block| (block, None)).collect();

@@ -169,12 +169,12 @@ struct Group {
 /// Groups cells by their printed reason. That is the full reason on its first appearance in the report if there are
 /// few, otherwise the status or gate.
 fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
-    let mut told = world.reasons.lock().expect("no holder of this lock panics");
+    let mut reasons = world.reasons.lock().expect("no holder of this lock panics");
     let distinct: BTreeSet<String> = lacking.iter().map(|(l, _)| l.cell.reason.clone()).collect();
     let mut groups: Vec<Group> = Vec::new();
     for (lacking, rows) in lacking {
         let reason = &lacking.cell.reason;
-        let short = distinct.len() > IN_FULL || told.contains(reason);
+        let short = distinct.len() > IN_FULL || reasons.contains(reason);
         let reason = if short { lacking.cell.cause() } else { reason }.to_owned();
         let at = groups
             .iter()
@@ -191,7 +191,7 @@ fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
         groups[at].cells.push(lacking);
     }
     if distinct.len() <= IN_FULL {
-        told.extend(distinct);
+        reasons.extend(distinct);
     }
     groups
 }
@@ -263,7 +263,7 @@ struct Search<'a> {
     stage: &'a str,
     part: usize,
     missing: &'a [MissingCell],
-    known: BTreeMap<(String, usize), Cells>,
+    by_part: BTreeMap<(String, usize), Cells>,
     lineages: BTreeMap<String, Sources>,
 }
 
@@ -274,7 +274,7 @@ impl<'a> Search<'a> {
             stage,
             part,
             missing,
-            known: BTreeMap::new(),
+            by_part: BTreeMap::new(),
             lineages: BTreeMap::new(),
         }
     }
@@ -282,38 +282,38 @@ impl<'a> Search<'a> {
     /// The cells that a row of a table lacks, directly or through the rows it was made from.
     fn lacks(&mut self, output: &str, row: usize) -> Result<Cells, Miss> {
         let key = (output.to_owned(), row);
-        if let Some(known) = self.known.get(&key) {
-            return Ok(known.clone());
+        if let Some(cells) = self.by_part.get(&key) {
+            return Ok(cells.clone());
         }
         // Guards against cycles, although a lineage has none.
-        self.known.insert(key.clone(), Cells::default());
+        self.by_part.insert(key.clone(), Cells::default());
         let table = self.data.open(&format!("{}.{output}", self.stage))?;
-        let mut found = BTreeSet::new();
+        let mut cells = BTreeSet::new();
         for (number, cell) in self.missing.iter().enumerate() {
             if agrees(&table, (self.part, row), cell)? {
-                found.insert(number);
+                cells.insert(number);
             }
         }
         let sources = self.lineage(output)?;
         for (source, start, end) in sources.get(&row).into_iter().flatten() {
-            let of = self.data.open(&format!("{}.{source}", self.stage))?;
+            let table = self.data.open(&format!("{}.{source}", self.stage))?;
             // A row made from a whole table does not show which of its rows it needs.
-            if (*start, *end) == (0, of.parts[self.part].content.rows()) {
+            if (*start, *end) == (0, table.parts[self.part].content.rows()) {
                 continue;
             }
             for row in *start..*end {
-                found.extend(self.lacks(source, row)?.iter());
+                cells.extend(self.lacks(source, row)?.iter());
             }
         }
-        let found = Rc::new(found);
-        self.known.insert(key, found.clone());
-        Ok(found)
+        let cells = Rc::new(cells);
+        self.by_part.insert(key, cells.clone());
+        Ok(cells)
     }
 
     /// The rows behind each row of a table, as far as they belong to tables of the same stage.
     fn lineage(&mut self, output: &str) -> Result<Sources, Miss> {
-        if let Some(known) = self.lineages.get(output) {
-            return Ok(known.clone());
+        if let Some(lineage) = self.lineages.get(output) {
+            return Ok(lineage.clone());
         }
         let name = format!("{}.{output}.lineage", self.stage);
         let mut sources: BTreeMap<usize, Vec<(String, usize, usize)>> = BTreeMap::new();

@@ -345,10 +345,10 @@ fn parse(format: &str) -> Result<NumberFormat, FormatError> {
         ("×", Suffix::Factor),
         ("u", Suffix::Unit),
     ];
-    let found = suffixes
+    let ending = suffixes
         .iter()
         .find_map(|(text, suffix)| Some((rest.strip_suffix(text)?, *suffix)));
-    let (rest, suffix) = found.unwrap_or((rest, Suffix::None));
+    let (rest, suffix) = ending.unwrap_or((rest, Suffix::None));
     let digits = if let Some(count) = rest.strip_prefix("sig") {
         Digits::Significant(
             count

@@ -311,7 +311,7 @@ fn condition(value: Option<&Value>) -> Result<Condition, Error> {
     let Some(value) = value.filter(|v| !v.is_undefined() && !v.is_none()) else {
         return Ok(Condition::default());
     };
-    let mut found = Vec::new();
+    let mut names = Vec::new();
     for key in value.try_iter()? {
         let name = key
             .as_str()
@@ -322,9 +322,9 @@ fn condition(value: Option<&Value>) -> Result<Condition, Error> {
             Json::Array(items) => items.iter().filter_map(Scalar::from_json).collect(),
             other => Scalar::from_json(&other).into_iter().collect(),
         };
-        found.push((name.to_owned(), values));
+        names.push((name.to_owned(), values));
     }
-    Ok(Condition(found))
+    Ok(Condition(names))
 }
 
 pub(crate) fn json_of(value: &Value) -> Result<Json, Error> {

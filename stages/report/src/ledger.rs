@@ -219,11 +219,11 @@ fn axes(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
 }
 
 fn distinct(items: impl Iterator<Item = String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut unique: Vec<String> = Vec::new();
     for item in items {
-        if !found.contains(&item) {
-            found.push(item);
+        if !unique.contains(&item) {
+            unique.push(item);
         }
     }
-    found
+    unique
 }

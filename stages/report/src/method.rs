@@ -72,12 +72,12 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
                 .join(", "),
         );
         for (cells, server) in simulated(input) {
-            let of = if cells.is_empty() {
+            let suffix = if cells.is_empty() {
                 String::new()
             } else {
                 format!(", {cells}")
             };
-            say(&format!("simulated server{of}"), server);
+            say(&format!("simulated server{suffix}"), server);
         }
         let mut others: Vec<&String> = planned(input)
             .filter_map(|c| c.parameters.as_object())
@@ -121,7 +121,7 @@ struct Workload<'a> {
 /// # Errors
 /// If a cell's table is not read yet.
 pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
-    let mut found: Vec<Workload<'_>> = Vec::new();
+    let mut workloads: Vec<Workload<'_>> = Vec::new();
     for input in load_stages(data) {
         let facts = cells(data, input)?;
         for cell in planned(input) {
@@ -130,11 +130,11 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
             };
             let tokens = facts.tokens(cell)?;
             let name = name(data, input, cell);
-            let known = found
+            let listed = workloads
                 .iter_mut()
                 .find(|w| w.stage == input.stage && w.definition == definition);
-            let Some(known) = known else {
-                found.push(Workload {
+            let Some(listed) = listed else {
+                workloads.push(Workload {
                     stage: &input.stage,
                     names: vec![name],
                     definition,
@@ -142,21 +142,26 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
                 });
                 continue;
             };
-            if !known.names.contains(&name) {
-                known.names.push(name);
+            if !listed.names.contains(&name) {
+                listed.names.push(name);
             }
             if let Some((low, high)) = tokens {
-                let (least, most) = known.tokens.unwrap_or((low, high));
-                known.tokens = Some((least.min(low), most.max(high)));
+                let (least, most) = listed.tokens.unwrap_or((low, high));
+                listed.tokens = Some((least.min(low), most.max(high)));
             }
         }
     }
-    let text =
-        |of: &dyn Fn(&Workload<'_>) -> String| found.iter().map(of).map(Some).collect::<Vec<_>>();
+    let text = |read: &dyn Fn(&Workload<'_>) -> String| {
+        workloads.iter().map(read).map(Some).collect::<Vec<_>>()
+    };
     let part =
         |w: &Workload<'_>, key: &str| w.definition.get(key).map(in_words).unwrap_or_default();
-    let tokens =
-        |of: fn((i64, i64)) -> i64| found.iter().map(|w| w.tokens.map(of)).collect::<Vec<_>>();
+    let tokens = |read: fn((i64, i64)) -> i64| {
+        workloads
+            .iter()
+            .map(|w| w.tokens.map(read))
+            .collect::<Vec<_>>()
+    };
     let table = Table::with_metadata(
         vec![
             Column::text("stage", text(&|w| w.stage.to_owned())),
@@ -170,7 +175,7 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
                 .describe("largest number of tokens in a measured prompt, over the cells"),
             Column::text("output", text(&|w| output(w.definition))),
             Column::text("sampling", text(&|w| part(w, "sampling"))),
-            Column::text("further", further(&found)),
+            Column::text("further", further(&workloads)),
         ],
         &[("keys", "stage,workload")],
     );
@@ -190,16 +195,16 @@ fn planned(input: &Input) -> impl Iterator<Item = &InputCell> {
 
 /// The distinct values of a parameter over the cells, in cell order.
 fn values(input: &Input, key: &str) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut values: Vec<String> = Vec::new();
     for value in planned(input)
         .filter_map(|c| c.parameters.get(key))
         .map(in_words)
     {
-        if !found.contains(&value) {
-            found.push(value);
+        if !values.contains(&value) {
+            values.push(value);
         }
     }
-    found
+    values
 }
 
 fn each(values: &[String], what: &str) -> String {
@@ -241,7 +246,7 @@ fn arrivals(input: &Input) -> String {
         };
         let at = ways
             .iter()
-            .position(|(known, _)| *known == way)
+            .position(|(other, _)| *other == way)
             .unwrap_or_else(|| {
                 ways.push((way, BTreeMap::new()));
                 ways.len() - 1
@@ -275,7 +280,7 @@ fn simulated(input: &Input) -> Vec<(String, String)> {
         let Some(server) = cell.parameters.pointer("/simulate/server") else {
             continue;
         };
-        match servers.iter_mut().find(|(known, _)| *known == server) {
+        match servers.iter_mut().find(|(other, _)| *other == server) {
             Some((_, cells)) => cells.push(&cell.coordinates),
             None => servers.push((server, vec![&cell.coordinates])),
         }
@@ -283,7 +288,7 @@ fn simulated(input: &Input) -> Vec<(String, String)> {
     let all: Vec<&Coordinates> = planned(input).map(|c| &c.coordinates).collect();
     let whole = boxes(&all);
     // An axis on which all labels have the same server does not affect the server.
-    let is_whole = |pair: &(String, Vec<Scalar>)| whole.iter().any(|known| known.0.contains(pair));
+    let is_whole = |pair: &(String, Vec<Scalar>)| whole.iter().any(|other| other.0.contains(pair));
     let apart = |cells: &[&Coordinates]| {
         let in_words = boxes(cells).into_iter().map(|mut condition| {
             condition.0.retain(|pair| !is_whole(pair));
@@ -320,19 +325,19 @@ fn output(workload: &Json) -> String {
 
 /// The other settings of each workload; null if it has none.
 fn further(workloads: &[Workload<'_>]) -> Vec<Option<String>> {
-    let known = ["description", "prompts", "output", "sampling", "tokenizer"];
-    let of = |w: &Workload<'_>| {
+    let fields = ["description", "prompts", "output", "sampling", "tokenizer"];
+    let fields_of = |w: &Workload<'_>| {
         let others = w
             .definition
             .as_object()?
             .iter()
-            .filter(|(key, _)| !known.contains(&key.as_str()));
+            .filter(|(key, _)| !fields.contains(&key.as_str()));
         let others: Vec<String> = others
             .map(|(key, value)| format!("{key}: {}", in_words(value)))
             .collect();
         (!others.is_empty()).then(|| clipped(&others.join("; ")))
     };
-    workloads.iter().map(of).collect()
+    workloads.iter().map(fields_of).collect()
 }
 
 /// Returns the name of a workload: from the stage, or the label of the axis that selects it.
@@ -416,18 +421,18 @@ fn cells(data: &Data, input: &Input) -> Result<Cells, Miss> {
 impl Cells {
     /// The distinct texts of a column, in the order of the cells; empty if the column does not exist.
     fn distinct(&self, column: &str) -> Result<Vec<String>, Miss> {
-        let mut found = Vec::new();
+        let mut values = Vec::new();
         let Some(view) = self.0.as_ref().filter(|v| v.table.require(column).is_ok()) else {
-            return Ok(found);
+            return Ok(values);
         };
         for row in 0..view.rows.len() {
             if let Scalar::Text(text) = view.get(row, column)?
-                && !found.contains(&text)
+                && !values.contains(&text)
             {
-                found.push(text);
+                values.push(text);
             }
         }
-        Ok(found)
+        Ok(values)
     }
 
     /// The fewest and the most tokens in a prompt of a cell, if its table has them.

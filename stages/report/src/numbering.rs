@@ -29,12 +29,12 @@ pub(crate) fn shown(templates: &[Template], declared: &Declared) -> Vec<String> 
 #[derive(Default)]
 struct Names {
     in_order: Vec<String>,
-    known: BTreeSet<String>,
+    names: BTreeSet<String>,
 }
 
 impl Names {
     fn add(&mut self, name: &str) {
-        if self.known.insert(name.to_owned()) {
+        if self.names.insert(name.to_owned()) {
             self.in_order.push(name.to_owned());
         }
     }
@@ -79,7 +79,7 @@ fn walk<'t>(
 }
 
 fn mentions(text: &str) -> Vec<Mention<'_>> {
-    let mut found: Vec<(usize, Mention<'_>)> = Vec::new();
+    let mut mentions: Vec<(usize, Mention<'_>)> = Vec::new();
     for opening in [
         "table(\"",
         "figure(\"",
@@ -97,11 +97,11 @@ fn mentions(text: &str) -> Vec<Mention<'_>> {
                 "declared(\"" => Mention::Declared(name),
                 _ => Mention::Shows(name),
             };
-            found.push((at, mention));
+            mentions.push((at, mention));
         }
     }
-    found.sort_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, mention)| mention).collect()
+    mentions.sort_by_key(|(at, _)| *at);
+    mentions.into_iter().map(|(_, mention)| mention).collect()
 }
 
 #[cfg(test)]

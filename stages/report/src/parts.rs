@@ -32,15 +32,15 @@ pub(crate) fn labels(
             )
             .collect();
     let mut last: BTreeMap<&str, i64> = BTreeMap::new();
-    let mut found = BTreeMap::new();
+    let mut numbered = BTreeMap::new();
     for name in in_order {
         if let Some(word) = words.get(name.as_str()) {
             let number = last.entry(word).or_default();
             *number += 1;
-            found.insert(name.clone(), (*word, *number));
+            numbered.insert(name.clone(), (*word, *number));
         }
     }
-    found
+    numbered
 }
 
 impl World {

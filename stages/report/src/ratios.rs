@@ -64,7 +64,7 @@ const NAME_BOTH: &str = "name both sides, as the column calls them, in the same 
 /// Returns the factors whose paragraph, list item or table does not name both sides.
 pub(crate) fn check(extracted: &Extracted) -> Vec<Objection> {
     let mut blocks: Option<Vec<Range<usize>>> = None;
-    let mut found = Vec::new();
+    let mut ratios = Vec::new();
     for span in extracted
         .spans
         .iter()
@@ -77,7 +77,7 @@ pub(crate) fn check(extracted: &Extracted) -> Vec<Objection> {
         let after = blocks.partition_point(|b| b.end <= span.bytes.start);
         let block = blocks.get(after).filter(|b| b.start <= span.bytes.start);
         if !block.is_some_and(|b| names_both(&extracted.markdown[b.clone()], ratio)) {
-            found.push(finding_of(
+            ratios.push(finding_of(
                 &extracted.markdown,
                 &span.bytes,
                 UNNAMED,
@@ -85,7 +85,7 @@ pub(crate) fn check(extracted: &Extracted) -> Vec<Objection> {
             ));
         }
     }
-    found
+    ratios
 }
 
 /// Whether a text names both sides.

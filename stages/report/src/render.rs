@@ -183,12 +183,15 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
 
 /// Rejects the report if a check has findings, with every finding of every check.
 fn refuse(
-    found: &[(&Vec<Objection>, &str)],
+    objections: &[(&Vec<Objection>, &str)],
     extracted: &Extracted,
     names: &[String],
 ) -> Result<(), RenderError> {
     let (mut messages, mut identities) = (Vec::new(), Vec::new());
-    for (findings, what) in found.iter().filter(|(findings, _)| !findings.is_empty()) {
+    for (findings, what) in objections
+        .iter()
+        .filter(|(findings, _)| !findings.is_empty())
+    {
         messages.push(refusal(findings, what, extracted, names));
         let identity = |f: &Objection| {
             let place = place_of_finding(f, extracted, names);

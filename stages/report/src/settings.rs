@@ -272,10 +272,10 @@ pub(crate) fn canonical(
     let templates = match closure(&settings.template, &find) {
         Ok(templates) => templates,
         Err(wrong) => {
-            let known = library.names("templates");
+            let template_names = library.names("templates");
             // Template parts are suggested only where one of them is included.
             let offered = |part: bool| {
-                known
+                template_names
                     .iter()
                     .filter(move |n| part || !n.contains('/') && *n != "macros.md")
             };
@@ -339,17 +339,17 @@ fn claims(
     library: &dyn Library,
     problems: &mut Vec<Problem>,
 ) -> Vec<Named<Claim>> {
-    let mut found = Vec::new();
+    let mut claims = Vec::new();
     for name in names.unwrap_or_else(|| library.names("claims")) {
         let Some(definition) = library.find("claims", &name) else {
-            let known = library.names("claims");
-            let hint = remedy(&name, "claims", known.iter().map(String::as_str));
+            let names = library.names("claims");
+            let hint = remedy(&name, "claims", names.iter().map(String::as_str));
             problems.push(Problem::at(&["claims"], format!("no claim `{name}`")).hint(hint));
             continue;
         };
         match serde_json::from_value::<Claim>(definition) {
             Ok(settings) => match settings.check() {
-                Ok(()) => found.push(Named { name, settings }),
+                Ok(()) => claims.push(Named { name, settings }),
                 Err(message) => {
                     problems.push(Problem::at(
                         &["claims"],
@@ -362,7 +362,7 @@ fn claims(
             }
         }
     }
-    found
+    claims
 }
 
 fn named<T: serde::de::DeserializeOwned>(
@@ -370,14 +370,14 @@ fn named<T: serde::de::DeserializeOwned>(
     map: serde_json::Map<String, Json>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Named<T>> {
-    let mut found = Vec::new();
+    let mut entries = Vec::new();
     for (name, value) in map {
         match serde_json::from_value(value) {
-            Ok(settings) => found.push(Named { name, settings }),
+            Ok(settings) => entries.push(Named { name, settings }),
             Err(error) => problems.push(Problem::at(&[section, &name], error.to_string())),
         }
     }
-    found
+    entries
 }
 
 /// Returns the name of the output that holds a figure.

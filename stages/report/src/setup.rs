@@ -123,10 +123,10 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     let mut rows: Vec<FactRow> = Vec::new();
     for (item, keys) in ITEMS {
         let value = |facets: &Facets, key: &str| facets.get(key).filter(|v| is_stated(v)).cloned();
-        let known = keys
+        let shared_key = keys
             .iter()
             .find(|key| sides.groups.iter().any(|(_, f)| value(f, key).is_some()));
-        if let Some(key) = known {
+        if let Some(key) = shared_key {
             let values = sides.groups.iter().map(|(_, f)| value(f, key)).collect();
             rows.push((
                 (*item).to_owned(),
@@ -284,12 +284,12 @@ fn roles(sides: &Sides<'_>) -> Vec<FactRow> {
         .flat_map(|(_, facets)| facets.keys().filter_map(name))
         .collect();
     let row = |name: String| {
-        let key = |of: &str| format!("server.roles.{name}.{of}");
+        let key = |part: &str| format!("server.roles.{name}.{part}");
         let value = |facets: &Facets| {
-            let of = |part: &str| facets.get(&key(part)).map_or("", String::as_str);
+            let facet = |part: &str| facets.get(&key(part)).map_or("", String::as_str);
             let loaded = facets.get("server.loaded_role") == Some(&name);
             let mark = if loaded { ", loaded" } else { "" };
-            let (title, version) = (of("server.engine.title"), of("server.version"));
+            let (title, version) = (facet("server.engine.title"), facet("server.version"));
             let count = facets.get(&key("count"))?;
             Some(format!("{count} × {title} {version}{mark}"))
         };
@@ -339,12 +339,12 @@ fn commands(data: &Data) -> Result<Table, Miss> {
 /// Returns the environment variables of a server's launch in shell syntax: those set with their values, and those
 /// inherited as references. A possible secret is shown only by name.
 fn variables(facets: &Facets, inherited: &BTreeSet<String>) -> Vec<String> {
-    let of = |part: &'static str| {
+    let facets_below = |part: &'static str| {
         facets
             .iter()
             .filter_map(move |(key, value)| Some((key.strip_prefix(part)?, value)))
     };
-    let set: BTreeMap<&str, &String> = of("server.command.environment.").collect();
+    let set: BTreeMap<&str, &String> = facets_below("server.command.environment.").collect();
     let inherited = inherited
         .iter()
         .filter(|name| !set.contains_key(name.as_str()));
@@ -374,8 +374,9 @@ fn inherited(data: &Data, stage: &str) -> Result<BTreeSet<String>, Miss> {
         .into_iter()
         .flatten();
     let needs: Vec<&str> = needs.filter_map(|need| need.as_str()).collect();
-    let of = |input: &&Input| input.kind == "provision" && needs.contains(&input.stage.as_str());
-    let mut provisions = data.stages().iter().filter(of);
+    let is_needed =
+        |input: &&Input| input.kind == "provision" && needs.contains(&input.stage.as_str());
+    let mut provisions = data.stages().iter().filter(is_needed);
     let (Some(only), None) = (provisions.next(), provisions.next()) else {
         return Ok(BTreeSet::new());
     };
@@ -418,8 +419,8 @@ fn changed(
     if settings.is_empty() {
         return None;
     }
-    let known = engine.and_then(|engine| defaults.get(engine));
-    let known = known.or_else(|| {
+    let default = engine.and_then(|engine| defaults.get(engine));
+    let default = default.or_else(|| {
         if defaults.len() == 1 {
             defaults.values().next()
         } else {
@@ -427,7 +428,7 @@ fn changed(
         }
     });
     let is_default = |key: &str, value: &String| {
-        known.and_then(|d| d.get(&format!("{key}.default"))) == Some(value)
+        default.and_then(|d| d.get(&format!("{key}.default"))) == Some(value)
     };
     let apart: Vec<String> = settings
         .into_iter()
@@ -443,7 +444,7 @@ fn changed(
 
 /// The settings that the engines' definitions declare, by engine.
 fn defaults(data: &Data) -> Result<BTreeMap<String, Facets>, Miss> {
-    let mut found = BTreeMap::new();
+    let mut engines = BTreeMap::new();
     for cell in data
         .stages()
         .iter()
@@ -459,8 +460,8 @@ fn defaults(data: &Data) -> Result<BTreeMap<String, Facets>, Miss> {
         if let (Some(engine), Some(settings)) = (engine, settings) {
             let mut flat = Facets::new();
             flatten("", settings, &mut flat);
-            found.insert(engine.to_owned(), flat);
+            engines.insert(engine.to_owned(), flat);
         }
     }
-    Ok(found)
+    Ok(engines)
 }

@@ -26,8 +26,8 @@ pub(crate) fn render(
     name: &str,
 ) -> Result<String, Error> {
     let label = world.label(name).map_err(missed)?;
-    let found = world.parameters.tables.iter().find(|t| t.name == name);
-    let settings = &found
+    let table = world.parameters.tables.iter().find(|t| t.name == name);
+    let settings = &table
         .ok_or_else(|| {
             missed(format!("`{name}` is a figure; show it with `figure(\"{name}\")`").into())
         })?
@@ -76,7 +76,7 @@ pub(crate) fn whole(
     }
     let is_empty =
         |column: &str| (0..rows).all(|i| matches!(view.get(i, column), Ok(Scalar::Null)));
-    let known: Vec<String> = view
+    let names: Vec<String> = view
         .table
         .columns
         .iter()
@@ -87,7 +87,7 @@ pub(crate) fn whole(
         view.get(i, "arrivals")
             .is_ok_and(|a| a.to_string() == "open")
     };
-    let mut columns = choose(&known, &view.keys, &telling((0..rows).any(is_open)));
+    let mut columns = choose(&names, &view.keys, &telling((0..rows).any(is_open)));
     // Sides that are the same in all rows are shown in the headings.
     if ["mean_a", "mean_b"]
         .iter()
@@ -104,13 +104,13 @@ pub(crate) fn whole(
         if column.format.is_empty() && is_float && !view.keys.contains(&column.column) {
             column.format = ",".to_owned();
         }
-        column.to = upper_end(&column.column).filter(|high| known.contains(high));
+        column.to = upper_end(&column.column).filter(|high| names.contains(high));
     }
     let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
     let intervals = settings.columns.iter().filter(|c| c.to.is_some());
     parts.extend(interval_notes(world, &view, intervals));
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
-    if shown < known.len() || rows > WHOLE.1 {
+    if shown < names.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(missed)?;
         // Without its profile, the command would look for a different study.
         let study = world.data.study().map_err(missed)?;

@@ -46,7 +46,7 @@ pub(crate) fn closure(
     name: &str,
     find: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<Template>, Vec<Wrong>> {
-    let (mut found, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let (mut shown_values, mut seen, mut problems) = (Vec::new(), BTreeSet::new(), Vec::new());
     let mut waiting = vec![(name.to_owned(), String::new())];
     while let Some((name, from)) = waiting.pop() {
         if !seen.insert(name.clone()) {
@@ -112,10 +112,10 @@ pub(crate) fn closure(
         }
         next.reverse();
         waiting.extend(next);
-        found.push(Template { name, text });
+        shown_values.push(Template { name, text });
     }
     if problems.is_empty() {
-        Ok(found)
+        Ok(shown_values)
     } else {
         Err(problems)
     }
@@ -144,17 +144,17 @@ fn too_deep(name: &str, text: &str) -> Vec<String> {
 
 /// Finds shown values in comparisons, which the engine would compare by kind, without an error.
 fn comparisons_of_shown_values(name: &str, text: &str) -> Vec<String> {
-    let mut known = BTreeSet::new();
+    let mut names = BTreeSet::new();
     let mut problems = Vec::new();
     for tag in tags(text).filter(|t| t.kind != Kind::Comment) {
-        if let Some(shown) = compared(tag.inner, &known) {
+        if let Some(shown) = compared(tag.inner, &names) {
             let line = line_of(text, tag.start);
             problems.push(format!(
                 "template `{name}` line {line}: `{shown}` is a shown value, which cannot be \
                  compared; compare a plain one: `raw(…)`, `row.column`, `rows(…)|length`, `plan(…)`"
             ));
         }
-        known.extend(bound(tag.inner, &known));
+        names.extend(bound(tag.inner, &names));
     }
     problems
 }

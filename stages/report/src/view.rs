@@ -188,8 +188,8 @@ impl Opened {
     }
 
     fn index(&self, columns: Vec<String>) -> Result<Arc<Index>, Miss> {
-        if let Some(known) = lock(&self.indexes).get(&columns) {
-            return Ok(known.clone());
+        if let Some(index) = lock(&self.indexes).get(&columns) {
+            return Ok(index.clone());
         }
         let mut index = Index::new();
         for place in self.places() {
@@ -231,8 +231,8 @@ impl Opened {
         if self.columns.iter().any(|c| c == column) {
             return Ok(());
         }
-        let (stage, output, known) = (&self.stage, &self.output, self.columns.join(", "));
-        Err(format!("`{stage}.{output}` has no column `{column}`; it has: {known}").into())
+        let (stage, output, columns) = (&self.stage, &self.output, self.columns.join(", "));
+        Err(format!("`{stage}.{output}` has no column `{column}`; it has: {columns}").into())
     }
 
     /// Whether all of these columns (or coordinates) exist.

@@ -20,10 +20,10 @@ pub(super) struct Lexeme {
 
 /// Returns every numeral of a text, in order.
 pub(super) fn lexemes(text: &str) -> Vec<Lexeme> {
-    let mut found = digits(text);
-    found.extend(words(text));
-    found.sort_by_key(|l| l.range.start);
-    found
+    let mut lexemes = digits(text);
+    lexemes.extend(words(text));
+    lexemes.sort_by_key(|l| l.range.start);
+    lexemes
 }
 
 /// Numeric characters with everything that belongs to them: separators between digits, and the letters, signs and
@@ -31,7 +31,7 @@ pub(super) fn lexemes(text: &str) -> Vec<Lexeme> {
 fn digits(text: &str) -> Vec<Lexeme> {
     let chars: Vec<(usize, char)> = text.char_indices().collect();
     let end_of = |i: usize| chars.get(i).map_or(text.len(), |(at, _)| *at);
-    let mut found = Vec::new();
+    let mut lexemes = Vec::new();
     let mut i = 0;
     while i < chars.len() {
         if !chars[i].1.is_numeric() {
@@ -52,13 +52,13 @@ fn digits(text: &str) -> Vec<Lexeme> {
                 break;
             }
         }
-        found.push(Lexeme {
+        lexemes.push(Lexeme {
             range: chars[start].0..end_of(end),
             sort: Sort::Digits,
         });
         i = end;
     }
-    found
+    lexemes
 }
 
 fn belongs_before(c: char) -> bool {
@@ -174,7 +174,7 @@ const PARTS: &[&str] = &[
 ];
 
 fn words(text: &str) -> Vec<Lexeme> {
-    let mut found = Vec::new();
+    let mut lexemes = Vec::new();
     let mut previous: Vec<Range<usize>> = Vec::new();
     for range in letter_runs(text) {
         let word = text[range.clone()].to_lowercase();
@@ -186,7 +186,7 @@ fn words(text: &str) -> Vec<Lexeme> {
                 true => previous[previous.len() - 2].start,
                 false => range.start,
             };
-            found.push(Lexeme {
+            lexemes.push(Lexeme {
                 range: start..range.end,
                 sort: Sort::Word,
             });
@@ -196,24 +196,24 @@ fn words(text: &str) -> Vec<Lexeme> {
             previous.remove(0);
         }
     }
-    found
+    lexemes
 }
 
 /// The positions of the runs of letters in a text, in order.
 pub(crate) fn letter_runs(text: &str) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
+    let mut lexemes = Vec::new();
     let mut start = None;
     for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
         match (c.is_alphabetic(), start) {
             (true, None) => start = Some(at),
             (false, Some(from)) => {
-                found.push(from..at);
+                lexemes.push(from..at);
                 start = None;
             }
             _ => {}
         }
     }
-    found
+    lexemes
 }
 
 fn is_number_word(word: &str) -> bool {
@@ -249,9 +249,11 @@ fn is_unit_of_time(text: &str, range: &Range<usize>, previous: Option<&Range<usi
 }
 
 fn after_order(text: &str, previous: &[Range<usize>]) -> bool {
-    let [order, of] = previous else { return false };
+    let [order, preposition] = previous else {
+        return false;
+    };
     let word = |r: &Range<usize>| text[r.clone()].to_lowercase();
-    word(of) == "of" && matches!(word(order).as_str(), "order" | "orders")
+    word(preposition) == "of" && matches!(word(order).as_str(), "order" | "orders")
 }
 
 /// Returns text typed next to a traced number that changes its meaning: a sign before it, or a scale, a decimal or a

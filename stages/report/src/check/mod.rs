@@ -162,17 +162,17 @@ fn holds(outer: &Range<usize>, inner: &Range<usize>) -> bool {
 
 /// Every occurrence of a declared literal by itself, rather than as part of a longer number or word.
 fn occurrences<'a>(markdown: &str, literals: &'a [Literal]) -> Vec<(Range<usize>, &'a Literal)> {
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     for literal in literals.iter().filter(|l| !l.text.is_empty()) {
         for (at, text) in markdown.match_indices(&literal.text) {
             let range = at..at + text.len();
             if stands_alone(markdown, &range) {
-                found.push((range, literal));
+                problems.push((range, literal));
             }
         }
     }
-    found.sort_by_key(|(range, _)| (range.start, range.end));
-    found
+    problems.sort_by_key(|(range, _)| (range.start, range.end));
+    problems
 }
 
 fn stands_alone(markdown: &str, range: &Range<usize>) -> bool {

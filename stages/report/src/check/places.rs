@@ -109,18 +109,18 @@ fn list_marker(markdown: &str, at: usize, expected: u64) -> Option<Range<usize>>
 /// Words of inline code in which every digit follows a letter of the same word: identifiers,
 /// digests, file names. A bare number in backquotes is checked like any other.
 fn identifiers(markdown: &str, range: &Range<usize>) -> Vec<Range<usize>> {
-    let mut found = Vec::new();
+    let mut places = Vec::new();
     let mut start = range.start;
     for word in markdown[range.clone()].split_inclusive(char::is_whitespace) {
         let trimmed = word.trim_matches(|c: char| c == '`' || c.is_whitespace());
         if trimmed.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '/' | '.'))
             && has_name(trimmed)
         {
-            found.push(start..start + word.len());
+            places.push(start..start + word.len());
         }
         start += word.len();
     }
-    found
+    places
 }
 
 fn has_name(word: &str) -> bool {

@@ -199,7 +199,7 @@ pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, FigureError> {
             marked.push((x, label(&settings.series)?, label(&settings.facet)?));
         }
     }
-    let mut found: Vec<Gap> = Vec::new();
+    let mut gaps: Vec<Gap> = Vec::new();
     for cell in &plot.lacks.gone {
         // Without a column, all cells have one empty label.
         let label = |column: &Option<String>| match column {
@@ -219,11 +219,11 @@ pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, FigureError> {
         let (Some(series), Some(facet)) = (at(&series, &own), at(&facets, &panel)) else {
             continue;
         };
-        let known = found
+        let is_listed = gaps
             .iter()
             .any(|g| (g.x, g.series, g.facet) == (x, series, facet));
-        if !known && !marked.contains(&(x, own, panel)) {
-            found.push(Gap {
+        if !is_listed && !marked.contains(&(x, own, panel)) {
+            gaps.push(Gap {
                 x,
                 series,
                 facet,
@@ -231,7 +231,7 @@ pub(super) fn gaps(plot: &Plot<'_>) -> Result<Vec<Gap>, FigureError> {
             });
         }
     }
-    Ok(found)
+    Ok(gaps)
 }
 
 fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, FigureError> {

@@ -210,7 +210,7 @@ impl Panel<'_> {
 fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, FigureError> {
     let y = plot.settings.y.as_deref().unwrap_or_default();
     let get = |row: usize, column: &str| fit.get(row, column).map_err(FigureError::from);
-    let mut found = Vec::new();
+    let mut fits = Vec::new();
     for name in series {
         let mut rows = Vec::new();
         for row in 0..fit.rows.len() {
@@ -230,8 +230,8 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
         let model = model.ok_or(FigureError::UnknownModel { formula })?;
         let mut parameters = Vec::new();
         for parameter in model.parameters() {
-            let mut of = rows.iter().filter(|(n, _)| n == parameter);
-            let (Some((_, row)), None) = (of.next(), of.next()) else {
+            let mut named = rows.iter().filter(|(n, _)| n == parameter);
+            let (Some((_, row)), None) = (named.next(), named.next()) else {
                 return Err(FigureError::SeveralFits {
                     series: name.clone(),
                 });
@@ -267,7 +267,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
         let of_model = |p: &&str| rows.iter().find(|(n, _)| n == p).map(|(_, row)| *row);
         let in_order: Vec<usize> = model.parameters().iter().filter_map(of_model).collect();
         let spread = spread(fit, &in_order)?;
-        found.push(Curve {
+        fits.push(Curve {
             series: name.clone(),
             model,
             parameters,
@@ -275,7 +275,7 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
             ceiling,
         });
     }
-    Ok(found)
+    Ok(fits)
 }
 
 /// Reads from these rows the covariance of the parameters and the half-width of their intervals in standard errors;

@@ -161,14 +161,14 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> 
         let (x, y) = (left + width * column as f64, top + height * line as f64);
         let middle = (x + width / 2.0, y + height / 2.0 + 4.0);
         // A missing row differs from a null: nothing was measured there.
-        let Some((found, row)) = cell else {
+        let Some((number, row)) = cell else {
             svg.text(middle.0, middle.1, Anchor::Middle, "muted", GONE);
             continue;
         };
-        let rank = found.and_then(|v| steps.iter().position(|s| *s == v));
+        let rank = number.and_then(|v| steps.iter().position(|s| *s == v));
         let share = rank.map(|r| 1.0 - r as f64 / steps.len() as f64);
         let opacity = share.map_or(0.0, |s| 0.1 + 0.42 * s);
-        let text = found.map_or_else(|| null.to_owned(), |v| plot.written(v, value));
+        let text = number.map_or_else(|| null.to_owned(), |v| plot.written(v, value));
         let attributes = format!(
             "class=\"mark c1\" fill-opacity=\"{opacity:.3}\" data-row=\"{}\"",
             plot.mark(*row)
@@ -185,7 +185,7 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), FigureError> 
             middle.0,
             middle.1,
             Anchor::Middle,
-            if found.is_some() { "facet" } else { "muted" },
+            if number.is_some() { "facet" } else { "muted" },
             &text,
         );
     }

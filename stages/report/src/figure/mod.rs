@@ -126,8 +126,8 @@ pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<S
         return Some(no_rows(view, settings).to_string());
     }
     let y = settings.y.as_deref()?;
-    let known = |row: usize| !matches!(view.get(row, y), Ok(Scalar::Null));
-    let nothing = !(0..view.rows.len()).any(known);
+    let is_known = |row: usize| !matches!(view.get(row, y), Ok(Scalar::Null));
+    let nothing = !(0..view.rows.len()).any(is_known);
     nothing.then(|| format!("no row has a value of `{y}`"))
 }
 
@@ -214,14 +214,14 @@ impl Plot<'_> {
 
     /// The distinct values of a column in the order of the rows; a single empty label if `column` is `None`.
     fn labels(&self, column: Option<&str>) -> Result<Vec<String>, FigureError> {
-        let mut found: Vec<String> = Vec::new();
+        let mut labels: Vec<String> = Vec::new();
         for row in 0..self.view.rows.len() {
             let label = self.label(row, column)?;
-            if !found.contains(&label) {
-                found.push(label);
+            if !labels.contains(&label) {
+                labels.push(label);
             }
         }
-        Ok(found)
+        Ok(labels)
     }
 
     /// Labels of a column for a legend or a panel; empty if `column` is `None`. A bare number gets the name of its

@@ -64,13 +64,13 @@ pub(super) fn ticks(low: f64, high: f64, count: u32) -> Vec<f64> {
     let step = step.unwrap_or(power * 10.0);
     let first = (low / step + 1e-9).floor();
     let last = (high / step - 1e-9).ceil();
-    let mut found = Vec::new();
+    let mut ticks = Vec::new();
     let mut i = first;
-    while i <= last && found.len() < 100 {
-        found.push(i * step);
+    while i <= last && ticks.len() < 100 {
+        ticks.push(i * step);
         i += 1.0;
     }
-    found
+    ticks
 }
 
 /// Returns ticks of a logarithmic axis: 1, 2 and 5 times powers of ten within the range.

@@ -147,7 +147,7 @@ fn time_ticks(svg: &mut Svg, stretch: &Stretch, x: &Scale, width: f64) {
 
 /// The cells in the order of the table: by the column `facet`, or else by the cells of its stage.
 fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, FigureError> {
-    let mut found: Vec<(usize, Stretch)> = Vec::new();
+    let mut stretches: Vec<(usize, Stretch)> = Vec::new();
     for row in 0..plot.view.rows.len() {
         let Some(time) = plot.number(row, &plot.settings.x)? else {
             continue;
@@ -158,7 +158,7 @@ fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, FigureError>
             Some(column) => (0, plot.label(row, Some(column))?),
             None => (part, plot.view.table.parts[part].coordinates.to_string()),
         };
-        match found
+        match stretches
             .iter_mut()
             .rev()
             .find(|(p, s)| *p == part && s.name == name)
@@ -167,7 +167,7 @@ fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, FigureError>
                 (stretch.from, stretch.to) = (stretch.from.min(time), stretch.to.max(time));
                 stretch.rows.push(row);
             }
-            None => found.push((
+            None => stretches.push((
                 part,
                 Stretch {
                     name,
@@ -178,11 +178,11 @@ fn stretches(plot: &Plot<'_>, seconds: f64) -> Result<Vec<Stretch>, FigureError>
             )),
         }
     }
-    let mut found: Vec<Stretch> = found.into_iter().map(|(_, s)| s).collect();
-    for stretch in &mut found {
+    let mut stretches: Vec<Stretch> = stretches.into_iter().map(|(_, s)| s).collect();
+    for stretch in &mut stretches {
         stretch.from = stretch.from.min(0.0);
     }
-    Ok(found)
+    Ok(stretches)
 }
 
 /// Draws one series of one cell, with a gap in the line where a value is missing.
@@ -225,13 +225,13 @@ fn thinned(points: &[(f64, Option<f64>)]) -> Vec<(f64, Option<f64>)> {
     for column in
         points.chunk_by(|a, b| a.0.floor() == b.0.floor() && a.1.is_some() == b.1.is_some())
     {
-        let of = |better: fn(&f64, &f64) -> std::cmp::Ordering| {
+        let extreme = |better: fn(&f64, &f64) -> std::cmp::Ordering| {
             (0..column.len())
                 .filter_map(|i| Some((i, column[i].1?)))
                 .min_by(|a, b| better(&a.1, &b.1))
                 .map(|(i, _)| i)
         };
-        let mut chosen: Vec<usize> = [of(f64::total_cmp), of(|a, b| b.total_cmp(a))]
+        let mut chosen: Vec<usize> = [extreme(f64::total_cmp), extreme(|a, b| b.total_cmp(a))]
             .into_iter()
             .flatten()
             .collect();

@@ -22,9 +22,9 @@ pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
          show</code> prints the rows of a table.</p>\n",
     );
     let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     for (number, trail) in trails.all.iter().enumerate() {
-        let at = *known.entry(group_of(trail.entry)).or_insert_with(|| {
+        let at = *numbers.entry(group_of(trail.entry)).or_insert_with(|| {
             groups.push(Vec::new());
             groups.len() - 1
         });

@@ -64,9 +64,9 @@ impl<'a> Trails<'a> {
     ) -> Self {
         let mut all: Vec<Trail<'a>> = Vec::new();
         let mut of_span = Vec::with_capacity(spans.len());
-        let mut known: BTreeMap<Key<'a>, usize> = BTreeMap::new();
+        let mut groups: BTreeMap<Key<'a>, usize> = BTreeMap::new();
         for (number, span) in spans.iter().enumerate() {
-            let at = *known.entry(key(&span.entry)).or_insert_with(|| {
+            let at = *groups.entry(key(&span.entry)).or_insert_with(|| {
                 all.push(Trail {
                     entry: &span.entry,
                     spans: Vec::new(),
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn counts_have_no_unit_and_ratios_say_so() {
-        let of = |value: Scalar| {
+        let trail = |value: Scalar| {
             let mut entry = Entry::new(TraceSource::Table, "n", value, "8");
             entry.unit = Some("1".to_owned());
             value_line(&entry)
         };
-        assert_eq!(of(Scalar::Int(8)), "8");
-        assert_eq!(of(Scalar::Float(8.5)), "8.5 (ratio)");
+        assert_eq!(trail(Scalar::Int(8)), "8");
+        assert_eq!(trail(Scalar::Float(8.5)), "8.5 (ratio)");
     }
 
     #[test]

@@ -71,8 +71,8 @@ pub(super) fn install_documents(environment: &mut Environment<'static>, world: &
     let w = world.clone();
     environment.add_function("plan", move |path: &str| {
         let study = w.data.study().map_err(missed)?;
-        let found = at_path(&study.spec, &unguarded(path)).cloned();
-        Ok::<_, Error>(found.map_or(Value::from(()), |mut json| {
+        let value = at_path(&study.spec, &unguarded(path)).cloned();
+        Ok::<_, Error>(value.map_or(Value::from(()), |mut json| {
             texts(&mut json, &|text| *text = guarded(&clean(text)));
             Value::from(minijinja::value::Serde(&json))
         }))
@@ -194,8 +194,8 @@ pub(super) fn install_rows(environment: &mut Environment<'static>, world: &Arc<W
     environment.add_function("has", move |name: &str| w.data.has(name));
     let w = world.clone();
     environment.add_function("stage", move |kind: &str| {
-        let found = w.data.stages().iter().find(|s| s.kind == kind);
-        found.map_or(Value::from(()), |s| Value::from(s.stage.clone()))
+        let input = w.data.stages().iter().find(|s| s.kind == kind);
+        input.map_or(Value::from(()), |s| Value::from(s.stage.clone()))
     });
 }
 
@@ -219,7 +219,7 @@ fn host(world: &World, path: &str, format: &str, null: &str) -> Result<String, M
         match world.json(place, &path, &Condition::default(), format, null) {
             Err(Miss::Unread) => return Err(Miss::Unread),
             Err(miss) => last = miss,
-            found => return found,
+            outcome => return outcome,
         }
     }
     Err(last)

@@ -78,17 +78,17 @@ impl Judge {
             true => judge_claim,
             false => judge_at,
         };
-        let found =
+        let judgement =
             judge(&written.rule, written.alternatives, &look).map_err(|miss| match miss {
                 Miss::Unread => "a table is not read".to_owned(),
                 Miss::Wrong(message) => message,
             })?;
         Ok(Rejudged {
-            truth: found.truth.word(),
-            n: found.n(),
-            count: found.count,
-            values: values(&found),
-            against: rows(&found),
+            truth: judgement.truth.word(),
+            n: judgement.n(),
+            count: judgement.count,
+            values: values(&judgement),
+            against: rows(&judgement),
         })
     }
 
@@ -102,8 +102,8 @@ impl Judge {
         name: &str,
         read: &dyn Fn(&str) -> Result<Vec<TablePart>, String>,
     ) -> Result<Arc<Opened>, Miss> {
-        if let Some(known) = lock(&self.0).get(name) {
-            return Ok(known.clone());
+        if let Some(opened) = lock(&self.0).get(name) {
+            return Ok(opened.clone());
         }
         let part = |(coordinates, digest, table)| Part {
             coordinates,

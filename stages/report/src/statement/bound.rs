@@ -160,7 +160,7 @@ impl Object for Function {
             reason: judgement.reason.clone(),
             judgement: Some(judgement.clone()),
         });
-        let found = Value::from_object(Found {
+        let object = Value::from_object(Found {
             world: self.world.clone(),
             id,
             judgement,
@@ -168,7 +168,7 @@ impl Object for Function {
         let text = match otherwise {
             Some(otherwise) if !holds => {
                 let name = format!("alternative of `{}`", self.name);
-                let context = minijinja::context! { s => found };
+                let context = minijinja::context! { s => object };
                 let text = state.env().render_named_str(&name, &otherwise, context)?;
                 let plain = unmarked(&text);
                 if let Some((range, word)) = checked(&plain).first()
@@ -182,7 +182,7 @@ impl Object for Function {
                 text
             }
             _ => {
-                let text = said(&caller, state, &found)?;
+                let text = said(&caller, state, &object)?;
                 if self.kind == RuleKind::NoEvidence {
                     denied(&unmarked(&text)).map_err(|message| wrong(&message))?;
                 }
@@ -196,7 +196,7 @@ impl Object for Function {
 }
 
 /// Renders the words of a statement.
-fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<String, Error> {
+fn said(caller: &Value, state: &mut State<'_, '_>, object: &Value) -> Result<String, Error> {
     let takes = caller
         .get_attr("arguments")
         .ok()
@@ -204,7 +204,7 @@ fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<Stri
         .unwrap_or(0);
     let text = match takes {
         0 => caller.call(state, &[])?,
-        _ => caller.call(state, std::slice::from_ref(found))?,
+        _ => caller.call(state, std::slice::from_ref(object))?,
     };
     let text = text.to_string();
     if unmarked(&text).trim().is_empty() {
@@ -261,10 +261,10 @@ impl Found {
     fn show(&self, name: &str, format: &str) -> Result<Value, Error> {
         let Some((_, value, unit)) = self.judgement.values.iter().find(|(n, _, _)| *n == name)
         else {
-            let known: Vec<_> = self.judgement.values.iter().map(|(n, _, _)| *n).collect();
+            let names: Vec<_> = self.judgement.values.iter().map(|(n, _, _)| *n).collect();
             return Err(wrong(&format!(
                 "the statement has no value `{name}`; it has: {}",
-                known.join(", ")
+                names.join(", ")
             )));
         };
         let text = format_value(value, unit.as_deref(), format, "n/a")
@@ -383,8 +383,8 @@ pub(crate) fn statements_table(
 ) -> Result<Table, TableError> {
     let mut places: Vec<Option<&Enclosed>> = vec![None; recorded.len()];
     for place in enclosed {
-        if let Some(known) = places.get_mut(place.statement) {
-            known.get_or_insert(place);
+        if let Some(earlier) = places.get_mut(place.statement) {
+            earlier.get_or_insert(place);
         }
     }
     let at = |id: usize| places[id];

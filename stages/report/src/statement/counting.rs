@@ -72,11 +72,11 @@ pub(super) fn every(r: &That, view: &View) -> Result<Judgement, Miss> {
     let count = truths.len() - against.len();
     let mut reason = met(count, truths.len(), &r.that);
     name_rows(&mut reason, "against it:", view, &against, &predicate);
-    let mut found = Judgement::new(view, truth, against, reason).counted(count);
+    let mut judgement = Judgement::new(view, truth, against, reason).counted(count);
     if view.rows.len() == 1 {
-        found.named.push(("row", 0));
+        judgement.named.push(("row", 0));
     }
-    Ok(found)
+    Ok(judgement)
 }
 
 pub(super) fn no_row(r: &That, view: &View) -> Result<Judgement, Miss> {
@@ -126,13 +126,13 @@ pub(super) fn counted(
             rows_text(view, &against, &predicate.columns())
         );
     }
-    let mut found = Judgement::new(view, truth, against, reason).counted(least);
-    found.values.push((
+    let mut judgement = Judgement::new(view, truth, against, reason).counted(least);
+    judgement.values.push((
         "k",
         Scalar::Int(i64::try_from(r.count).unwrap_or(i64::MAX)),
         None,
     ));
-    Ok(found)
+    Ok(judgement)
 }
 
 pub(super) fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
@@ -160,9 +160,9 @@ pub(super) fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> 
         reason.push_str("; no row is the one listed under `are`");
     }
     name_rows(&mut reason, "against it:", view, &against, &predicate);
-    let mut found = Judgement::new(view, truth, against, reason).counted(count);
+    let mut judgement = Judgement::new(view, truth, against, reason).counted(count);
     if let (1, Some(row)) = (count, truths.iter().position(|t| *t == Truth::Yes)) {
-        found.named.push(("row", row));
+        judgement.named.push(("row", row));
     }
-    Ok(found)
+    Ok(judgement)
 }

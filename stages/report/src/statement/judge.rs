@@ -91,7 +91,7 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
         Rule::NoEvidence(_) => share.whole(),
         _ => share,
     };
-    let mut found = over_rows(rule, &view)?;
+    let mut judgement = over_rows(rule, &view)?;
     let whole = view.share.whole();
     if rule.predicate().is_some() && view.share != whole {
         // At the divided level, fewer rows have a finding and more have none. A predicate may count either, so the rule
@@ -101,22 +101,22 @@ fn shared(rule: &Rule, share: Share, look: Look<'_>) -> Result<Judgement, Miss> 
             ..view.clone()
         };
         let at_whole = over_rows(rule, &whole)?;
-        if found.truth.and(at_whole.truth) != found.truth {
-            (found, view) = (at_whole, whole);
+        if judgement.truth.and(at_whole.truth) != judgement.truth {
+            (judgement, view) = (at_whole, whole);
         }
     }
-    if found.truth != Truth::Yes
+    if judgement.truth != Truth::Yes
         && let Some(words) = view.share.words(&view)
         && tests_anything(rule, look)?
     {
-        found.reason = format!("{}; {words}", found.reason);
+        judgement.reason = format!("{}; {words}", judgement.reason);
     }
-    if found.truth == Truth::Unknown
+    if judgement.truth == Truth::Unknown
         && let Some(words) = interval::words(&view, rule.predicate())
     {
-        found.reason = format!("{}; {words}", found.reason);
+        judgement.reason = format!("{}; {words}", judgement.reason);
     }
-    Ok(found)
+    Ok(judgement)
 }
 
 fn over_rows(rule: &Rule, view: &View) -> Result<Judgement, Miss> {

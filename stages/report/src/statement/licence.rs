@@ -191,7 +191,7 @@ pub(crate) fn is_checked_before_number(word: &str) -> bool {
 /// Returns the words of a text that need a licence, in order, with the longest match at each place.
 pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
     let runs = runs(text);
-    let mut found = Vec::new();
+    let mut words = Vec::new();
     let mut at = 0;
     while at < runs.len() {
         let orientation = ORIENTATIONS
@@ -207,13 +207,13 @@ pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
             .max_by_key(|((count, _), word)| (*count, word.len()));
         match longest {
             Some(((count, range), word)) if !hyphenated(text, &range) => {
-                found.push((range, word));
+                words.push((range, word));
                 at += count;
             }
             _ => at += 1,
         }
     }
-    found
+    words
 }
 
 /// Whether a text contains a denial: declared alternatives may only deny.
@@ -259,16 +259,16 @@ fn hyphenated(text: &str, range: &Range<usize>) -> bool {
 
 /// Runs of letters; `near-identical` is one run.
 fn runs(text: &str) -> Vec<Range<usize>> {
-    let mut found = letter_runs(text);
+    let mut words = letter_runs(text);
     let mut at = 1;
-    while at < found.len() {
-        let joined = found[at - 1].start..found[at].end;
+    while at < words.len() {
+        let joined = words[at - 1].start..words[at].end;
         if text[joined.clone()].eq_ignore_ascii_case("near-identical") {
-            found.splice(at - 1..=at, [joined]);
+            words.splice(at - 1..=at, [joined]);
         }
         at += 1;
     }
-    found
+    words
 }
 
 #[cfg(test)]

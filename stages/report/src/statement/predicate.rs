@@ -172,15 +172,15 @@ impl Predicate {
 
     /// Returns the columns that it reads, without duplicates.
     pub(crate) fn columns(&self) -> Vec<&str> {
-        let mut found = Vec::new();
+        let mut columns = Vec::new();
         self.visit(&mut |operand| {
             if let Operand::Column(name) = operand
-                && !found.contains(&name.as_str())
+                && !columns.contains(&name.as_str())
             {
-                found.push(name.as_str());
+                columns.push(name.as_str());
             }
         });
-        found
+        columns
     }
 
     fn visit<'a>(&'a self, each: &mut impl FnMut(&'a Operand)) {
@@ -247,16 +247,16 @@ impl Predicate {
             }
             _ => return self.holds(value),
         };
-        let found = self.holds(value)?;
-        if !how.is_order() || found == Truth::Unknown {
-            return Ok(found);
+        let truth = self.holds(value)?;
+        if !how.is_order() || truth == Truth::Unknown {
+            return Ok(truth);
         }
         let at = |end: f64| match flipped {
             true => how.apply(bound, &Scalar::Float(end)),
             false => how.apply(&Scalar::Float(end), bound),
         };
         Ok(match interval(name)? {
-            ValueInterval::Exact => found,
+            ValueInterval::Exact => truth,
             ValueInterval::Between(low, high) if at(low)? == at(high)? => at(low)?,
             ValueInterval::Between(..) | ValueInterval::Withheld => Truth::Unknown,
         })
@@ -345,9 +345,9 @@ impl Parser<'_> {
     }
 
     fn eat(&mut self, wanted: &Token) -> bool {
-        let found = self.tokens.get(self.at).is_some_and(|(_, t)| t == wanted);
-        self.at += usize::from(found);
-        found
+        let is_next = self.tokens.get(self.at).is_some_and(|(_, t)| t == wanted);
+        self.at += usize::from(is_next);
+        is_next
     }
 
     fn word(&mut self, wanted: &str) -> bool {
@@ -455,9 +455,9 @@ impl Parser<'_> {
                 name => Operand::Column(name.to_owned()),
             },
             Some(other) => {
-                let found = other.to_string();
+                let token = other.to_string();
                 return Err(self.wrong(format!(
-                    "expected a column, a number or a 'text', found {found}"
+                    "expected a column, a number or a 'text', found {token}"
                 )));
             }
             None => {

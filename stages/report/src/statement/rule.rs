@@ -197,7 +197,8 @@ pub struct Within {
     /// The column.
     pub column: String,
     /// The reference: a number, or the name of a column.
-    pub of: Json,
+    #[serde(rename = "of")]
+    pub reference: Json,
     /// How far apart they may be, in the column's unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<f64>,
@@ -394,7 +395,7 @@ impl Rule {
             }
             Self::Within(r) => match (r.by, r.ratio) {
                 (Some(by), None) | (None, Some(by)) if by >= 0.0 && by.is_finite() => {
-                    match r.of.is_number() || r.of.is_string() {
+                    match r.reference.is_number() || r.reference.is_string() {
                         true => Ok(()),
                         false => Err("`of` must be a number or the name of a column".to_owned()),
                     }

@@ -96,8 +96,8 @@ impl Share {
             _ => return value,
         };
         let shown = |p: f64| p <= level(view, index) / share as f64;
-        let found = view.table.at(view.rows[index], p).ok();
-        match share == 1 || found.and_then(|p| p.as_f64()).is_some_and(shown) {
+        let p_value = view.table.at(view.rows[index], p).ok();
+        match share == 1 || p_value.and_then(|p| p.as_f64()).is_some_and(shown) {
             true => value,
             false => match column {
                 "verdict" => Scalar::Text(Verdict::NoEvidence.word().to_owned()),
@@ -303,5 +303,5 @@ fn covers((table, only): (&str, &Only), (other_table, other): (&str, &Only)) -> 
             .all(|value| allowed.contains(value))
             .then_some(())
     };
-    table == other_table && only.iter().all(|of| within(of).is_some())
+    table == other_table && only.iter().all(|part| within(part).is_some())
 }

@@ -42,7 +42,7 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
             None => series.push((key, vec![row])),
         }
     }
-    let mut found = Vec::new();
+    let mut steps = Vec::new();
     for (_, rows) in &mut series {
         let x = |row: usize| xs[row].expect("nulls are handled above");
         rows.sort_by(|a, b| x(*a).total_cmp(&x(*b)));
@@ -76,10 +76,10 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
             } else {
                 -rise
             };
-            found.push(Step { from, to, change });
+            steps.push(Step { from, to, change });
         }
     }
-    Ok(Ok(found))
+    Ok(Ok(steps))
 }
 
 pub(super) fn monotone(r: &Steps, view: &View) -> Result<Judgement, Miss> {
@@ -119,13 +119,13 @@ pub(super) fn monotone(r: &Steps, view: &View) -> Result<Judgement, Miss> {
             rows_text(view, &against, &[&r.x, &r.y])
         ),
     };
-    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
-    found.values.push((
+    let mut judgement = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
+    judgement.values.push((
         "steps",
         Scalar::Int(i64::try_from(steps.len()).unwrap_or(i64::MAX)),
         None,
     ));
-    Ok(found)
+    Ok(judgement)
 }
 
 pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
@@ -164,17 +164,17 @@ pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
     let step = best[0];
     let is = is_one(view, step.to, &r.are)?;
     let against = if is { Vec::new() } else { rows };
-    let mut found = Judgement::new(
+    let mut judgement = Judgement::new(
         view,
         Truth::of(is),
         against,
         format!("the steepest step is {text}"),
     );
-    found
+    judgement
         .named
         .extend([("from", step.from), ("to", step.to), ("row", step.to)]);
-    found
+    judgement
         .values
         .push(("step", Scalar::Float(most), view.table.unit(&r.y)));
-    Ok(found)
+    Ok(judgement)
 }

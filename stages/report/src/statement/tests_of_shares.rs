@@ -107,12 +107,14 @@ fn said(sentences: &[Rule], table: &Arc<Opened>) -> (Option<usize>, String) {
     let look = |_: &str, only: &Condition| -> Result<View, Miss> { table.choose(only) };
     let all: Vec<&Rule> = sentences.iter().collect();
     let shared = alternatives(&all, &look).unwrap();
-    let found: Vec<_> = sentences
+    let judgements: Vec<_> = sentences
         .iter()
         .map(|rule| judge_at(rule, shared, &look).unwrap())
         .collect();
-    let first = found.iter().position(|found| found.truth == Truth::Yes);
-    (first, found[0].reason.clone())
+    let first = judgements
+        .iter()
+        .position(|judgement| judgement.truth == Truth::Yes);
+    (first, judgements[0].reason.clone())
 }
 
 /// The share of studies in which a sentence is said, over levels whose p values are independent, or all equal.
@@ -278,8 +280,8 @@ fn an_audit_judges_a_claim_at_the_same_share_of_its_level() {
         let part = &table.parts[0];
         let content = Table::clone(&part.content);
         let read = |_: &str| Ok(vec![(Coordinates::default(), part.digest, content.clone())]);
-        let found = Judge::default().judge_again(&written, &read).unwrap();
-        (written.contains("alternatives"), found.truth)
+        let judgement = Judge::default().judge_again(&written, &read).unwrap();
+        (written.contains("alternatives"), judgement.truth)
     };
     assert_eq!(again(1), (false, "yes"));
     assert_eq!(again(2), (true, "yes"));

@@ -45,7 +45,7 @@ const COMPARISONS: [(&str, Comparison); 8] = [
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, PredicateError> {
     let chars: Vec<char> = text.chars().collect();
     let wrong = |at: usize, what: &str| PredicateError::syntax(text, at, what);
-    let mut found = Vec::new();
+    let mut tokens = Vec::new();
     let mut at = 0;
     while at < chars.len() {
         let start = at;
@@ -100,9 +100,9 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, PredicateError> 
         } else {
             return Err(wrong(start, &format!("`{c}` means nothing here")));
         };
-        found.push((start, token));
+        tokens.push((start, token));
     }
-    Ok(found)
+    Ok(tokens)
 }
 
 /// Parses a quoted text; a quote inside is doubled.

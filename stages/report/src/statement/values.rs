@@ -76,9 +76,9 @@ pub(super) fn extremum(
     let is = is_one(view, best[0], &r.are)?;
     let reason = format!("the {what} is {text}");
     let against = if is { Vec::new() } else { best.clone() };
-    let mut found = Judgement::new(view, Truth::of(is), against, reason);
-    found.named.push(("row", best[0]));
-    Ok(found)
+    let mut judgement = Judgement::new(view, Truth::of(is), against, reason);
+    judgement.named.push(("row", best[0]));
+    Ok(judgement)
 }
 
 /// Returns a row whose interval reaches that of the row with the best value; `None` if there is none, or if the values
@@ -117,14 +117,14 @@ pub(super) fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
     if against.is_empty() && !null.is_empty() {
         return Ok(unknown(view, &r.column, null));
     }
-    let known = || {
+    let defined = || {
         values
             .iter()
             .enumerate()
             .filter_map(|(i, v)| Some((i, (*v)?)))
     };
-    let lowest = known().reduce(|a, b| if b.1 < a.1 { b } else { a });
-    let highest = known().reduce(|a, b| if b.1 > a.1 { b } else { a });
+    let lowest = defined().reduce(|a, b| if b.1 < a.1 { b } else { a });
+    let highest = defined().reduce(|a, b| if b.1 > a.1 { b } else { a });
     let reason = match against.is_empty() {
         true => format!(
             "`{}` is within its bounds in all {} rows",
@@ -133,21 +133,25 @@ pub(super) fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
         ),
         false => format!("outside: {}", rows_text(view, &against, &[&r.column])),
     };
-    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
-    found.named.extend(lowest.map(|(row, _)| ("lowest", row)));
-    found.named.extend(highest.map(|(row, _)| ("highest", row)));
+    let mut judgement = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
+    judgement
+        .named
+        .extend(lowest.map(|(row, _)| ("lowest", row)));
+    judgement
+        .named
+        .extend(highest.map(|(row, _)| ("highest", row)));
     let unit = view.table.unit(&r.column);
     for (name, bound) in [("low", r.low), ("high", r.high)] {
-        found
+        judgement
             .values
             .extend(bound.map(|b| (name, Scalar::Float(b), unit.clone())));
     }
-    Ok(found)
+    Ok(judgement)
 }
 
 pub(super) fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     let (values, mut null) = numbers(view, &r.column)?;
-    let references = match &r.of {
+    let references = match &r.reference {
         Json::String(column) => {
             let (references, missing) = numbers(view, column)?;
             null.extend(missing);
@@ -162,7 +166,10 @@ pub(super) fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     };
     let pairs = values.iter().zip(&references).enumerate();
     let against: Vec<usize> = pairs
-        .filter(|(_, (v, of))| v.zip(**of).is_some_and(|(v, of)| far(v, of)))
+        .filter(|(_, (v, reference))| {
+            v.zip(**reference)
+                .is_some_and(|(v, reference)| far(v, reference))
+        })
         .map(|(i, _)| i)
         .collect();
     if against.is_empty() && !null.is_empty() {
@@ -171,24 +178,25 @@ pub(super) fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
         return Ok(unknown(view, &r.column, null));
     }
     let mut columns = vec![r.column.as_str()];
-    columns.extend(r.of.as_str());
+    columns.extend(r.reference.as_str());
     let reason = match against.is_empty() {
         true => format!("all {} rows are as close as stated", values.len()),
         false => format!("further away: {}", rows_text(view, &against, &columns)),
     };
-    let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
-    found
+    let mut judgement = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
+    judgement
         .values
         .extend(r.by.map(|by| ("by", Scalar::Float(by), view.table.unit(&r.column))));
-    found.values.extend(
+    judgement.values.extend(
         r.ratio
             .map(|by| ("ratio", Scalar::Float(by), Some("1".to_owned()))),
     );
-    found.values.extend(
-        r.of.as_f64()
-            .map(|of| ("of", Scalar::Float(of), view.table.unit(&r.column))),
+    judgement.values.extend(
+        r.reference
+            .as_f64()
+            .map(|reference| ("of", Scalar::Float(reference), view.table.unit(&r.column))),
     );
-    Ok(found)
+    Ok(judgement)
 }
 
 pub(super) fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {

@@ -64,22 +64,22 @@ pub(super) fn upper_end(column: &str) -> Option<String> {
 
 /// Returns the columns of a table that declares none: all of them if they are few, otherwise those that distinguish its
 /// rows, followed by the most telling ones.
-pub(super) fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> {
-    let ends_interval = |c: &String| known.iter().any(|low| upper_end(low).as_ref() == Some(c));
-    let mut shown: Vec<String> = known
+pub(super) fn choose(names: &[String], keys: &[String], telling: &[String]) -> Vec<String> {
+    let ends_interval = |c: &String| names.iter().any(|low| upper_end(low).as_ref() == Some(c));
+    let mut shown: Vec<String> = names
         .iter()
         .filter(|c| !ends_interval(c))
         .cloned()
         .collect();
     if shown.len() > WHOLE.0 {
         // An aggregate has a mean for each of its source columns, with an interval if there are units.
-        let aggregate = known.iter().any(|c| c == "interval_of");
+        let aggregate = names.iter().any(|c| c == "interval_of");
         let of_means = |c: &&String| {
             let stem = c
                 .strip_suffix("_mean")
                 .or_else(|| c.strip_suffix("_ci_low"));
             stem.is_some_and(|stem| {
-                let has = |end: &str| known.contains(&format!("{stem}_{end}"));
+                let has = |end: &str| names.contains(&format!("{stem}_{end}"));
                 has("ci_low") || aggregate && has("n")
             })
         };
@@ -87,7 +87,7 @@ pub(super) fn choose(known: &[String], keys: &[String], telling: &[String]) -> V
         let of_sides = |c: &&String| {
             let beside = |ends: &[&str], sign: &str| {
                 let mut stems = ends.iter().filter_map(|end| c.strip_suffix(end));
-                stems.any(|stem| known.contains(&format!("{stem}{sign}")))
+                stems.any(|stem| names.contains(&format!("{stem}{sign}")))
             };
             beside(&["_a", "_b", "_ratio"], "_delta")
                 || beside(&["_before", "_after", "_change_percent"], "_change")

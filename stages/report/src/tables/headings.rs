@@ -46,7 +46,7 @@ impl Heads {
         if let Some(ratio) = view.table.ratio(&column.column)
             && !names_both(&unmarked(&text), &ratio)
         {
-            match self.ratios.iter_mut().find(|(known, _)| *known == ratio) {
+            match self.ratios.iter_mut().find(|(other, _)| *other == ratio) {
                 Some((_, note)) => *note = format!("*{text}*, {note}"),
                 None => {
                     let sides =

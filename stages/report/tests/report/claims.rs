@@ -143,7 +143,7 @@ fn a_phrase_of_a_refused_claim_is_refused_wherever_it_stands() {
 fn the_records_show_whether_a_claim_came_before_the_measurements() {
     let claims = [("a", claim("All are fine.", "efficiency <= 1"))];
     let text = "{% for c in rows(\"claims\") %}{{ c.show(\"registered\") }} ({{ c.show(\"measured_after\") }} of {{ c.show(\"measured\") }}){% endfor %}\n";
-    let told = |records: &[Json]| {
+    let message = |records: &[Json]| {
         let mut lab = Lab::new();
         let cells = &mut lab.inputs[2].cells;
         for (cell, record) in cells.iter_mut().zip(records) {
@@ -156,15 +156,15 @@ fn the_records_show_whether_a_claim_came_before_the_measurements() {
     let with = json!({"claims": {"a": digest}});
     let other = json!({"claims": {"a": "b3:0000"}});
     assert_eq!(
-        told(&[with.clone(), with.clone()]),
+        message(&[with.clone(), with.clone()]),
         "before all measurements (2 of 2)\n"
     );
     assert_eq!(
-        told(&[with, other.clone()]),
+        message(&[with, other.clone()]),
         "before some of the measurements (1 of 2)\n"
     );
     assert_eq!(
-        told(&[other, json!({})]),
+        message(&[other, json!({})]),
         "not before the measurements, in these words (0 of 2)\n"
     );
 }

@@ -375,22 +375,25 @@ fn what_a_figure_cannot_show_is_said() {
         wrong[key] = json!(value);
         draw(&wrong).unwrap_err()
     };
-    let told = error("timeline", "x", "busy");
+    let message = error("timeline", "x", "busy");
     assert!(
-        told.ends_with("column `busy` has the unit 1, but a time line needs ns, us, ms or s"),
-        "{told}"
+        message.ends_with("column `busy` has the unit 1, but a time line needs ns, us, ms or s"),
+        "{message}"
     );
-    let told = error("fit", "fit", "shapes.scaling");
+    let message = error("fit", "fit", "shapes.scaling");
     assert!(
-        told.contains("`shapes.scaling` has no column `parameter`"),
-        "{told}"
+        message.contains("`shapes.scaling` has no column `parameter`"),
+        "{message}"
     );
-    let told = error("matrix", "y", "workload");
-    assert!(told.contains("two rows for short and short"), "{told}");
-    let told = error("bubble", "value", "engine");
+    let message = error("matrix", "y", "workload");
     assert!(
-        told.contains("column `engine` holds `one`, not a number"),
-        "{told}"
+        message.contains("two rows for short and short"),
+        "{message}"
+    );
+    let message = error("bubble", "value", "engine");
+    assert!(
+        message.contains("column `engine` holds `one`, not a number"),
+        "{message}"
     );
 }
 

@@ -45,10 +45,10 @@ fn rendered(evil: &str) -> Result<Done, String> {
         .outputs
         .insert("efficiency".to_owned(), store_table(&lab.store, &table));
     for server in &mut lab.inputs[1].cells {
-        let told = json!({"settings": {"parallel": 1}, "model": {"name": evil}, "engine": {"title": evil}});
+        let hostile = json!({"settings": {"parallel": 1}, "model": {"name": evil}, "engine": {"title": evil}});
         server
             .outputs
-            .insert("server".to_owned(), store_json(&lab.store, &told));
+            .insert("server".to_owned(), store_json(&lab.store, &hostile));
         let at: Vec<(String, Scalar)> = server.coordinates.0.clone();
         server.coordinates = Coordinates(at);
     }

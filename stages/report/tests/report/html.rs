@@ -26,7 +26,7 @@ fn unescape(text: &str) -> String {
 
 /// Parses a page into its tags; fails if it is not well formed.
 fn pieces(html: &str) -> Vec<Piece> {
-    let mut found = Vec::new();
+    let mut pieces = Vec::new();
     let mut open: Vec<String> = Vec::new();
     for part in html
         .trim_start_matches("<!DOCTYPE html>\n")
@@ -59,7 +59,7 @@ fn pieces(html: &str) -> Vec<Piece> {
             );
             open.push(name.to_owned());
         }
-        found.push(Piece {
+        pieces.push(Piece {
             name: name.to_owned(),
             ends,
             attributes,
@@ -67,7 +67,7 @@ fn pieces(html: &str) -> Vec<Piece> {
         });
     }
     assert!(open.is_empty(), "{open:?}");
-    found
+    pieces
 }
 
 #[expect(
@@ -147,12 +147,12 @@ fn every_traced_text_has_an_element_that_shows_its_trail() {
     assert!(trace.rows() > 40);
     for row in 0..trace.rows() {
         let id = format!("n{}", row + 1);
-        let found: Vec<_> = pieces
+        let matching: Vec<_> = pieces
             .iter()
             .filter(|p| p.attributes.get("id") == Some(&id))
             .collect();
-        let [number] = found.as_slice() else {
-            panic!("{} elements for {:?}", found.len(), texts[row])
+        let [number] = matching.as_slice() else {
+            panic!("{} elements for {:?}", matching.len(), texts[row])
         };
         let first = number.text.as_str();
         let whole = texts[row].unwrap();
@@ -160,10 +160,10 @@ fn every_traced_text_has_an_element_that_shows_its_trail() {
             whole.starts_with(first) && !first.is_empty(),
             "{id}: {first} for {whole}"
         );
-        let told = &number.attributes["data-trail"];
-        assert!(told.starts_with(values[row].unwrap_or("null")), "{told}");
+        let trail = &number.attributes["data-trail"];
+        assert!(trail.starts_with(values[row].unwrap_or("null")), "{trail}");
         if let Some(artifact) = trace.text("artifact").unwrap()[row] {
-            assert!(told.lines().any(|l| artifact.starts_with(l)), "{told}");
+            assert!(trail.lines().any(|l| artifact.starts_with(l)), "{trail}");
         }
         let reachable =
             number.attributes.contains_key("href") || number.attributes.contains_key("tabindex");

@@ -46,10 +46,10 @@ fn values_of_a_column_become_columns_and_stay_traced() {
     // Each value, and each number in a heading, leads to its row.
     let traced = trace(&done);
     let columns = traced.text("column").unwrap();
-    let of = |name: &str| columns.iter().filter(|c| **c == Some(name)).count();
+    let count = |name: &str| columns.iter().filter(|c| **c == Some(name)).count();
     let levels = head.len() - 1;
-    assert_eq!(of("concurrency"), levels, "{text}");
-    assert_eq!(of("efficiency"), levels * (lines.len() - 2), "{text}");
+    assert_eq!(count("concurrency"), levels, "{text}");
+    assert_eq!(count("efficiency"), levels * (lines.len() - 2), "{text}");
 }
 
 #[test]

@@ -189,8 +189,8 @@ fn looking_at_values_changes_nothing_of_what_is_printed() {
                     {{ ['q', 'r']|join(', ') }} {{ 'a-b'|replace('-', '+') }} {{ ['s']|map('upper')|first }} {{ [{'x': 'w'}]|map(attribute='x')|join }}\n\
                     {% if ['t', 'u']|length == 2 %}v{% endif %}\n";
     let template = format!("{{% macro m2(q) %}}{{{{ caller(q) }}}}{{% endmacro %}}{template}");
-    let told = Lab::new().render_text(&template);
-    insta::assert_snapshot!(told.unwrap_or_else(|reason| reason));
+    let text = Lab::new().render_text(&template);
+    insta::assert_snapshot!(text.unwrap_or_else(|reason| reason));
 }
 
 #[test]

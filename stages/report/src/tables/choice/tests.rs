@@ -5,16 +5,21 @@ use super::{choose, telling};
 fn chosen(keys: &[&str], columns: &[&str]) -> Vec<String> {
     let owned =
         |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };
-    let known = [owned(keys), owned(columns)].concat();
-    choose(&known, &owned(keys), &telling(false))
+    let names = [owned(keys), owned(columns)].concat();
+    choose(&names, &owned(keys), &telling(false))
 }
 
 #[test]
 fn a_wide_table_of_deltas_shows_both_sides_and_their_ratio() {
-    let of = |c: &str| {
+    let columns_of = |c: &str| {
         ["a", "b", "delta", "ratio", "ratio_low", "ratio_high"].map(|end| format!("{c}_{end}"))
     };
-    let columns = [of("tok_s"), of("ttft_ms"), of("tpot_ms")].concat();
+    let columns = [
+        columns_of("tok_s"),
+        columns_of("ttft_ms"),
+        columns_of("tpot_ms"),
+    ]
+    .concat();
     let columns: Vec<&str> = ["n", "n_a", "n_b", "interval_of"]
         .into_iter()
         .chain(columns.iter().map(String::as_str))
