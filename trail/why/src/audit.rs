@@ -327,9 +327,9 @@ fn hash_all(
                         .or_insert_with(|| format!("an input of {cell}"));
                 }
                 for artifact in record.outputs.values().chain(record.evidence.values()) {
-                    let known = said.entry(artifact.digest).or_default();
-                    if !known.contains(artifact) {
-                        known.push(artifact.clone());
+                    let artifacts = said.entry(artifact.digest).or_default();
+                    if !artifacts.contains(artifact) {
+                        artifacts.push(artifact.clone());
                     }
                 }
                 for artifact in record.artifacts() {

@@ -303,8 +303,8 @@ impl<'store> Provenance<'store> {
         let is_same = |(place, _): &&(DescentPlace, Rc<Descent>)| {
             place.0 == record && place.1 == output && place.2 == spans
         };
-        if let Some((_, known)) = self.descent.borrow().as_ref().filter(is_same) {
-            return Ok(known.clone());
+        if let Some((_, descent)) = self.descent.borrow().as_ref().filter(is_same) {
+            return Ok(descent.clone());
         }
         let descent = Rc::new(follow()?);
         self.descents.set(self.descents.get() + 1);

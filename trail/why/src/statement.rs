@@ -61,7 +61,8 @@ pub struct Statement {
     /// `holds`, `alternative`, `premise`, `licensed`, `refused` or `undecided`.
     pub outcome: String,
     /// The evaluation when the report was rendered.
-    pub found: Option<Judged>,
+    #[serde(rename = "found")]
+    pub judgement: Option<Judged>,
     /// The reason for the outcome.
     pub reason: String,
 }
@@ -135,7 +136,7 @@ fn read(table: &Table) -> Result<Vec<Statement>, TableError> {
             stage: stages[i].clone(),
             output: outputs[i].clone(),
             outcome: outcomes[i].clone().unwrap_or_default(),
-            found: truths[i].clone().map(|truth| Judged {
+            judgement: truths[i].clone().map(|truth| Judged {
                 truth,
                 n: n[i],
                 count: count[i],
@@ -165,7 +166,7 @@ pub(crate) fn judge_again(
     judge: Judge<'_>,
 ) -> Result<Again, String> {
     stands(document, statement)?;
-    let (Some(rule), Some(judged)) = (&statement.rule, &statement.found) else {
+    let (Some(rule), Some(judged)) = (&statement.rule, &statement.judgement) else {
         return Ok(Again::NotJudged);
     };
     let expected = match statement.outcome.as_str() {
@@ -307,7 +308,7 @@ pub(crate) fn values(statements: &[Statement]) -> BTreeMap<String, String> {
     let mut contents = BTreeMap::new();
     for statement in statements {
         let values = statement
-            .found
+            .judgement
             .as_ref()
             .map(|f| serde_json::from_str::<Json>(&f.values));
         let Some(Ok(Json::Object(values))) = values else {
@@ -334,7 +335,7 @@ impl fmt::Display for Statement {
             writeln!(f, "rule     {rule}")?;
         }
         write!(f, "because  {}", self.reason)?;
-        if let Some(judged) = &self.found {
+        if let Some(judged) = &self.judgement {
             if let Some(n) = judged.n {
                 write!(f, "\nrows     {n} looked at")?;
             }
