@@ -126,12 +126,12 @@ fn the_page_lists_what_was_not_found_before_what_was() {
         &rates(),
     );
     let page = markdown(&audit);
-    let (lost, known) = (
+    let (lost, limits) = (
         page.find("## Not found").expect("a section"),
         page.find("351.75").expect("a number"),
     );
     assert!(
-        lost < known && page.contains("771.25 W") && page.contains("rates.csv"),
+        lost < limits && page.contains("771.25 W") && page.contains("rates.csv"),
         "{page}"
     );
     let page = html(&audit);
