@@ -100,12 +100,12 @@ pub(crate) struct Column {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) cells: usize,
-    pub(crate) of: usize,
+    pub(crate) planned: usize,
 }
 
 impl Lost {
     fn share(self) -> f64 {
-        self.cells as f64 / self.of.max(1) as f64
+        self.cells as f64 / self.planned.max(1) as f64
     }
 }
 
@@ -152,7 +152,7 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
             result.reason = Some(format!(
                 "the newer study has no value of {} of its {} cells there, the older of {} of {}: the missing cells \
                  may have been slow, so the column cannot pass",
-                newer.cells, newer.of, older.cells, older.of
+                newer.cells, newer.planned, older.cells, older.planned
             ));
         } else if high < rule.threshold && result.exchanged.is_some_and(|p| p > rule.alpha) {
             result.reason = Some(format!(

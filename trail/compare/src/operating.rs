@@ -166,7 +166,7 @@ impl Pair {
                         Measured::UnlessSlow(share) => factor * log.exp() > 1.0 + share,
                         _ => false,
                     };
-                    lost[side].of += usize::from(planned);
+                    lost[side].planned += usize::from(planned);
                     lost[side].cells += usize::from(planned && failed);
                     if planned && !failed {
                         let unit = format!("block={}", unit + 1);

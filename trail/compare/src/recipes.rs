@@ -17,7 +17,8 @@ pub struct RecipeChange {
     /// The number of cells in which it differs.
     pub cells: usize,
     /// The number of cells that both studies have.
-    pub of: usize,
+    #[serde(rename = "of")]
+    pub common: usize,
 }
 
 /// A cell that only one side has, or that ended differently.
@@ -70,7 +71,7 @@ pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
     changes
         .into_iter()
         .map(|((stage, what), cells)| RecipeChange {
-            of: common[&stage],
+            common: common[&stage],
             stage,
             what,
             cells,

@@ -147,7 +147,7 @@ pub(crate) fn changes(
     let replicates: Vec<String> = a.replicates().into_iter().chain(b.replicates()).collect();
     let (before, after) = (a.tables(&["analyze"])?, b.tables(&["analyze"])?);
     let (mut results, mut pooled) = (Vec::new(), Vec::new());
-    let mut known = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for (name, newer) in &after {
         let Some(older) = before.get(name) else {
             continue;
@@ -159,7 +159,7 @@ pub(crate) fn changes(
         if !cells(newer) || !cells(older) {
             continue;
         }
-        known.extend(
+        names.extend(
             newer
                 .names()
                 .into_iter()
@@ -169,10 +169,10 @@ pub(crate) fn changes(
         results.extend(of_table.0);
         pooled.extend(of_table.1);
     }
-    if let Some(column) = rule.columns.iter().find(|c| !known.contains(*c)) {
+    if let Some(column) = rule.columns.iter().find(|c| !names.contains(*c)) {
         return Err(CompareError::Column {
             column: column.clone(),
-            known: known.into_iter().collect(),
+            names: names.into_iter().collect(),
         });
     }
     judge(&mut results, rule);

@@ -20,7 +20,7 @@ pub enum CompareError {
         /// The column.
         column: String,
         /// The columns that can be compared.
-        known: Vec<String>,
+        names: Vec<String>,
     },
 }
 
@@ -29,12 +29,12 @@ impl CompareError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Study(_) => None,
-            Self::Column { known, .. } if known.is_empty() => Some(
+            Self::Column { names, .. } if names.is_empty() => Some(
                 "`diff` compares tables of the operator `cell-summary`; name one in both studies"
                     .to_owned(),
             ),
-            Self::Column { column, known } => {
-                Some(remedy(column, "columns", known.iter().map(String::as_str)))
+            Self::Column { column, names } => {
+                Some(remedy(column, "columns", names.iter().map(String::as_str)))
             }
         }
     }

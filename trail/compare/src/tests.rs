@@ -515,7 +515,7 @@ fn changed_settings_engines_and_verdicts_are_named() {
     let recipes: Vec<_> = comparison
         .recipes
         .iter()
-        .map(|r| (r.stage.as_str(), r.what.as_str(), r.cells, r.of))
+        .map(|r| (r.stage.as_str(), r.what.as_str(), r.cells, r.common))
         .collect();
     assert_eq!(recipes, [("server", "`settings.threads` 1 → 2", 1, 1)]);
     let environment: Vec<_> = comparison

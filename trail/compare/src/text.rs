@@ -13,10 +13,10 @@ const SHOWN: usize = 30;
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let recipes = self.recipes.iter().map(|c| {
-            let cells = if c.cells == c.of {
+            let cells = if c.cells == c.common {
                 "every cell".to_owned()
             } else {
-                format!("{} of {} cells", c.cells, c.of)
+                format!("{} of {} cells", c.cells, c.common)
             };
             format!("{}: {} ({cells})", c.stage, c.what)
         });

@@ -118,7 +118,7 @@ impl Axes {
                 .filter(|cell| at.is_subset(cell))
                 .map(|cell| cell.iter().filter(is_unit).cloned().collect())
                 .collect();
-            lost.of += units.len();
+            lost.planned += units.len();
             lost.cells += units.iter().filter(|unit| !valued.contains(unit)).count();
         }
         lost
