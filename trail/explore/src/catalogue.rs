@@ -159,25 +159,25 @@ impl<'lock> Catalogue<'lock> {
     pub(crate) fn knowing(
         lock: &'lock Lock,
         store: &Store,
-        known: &Known,
+        kept: &Known,
     ) -> Result<Self, CatalogueError> {
         let mut failed = Ok(());
-        let catalogue = Self::listing(lock, store, known, &mut |error| failed = Err(error));
+        let catalogue = Self::listing(lock, store, kept, &mut |error| failed = Err(error));
         failed.map(|()| catalogue)
     }
 
     /// Lists the tables, and the reasons why those of other stages cannot be listed.
-    pub(crate) fn readable(lock: &'lock Lock, store: &Store, known: &Known) -> (Self, Vec<String>) {
+    pub(crate) fn readable(lock: &'lock Lock, store: &Store, kept: &Known) -> (Self, Vec<String>) {
         let mut unread = Vec::new();
         let mut hear = |error: CatalogueError| unread.push(error.to_string());
-        let catalogue = Self::listing(lock, store, known, &mut hear);
+        let catalogue = Self::listing(lock, store, kept, &mut hear);
         (catalogue, unread)
     }
 
     fn listing(
         lock: &'lock Lock,
         store: &Store,
-        known: &Known,
+        kept: &Known,
         hear: &mut dyn FnMut(CatalogueError),
     ) -> Self {
         let mut tables = BTreeMap::new();
@@ -186,7 +186,7 @@ impl<'lock> Catalogue<'lock> {
             let Some(cell) = stage.cells.iter().find(|c| c.status == CellStatus::Ok) else {
                 continue;
             };
-            let outputs = match known.outputs_of(store, &stage.name, cell) {
+            let outputs = match kept.outputs_of(store, &stage.name, cell) {
                 Ok(Some(outputs)) => outputs,
                 Ok(None) => continue,
                 Err(error) => {

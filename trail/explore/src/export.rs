@@ -75,7 +75,7 @@ pub struct Step {
     /// The number of items added so far.
     pub done: usize,
     /// The total number of items.
-    pub of: usize,
+    pub total: usize,
 }
 
 /// Whether a file includes the chunks of answers.
@@ -200,7 +200,7 @@ fn plots(file: &mut File<'_>, cells: &Value, overview: &Value) {
         let name = stage["name"].as_str().unwrap_or_default();
         let repeats = |axis: &str| {
             let replicate = overview["replicates"].as_array();
-            axis == BLOCK || replicate.is_some_and(|axes| axes.iter().any(|known| known == axis))
+            axis == BLOCK || replicate.is_some_and(|axes| axes.iter().any(|other| other == axis))
         };
         let axes = stage["axes"].as_array().into_iter().flatten();
         let axes: Vec<&str> = axes.filter_map(Value::as_str).collect();
@@ -274,7 +274,7 @@ impl<'a> File<'a> {
             step: Step {
                 what: "the report",
                 done: 0,
-                of: 3,
+                total: 3,
             },
             progress,
             missing: 0,
@@ -292,7 +292,7 @@ impl<'a> File<'a> {
         self.step = Step {
             what,
             done: 0,
-            of: total,
+            total,
         };
         (self.progress)(self.step);
     }

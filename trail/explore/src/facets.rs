@@ -62,7 +62,7 @@ type Leaves = BTreeMap<(String, String), Value>;
 #[derive(Default)]
 struct Behind {
     set: Leaves,
-    found: Leaves,
+    leaves: Leaves,
 }
 
 /// Returns every leaf in which two cells of a stage differ, with confounds first.
@@ -82,7 +82,7 @@ pub(crate) fn between(
     let [a, b] = &sides;
     let planned = different(&a.set, &b.set, |_| Status::Planned);
     let stages: BTreeSet<&str> = planned.iter().map(|facet| facet.at.as_str()).collect();
-    let facets = different(&a.found, &b.found, |(at, key)| {
+    let facets = different(&a.leaves, &b.leaves, |(at, key)| {
         let part = key.split('.').next().unwrap_or(key);
         match !stages.is_empty() && !is_of_host(at, key) && MADE.contains(&part) {
             true => Status::Follows,
@@ -147,7 +147,7 @@ fn collect(
             let repeats = name.as_str() == "server"
                 && (key.starts_with("facets.") || key.starts_with("engine.definition"));
             if !key.starts_with("observations") && !repeats {
-                into.found.insert((at.clone(), key), value);
+                into.leaves.insert((at.clone(), key), value);
             }
         });
     }
@@ -156,14 +156,14 @@ fn collect(
         let [only] = input.cells.as_slice() else {
             continue;
         };
-        let Ok((found, cell)) = study.find(&input.stage, &only.coordinates.to_string()) else {
+        let Ok((stage, cell)) = study.find(&input.stage, &only.coordinates.to_string()) else {
             continue;
         };
         if let Some(digest) = cell.record.filter(|digest| seen.insert(*digest))
-            && let Some(record) = record_of(store, &found.name, cell)?
+            && let Some(record) = record_of(store, &stage.name, cell)?
         {
             let _read = digest;
-            collect(study, &found.name, &record, into, seen, store)?;
+            collect(study, &stage.name, &record, into, seen, store)?;
         }
     }
     Ok(())
@@ -211,7 +211,7 @@ fn is_option(text: &str) -> bool {
 /// then leaves the others alone, which their numbers would not.
 fn options(items: &[Value]) -> Vec<(String, Value)> {
     let texts: Vec<&str> = items.iter().filter_map(Value::as_str).collect();
-    let mut found: Vec<(String, Value)> = Vec::new();
+    let mut facets: Vec<(String, Value)> = Vec::new();
     let mut at = 0;
     while let Some(text) = texts.get(at) {
         let (mut key, mut value) = (at.to_string(), Value::from(*text));
@@ -223,14 +223,14 @@ fn options(items: &[Value]) -> Vec<(String, Value)> {
             };
             at += usize::from(value != Value::Bool(true));
         }
-        let same = found.iter().filter(|(k, _)| *k == key).count();
+        let same = facets.iter().filter(|(k, _)| *k == key).count();
         if same > 0 {
             key = format!("{key} ({})", same + 1);
         }
-        found.push((key, value));
+        facets.push((key, value));
         at += 1;
     }
-    found
+    facets
 }
 
 #[cfg(test)]
@@ -265,12 +265,12 @@ mod tests {
                 "command.arguments.0"
             ]
         );
-        let of = |leaves: &Leaves, option: &str| {
+        let value = |leaves: &Leaves, option: &str| {
             let key = ("serve".to_owned(), format!("command.arguments.{option}"));
             leaves.get(&key).cloned()
         };
-        assert_eq!(of(&a, "--port"), Some(json!("-1")));
-        assert_eq!(of(&a, "--no-cache"), Some(json!(true)));
+        assert_eq!(value(&a, "--port"), Some(json!("-1")));
+        assert_eq!(value(&a, "--no-cache"), Some(json!(true)));
         let b = command(&["--lora", "x", "--lora", "y"]);
         let different: Vec<String> = different(&a, &b, |_| Status::Follows)
             .into_iter()

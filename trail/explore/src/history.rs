@@ -122,8 +122,8 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
     let mut notes: Vec<(String, String)> = Vec::new();
     for (i, commit) in commits.iter().enumerate() {
         match at(followed, commit, store) {
-            Ok((values, of)) => {
-                unit = of.or(unit);
+            Ok((values, own_unit)) => {
+                unit = own_unit.or(unit);
                 for (name, values) in values {
                     points.entry(name).or_default().push(Point {
                         commit: i,
@@ -133,7 +133,7 @@ pub fn history(followed: &Followed<'_>, store: &Store) -> Result<History, GitErr
                     });
                 }
             }
-            Err(why) if notes.iter().any(|(_, known)| *known == why) => {}
+            Err(why) if notes.iter().any(|(_, other)| *other == why) => {}
             Err(why) => notes.push((commit.id.clone(), why)),
         }
     }
@@ -262,25 +262,25 @@ pub(crate) fn reply(lock: &Path, ask: &Ask, store: &Store) -> Result<Reply, Fail
         most: OF_A_PAGE,
     };
     let commit = "commit the lock after each run, so that its figures can be followed over time";
-    let found = history(&followed, store).map_err(|e| Failure::nothing(e, commit))?;
-    if found.commits.is_empty() {
+    let answer = history(&followed, store).map_err(|e| Failure::nothing(e, commit))?;
+    if answer.commits.is_empty() {
         return Err(Failure::nothing("no commit has this lock", commit));
     }
-    let series = found.series.iter().map(|s| {
+    let series = answer.series.iter().map(|s| {
         let points = s.points.iter();
         let points = points.map(
             |p| json!({"commit": p.commit, "value": p.value, "rows": p.rows, "change": p.change}),
         );
         json!({
             "name": s.name, "points": points.collect::<Vec<_>>(), "ratios": s.is_positive(),
-            "judgement": found.words(s),
+            "judgement": answer.words(s),
         })
     });
-    let notes = found.notes.iter();
+    let notes = answer.notes.iter();
     let notes = notes.map(|(commit, why)| json!({"commit": commit, "reason": why}));
     let value = json!({
-        "table": followed.table, "column": followed.column, "unit": found.unit,
-        "commits": found.commits, "series": series.collect::<Vec<_>>(), "notes": notes.collect::<Vec<_>>(),
+        "table": followed.table, "column": followed.column, "unit": answer.unit,
+        "commits": answer.commits, "series": series.collect::<Vec<_>>(), "notes": notes.collect::<Vec<_>>(),
     });
     Ok(Reply::json(&value, Freshness::Tagged))
 }

@@ -225,12 +225,12 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
     let mut ranges = [(f64::INFINITY, f64::NEG_INFINITY); BOUNDED.len()];
     for (cell, labels) in &chosen.cells {
         let mut counts = Counts::new();
-        let hear = |known: &[Option<f64>]| {
-            let of = |bound: &Metric| {
+        let hear = |measured: &[Option<f64>]| {
+            let value_of = |bound: &Metric| {
                 let place = metrics.iter().position(|m| m.name == bound.name);
-                place.and_then(|place| known[place])
+                place.and_then(|place| measured[place])
             };
-            let values = bounded.map(of);
+            let values = bounded.map(value_of);
             for (range, value) in ranges.iter_mut().zip(values) {
                 if let Some(value) = value.filter(|v| *v > 0.0 && v.is_finite()) {
                     *range = (range.0.min(value), range.1.max(value));

@@ -335,7 +335,7 @@ fn of_reply(reply: &Reply, asked: &HeaderMap) -> Response<Body> {
     }
     let text = |name| asked.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
     let tags = text(header::IF_NONE_MATCH);
-    if tags.is_some_and(|known| known.split(',').any(|k| k.trim() == tag)) {
+    if tags.is_some_and(|given| given.split(',').any(|k| k.trim() == tag)) {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         *response.body_mut() = full(Bytes::new());
         return response;

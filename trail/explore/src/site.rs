@@ -247,7 +247,7 @@ impl Site {
             .map_err(|e| Failure::store(format!("{}: {e}", path.display())))?;
         let digest = Digest::of(&bytes);
         let kept = lock(&self.studies).get(&id).cloned();
-        if let Some(cached) = kept.filter(|known| known.digest == digest) {
+        if let Some(cached) = kept.filter(|cached| cached.digest == digest) {
             return Ok(cached);
         }
         let study = Arc::new(Study::read(id.clone(), path, &self.root, &bytes)?);

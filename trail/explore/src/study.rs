@@ -44,7 +44,7 @@ pub(crate) struct Study {
     /// The positions of cells in their stages.
     positions: OnceLock<HashMap<(String, String), usize>>,
     /// The outputs of the cells read so far.
-    known: Known,
+    kept: Known,
 }
 
 /// The part of a record that a page shows for each cell; the rest is skipped.
@@ -130,7 +130,7 @@ impl Study {
             about: OnceLock::new(),
             gates: OnceLock::new(),
             positions: OnceLock::new(),
-            known: Known::default(),
+            kept: Known::default(),
         })
     }
 
@@ -192,12 +192,12 @@ impl Study {
 
     /// Returns the tables by their names in queries.
     pub(crate) fn catalogue(&self, store: &Store) -> Result<Catalogue<'_>, Failure> {
-        Ok(Catalogue::knowing(&self.lock, store, &self.known)?)
+        Ok(Catalogue::knowing(&self.lock, store, &self.kept)?)
     }
 
     /// Returns the tables with their columns, and the reasons why those of a stage cannot be listed.
     fn tables(&self, store: &Store) -> (Value, Vec<String>) {
-        let (catalogue, unread) = Catalogue::readable(&self.lock, store, &self.known);
+        let (catalogue, unread) = Catalogue::readable(&self.lock, store, &self.kept);
         let mut tables = Vec::new();
         for (name, entry) in &catalogue.tables {
             let ok = entry.stage.cells.iter();
@@ -258,7 +258,7 @@ impl Study {
             let message = format!("unknown table `{name}`");
             return Err(Failure::nothing(message, catalogue.hint(name)));
         };
-        if let Some(reply) = page_of_many(full, entry, &view, (store, &self.known))? {
+        if let Some(reply) = page_of_many(full, entry, &view, (store, &self.kept))? {
             return Ok(reply);
         }
         let whole = whole(entry, store)?;
@@ -370,7 +370,7 @@ fn page_of_many(
     name: &str,
     entry: &Entry<'_>,
     view: &View,
-    (store, known): (&Store, &Known),
+    (store, kept): (&Store, &Known),
 ) -> Result<Option<Reply>, Failure> {
     let ok = entry.stage.cells.iter();
     let ok: Vec<&LockCell> = ok.filter(|c| c.status == CellStatus::Ok).collect();
@@ -380,7 +380,7 @@ fn page_of_many(
     let mut parts = Vec::new();
     let mut all = 0;
     for cell in &ok {
-        let outputs = known.outputs_of(store, &entry.stage.name, cell)?;
+        let outputs = kept.outputs_of(store, &entry.stage.name, cell)?;
         let artifact = outputs.as_ref().and_then(|o| o.get(&entry.output[..]));
         if let Some(artifact) = artifact {
             let coordinates = cell.place().map_err(Failure::store)?.0;
