@@ -144,26 +144,26 @@ fn by_digest(sources: &[NamedFile]) -> BTreeMap<Digest, &NamedFile> {
 /// Returns the files whose digests a value contains.
 fn named_in<'a>(
     value: &Json,
-    known: &BTreeMap<Digest, &'a NamedFile>,
+    by_digest: &BTreeMap<Digest, &'a NamedFile>,
 ) -> BTreeMap<Digest, &'a NamedFile> {
     fn visit<'a>(
         value: &Json,
-        known: &BTreeMap<Digest, &'a NamedFile>,
+        by_digest: &BTreeMap<Digest, &'a NamedFile>,
         out: &mut BTreeMap<Digest, &'a NamedFile>,
     ) {
         match value {
             Json::String(text) if text.starts_with("b3:") => {
                 let digest = text.parse::<Digest>().ok();
-                out.extend(digest.and_then(|d| Some((d, *known.get(&d)?))));
+                out.extend(digest.and_then(|d| Some((d, *by_digest.get(&d)?))));
             }
-            Json::Array(values) => values.iter().for_each(|v| visit(v, known, out)),
-            Json::Object(map) => map.values().for_each(|v| visit(v, known, out)),
+            Json::Array(values) => values.iter().for_each(|v| visit(v, by_digest, out)),
+            Json::Object(map) => map.values().for_each(|v| visit(v, by_digest, out)),
             Json::String(_) | Json::Null | Json::Bool(_) | Json::Number(_) => {}
         }
     }
     let mut out = BTreeMap::new();
-    if !known.is_empty() {
-        visit(value, known, &mut out);
+    if !by_digest.is_empty() {
+        visit(value, by_digest, &mut out);
     }
     out
 }

@@ -11,7 +11,8 @@ pub struct Until {
     /// The largest relative half-width of the interval: 0.03 is 3 %.
     pub relative_half_width: f64,
     /// The column name of the figure.
-    pub of: String,
+    #[serde(rename = "of")]
+    pub figure: String,
     /// The number of blocks before the first check.
     pub at_least: usize,
 }
@@ -25,7 +26,7 @@ impl Until {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let text = format!(
             "after {blocks} blocks `{}` of every launch is known to ± {}, within {}",
-            self.of,
+            self.figure,
             percent(half_width),
             percent(self.relative_half_width)
         );

@@ -85,7 +85,7 @@ impl Executor<'_, '_> {
 
     fn failure_elsewhere(&mut self, cell: CellId) -> AwayFailure {
         let written = self.session.graph.written(cell).to_owned();
-        let known = self.elsewhere.clone().and_then(|elsewhere| {
+        let failure = self.elsewhere.clone().and_then(|elsewhere| {
             let measured = elsewhere.records.contains_key(&written).then(|| AwayFailure {
                 status: CellStatus::Failed,
                 reason: "it was executed elsewhere, where the cells that it needs had other outputs"
@@ -100,7 +100,7 @@ impl Executor<'_, '_> {
             let own = elsewhere.failures.get(&written).cloned();
             own.or(measured).or_else(|| self.failure_of_reader(cell, &elsewhere))
         });
-        known.unwrap_or_else(|| AwayFailure {
+        failure.unwrap_or_else(|| AwayFailure {
             status: CellStatus::Skipped,
             reason: "not reached: no machine has executed it".to_owned(),
             hint: None,

@@ -399,7 +399,7 @@ impl<'a> Executor<'a, '_> {
             }
             let store = self.session.store;
             let earlier = Record::parse(&store.get(&record)?).ok();
-            let Some(earlier) = earlier.filter(|known| known.evidence.is_empty()) else {
+            let Some(earlier) = earlier.filter(|record| record.evidence.is_empty()) else {
                 continue;
             };
             for later in store.records_for(&key)? {

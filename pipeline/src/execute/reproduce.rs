@@ -36,7 +36,8 @@ pub struct Difference {
     /// The digest in the record; `None` if the record has no such output.
     pub recorded: Option<Digest>,
     /// The digest now; `None` if the cell made no output with this name.
-    pub found: Option<Digest>,
+    #[serde(rename = "found")]
+    pub reproduced: Option<Digest>,
 }
 
 /// The verdict on one pure cell.
@@ -493,9 +494,9 @@ fn compare(record: &Record, reproduced: &BTreeMap<String, Digest>) -> Reproducti
         .map(|name| Difference {
             output: name.to_owned(),
             recorded: record.outputs.get(name).map(|a| a.digest),
-            found: reproduced.get(name).copied(),
+            reproduced: reproduced.get(name).copied(),
         })
-        .filter(|d| d.recorded != d.found)
+        .filter(|d| d.recorded != d.reproduced)
         .collect();
     if outputs.is_empty() {
         Reproduction::Identical

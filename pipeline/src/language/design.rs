@@ -236,17 +236,17 @@ impl DesignDraft {
             .flat_map(|(_, kind)| kind.figures())
             .copied()
             .collect();
-        if !figures.contains(&rule.of.as_str()) {
+        if !figures.contains(&rule.figure.as_str()) {
             let message = format!(
                 "no cell that is measured in blocks has a figure `{}`",
-                rule.of
+                rule.figure
             );
-            let hint = remedy(&rule.of, "figures", figures);
+            let hint = remedy(&rule.figure, "figures", figures);
             sink.add(self.mistake("until", "of", message, hint));
         }
         Some(Until {
             relative_half_width: rule.relative_half_width.0,
-            of: rule.of.clone(),
+            figure: rule.figure.clone(),
             at_least: self.least_blocks?,
         })
     }

@@ -74,7 +74,8 @@ pub(super) struct RuleFile {
     /// The largest half-width of the interval of each launch's mean, relative to the mean.
     pub(super) relative_half_width: PercentText,
     /// The figure that must be known this precisely, by its column's name.
-    pub(super) of: String,
+    #[serde(rename = "of")]
+    pub(super) figure: String,
     /// The largest number of blocks.
     pub(super) at_most: BlocksText,
 }

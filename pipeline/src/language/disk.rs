@@ -24,7 +24,7 @@ pub fn load(
     file: &Path,
     registry: &Registry,
     options: &Options,
-    known: KnownFiles,
+    known_files: KnownFiles,
 ) -> Result<Experiment, Diagnostics> {
     let wrong = |message: String, hint: &str| {
         let place = Place::File(file.to_owned());
@@ -35,7 +35,7 @@ pub fn load(
         }])
     };
     match Disk.read(file) {
-        Ok(Some(text)) => load_text(&text, file, registry, options, &Remembering(known)),
+        Ok(Some(text)) => load_text(&text, file, registry, options, &Remembering(known_files)),
         Ok(None) => Err(wrong("no such file".to_owned(), &instead_of(file))),
         Err(error @ FileError::Folder) => Err(wrong(error.to_string(), &within(file))),
         Err(FileError::NotText(error)) => Err(not_utf8(file, &error)),
@@ -132,11 +132,11 @@ fn below(here: &Path, folder: &Path, stem: &str) -> Option<String> {
         .collect();
     names.sort();
     names.iter().find_map(|name| {
-        let found = [format!("{stem}.yaml"), format!("{stem}.yml")];
-        let found = found
+        let names = [format!("{stem}.yaml"), format!("{stem}.yml")];
+        let file = names
             .iter()
             .find(|file| here.join(name).join(file).is_file())?;
-        let path = folder.join(name).join(found);
+        let path = folder.join(name).join(file);
         Some(format!("did you mean `{}`?", path.display()))
     })
 }

@@ -98,8 +98,8 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     if let Some((number, key)) = key_without_a_space(text, at) {
         return format!("put a space after the colon: `{key}: …` on line {number}");
     }
-    if let Some((number, key, found)) = key_without_a_colon(text, at) {
-        return match found {
+    if let Some((number, key, sign)) = key_without_a_colon(text, at) {
+        return match sign {
             Some(sign) => {
                 format!("write `{key}: …` on line {number}: the `{sign}` there is not a colon")
             }

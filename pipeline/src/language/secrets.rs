@@ -146,8 +146,8 @@ fn assigned(text: &str) -> Option<&str> {
             .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
         is_word(name) && (is_variable || name.starts_with('-'))
     };
-    let found = set.find(|(name, value)| is_name(name) && is_named(name) && is_literal(value));
-    found.map(|(name, _)| name)
+    let secret = set.find(|(name, value)| is_name(name) && is_named(name) && is_literal(value));
+    secret.map(|(name, _)| name)
 }
 
 fn is_word(text: &str) -> bool {

@@ -86,7 +86,7 @@ impl CellPattern {
         &self,
         cells: impl Iterator<Item = &'a Coordinates> + Clone,
     ) -> Option<String> {
-        let of = |axis: &str| -> Vec<String> {
+        let labels_of = |axis: &str| -> Vec<String> {
             let mut labels: Vec<String> = Vec::new();
             for label in cells.clone().filter_map(|cell| cell.get(axis)) {
                 let label = label.to_string();
@@ -104,7 +104,7 @@ impl CellPattern {
             .map(|(axis, _)| axis.as_str());
         let axes: Vec<&str> = axes.collect();
         self.axes.iter().find_map(|(axis, wanted)| {
-            let labels = of(axis);
+            let labels = labels_of(axis);
             if labels.is_empty() {
                 let remedy = match axes.is_empty() {
                     true => "it has none".to_owned(),
@@ -112,11 +112,11 @@ impl CellPattern {
                 };
                 return Some(format!("`{}` has no axis `{axis}`: {remedy}", self.stage));
             }
-            let found = |cell: &Coordinates| {
+            let is_wanted = |cell: &Coordinates| {
                 cell.get(axis)
                     .is_some_and(|label| wanted.iter().any(|w| w.is_like(label)))
             };
-            (!cells.clone().any(found)).then(|| {
+            (!cells.clone().any(is_wanted)).then(|| {
                 format!(
                     "the labels of `{axis}` are {}",
                     suggest::list(labels.iter().map(String::as_str))

@@ -241,8 +241,10 @@ impl Launched {
         }
         let mut launches: Vec<usize> = logs.keys().copied().collect();
         let arm = arm(session, design);
-        if let Some((arm, of)) = arm.filter(|(a, b)| logs.contains_key(a) && logs.contains_key(b)) {
-            launches = vec![of, arm];
+        if let Some((arm, original)) =
+            arm.filter(|(a, b)| logs.contains_key(a) && logs.contains_key(b))
+        {
+            launches = vec![original, arm];
         }
         let (mut squares, mut freedom, mut most) = (0.0, 0, 0);
         for (i, a) in launches.iter().enumerate() {

@@ -84,7 +84,8 @@ pub struct ShardCell {
     /// The stage's class.
     pub class: Class,
     /// The record in the lock. If its key turns out to be the same, the cell is not executed again.
-    pub known: Option<Digest>,
+    #[serde(rename = "known")]
+    pub record: Option<Digest>,
 }
 
 /// Returns the shards of the cells that would execute elsewhere, in design order.
@@ -258,7 +259,7 @@ fn shard(
             .map(|cell| ShardCell {
                 name: graph.written(*cell).to_owned(),
                 class: graph.class(*cell),
-                known: known(session, *cell),
+                record: known(session, *cell),
             })
             .collect(),
         timeout: limits.sum(),

@@ -17,7 +17,7 @@ pub(crate) struct Foreign {
     policy: Reuse,
     here: Option<String>,
     /// All records that may be used, if not everything in the store.
-    known: Option<Arc<BTreeSet<Digest>>>,
+    known_records: Option<Arc<BTreeSet<Digest>>>,
     /// Cells that are executed although others have results, with one of these results.
     left_out: HashMap<CellId, Digest>,
 }
@@ -26,10 +26,10 @@ impl Foreign {
     pub(super) fn of(
         store: &Store,
         policy: Reuse,
-        known: Option<Arc<BTreeSet<Digest>>>,
+        known_records: Option<Arc<BTreeSet<Digest>>>,
     ) -> Result<Self, PipelineError> {
         Ok(Self {
-            known,
+            known_records,
             makers: store.imports()?,
             policy,
             here: this_host(),
@@ -39,7 +39,7 @@ impl Foreign {
 
     /// Returns whether all results may be used because none was made by others.
     pub(super) fn is_empty(&self) -> bool {
-        self.makers.is_empty() && self.known.is_none()
+        self.makers.is_empty() && self.known_records.is_none()
     }
 
     /// Forgets which results were left out.
@@ -48,8 +48,8 @@ impl Foreign {
     }
 
     fn permits(&self, record: &Digest) -> bool {
-        if let Some(known) = &self.known
-            && !known.contains(record)
+        if let Some(known_records) = &self.known_records
+            && !known_records.contains(record)
         {
             return false;
         }

@@ -44,7 +44,7 @@ pub struct PlanOptions {
     pub reuse: Option<crate::reuse::Reuse>,
     /// Launches and measurements in the store that may be used, if not all: the store of a machine that works for
     /// several runs also contains results of others.
-    pub known: Option<Arc<BTreeSet<Digest>>>,
+    pub known_records: Option<Arc<BTreeSet<Digest>>>,
     /// The results of a scheduler for this run.
     pub elsewhere: Option<Arc<Elsewhere>>,
 }

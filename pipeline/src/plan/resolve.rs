@@ -48,8 +48,8 @@ impl Session<'_> {
                 return Ok(self.block(cell, reason));
             }
         };
-        if let Some((known, outcome)) = self.results.get(&cell)
-            && *known == key
+        if let Some((earlier_key, outcome)) = self.results.get(&cell)
+            && *earlier_key == key
         {
             return Ok(State::Settled(outcome.clone()));
         }

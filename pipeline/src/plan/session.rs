@@ -174,7 +174,7 @@ impl<'a> Session<'a> {
             foreign: Foreign::of(
                 store,
                 options.reuse.unwrap_or(experiment.reuse),
-                options.known.clone(),
+                options.known_records.clone(),
             )?,
             newly_ready: Vec::new(),
             newly_settled: Vec::new(),

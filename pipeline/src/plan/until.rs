@@ -67,7 +67,7 @@ impl Session<'_> {
                 if !matches!(self.states[*cell], State::Settled(_)) {
                     return None;
                 }
-                let log = self.figure_of(*cell, &until.of).map(f64::ln);
+                let log = self.figure_of(*cell, &until.figure).map(f64::ln);
                 let launch = launches.entry(*launch).or_default();
                 launch.entry(*block).or_default().push(log);
             }

@@ -447,7 +447,7 @@ pub(crate) fn experiment(
             .collect();
         let (mut cells, mut excluded, mut sets): (Vec<Cell>, Vec<Excluded>, Vec<Json>) =
             Default::default();
-        let mut known: std::collections::HashMap<String, u32> = Default::default();
+        let mut counts: std::collections::HashMap<String, u32> = Default::default();
         let total: usize = over.iter().map(|a| axes[*a].1.len()).product();
         for n in 0..total {
             let mut rest = n;
@@ -475,7 +475,7 @@ pub(crate) fn experiment(
             }
             let parameters = (spec.parameters)(&coordinates);
             let next = u32::try_from(sets.len()).unwrap();
-            let set = *known.entry(parameters.to_string()).or_insert(next);
+            let set = *counts.entry(parameters.to_string()).or_insert(next);
             if set == next {
                 sets.push(parameters);
             }

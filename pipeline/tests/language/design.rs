@@ -83,10 +83,13 @@ fn what_is_said_of_a_label_is_said_of_the_arm_that_stands_for_it() {
     );
     let experiment = valid(&text);
     let cells = names(&experiment, "ladder");
-    let of = |label: &str| cells.iter().filter(|c| c.contains(label)).count();
-    assert_eq!(of("configuration=serial"), of("configuration=again"));
+    let cells_with = |label: &str| cells.iter().filter(|c| c.contains(label)).count();
+    assert_eq!(
+        cells_with("configuration=serial"),
+        cells_with("configuration=again")
+    );
     // The included cell is in every block but not in the arm.
-    assert_eq!(of("concurrency=16"), 2);
+    assert_eq!(cells_with("concurrency=16"), 2);
 }
 
 #[test]
@@ -149,8 +152,8 @@ fn a_launch_is_named_without_its_block() {
 
 #[test]
 fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_reported() {
-    let rule = |blocks: u32, width: &str, of: &str, most: &str| {
-        let rule = format!("{{relative-half-width: {width}, of: {of}, at-most: {most}}}");
+    let rule = |blocks: u32, width: &str, figure: &str, most: &str| {
+        let rule = format!("{{relative-half-width: {width}, of: {figure}, at-most: {most}}}");
         with(&format!("{{blocks: {blocks}, until: {rule}}}"))
     };
     let experiment = valid(&rule(5, "3 %", "output_throughput", "12 blocks"));
@@ -177,8 +180,8 @@ fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_reported() {
             "no cell that is measured in blocks has a figure `output_througput`",
         ),
     ] {
-        let told = wrong(&text);
-        assert!(told.contains(expected), "{told}");
+        let message = wrong(&text);
+        assert!(message.contains(expected), "{message}");
     }
     assert!(wrong(&rule(5, "3 %", "output_througput", "9 blocks")).contains("`output_throughput`"));
     let smoke = Options {

@@ -37,15 +37,15 @@ fn every_mistake_reads_as_written_down() {
             &Options::default(),
             &NoFiles,
         );
-        let found = loaded.expect_err(&format!("{} has no mistake", path.display()));
-        for diagnostic in &found.0 {
+        let error = loaded.expect_err(&format!("{} has no mistake", path.display()));
+        for diagnostic in &error.0 {
             assert!(
                 diagnostic.hint.is_some(),
                 "{}: no remedy: {diagnostic}",
                 path.display()
             );
         }
-        let rendered = found.to_string();
+        let rendered = error.to_string();
         let expected = path.with_extension("txt");
         if std::env::var_os("BLESS").is_some() {
             std::fs::write(&expected, &rendered).unwrap();

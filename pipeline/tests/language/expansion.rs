@@ -469,8 +469,8 @@ struct InMemory(&'static [(&'static str, &'static str)]);
 
 impl Files for InMemory {
     fn read(&self, path: &Path) -> Result<Option<String>, FileError> {
-        let found = self.0.iter().find(|(name, _)| Path::new(name) == path);
-        Ok(found.map(|(_, text)| (*text).to_owned()))
+        let file = self.0.iter().find(|(name, _)| Path::new(name) == path);
+        Ok(file.map(|(_, text)| (*text).to_owned()))
     }
 
     fn list(&self, _: &Path) -> Vec<String> {
@@ -529,15 +529,15 @@ fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
     let own = format!("{fewer}axes:\n  spare: [1]\n  level: [3]\n");
     let wrong = extending(&own, files).unwrap_err();
     for axis in ["spare", "level"] {
-        let told = format!("no stage has the axis `{axis}` in its `over`");
-        assert!(wrong.contains(&told), "{wrong}");
+        let message = format!("no stage has the axis `{axis}` in its `over`");
+        assert!(wrong.contains(&message), "{wrong}");
     }
     assert!(
         wrong.contains("demo.yaml:5:3") && wrong.contains("demo.yaml:6:3"),
         "{wrong}"
     );
     // An author who forgot `over` gets one message, and so does one who misspelled the name.
-    for (over, told) in [
+    for (over, expected) in [
         ("[workload]", "has no value here"),
         ("[workload, lvel]", "did you mean `level`?"),
     ] {
@@ -546,7 +546,7 @@ fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
             .replace("requests: 4", "requests: \"${level}\"");
         let wrong = extending(&text, &[]).unwrap_err();
         assert!(
-            wrong.contains(told) && !wrong.contains("no stage has"),
+            wrong.contains(expected) && !wrong.contains("no stage has"),
             "{wrong}"
         );
     }
@@ -650,15 +650,15 @@ fn settings_of_several_axes_merge_in_their_order_and_overrides_reach_into_them()
             "settings: {parallel: \"${configuration.slots}\", name: \"server-${configuration}\"}",
             "settings: {merge: [\"${configuration.settings}\", {b: 3, c: 3}]}",
         );
-    let of = |experiment: &Experiment| stage(experiment, "server").parameter_sets.clone();
-    let sets = of(&valid(&text));
+    let sets_of = |experiment: &Experiment| stage(experiment, "server").parameter_sets.clone();
+    let sets = sets_of(&valid(&text));
     assert_eq!(sets[0]["settings"], json!({"a": 1, "b": 3, "c": 3}));
     assert_eq!(sets[1]["settings"], json!({"b": 3, "c": 3}));
     let overridden = format!(
         "{text}  - where: {{stage: server, configuration: serial}}\n    set: {{settings.d: 4}}\n    reason: more\n"
     );
     assert_eq!(
-        of(&valid(&overridden))[1]["settings"],
+        sets_of(&valid(&overridden))[1]["settings"],
         json!({"b": 3, "c": 3, "d": 4})
     );
     let placeholder = overridden.replace(
@@ -666,7 +666,7 @@ fn settings_of_several_axes_merge_in_their_order_and_overrides_reach_into_them()
         "\"${configuration.settings}\"",
     );
     assert_eq!(
-        of(&valid(&placeholder))[1]["settings"],
+        sets_of(&valid(&placeholder))[1]["settings"],
         json!({"b": 2, "d": 4})
     );
 }

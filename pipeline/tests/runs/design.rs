@@ -93,11 +93,11 @@ fn each_block_launches_each_configuration_once_and_measures_all_of_a_launch_toge
     assert_eq!(launches(&done), expected);
     assert_eq!((done.len(), measured(&done)), (27, 18));
     for launch in done.chunks(3) {
-        let of = launch[0]
+        let coordinates = launch[0]
             .strip_prefix("server[")
             .unwrap()
             .trim_end_matches(']');
-        let measured = |cell: &String| cell.starts_with(&format!("ladder[{of},"));
+        let measured = |cell: &String| cell.starts_with(&format!("ladder[{coordinates},"));
         assert!(launch[1..].iter().all(measured), "{launch:?}");
     }
     assert_eq!(order(&bench, &text), Vec::<String>::new());
@@ -219,7 +219,7 @@ fn the_machine_works_before_the_first_launch_and_rests_between_launches() {
         &with("  blocks: 2\n  warm-up: 1 ms\n  cool-down: 2 ms\n"),
     );
     let events = bench.events.lock().unwrap();
-    let told: Vec<&str> = events
+    let messages: Vec<&str> = events
         .iter()
         .filter_map(|event| match event {
             Event::Resting {
@@ -234,7 +234,7 @@ fn the_machine_works_before_the_first_launch_and_rests_between_launches() {
     let expected = [
         "warm", "launch", "rest", "launch", "rest", "launch", "rest", "launch",
     ];
-    assert_eq!(told, expected);
+    assert_eq!(messages, expected);
 }
 
 #[test]

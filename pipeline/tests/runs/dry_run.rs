@@ -120,10 +120,10 @@ fn failing(bench: &Bench, word: &str) -> Experiment {
 #[test]
 fn pure_stages_execute_and_the_store_and_the_lock_are_left_alone() {
     let bench = Bench::new();
-    let found = tried(&bench, &bench.study());
+    let trial = tried(&bench, &bench.study());
     // Two cells of checks, one of results, one report.
     assert_eq!(
-        found,
+        trial,
         DryRun {
             executed: 4,
             ..DryRun::default()
@@ -151,46 +151,46 @@ fn pure_stages_execute_and_the_store_and_the_lock_are_left_alone() {
 #[test]
 fn what_fails_whatever_is_made_up_is_an_error_and_what_needs_it_is_not_blamed() {
     let bench = Bench::new();
-    let found = tried(&bench, &failing(&bench, "always"));
-    let [finding] = found.findings.as_slice() else {
-        panic!("{found:?}")
+    let trial = tried(&bench, &failing(&bench, "always"));
+    let [finding] = trial.findings.as_slice() else {
+        panic!("{trial:?}")
     };
     assert!(finding.certain && finding.stage == "results");
     assert_eq!(finding.reason, "unknown column `x`");
-    assert_eq!(found.errors().count(), 1);
+    assert_eq!(trial.errors().count(), 1);
 }
 
 #[test]
 fn what_fails_only_over_some_rows_is_a_doubt() {
     let bench = Bench::new();
-    let found = tried(&bench, &failing(&bench, "unless-slow"));
-    let [finding] = found.findings.as_slice() else {
-        panic!("{found:?}")
+    let trial = tried(&bench, &failing(&bench, "unless-slow"));
+    let [finding] = trial.findings.as_slice() else {
+        panic!("{trial:?}")
     };
     assert!(!finding.certain);
-    assert_eq!((found.errors().count(), found.doubts().count()), (0, 1));
+    assert_eq!((trial.errors().count(), trial.doubts().count()), (0, 1));
 }
 
 #[test]
 fn a_kind_that_panics_is_reported_as_a_bug() {
     let bench = Bench::new();
-    let found = tried(&bench, &failing(&bench, "panics"));
-    assert_eq!(found.findings[0].reason, "the stage kind `fold` panicked");
-    assert!(found.findings[0].hint.as_ref().unwrap().contains("bug"));
+    let trial = tried(&bench, &failing(&bench, "panics"));
+    assert_eq!(trial.findings[0].reason, "the stage kind `fold` panicked");
+    assert!(trial.findings[0].hint.as_ref().unwrap().contains("bug"));
 }
 
 #[test]
 fn kinds_that_make_nothing_up_are_skipped_inputs() {
     let bench = Bench::new();
     // The plain kinds rehearse only pure stages.
-    let found = dry_run(
+    let trial = dry_run(
         &bench.study(),
         &registry(&bench.world),
         Path::new("/nowhere"),
         &Arc::new(AtomicBool::new(false)),
     )
     .unwrap();
-    assert_eq!(found.findings, []);
+    assert_eq!(trial.findings, []);
     assert!(
         bench
             .world

@@ -22,8 +22,8 @@ fn reproduce(
     let lock = Lock::read(&lock_path(study)).unwrap().unwrap();
     let cancelled = Arc::new(AtomicBool::new(false));
     let registry = registry(&bench.world);
-    let told = std::sync::Mutex::new(0);
-    let heard = |_: &Reproduced| *told.lock().unwrap() += 1;
+    let heard_count = std::sync::Mutex::new(0);
+    let heard = |_: &Reproduced| *heard_count.lock().unwrap() += 1;
     let options = pipeline::ReproduceOptions {
         which: pipeline::Which::All,
         jobs,
@@ -38,7 +38,7 @@ fn reproduce(
         &heard,
     )
     .unwrap();
-    assert_eq!(*told.lock().unwrap(), cells.len());
+    assert_eq!(*heard_count.lock().unwrap(), cells.len());
     cells
 }
 
@@ -164,7 +164,7 @@ fn outputs_with_other_bytes_are_named_with_both_digests() {
     assert!(
         outputs
             .iter()
-            .all(|d| d.recorded.is_some() && d.found.is_some() && d.recorded != d.found)
+            .all(|d| d.recorded.is_some() && d.reproduced.is_some() && d.recorded != d.reproduced)
     );
 }
 

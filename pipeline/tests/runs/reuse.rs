@@ -176,9 +176,9 @@ fn identical_bytes_of_an_intermediate_stage_stop_the_rest() {
         second.trail, first.trail,
         "a pure stage that gives the same bytes leaves the trail alone"
     );
-    let told = bench.events.lock().unwrap();
+    let events = bench.events.lock().unwrap();
     let cached = |e: &&Event| matches!(e, Event::CellEnded { cached: true, .. });
-    assert_eq!(told.iter().filter(cached).count(), 2);
+    assert_eq!(events.iter().filter(cached).count(), 2);
 }
 
 #[test]
@@ -406,8 +406,8 @@ fn a_measurement_that_failed_first_is_marked_and_its_readers_are_named() {
         .get(&summary.results[0].outputs["report"].digest)
         .unwrap();
     let report = String::from_utf8(report).unwrap();
-    let told = "ladder[configuration=serial,clients=2,rep=1] ok executed 2 times";
-    assert!(report.contains(told), "{report}");
+    let line = "ladder[configuration=serial,clients=2,rep=1] ok executed 2 times";
+    assert!(report.contains(line), "{report}");
     assert_eq!(report.matches("executed").count(), 1, "{report}");
 }
 
