@@ -128,7 +128,7 @@ pub(crate) fn plan_options(selection: &Selection) -> PlanOptions {
         fresh: selection.fresh.clone(),
         locked: selection.locked,
         reuse: selection.reuse.as_deref().and_then(Reuse::parse),
-        known: None,
+        known_records: None,
         elsewhere: None,
     }
 }

@@ -157,7 +157,7 @@ pub(crate) fn push_lines(report: &PushReport, url: &str) -> Vec<String> {
     let mut lines = vec![format!(
         "{} pushed to {url}, {} already there ({}, {})",
         counted(report.completed, "result"),
-        report.known,
+        report.already_complete,
         counted(report.objects, "object"),
         bytes(report.bytes)
     )];
@@ -188,7 +188,7 @@ pub(crate) fn push_json(report: &PushReport, url: &str) -> Value {
         })
     });
     json!({
-        "remote": url, "completed": report.completed, "known": report.known, "objects": report.objects,
+        "remote": url, "completed": report.completed, "known": report.already_complete, "objects": report.objects,
         "bytes": report.bytes, "replaced": report.replaced, "twins": twins.collect::<Vec<_>>(),
     })
 }

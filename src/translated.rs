@@ -300,9 +300,9 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
         return (Instead::Same(with(option)), String::new());
     }
     let Some(saying) = saying(option) else {
-        let known = ours();
-        let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        return match closest(option, known) {
+        let flags = ours();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        return match closest(option, flags) {
             Some(near) => (Instead::Words(with(near)), did_you_mean(near)),
             None => (
                 Instead::Nothing,
@@ -418,9 +418,9 @@ mod tests {
                 "http://10.0.0.5:8000 --requests 100 --concurrency 8 --model M",
             ),
         ] {
-            let told = told(theirs);
+            let message = told(theirs);
             let expected = format!("hint: the same load: benchtrail load {ours}");
-            assert!(told.ends_with(&expected), "{told}\n{expected}");
+            assert!(message.ends_with(&expected), "{message}\n{expected}");
         }
     }
 
@@ -438,10 +438,10 @@ mod tests {
 
     #[test]
     fn a_key_on_the_command_line_is_not_repeated() {
-        let told = told(
+        let message = told(
             "load http://127.0.0.1:1 --api-key sk-very-secret --header Authorization=sk-very-secret -n 4",
         );
-        assert!(!told.contains("very-secret"), "{told}");
-        assert!(told.contains("--api-key-env MY_KEY"), "{told}");
+        assert!(!message.contains("very-secret"), "{message}");
+        assert!(message.contains("--api-key-env MY_KEY"), "{message}");
     }
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 pub(crate) struct SchemaArgs {
     /// What to describe.
     #[arg(value_enum, default_value_t, value_name = "WHAT")]
-    pub(crate) of: SchemaOf,
+    pub(crate) what: SchemaOf,
 }
 
 /// What `schema` describes.

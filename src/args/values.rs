@@ -127,9 +127,9 @@ pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     ];
     let per_second = || {
         let lower = text.trim().to_lowercase();
-        let of =
+        let in_unit =
             |(unit, seconds): &(&str, f64)| Some(fitting(lower.strip_suffix(unit)?)? / seconds);
-        units.iter().find_map(of)
+        units.iter().find_map(in_unit)
     };
     fitting(text).ok_or_else(|| match per_second() {
         Some(rate) => format!("write the number of requests per second alone: {rate}"),

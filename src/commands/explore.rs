@@ -146,7 +146,7 @@ fn export(
         ProgressBar::hidden()
     };
     let mut heard = |step: Step| {
-        bar.set_message(match step.of {
+        bar.set_message(match step.total {
             0 => step.what.to_owned(),
             all => format!("{}: {} of {all}", step.what, step.done),
         });

@@ -46,14 +46,14 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         only: &arguments.only,
         most: arguments.commits,
     };
-    let found = explore::history(&followed, &store).map_err(|e| unread(&e))?;
-    if found.commits.is_empty() {
+    let history = explore::history(&followed, &store).map_err(|e| unread(&e))?;
+    if history.commits.is_empty() {
         return Err(no_commit(&lock));
     }
-    for (commit, why) in &found.notes {
+    for (commit, why) in &history.notes {
         complain(&format!("note: {commit} has no value: {why}"));
     }
-    if found.series.is_empty() {
+    if history.series.is_empty() {
         return Err(Stop::nothing(format!(
             "no commit of {} has a value of {}",
             shown(&lock),
@@ -62,10 +62,10 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         .hint("the notes above say why; the store must still have what the locks name"));
     }
     if let Some(file) = &arguments.figure {
-        std::fs::write(file, figure(&arguments.figure_of, &found))
+        std::fs::write(file, figure(&arguments.figure_of, &history))
             .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
     }
-    tell(arguments, global, &found)
+    tell(arguments, global, &history)
 }
 
 fn unread(error: &GitError) -> Stop {
@@ -81,8 +81,8 @@ fn no_commit(lock: &Path) -> Stop {
 }
 
 /// Returns the figure as SVG.
-fn figure(name: &str, found: &History) -> String {
-    let lines = found.series.iter().map(|series| Line {
+fn figure(name: &str, history: &History) -> String {
+    let lines = history.series.iter().map(|series| Line {
         name: &series.name,
         points: series.points.iter().map(|p| (p.commit, p.value)).collect(),
         breaks: (series.points.iter())
@@ -91,19 +91,19 @@ fn figure(name: &str, found: &History) -> String {
             .collect(),
     });
     let lines: Vec<Line> = lines.collect();
-    let ticks: Vec<&str> = found.commits.iter().map(|c| c.id.as_str()).collect();
-    let label = match &found.unit {
+    let ticks: Vec<&str> = history.commits.iter().map(|c| c.id.as_str()).collect();
+    let label = match &history.unit {
         Some(unit) => format!("{name} ({unit})"),
         None => name.to_owned(),
     };
     drawn(&label, &ticks, &lines)
 }
 
-fn tell(arguments: &HistoryArgs, global: &Global, found: &History) -> Result<(), Stop> {
-    let commits: &[Commit] = &found.commits;
-    let unit = found.unit.as_deref();
+fn tell(arguments: &HistoryArgs, global: &Global, history: &History) -> Result<(), Stop> {
+    let commits: &[Commit] = &history.commits;
+    let unit = history.unit.as_deref();
     let each = || {
-        (found.series.iter())
+        (history.series.iter())
             .flat_map(|series| series.points.iter().map(move |p| (&series.name, p)))
     };
     if global.json {
@@ -114,12 +114,12 @@ fn tell(arguments: &HistoryArgs, global: &Global, found: &History) -> Result<(),
                        "value": p.value, "rows": p.rows, "change": p.change})
             })
             .collect();
-        let judged = found.series.iter().map(|series| {
+        let judged = history.series.iter().map(|series| {
             let changes = match series.judged {
                 Judged::Changes(n) => Some(n),
                 Judged::TooFew(_) => None,
             };
-            json!({"series": series.name, "change_points": changes, "judgement": found.words(series)})
+            json!({"series": series.name, "change_points": changes, "judgement": history.words(series)})
         });
         let judged: Vec<_> = judged.collect();
         say(
@@ -147,7 +147,7 @@ fn tell(arguments: &HistoryArgs, global: &Global, found: &History) -> Result<(),
         "value{}",
         unit.map_or_else(String::new, |unit| format!(" [{unit}]"))
     );
-    for series in &found.series {
+    for series in &history.series {
         let Series { name, points, .. } = series;
         if !name.is_empty() {
             say(name);
@@ -177,7 +177,7 @@ fn tell(arguments: &HistoryArgs, global: &Global, found: &History) -> Result<(),
             &rows,
             &[2, 3, 4],
         ));
-        say(&found.words(series));
+        say(&history.words(series));
         say("");
     }
     if let Some(file) = &arguments.figure {

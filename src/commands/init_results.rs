@@ -25,34 +25,34 @@ struct Found {
 /// # Errors
 /// If a file cannot be imported without a column map, or none of them has rows of requests.
 pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
-    let mut found: Vec<Found> = Vec::new();
+    let mut result_files: Vec<Found> = Vec::new();
     for path in given {
         if path.is_dir() {
-            let before = found.len();
+            let before = result_files.len();
             for file in results_in(path)? {
                 match results(&file) {
-                    Ok(more) => found.extend(more),
+                    Ok(more) => result_files.extend(more),
                     Err(_) => complain(&format!(
                         "warning: {} is left out: it is not a result file of a known tool, or not a whole one",
                         shown(&file)
                     )),
                 }
             }
-            if found.len() == before {
+            if result_files.len() == before {
                 let message = format!("{} holds no result file of a known tool", shown(path));
                 return Err(Stop::usage(message).hint(CSV));
             }
         } else {
-            found.extend(results(path)?);
+            result_files.extend(results(path)?);
         }
     }
-    if found.is_empty() {
+    if result_files.is_empty() {
         let hint = "measure again with the tool's option for rows, such as `--save-detailed` of vLLM or `--output-details` \
                     of SGLang; docs/import.md lists the options";
         return Err(Stop::usage("none of these files has rows of requests").hint(hint));
     }
-    name_apart(&mut found);
-    Ok(study(name, &found))
+    name_apart(&mut result_files);
+    Ok(study(name, &result_files))
 }
 
 /// What to give in place of a path that cannot be read.
@@ -132,9 +132,9 @@ fn results(path: &Path) -> Result<Vec<Found>, Stop> {
 }
 
 /// Gives results of files with the same name different labels.
-fn name_apart(found: &mut [Found]) {
+fn name_apart(results: &mut [Found]) {
     let mut taken: BTreeSet<String> = BTreeSet::new();
-    for one in found {
+    for one in results {
         let (label, mut n) = (one.label.clone(), 1);
         while !taken.insert(one.label.clone()) {
             n += 1;
@@ -143,7 +143,7 @@ fn name_apart(found: &mut [Found]) {
     }
 }
 
-fn study(name: &str, found: &[Found]) -> String {
+fn study(name: &str, results: &[Found]) -> String {
     let mut text = format!(
         "# {name}: results of other tools, with checks, tables and a report. Every key: docs/import.md\nexperiment: {name}\n\
          seed: 7\naxes:\n  result:    # rename the labels as you like: they are the rows of every table\n"
@@ -152,14 +152,14 @@ fn study(name: &str, found: &[Found]) -> String {
         text.push_str(line);
         text.push('\n');
     };
-    for one in found {
+    for one in results {
         let mut fields = format!("tool: {}, file: {}", one.tool.word(), quoted(&one.file));
         if let Some(entry) = one.entry {
             let _ = write!(fields, ", entry: {entry}");
         }
         add(&format!("    - {}: {{{fields}}}", quoted(&one.label)));
     }
-    let entry = match found.iter().any(|one| one.entry.is_some()) {
+    let entry = match results.iter().any(|one| one.entry.is_some()) {
         true => ", entry: \"${result.entry}\"",
         false => "",
     };

@@ -79,7 +79,7 @@ pub(super) fn search(
     } else {
         say(&table_of(arguments, &files));
     }
-    let outcome = &files.found;
+    let outcome = &files.outcome;
     match files.failure {
         None => {
             match (outcome.undecided, outcome.kept) {
@@ -123,7 +123,7 @@ fn row(probe: &Probe) -> Vec<String> {
 }
 
 fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
-    let outcome = &files.found;
+    let outcome = &files.outcome;
     let bounds: Vec<String> = arguments
         .slo
         .iter()
@@ -163,7 +163,7 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
 }
 
 fn json_of(arguments: &LoadArgs, files: &SearchFiles) -> Value {
-    let outcome = &files.found;
+    let outcome = &files.outcome;
     let probes = outcome.probes.iter().map(|p| {
         json!({
             "probe": p.probe, "level": p.level.number(),

@@ -196,7 +196,7 @@ fn of_server(words: &str) -> Option<&'static str> {
         "too long",
     ];
     let words = words.to_lowercase();
-    if TOO_LONG.iter().any(|known| words.contains(known)) {
+    if TOO_LONG.iter().any(|phrase| words.contains(phrase)) {
         return Some(
             "give shorter prompts (--prompt-words, --input-len) or fewer output tokens (--output-tokens), or start \
              the server with a longer context",

@@ -89,7 +89,7 @@ pub(super) fn in_options(text: &str) -> String {
 /// becomes the option with this value, as a shell reads it.
 fn keys_in_options(text: &str) -> String {
     let text = in_options(text);
-    let option = |key: &str| OPTIONS.iter().find(|(known, _)| *known == key).map(|o| o.1);
+    let option = |key: &str| OPTIONS.iter().find(|(name, _)| *name == key).map(|o| o.1);
     let reworded = |quoted: &str| -> Option<String> {
         if let Some(option) = option(quoted) {
             return Some(option.to_owned());
@@ -284,7 +284,7 @@ mod tests {
             keys(&full(arrival, tokens.clone()).stage(), &mut keys_set);
         }
         for key in &keys_set {
-            let option = OPTIONS.iter().any(|(known, _)| known == key);
+            let option = OPTIONS.iter().any(|(name, _)| name == key);
             assert!(option != NO_OPTION.contains(&key.as_str()), "{key}");
         }
         let gone = OPTIONS.iter().filter(|(key, _)| !keys_set.contains(*key));
@@ -295,7 +295,7 @@ mod tests {
     fn every_option_that_a_message_names_exists() {
         let command = crate::args::Cli::command();
         let load = command.find_subcommand("load").expect("a command");
-        let known: BTreeSet<String> = load
+        let options: BTreeSet<String> = load
             .get_arguments()
             .filter_map(|argument| Some(format!("--{}", argument.get_long()?)))
             .collect();
@@ -303,7 +303,7 @@ mod tests {
         let words = said.flat_map(|text| text.split([' ', '`', ',', '.']));
         let in_phrases = words.filter(|word| word.len() > 2 && word.starts_with("--"));
         for option in OPTIONS.iter().map(|(_, option)| *option).chain(in_phrases) {
-            assert!(known.contains(option), "{option}");
+            assert!(options.contains(option), "{option}");
         }
     }
 

@@ -206,12 +206,14 @@ fn design(design: &DesignPlan) -> Vec<String> {
         lines.push(format!(
             "  {} or more: no further one once `{}` of every launch is known to ± {:.1} % (95 %, at every look)",
             counted(until.at_least, "block"),
-            until.of,
+            until.figure,
             100.0 * until.relative_half_width
         ));
     }
-    if let Some((arm, of)) = &design.control {
-        lines.push(format!("  A/A arm: {arm} is {of} launched a second time"));
+    if let Some((arm, original)) = &design.control {
+        lines.push(format!(
+            "  A/A arm: {arm} is {original} launched a second time"
+        ));
     }
     // A single launch has no order.
     let in_order = if design.launches.len() > 1 {

@@ -248,7 +248,7 @@ fn until(design: &pipeline::design::Design) -> Option<Until> {
     let rule = design.until.as_ref()?;
     Some(Until {
         relative_half_width: rule.relative_half_width,
-        of: rule.of.clone(),
+        figure: rule.figure.clone(),
         at_least: rule.at_least,
     })
 }

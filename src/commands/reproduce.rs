@@ -141,7 +141,7 @@ fn tell(cells: &[Reproduced]) {
                             .as_ref()
                             .map_or_else(|| "nothing".to_owned(), artifacts::Digest::short)
                     };
-                    let (was, is) = (text(&difference.recorded), text(&difference.found));
+                    let (was, is) = (text(&difference.recorded), text(&difference.reproduced));
                     say(&format!(
                         "{}.{}: recorded {was}, now {is}",
                         cell.cell, difference.output

@@ -54,7 +54,8 @@ pub(super) fn check_place(session: &Session) -> Result<(), Stop> {
     };
     let own = |place: &&Path| **place != project.root;
     for place in folder.ancestors().take_while(own) {
-        if fs::symlink_metadata(place).is_ok_and(|found| found.is_symlink()) && !inside(place) {
+        if fs::symlink_metadata(place).is_ok_and(|metadata| metadata.is_symlink()) && !inside(place)
+        {
             return Err(elsewhere(place, "a symbolic link out of the project"));
         }
     }

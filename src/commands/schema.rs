@@ -6,7 +6,7 @@ use crate::registry::registry;
 use crate::terminal::say;
 
 pub(super) fn schema(arguments: &SchemaArgs) -> Result<(), Stop> {
-    let text = match arguments.of {
+    let text = match arguments.what {
         SchemaOf::Experiment => {
             let schema = pipeline::language::experiment_schema(&registry());
             serde_json::to_string_pretty(&schema)
