@@ -367,9 +367,13 @@ fn a_fifo_or_a_device_in_the_place_of_any_file_that_a_command_reads_ends_it_with
             for line in *commands {
                 let outcome = unwaiting(&project, line);
                 let said = format!("{}{}", outcome.stdout, outcome.stderr);
-                let told =
+                let is_reported =
                     matches!(outcome.code, Some(1..=5)) && outcome.stderr.contains("error: ");
-                assert!(told, "{line}, device {device}: {:?} {said}", outcome.code);
+                assert!(
+                    is_reported,
+                    "{line}, device {device}: {:?} {said}",
+                    outcome.code
+                );
             }
             fs::remove_file(&path).expect("removable");
             if let Some(before) = before {
@@ -577,23 +581,23 @@ stages:
         .env("LEAK_PROXY", format!("http://ada:{password}@proxy:3128"));
     let ran: Outcome = command.output().expect("it starts").into();
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    let told = format!("{}{}", ran.stdout, ran.stderr);
+    let output = format!("{}{}", ran.stdout, ran.stderr);
     assert!(
-        told.contains("token [LEAK_TOKEN] via [LEAK_PROXY]"),
-        "{told}"
+        output.contains("token [LEAK_TOKEN] via [LEAK_PROXY]"),
+        "{output}"
     );
     let mut read = 0;
     for file in crate::torture::files_below(project.path()) {
         let bytes = fs::read(&file).expect("readable");
         read += 1;
         for secret in [token, password] {
-            let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
-            assert!(!found, "{secret} in {}", file.display());
+            let is_leaked = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
+            assert!(!is_leaked, "{secret} in {}", file.display());
         }
     }
     assert!(read > 20, "{read} files");
     for secret in [token, password] {
-        assert!(!told.contains(secret), "{told}");
+        assert!(!output.contains(secret), "{output}");
     }
 }
 
@@ -642,11 +646,11 @@ stages:
         let text = text.replace("4LOAD", &format!("4{load}"));
         fs::write(project.path().join("typed.yaml"), text).expect("writable");
         for command in [&["plan", "typed.yaml"][..], &["run", "typed.yaml"]] {
-            let told = project.run(command);
+            let outcome = project.run(command);
             let case = format!("{url} {launch} {load} {command:?}");
-            let all = format!("{}{}", told.stdout, told.stderr);
+            let all = format!("{}{}", outcome.stdout, outcome.stderr);
             // A variable that is not set is a fault of the machine.
-            assert!(matches!(told.code, Some(2 | 4)), "{case}: {all}");
+            assert!(matches!(outcome.code, Some(2 | 4)), "{case}: {all}");
             assert!(!all.contains(secret), "{case}: {all}");
         }
     }
@@ -677,9 +681,9 @@ stages:
             &["plan", "typed.yaml"][..],
             &["run", "typed.yaml", "--trust"],
         ] {
-            let told = project.run(command);
-            let all = format!("{}{}", told.stdout, told.stderr);
-            assert_eq!(told.code, Some(2), "{launch}: {all}");
+            let outcome = project.run(command);
+            let all = format!("{}{}", outcome.stdout, outcome.stderr);
+            assert_eq!(outcome.code, Some(2), "{launch}: {all}");
             assert!(
                 !all.contains("hunter2") && all.contains("inherit"),
                 "{launch}: {all}"
@@ -688,13 +692,13 @@ stages:
     }
     for header in ["Authorization: Bearer", "X-Api-Key:", "authorization="] {
         let header = format!("{header} {secret}");
-        let told = project.run(["load", url, "--requests", "2", "--header", &header]);
-        assert_eq!(told.code, Some(2), "{}", told.stderr);
-        assert!(!told.stderr.contains(secret), "{}", told.stderr);
+        let outcome = project.run(["load", url, "--requests", "2", "--header", &header]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(!outcome.stderr.contains(secret), "{}", outcome.stderr);
     }
     for file in crate::torture::files_below(&project.path().join(".benchtrail")) {
         let bytes = fs::read(&file).expect("readable");
-        let found = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
-        assert!(!found, "{}", file.display());
+        let is_leaked = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
+        assert!(!is_leaked, "{}", file.display());
     }
 }

@@ -14,8 +14,8 @@ const STUDY: &str = "experiments/simulated.yaml";
     reason = "the environment sets how much is tested"
 )]
 fn cells() -> u64 {
-    let told = std::env::var("BENCHTRAIL_CELLS").ok();
-    told.map_or(1000, |n| n.parse().expect("a number"))
+    let given = std::env::var("BENCHTRAIL_CELLS").ok();
+    given.map_or(1000, |n| n.parse().expect("a number"))
 }
 
 /// The number of pure cells in the study: its gates, its analysis and its report.
@@ -160,7 +160,7 @@ fn what_does_not_fit_into_the_memory_it_may_use_says_so_before_it_starts() {
     ] {
         let outcome = within(&project, kib, arguments);
         assert_eq!(outcome.code, Some(4), "{arguments:?}: {}", outcome.stderr);
-        let told = format!("may use {} MiB (`ulimit -v`)", kib >> 10);
-        assert!(outcome.stderr.contains(&told), "{}", outcome.stderr);
+        let limit = format!("may use {} MiB (`ulimit -v`)", kib >> 10);
+        assert!(outcome.stderr.contains(&limit), "{}", outcome.stderr);
     }
 }

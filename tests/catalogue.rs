@@ -220,9 +220,9 @@ fn the_questions_beyond_the_published_studies_are_on_the_page_and_are_answered()
     let query = "select count(*) as n, count(cost_per_million_tokens_low) as bounded, \
                  count(distinct price_per_hour) as prices, count(distinct price_date) as days from \"results.cost\"";
     let file = format!("{folder}/price-of-a-million-tokens.yaml");
-    let told = project
+    let csv = project
         .run(["sql", &file, "--smoke", "--csv", query])
         .ok()
         .stdout;
-    assert_eq!(told.lines().last(), Some("6,6,3,2"), "{told}");
+    assert_eq!(csv.lines().last(), Some("6,6,3,2"), "{csv}");
 }

@@ -50,11 +50,11 @@ fn program() -> Option<&'static str> {
             .status();
         called.is_ok_and(|status| status.success())
     };
-    let found = ["tofu", "terraform"].into_iter().find(|name| works(name));
-    if found.is_none() {
+    let program = ["tofu", "terraform"].into_iter().find(|name| works(name));
+    if program.is_none() {
         eprintln!("skipped: neither tofu nor terraform is on the search path");
     }
-    found
+    program
 }
 
 impl Rental {
@@ -161,12 +161,12 @@ fn a_rented_machine_is_made_measured_on_and_destroyed() {
     );
     assert_eq!(rental.marks(), "", "planning makes nothing");
     let outcome = project.run(["run", "experiments/rented.yaml", "--no-dry-run"]);
-    let told = format!("{}\n{}", outcome.stdout, outcome.stderr);
-    assert_eq!(outcome.code, Some(0), "{told}\n{}", sshd.log());
-    assert_eq!(rental.marks(), "made\ndestroyed\n", "{told}");
+    let output = format!("{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.code, Some(0), "{output}\n{}", sshd.log());
+    assert_eq!(rental.marks(), "made\ndestroyed\n", "{output}");
     assert!(
-        told.contains("destroyed the machines that the study had rented: 0.0"),
-        "{told}"
+        output.contains("destroyed the machines that the study had rented: 0.0"),
+        "{output}"
     );
     assert_eq!(rental.meter()["state"], "gone");
     let record = project
@@ -220,10 +220,10 @@ fn what_a_killed_run_and_a_killed_keeper_leave_is_destroyed_by_the_next_run() {
     let outcome = rental
         .project
         .run(["run", "experiments/quickstart.yaml", "--profile", "smoke"]);
-    let told = format!("{}\n{}", outcome.stdout, outcome.stderr);
+    let output = format!("{}\n{}", outcome.stdout, outcome.stderr);
     assert!(
-        told.contains("destroyed a machine that an earlier run left"),
-        "{told}"
+        output.contains("destroyed a machine that an earlier run left"),
+        "{output}"
     );
     assert_eq!(rental.marks(), "made\ndestroyed\n");
     assert_eq!(rental.meter()["state"], "gone");
@@ -251,9 +251,9 @@ fn a_store_of_somebody_else_cannot_name_a_program_to_start() {
         "--smoke",
         "--no-dry-run",
     ]);
-    let told = outcome.stdout + &outcome.stderr;
-    assert!(told.contains("it was not rented by you"), "{told}");
-    assert!(!started(), "{told}");
+    let output = outcome.stdout + &outcome.stderr;
+    assert!(output.contains("it was not rented by you"), "{output}");
+    assert!(!started(), "{output}");
 }
 
 #[test]
@@ -269,14 +269,14 @@ fn a_budget_that_is_spent_destroys_the_machine_and_stops_the_study() {
         assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
         outcome.stdout + &outcome.stderr
     };
-    let told = run();
-    assert!(told.contains("the budget is spent"), "{told}");
+    let message = run();
+    assert!(message.contains("the budget is spent"), "{message}");
     assert_eq!(rental.marks(), "made\ndestroyed\n");
     // Money that was spent remains spent.
-    let told = run();
+    let message = run();
     assert!(
-        told.contains("of 10.00 EUR") && told.contains("raise `place.cloud.budget`"),
-        "{told}"
+        message.contains("of 10.00 EUR") && message.contains("raise `place.cloud.budget`"),
+        "{message}"
     );
     assert_eq!(rental.marks(), "made\ndestroyed\n");
 }
@@ -289,13 +289,13 @@ fn a_module_that_fails_is_quoted_and_leaves_nothing() {
     let project = &rental.project;
     project.edit("experiments/rented.yaml", "port:", "prot:");
     let outcome = project.run(["run", "experiments/rented.yaml", "--no-dry-run"]);
-    let told = outcome.stdout + &outcome.stderr;
-    assert_eq!(outcome.code, Some(1), "{told}");
+    let output = outcome.stdout + &outcome.stderr;
+    assert_eq!(outcome.code, Some(1), "{output}");
     assert!(
-        told.contains("the module infra: `apply`: Error:") && told.contains("prot"),
-        "{told}"
+        output.contains("the module infra: `apply`: Error:") && output.contains("prot"),
+        "{output}"
     );
-    assert!(told.contains("nothing is left"), "{told}");
+    assert!(output.contains("nothing is left"), "{output}");
     assert_eq!(rental.marks(), "");
 }
 
@@ -313,20 +313,20 @@ fn a_rented_machine_needs_a_module_a_price_and_a_budget() {
         outcome.stderr
     };
     fs::create_dir(project.path().join("infra")).expect("a folder");
-    let told = wrong("{module: infra}");
+    let message = wrong("{module: infra}");
     for part in [
         "needs `cost-per-hour`",
         "needs `budget`",
         "no file that ends with `.tf`",
     ] {
-        assert!(told.contains(part), "{part} is not in {told}");
+        assert!(message.contains(part), "{part} is not in {message}");
     }
-    let told = wrong("{module: nowhere, cost-per-hour: 0, budget: -1}");
+    let message = wrong("{module: nowhere, cost-per-hour: 0, budget: -1}");
     for part in [
         "must be greater than 0, got 0",
         "must be greater than 0, got -1",
         "nowhere",
     ] {
-        assert!(told.contains(part), "{part} is not in {told}");
+        assert!(message.contains(part), "{part} is not in {message}");
     }
 }

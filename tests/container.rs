@@ -364,8 +364,8 @@ fn an_engine_in_a_container_on_another_host_is_loaded_sampled_and_removed_there(
     runtime.study(&project, "localhost/tiny:1", "boxed", 8);
     elsewhere(&project, &sshd);
     let outcome = project.run(["run", "experiments/boxed.yaml", "--no-dry-run"]);
-    let told = format!("{}\n{}", outcome.stdout, outcome.stderr);
-    assert_eq!(outcome.code, Some(0), "{told}\n{}", sshd.log());
+    let output = format!("{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.code, Some(0), "{output}\n{}", sshd.log());
     let servers = ask(
         &project,
         r#"select count(distinct pid) as n, max(memory_bytes) > 50000000 as holds_weights
@@ -420,20 +420,20 @@ fn mistakes_in_a_container_are_reported_while_planning() {
         run_arguments: vec!["--detach".to_owned()],
     };
     runtime.study(&project, "localhost/tiny", "transformers-generate", 2);
-    let told = project.run(["plan", "experiments/boxed.yaml"]);
+    let outcome = project.run(["plan", "experiments/boxed.yaml"]);
     for part in [
         "`localhost/tiny` has no tag, so the image may change",
         "`--detach` cannot be given here",
     ] {
-        assert!(told.stderr.contains(part), "{}", told.stderr);
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
     }
     let runtime = Runtime {
         run_arguments: Vec::new(),
         ..runtime
     };
     runtime.study(&project, "localhost/tiny:1", "boxed", 2);
-    let told = project.run(["plan", "experiments/boxed.yaml"]);
-    let all = format!("{}{}", told.stdout, told.stderr);
+    let outcome = project.run(["plan", "experiments/boxed.yaml"]);
+    let all = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(
         all.contains("no container runtime is on the search path: no-such-runtime"),
         "{all}"

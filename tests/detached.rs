@@ -94,9 +94,9 @@ fn a_detached_run_has_a_session_of_its_own_goes_on_alone_and_is_shown_to_its_end
     // It does not lead a session, so it cannot acquire a terminal.
     assert_ne!(run.session, pid);
     until_it_measures(&project);
-    let told = status(&project);
-    assert_eq!(told["detached"]["state"], "working", "{told}");
-    assert_eq!(told["detached"]["process"], pid);
+    let answer = status(&project);
+    assert_eq!(answer["detached"]["state"], "working", "{answer}");
+    assert_eq!(answer["detached"]["process"], pid);
     let again = project.run(["run", STUDY, "--detach"]);
     assert_eq!(again.code, Some(1), "{}", again.stderr);
     assert!(again.stderr.contains("is active"), "{}", again.stderr);
@@ -122,12 +122,12 @@ fn a_detached_run_has_a_session_of_its_own_goes_on_alone_and_is_shown_to_its_end
         attached.stderr
     );
     assert!(attached.stdout.contains("trail"), "{}", attached.stdout);
-    let told = status(&project);
+    let answer = status(&project);
     assert_eq!(
-        (&told["detached"]["state"], &told["detached"]["exit"]),
+        (&answer["detached"]["state"], &answer["detached"]["exit"]),
         (&"ended".into(), &0.into())
     );
-    let ok = told["cells"]
+    let ok = answer["cells"]
         .as_array()
         .expect("cells")
         .iter()

@@ -80,10 +80,14 @@ fn a_draft_model_is_pinned_passed_on_and_reported() {
 #[test]
 fn an_engine_that_takes_no_draft_model_is_reported_while_planning() {
     let project = project(&STUDY.replace("engine: drafting", "engine: llama-cpp"));
-    let told = project.run(["plan", FILE]);
+    let outcome = project.run(["plan", FILE]);
     let said = "the definition of the engine `llama-cpp` does not say how to pass a draft model";
-    assert!(told.stderr.contains(said), "{}", told.stderr);
-    assert!(told.stderr.contains("draft-arguments"), "{}", told.stderr);
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("draft-arguments"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
@@ -118,20 +122,23 @@ fn a_missing_token_for_gated_weights_is_reported_while_planning() {
             String::from_utf8_lossy(&said.stderr)
         )
     };
-    let told = plan(&[]);
+    let message = plan(&[]);
     let said = "the weights `org/closed` are gated on the hub, and there is no token";
-    assert!(told.contains(said), "{told}");
-    let told = plan(&[("HF_TOKEN", "hf_secret")]);
+    assert!(message.contains(said), "{message}");
+    let message = plan(&[("HF_TOKEN", "hf_secret")]);
     assert!(
-        told.contains("the engine does not inherit `HF_TOKEN`"),
-        "{told}"
+        message.contains("the engine does not inherit `HF_TOKEN`"),
+        "{message}"
     );
-    assert!(!told.contains("hf_secret"), "{told}");
+    assert!(!message.contains("hf_secret"), "{message}");
     fs::create_dir_all(
         home.path()
             .join(".cache/huggingface/hub/models--org--closed/snapshots/abc"),
     )
     .expect("a folder");
-    let told = plan(&[]);
-    assert!(!told.contains("org/closed` to certain users"), "{told}");
+    let message = plan(&[]);
+    assert!(
+        !message.contains("org/closed` to certain users"),
+        "{message}"
+    );
 }

@@ -22,18 +22,17 @@ fn findings(project: &Project, experiment: &str) -> Vec<(bool, String)> {
     let plan = project
         .run(["plan", experiment, "--dry-run", "--json"])
         .json();
-    let found = plan["dry_run"]["findings"]
+    let list = plan["dry_run"]["findings"]
         .as_array()
         .expect("a list of findings")
         .iter();
-    found
-        .map(|f| {
-            (
-                f["certain"] == true,
-                f["reason"].as_str().expect("a reason").to_owned(),
-            )
-        })
-        .collect()
+    list.map(|f| {
+        (
+            f["certain"] == true,
+            f["reason"].as_str().expect("a reason").to_owned(),
+        )
+    })
+    .collect()
 }
 
 #[test]
@@ -49,9 +48,9 @@ fn the_shipped_experiments_hold_on_made_up_rows_and_nothing_is_kept() {
     ] {
         let file = format!("experiments/{experiment}.yaml");
         let plan = project.run(["plan", &file, "--dry-run"]).ok();
-        let told = "of verification, analysis and report work with synthetic rows";
+        let message = "of verification, analysis and report work with synthetic rows";
         assert!(
-            plan.stdout.contains(told),
+            plan.stdout.contains(message),
             "{experiment}: {}{}",
             plan.stdout,
             plan.stderr
@@ -93,8 +92,8 @@ fn a_name_that_no_table_has_is_an_error() {
         "{{ value(\"results.laddr\", none, \"n\") }}",
     ] {
         let project = with_line(line);
-        let found = findings(&project, QUICKSTART);
-        assert!(matches!(found.as_slice(), [(true, _)]), "{line}: {found:?}");
+        let list = findings(&project, QUICKSTART);
+        assert!(matches!(list.as_slice(), [(true, _)]), "{line}: {list:?}");
         assert_eq!(project.run(["plan", QUICKSTART, "--dry-run"]).code, Some(2));
     }
 }
@@ -104,8 +103,8 @@ fn a_lookup_that_fails_by_what_was_made_up_is_a_doubt() {
     let line = "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\", \"higher\": \"serial\"})\
                 .show(\"verdict\") }}";
     let project = with_line(line);
-    let found = findings(&project, QUICKSTART);
-    assert!(matches!(found.as_slice(), [(false, _)]), "{found:?}");
+    let list = findings(&project, QUICKSTART);
+    assert!(matches!(list.as_slice(), [(false, _)]), "{list:?}");
     project.run(["plan", QUICKSTART, "--dry-run"]).ok();
 }
 

@@ -33,9 +33,12 @@ fn an_answer_that_could_not_be_written_is_no_success() {
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let project = Project::new();
     let outcome = project.command(["schema"]).stdout(full).output().unwrap();
-    let told = String::from_utf8(outcome.stderr).unwrap();
-    assert_eq!(outcome.status.code(), Some(4), "{told}");
-    assert!(told.contains("standard output is incomplete"), "{told}");
+    let message = String::from_utf8(outcome.stderr).unwrap();
+    assert_eq!(outcome.status.code(), Some(4), "{message}");
+    assert!(
+        message.contains("standard output is incomplete"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -50,9 +53,9 @@ fn a_reader_that_closes_the_pipe_is_no_error_of_any_command() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let outcome = project.command(arguments).stdout(writer).output().unwrap();
-        let told = String::from_utf8(outcome.stderr).unwrap();
-        assert_eq!(outcome.status.code(), Some(0), "{arguments:?}: {told}");
-        assert_eq!(told, "", "{arguments:?}");
+        let message = String::from_utf8(outcome.stderr).unwrap();
+        assert_eq!(outcome.status.code(), Some(0), "{arguments:?}: {message}");
+        assert_eq!(message, "", "{arguments:?}");
     }
 }
 
@@ -332,13 +335,14 @@ fn an_axis_with_the_name_of_a_column_is_reported_while_planning() {
     };
     let cells = "{cells: {operator: cell-summary}}";
     for axis in ["level", "n_ok", "ttft_ms_p50"] {
-        let told = planned(axis, cells);
-        assert_eq!(told.code, Some(2), "{axis}: {}", told.stdout);
+        let outcome = planned(axis, cells);
+        assert_eq!(outcome.code, Some(2), "{axis}: {}", outcome.stdout);
         let expected = format!("`{axis}` is both an axis and a column of `cell-summary`");
         assert!(
-            told.stderr.contains(&expected) && told.stderr.contains("give the axis another name"),
+            outcome.stderr.contains(&expected)
+                && outcome.stderr.contains("give the axis another name"),
             "{}",
-            told.stderr
+            outcome.stderr
         );
     }
     // A pooled axis is not a column of the table.
@@ -355,12 +359,16 @@ fn a_definition_that_extends_another_may_choose_another_form() {
                 {id: org/name}}}\n  other: {extends: named, weights: {named: {revision: abc}}}\nstages:\n  machine: {kind: \
                 provision, engine: own, model: other}\n  server: {kind: serve, needs: [machine]}\n";
     fs::write(project.path().join("forms.yaml"), text).unwrap();
-    let told = project.run(["plan", "forms.yaml", "--commands"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
-    assert!(told.stdout.contains("sh --model"), "{}", told.stdout);
+    let outcome = project.run(["plan", "forms.yaml", "--commands"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("sh --model"), "{}", outcome.stdout);
     // If the form stays the same, its keys are merged.
-    assert!(told.stdout.contains("org/name at abc"), "{}", told.stdout);
-    assert!(!told.stdout.contains("fetches"), "{}", told.stdout);
+    assert!(
+        outcome.stdout.contains("org/name at abc"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(!outcome.stdout.contains("fetches"), "{}", outcome.stdout);
 }
 
 #[test]
@@ -384,10 +392,10 @@ fn a_mistake_in_an_override_is_reported_at_the_override_and_not_in_the_file_belo
                  set:\n      {set}\n    reason: to try\n"
             ),
         );
-        let told = project.run(["plan", "study.yaml"]).stderr;
+        let message = project.run(["plan", "study.yaml"]).stderr;
         assert!(
-            told.contains(place) && !told.contains("base.yaml"),
-            "{set}: {told}"
+            message.contains(place) && !message.contains("base.yaml"),
+            "{set}: {message}"
         );
     }
 }
@@ -401,11 +409,11 @@ fn a_mistake_in_a_definition_is_reported_at_its_place_in_the_definition() {
                 model: smollm2-135m-instruct}\n  server: {kind: serve, needs: [machine]}\n  load: {kind: load, \
                 needs: [server], workload: short, arrival: {closed-loop: {clients: 1}}, requests: 4}\n";
     fs::write(project.path().join("x.yaml"), text).unwrap();
-    let told = project.run(["plan", "x.yaml"]).stderr;
+    let message = project.run(["plan", "x.yaml"]).stderr;
     for part in [
         "x.yaml:7:38  (engines.mine.limits.slots.pointer)",
         "error: `length` must be at least 1, got 0\n  --> x.yaml:10:31  (workloads.short.prompts.words.length)",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(message.contains(part), "{message}");
     }
 }

@@ -69,7 +69,7 @@ fn init_replaces_no_file_and_refuses_what_is_not_there() {
     assert_eq!(written(&project, "mine"), "changed\n");
     project.run(["init", "mine", "--yes", "--force"]).ok();
     assert!(written(&project, "mine").contains("experiment: mine"));
-    for (arguments, told) in [
+    for (arguments, expected) in [
         (["init", "a", "--engine", "vlm"], "did you mean `vllm`?"),
         (
             ["init", "a", "--workloads", "short-decod"],
@@ -88,7 +88,7 @@ fn init_replaces_no_file_and_refuses_what_is_not_there() {
         let refused = project.run(arguments);
         assert!(refused.code != Some(0), "{arguments:?}");
         assert!(
-            refused.stderr.contains(told),
+            refused.stderr.contains(expected),
             "{arguments:?}: {}",
             refused.stderr
         );
@@ -140,14 +140,14 @@ fn everything_listed_is_shown_in_full() {
 fn underlined(project: &Project, files: &[std::path::PathBuf]) -> Vec<String> {
     let schema = project.run(["schema"]).ok().json();
     let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let mut found = Vec::new();
+    let mut commands = Vec::new();
     for file in files {
         let text = fs::read_to_string(file).expect("a file");
         let json = pipeline::language::json_of(&text, file).expect("YAML");
         let errors = validator.iter_errors(&json);
-        found.extend(errors.map(|e| format!("{}: {}: {e}", file.display(), e.instance_path())));
+        commands.extend(errors.map(|e| format!("{}: {}: {e}", file.display(), e.instance_path())));
     }
-    found
+    commands
 }
 
 #[test]
@@ -264,8 +264,8 @@ fn every_study_of_the_tutorials_can_be_planned() {
         assert!(text.contains("python: \"3.12\""), "{text}");
         let text = text.replace("python: \"3.12\"", &format!("python: \"{python}\""));
         fs::write(project.path().join("tutorial.yaml"), text).expect("it is written");
-        let told = project.run(["plan", "tutorial.yaml"]).ok().stdout;
-        assert!(told.contains("5 blocks of 2 launches"), "{told}");
+        let message = project.run(["plan", "tutorial.yaml"]).ok().stdout;
+        assert!(message.contains("5 blocks of 2 launches"), "{message}");
         planned += 1;
     }
     assert_eq!(planned, 1);
@@ -278,20 +278,25 @@ fn every_study_of_the_tutorials_can_be_planned() {
             .chain(line.split_whitespace())
             .collect();
         project.run(arguments).ok();
-        let told = project.run(["plan", "gpu.yaml"]);
+        let outcome = project.run(["plan", "gpu.yaml"]);
         assert!(
-            told.stdout.contains("16 cells may execute"),
+            outcome.stdout.contains("16 cells may execute"),
             "{}",
-            told.stdout
+            outcome.stdout
         );
         // A machine without vLLM reports that and nothing else.
-        if told.code != Some(0) {
-            assert_eq!(told.code, Some(4), "{}", told.stderr);
-            assert_eq!(told.stderr.matches("error:").count(), 1, "{}", told.stderr);
-            assert!(
-                told.stderr.contains("vLLM is not installed"),
+        if outcome.code != Some(0) {
+            assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
+            assert_eq!(
+                outcome.stderr.matches("error:").count(),
+                1,
                 "{}",
-                told.stderr
+                outcome.stderr
+            );
+            assert!(
+                outcome.stderr.contains("vLLM is not installed"),
+                "{}",
+                outcome.stderr
             );
         }
         planned += 1;

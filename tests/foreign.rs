@@ -28,21 +28,21 @@ fn write(project: &Project, file: &str, bytes: &[u8]) {
 #[test]
 fn a_finding_has_place_rule_and_quote_and_exits_with_1() {
     let project = Project::new();
-    let found = audit(&project, WRONG, &[]);
-    assert_eq!(found.code, Some(1));
+    let outcome = audit(&project, WRONG, &[]);
+    assert_eq!(outcome.code, Some(1));
     assert!(
-        found
+        outcome
             .stdout
             .contains("their report.md:3:9: arithmetic: 65.0% does not follow"),
         "{}",
-        found.stdout
+        outcome.stdout
     );
     assert!(
-        found.stdout.ends_with(
+        outcome.stdout.ends_with(
             "1 finding of 1 cause in their report.md; 1 table read in the document, 0 in the data\n"
         ),
         "{}",
-        found.stdout
+        outcome.stdout
     );
     assert_eq!(audit(&project, &clean(), &[]).code, Some(0));
 }

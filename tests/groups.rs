@@ -254,7 +254,7 @@ fn replicas_without_a_balancer_get_requests_in_turn_and_their_counters_account_f
 
 #[test]
 fn mistakes_in_a_group_are_reported_with_their_places_before_anything_starts() {
-    for (from, to, told) in [
+    for (from, to, expected) in [
         ("load: router", "load: ruoter", "unknown role `ruoter`"),
         ("load: router\n", "\n", "the role to load is missing"),
         (
@@ -270,15 +270,19 @@ fn mistakes_in_a_group_are_reported_with_their_places_before_anything_starts() {
     ] {
         let project = project(&STUDY.replace(from, to));
         let outcome = project.run(["plan", "experiments/group.yaml"]);
-        assert_eq!(outcome.code, Some(2), "{told}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(told), "{told}: {}", outcome.stderr);
+        assert_eq!(outcome.code, Some(2), "{expected}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(expected),
+            "{expected}: {}",
+            outcome.stderr
+        );
         assert!(
             outcome.stderr.contains("experiments/group.yaml:"),
             "{}",
             outcome.stderr
         );
     }
-    for (from, to, told) in [
+    for (from, to, expected) in [
         (
             "provision: front",
             "provision: machin",
@@ -297,9 +301,9 @@ fn mistakes_in_a_group_are_reported_with_their_places_before_anything_starts() {
     ] {
         let project = project(&STUDY.replace(from, to));
         let outcome = project.run(["run", "experiments/group.yaml"]);
-        assert_ne!(outcome.code, Some(0), "{told}");
+        assert_ne!(outcome.code, Some(0), "{expected}");
         let all = outcome.stdout + &outcome.stderr;
-        assert!(all.contains(told), "{told}: {all}");
+        assert!(all.contains(expected), "{expected}: {all}");
     }
 }
 
@@ -327,9 +331,9 @@ fn a_program_gets_every_server_that_a_load_would_go_to_and_never_one_of_several(
     };
     let project = project(&program("url"));
     fs::write(project.path().join("experiments/count.py"), COUNT).expect("a file");
-    let told = project.run(["plan", "experiments/group.yaml"]).stderr;
+    let message = project.run(["plan", "experiments/group.yaml"]).stderr;
     let said = "the stage has 2 servers, and `{url}` is the address of one";
-    assert!(told.contains(said), "{told}");
+    assert!(message.contains(said), "{message}");
     let study = project.path().join("experiments/group.yaml");
     fs::write(study, program("urls")).expect("a file");
     project

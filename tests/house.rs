@@ -200,3 +200,141 @@ fn a_function_with_a_sentence_for_an_error_is_seen() {
         ["a", "c"]
     );
 }
+
+/// Names that say nothing about a value.
+const EMPTY_NAMES: [&str; 4] = ["found", "known", "of", "told"];
+
+/// Returns a file's code with spaces in place of comments, strings and characters.
+fn without_texts(code: &str) -> String {
+    let bytes = code.as_bytes();
+    let mut out = vec![b' '; bytes.len()];
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &code[at..];
+        let end = at + length_of_text(rest).unwrap_or(0);
+        if end == at {
+            out[at] = bytes[at];
+            at += 1;
+            while !code.is_char_boundary(at) {
+                at += 1;
+            }
+            continue;
+        }
+        at = end;
+    }
+    let lines = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n');
+    lines.for_each(|(place, _)| out[place] = b'\n');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Returns the length of the comment, string or character at the start of some code.
+fn length_of_text(code: &str) -> Option<usize> {
+    let close = |from: usize, end: &str| code[from..].find(end).map(|at| from + at + end.len());
+    if code.starts_with("//") {
+        return Some(code.find('\n').unwrap_or(code.len()));
+    }
+    if code.starts_with("/*") {
+        return close(2, "*/");
+    }
+    if let Some(raw) = code.strip_prefix('r') {
+        let hashes = raw.bytes().take_while(|b| *b == b'#').count();
+        if raw[hashes..].starts_with('"') {
+            return close(hashes + 2, &format!("\"{}", "#".repeat(hashes)));
+        }
+    }
+    if code.starts_with('"') {
+        let mut bytes = code.bytes().enumerate().skip(1);
+        while let Some((at, byte)) = bytes.next() {
+            match byte {
+                b'\\' => drop(bytes.next()),
+                b'"' => return Some(at + 1),
+                _ => {}
+            }
+        }
+    }
+    let character = code.strip_prefix('\'')?;
+    if character.starts_with('\\') {
+        return close(3, "'");
+    }
+    let length = character.chars().next()?.len_utf8();
+    character[length..].starts_with('\'').then_some(length + 2)
+}
+
+/// Returns the lines of a file in which a local, a parameter or a field has one of [`EMPTY_NAMES`]. Functions, and what
+/// `use` takes of them, are something else.
+fn empty_names(code: &str) -> Vec<(usize, &'static str)> {
+    let mut lines = Vec::new();
+    for (number, line) in without_texts(code).lines().enumerate() {
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        let imported = line.trim_start().trim_start_matches("pub(crate) ");
+        if imported.starts_with("use ") {
+            continue;
+        }
+        for name in EMPTY_NAMES {
+            let named = line.match_indices(name).any(|(at, _)| {
+                let (before, after) = (&line[..at], &line[at + name.len()..]);
+                let whole = !before.ends_with(is_name) && !after.starts_with(is_name);
+                let path = before.ends_with("::") || after.starts_with("::");
+                let function = after.starts_with(['(', '<']) || before.ends_with("fn ");
+                whole && !path && !function
+            });
+            if named {
+                lines.push((number + 1, name));
+            }
+        }
+    }
+    lines
+}
+
+#[test]
+fn locals_parameters_and_fields_are_named_for_their_values() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    for folder in ["artifacts", "pipeline", "src", "stages", "tests", "trail"] {
+        all_files(&root.join(folder), &mut files);
+    }
+    let mut all = Vec::new();
+    for file in files {
+        let code = fs::read_to_string(&file).unwrap();
+        let name = file.strip_prefix(root).unwrap().display().to_string();
+        let lines = empty_names(&code).into_iter();
+        all.extend(lines.map(|(line, word)| format!("{name}:{line} {word}")));
+    }
+    assert!(all.is_empty(), "say what the value is: {all:#?}");
+}
+
+/// Returns the Rust files below a folder, including tests and benches.
+fn all_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
+            all_files(&path, files);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn a_name_that_says_nothing_is_seen() {
+    for code in [
+        "let found = 1;",
+        "if let Some(known) = x {}",
+        "|told| told + 1",
+        "fn f(of: &str) {}",
+        "struct S {\n    found: u8,\n}",
+        "let c = 'x'; let of = '\"';",
+    ] {
+        assert_eq!(empty_names(code).len(), 1, "{code}");
+    }
+    for code in [
+        "// what is found",
+        "let text = \"found, known\";",
+        "let text = r#\"told \"of\"\"#;",
+        "fn of(x: u8) {}\nDigest::of(x);\nwhole.map(Self::of)",
+        "let founder = told(1);",
+        "use crate::torture::{count, found, run};",
+    ] {
+        assert_eq!(empty_names(code), [], "{code}");
+    }
+}

@@ -61,12 +61,12 @@ fn a_cell_that_hung_has_a_signature_and_enters_no_other_table() {
     let outcome = project.run(["run", "hung.yaml", "--keep-going"]);
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
 
-    let found = silences(&project, "results");
+    let table = silences(&project, "results");
     assert!(
-        found.contains("stuck,1,hung,30000,4\nstuck,2,hung,30000,4\n"),
-        "{found}"
+        table.contains("stuck,1,hung,30000,4\nstuck,2,hung,30000,4\n"),
+        "{table}"
     );
-    assert!(found.contains("fine,1,ok,"), "{found}");
+    assert!(table.contains("fine,1,ok,"), "{table}");
     let cells = [
         "sql",
         "hung.yaml",
@@ -150,8 +150,8 @@ fn a_stage_that_only_diagnoses_needs_neither_gates_nor_a_cell_that_is_ok() {
 ";
     let project = project(&format!("[{STUCK}]"), diagnosis);
     project.run(["run", "hung.yaml", "--keep-going"]);
-    let found = silences(&project, "diagnosis");
-    assert_eq!(found, "stuck,1,hung,30000,4\nstuck,2,hung,30000,4\n");
+    let table = silences(&project, "diagnosis");
+    assert_eq!(table, "stuck,1,hung,30000,4\nstuck,2,hung,30000,4\n");
 
     // Other operators still need gates.
     project.edit(

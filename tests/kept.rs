@@ -264,13 +264,13 @@ fn object(project: &Project, study: &[&str], output: &str) -> PathBuf {
         .run([&["ls"], study, &["--json"]].concat())
         .ok()
         .json();
-    let found = list
+    let entry = list
         .as_array()
         .expect("a list")
         .iter()
         .find(|a| a["output"] == output);
     let digest =
-        found.unwrap_or_else(|| panic!("{output} in {list}"))["artifact"]["digest"].clone();
+        entry.unwrap_or_else(|| panic!("{output} in {list}"))["artifact"]["digest"].clone();
     let hex = digest
         .as_str()
         .expect("a digest")
@@ -315,17 +315,17 @@ fn a_missing_object_is_damage_with_a_remedy() {
     let objects = project.path().join(".benchtrail/objects");
     fs::remove_file(objects.join(&hex[..2]).join(&hex[2..])).expect("removable");
     for arguments in [&["show", study[0], what][..], &["fsck"]] {
-        let told = project.run(arguments);
+        let outcome = project.run(arguments);
         assert_eq!(
-            told.code,
+            outcome.code,
             Some(3),
             "{arguments:?}: {}{}",
-            told.stdout,
-            told.stderr
+            outcome.stdout,
+            outcome.stderr
         );
     }
-    let told = project.run(["show", study[0], what]).stderr;
-    assert!(told.contains("hint: `benchtrail fsck`"), "{told}");
+    let message = project.run(["show", study[0], what]).stderr;
+    assert!(message.contains("hint: `benchtrail fsck`"), "{message}");
 }
 
 #[test]

@@ -158,11 +158,11 @@ impl Study {
         fs::write(project.path().join("lost.yaml"), yaml).expect("a file");
         project.run(["run", "lost.yaml", "--quiet", "--no-dry-run"]);
         let query = "select metric, verdict, effect, verdict_reason from \"results.comparison\"";
-        let told = project
+        let answer = project
             .run(["sql", "lost.yaml", query, "--json"])
             .ok()
             .json();
-        let rows = told["rows"].as_array().expect("rows").clone();
+        let rows = answer["rows"].as_array().expect("rows").clone();
         let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
         rows.iter()
             .map(|row| {

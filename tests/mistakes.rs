@@ -18,9 +18,15 @@ pub(crate) fn planned(project: &Project, from: &str, to: &str) -> String {
         study.replacen(from, to, 1),
     )
     .expect("a file");
-    let told = project.run(["plan", "spoilt.yaml"]);
-    assert_eq!(told.code, Some(2), "{to}: {}{}", told.stdout, told.stderr);
-    told.stderr
+    let outcome = project.run(["plan", "spoilt.yaml"]);
+    assert_eq!(
+        outcome.code,
+        Some(2),
+        "{to}: {}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    outcome.stderr
 }
 
 pub(crate) fn written() -> Project {
@@ -57,19 +63,19 @@ fn a_value_in_another_spelling_is_met_with_ours() {
             "error: no cell can end within 0 s",
         ),
     ] {
-        let told = planned(&project, "requests: 16", to);
-        assert!(told.contains(hint), "{to}: {told}");
-        assert!(told.contains("spoilt.yaml:1"), "{to}: {told}");
+        let message = planned(&project, "requests: 16", to);
+        assert!(message.contains(hint), "{to}: {message}");
+        assert!(message.contains("spoilt.yaml:1"), "{to}: {message}");
     }
     // Its rows would state a number of clients that the server never had.
     let few = planned(&project, "clients: [1, 2, 4]", "clients: [1, 17, 64]");
-    for told in [
+    for expected in [
         "16 requests are fewer than the 17 clients",
         "16 requests are fewer than the 64 clients",
         "hint: measure 64 requests or more; `requests-per-client: 8`",
         "spoilt.yaml:16:",
     ] {
-        assert!(few.contains(told), "{few}");
+        assert!(few.contains(expected), "{few}");
     }
     for (from, to, hint) in [
         (
@@ -123,8 +129,8 @@ fn a_value_in_another_spelling_is_met_with_ours() {
             "hint: nothing above is marked `&levels`",
         ),
     ] {
-        let told = planned(&project, from, to);
-        assert!(told.contains(hint), "{to}: {told}");
+        let message = planned(&project, from, to);
+        assert!(message.contains(hint), "{to}: {message}");
     }
 }
 
@@ -149,8 +155,8 @@ fn a_key_of_another_tool_is_met_with_ours() {
             "hint: it is the engine of the provision stage",
         ),
     ] {
-        let told = planned(&project, "requests: 16", &to);
-        assert!(told.contains(hint), "{to}: {told}");
+        let message = planned(&project, "requests: 16", &to);
+        assert!(message.contains(hint), "{to}: {message}");
     }
     for (from, to, hint) in [
         ("stages:\n", "services:\n", "hint: write `stages`\n"),
@@ -166,8 +172,8 @@ fn a_key_of_another_tool_is_met_with_ours() {
             "hint: write `context`: that is the setting for the engine's option `ctx_size`",
         ),
     ] {
-        let told = planned(&project, from, to);
-        assert!(told.contains(hint), "{to}: {told}");
+        let message = planned(&project, from, to);
+        assert!(message.contains(hint), "{to}: {message}");
     }
 }
 
@@ -175,11 +181,11 @@ fn a_key_of_another_tool_is_met_with_ours() {
 fn the_id_of_a_model_is_met_with_a_definition_that_plans() {
     let project = written();
     let model = "model: smollm2-135m-instruct";
-    let told = planned(&project, model, "model: Org/Model-1B");
+    let message = planned(&project, model, "model: Org/Model-1B");
     let served = "served: {title: Served, weights: {named: {id: Org/Model-1B}}}";
     assert!(
-        told.contains(served) && told.contains("write `model: served`"),
-        "{told}"
+        message.contains(served) && message.contains("write `model: served`"),
+        "{message}"
     );
     let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
     let study = study
@@ -282,25 +288,25 @@ fn a_line_that_is_indented_wrongly_is_named() {
             "hint: put a comma before `engine`\n",
         ),
     ] {
-        let told = planned(&project, from, to);
-        assert!(told.contains(hint), "{to}: {told}");
+        let message = planned(&project, from, to);
+        assert!(message.contains(hint), "{to}: {message}");
     }
 }
 
 #[test]
 fn a_file_in_another_encoding_is_reported_with_the_place_of_the_first_strange_byte() {
     let project = Project::new();
-    let told = |bytes: &[u8]| {
+    let message = |bytes: &[u8]| {
         fs::write(project.path().join("a.yaml"), bytes).expect("a file");
-        let told = project.run(["plan", "a.yaml"]);
-        assert_eq!(told.code, Some(2));
-        told.stderr
+        let outcome = project.run(["plan", "a.yaml"]);
+        assert_eq!(outcome.code, Some(2));
+        outcome.stderr
     };
-    let latin = told(b"experiment: a\n# caf\xe9\n");
+    let latin = message(b"experiment: a\n# caf\xe9\n");
     assert!(latin.contains("--> a.yaml:2:6\n"), "{latin}");
     assert!(latin.contains("byte 0xe9"), "{latin}");
     assert!(latin.contains("hint: save the file as UTF-8"), "{latin}");
-    let wide = told(b"\xff\xfee\0x\0p\0");
+    let wide = message(b"\xff\xfee\0x\0p\0");
     assert!(wide.contains("UTF-16, not UTF-8"), "{wide}");
 }
 
@@ -326,21 +332,21 @@ const READERS: [(&str, &[&str]); 16] = [
 
 fn read(project: &Project, (command, more): (&str, &[&str]), path: &str) -> Outcome {
     let outcome = project.run([&[command, path], more].concat());
-    let told = &outcome.stderr;
+    let message = &outcome.stderr;
     assert!(
         outcome.code != Some(0),
         "{command} {path}: {}",
         outcome.stdout
     );
-    assert!(!told.contains("panicked"), "{command} {path}: {told}");
+    assert!(!message.contains("panicked"), "{command} {path}: {message}");
     assert!(
-        told.contains("hint: "),
-        "{command} {path} has no remedy: {told}"
+        message.contains("hint: "),
+        "{command} {path} has no remedy: {message}"
     );
     // The remedy for an experiment that has not run is wrong for a file that is not an experiment.
     assert!(
-        !told.contains("has not run yet"),
-        "{command} {path}: {told}"
+        !message.contains("has not run yet"),
+        "{command} {path}: {message}"
     );
     outcome
 }
@@ -358,8 +364,8 @@ fn what_is_no_regular_file_is_named_by_every_command() {
             ("socket", "socket is a socket, not "),
             ("/dev/null", "/dev/null is a device, not "),
         ] {
-            let told = read(&project, reader, path).stderr;
-            assert!(told.contains(what), "{} {path}: {told}", reader.0);
+            let message = read(&project, reader, path).stderr;
+            assert!(message.contains(what), "{} {path}: {message}", reader.0);
         }
     }
 }
@@ -380,7 +386,7 @@ fn the_error_for_a_file_of_another_kind_says_what_it_is_and_what_reads_it() {
     ] {
         fs::write(project.path().join(name), bytes).expect("a file");
     }
-    let told = |command: &str, path: &str| {
+    let message = |command: &str, path: &str| {
         let reader = READERS.iter().find(|(name, _)| *name == command);
         read(&project, *reader.expect("a reader"), path).stderr
     };
@@ -453,21 +459,21 @@ fn the_error_for_a_file_of_another_kind_says_what_it_is_and_what_reads_it() {
             "rendered",
         ),
     ] {
-        let told = told(command, path);
-        assert!(told.contains(what), "{command} {path}: {told}");
-        assert!(told.contains(hint), "{command} {path}: {told}");
+        let message = message(command, path);
+        assert!(message.contains(what), "{command} {path}: {message}");
+        assert!(message.contains(hint), "{command} {path}: {message}");
     }
     // A store is not a study, and the file by which runs take turns is not a lock of one.
     fs::create_dir_all(project.path().join(".benchtrail/objects")).expect("a folder");
     fs::write(project.path().join(".benchtrail/gc.lock"), "").expect("a file");
-    let store = told("ls", ".benchtrail");
+    let store = message("ls", ".benchtrail");
     assert!(
         store.contains(".benchtrail is a store, not a study"),
         "{store}"
     );
     assert!(!store.contains("gc.lock"), "{store}");
     // A table may have any name.
-    assert!(told("show", "table.bin").contains("table.bin: not a readable Parquet table"));
+    assert!(message("show", "table.bin").contains("table.bin: not a readable Parquet table"));
 }
 
 /// A server that gives the same answer to every request, for as long as the test runs; returns its URL.
@@ -495,30 +501,37 @@ pub(crate) fn answering(models: &'static str, answer: &'static str) -> String {
 fn a_remedy_of_load_names_options_and_not_keys_of_a_study() {
     let project = Project::new();
     let gone = "HTTP/1.1 404 No\r\ncontent-length: 4\r\nconnection: close\r\n\r\ngone";
-    let told = project.run(["load", &answering(MODELS, gone), "--input-len", "10"]);
-    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    let outcome = project.run(["load", &answering(MODELS, gone), "--input-len", "10"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     assert!(
-        told.stderr.contains("name a tokenizer with --tokenizer") && !told.stderr.contains("{file"),
+        outcome.stderr.contains("name a tokenizer with --tokenizer")
+            && !outcome.stderr.contains("{file"),
         "{}",
-        told.stderr
+        outcome.stderr
     );
     let file = |name: &str, text: &str| {
         fs::write(project.path().join(name), text).expect("a file");
     };
     file("talks.json", "[{\"conversations\": []}]");
-    let told = project.run(["load", "http://127.0.0.1:1", "--trace", "talks.json"]);
-    assert_eq!(told.code, Some(2));
+    let outcome = project.run(["load", "http://127.0.0.1:1", "--trace", "talks.json"]);
+    assert_eq!(outcome.code, Some(2));
     assert!(
-        told.stderr
+        outcome
+            .stderr
             .contains("talks.json, line 1: a trace is an object a line"),
         "{}",
-        told.stderr
+        outcome.stderr
     );
-    assert_eq!(told.stderr.matches("error: ").count(), 1, "{}", told.stderr);
-    assert!(
-        !told.stderr.contains("number of requests"),
+    assert_eq!(
+        outcome.stderr.matches("error: ").count(),
+        1,
         "{}",
-        told.stderr
+        outcome.stderr
+    );
+    assert!(
+        !outcome.stderr.contains("number of requests"),
+        "{}",
+        outcome.stderr
     );
 }
 
@@ -541,17 +554,17 @@ fn a_load_of_which_no_request_is_answered_says_why() {
         ),
     ] {
         let url = answering(MODELS, answer);
-        let told = project.run(["load", &url, "--concurrency", "2", "--requests", "4"]);
-        assert_eq!(told.code, Some(1), "{}", told.stderr);
-        assert!(told.stderr.contains(reason), "{}", told.stderr);
-        assert!(told.stderr.contains(hint), "{}", told.stderr);
+        let outcome = project.run(["load", &url, "--concurrency", "2", "--requests", "4"]);
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(reason), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(hint), "{}", outcome.stderr);
     }
 }
 
 #[test]
 fn an_argument_of_load_in_another_form_is_met_with_ours() {
     let project = Project::new();
-    let told = |arguments: &[&str]| {
+    let message = |arguments: &[&str]| {
         let outcome = project.run([&["load"], arguments].concat());
         assert!(
             matches!(outcome.code, Some(2 | 4)),
@@ -597,8 +610,8 @@ fn an_argument_of_load_in_another_form_is_met_with_ours() {
             "`export NOT_SET_AT_ALL=…`",
         ),
     ] {
-        let told = told(&arguments);
-        assert!(told.contains(hint), "{arguments:?}: {told}");
+        let message = message(&arguments);
+        assert!(message.contains(hint), "{arguments:?}: {message}");
     }
     for (arguments, said, hint) in [
         (
@@ -622,19 +635,19 @@ fn an_argument_of_load_in_another_form_is_met_with_ours() {
             "`export MY_KEY=…`",
         ),
     ] {
-        let told = told(&arguments);
+        let message = message(&arguments);
         assert!(
-            told.contains(said) && told.contains(hint),
-            "{arguments:?}: {told}"
+            message.contains(said) && message.contains(hint),
+            "{arguments:?}: {message}"
         );
-        assert!(!told.contains("sk-proj-123"), "{told}");
+        assert!(!message.contains("sk-proj-123"), "{message}");
     }
     // The part before the host may contain a password.
     let url = ["http", "://", "me:secret@127.0.0.1:1"].concat();
-    let told = told(&[&url, "--quiet", "--requests", "4"]);
+    let message = message(&[&url, "--quiet", "--requests", "4"]);
     assert!(
-        !told.contains("secret") && told.contains("no password"),
-        "{told}"
+        !message.contains("secret") && message.contains("no password"),
+        "{message}"
     );
 }
 
@@ -663,14 +676,14 @@ fn a_stage_that_lacks_an_input_is_reported_while_planning() {
             "hint: a verify stage must need the load stages",
         ),
     ] {
-        let told = planned(&project, from, to);
+        let printed = planned(&project, from, to);
         assert!(
-            told.contains(message) && told.contains(hint),
-            "{to}: {told}"
+            printed.contains(message) && printed.contains(hint),
+            "{to}: {printed}"
         );
         assert!(
-            told.contains("spoilt.yaml:") && told.contains("needs"),
-            "{to}: {told}"
+            printed.contains("spoilt.yaml:") && printed.contains("needs"),
+            "{to}: {printed}"
         );
     }
 }

@@ -92,12 +92,12 @@ fn a_large_file_that_has_not_changed_is_not_hashed_again() {
     // A file that changed within the last two seconds may change again undetected.
     std::thread::sleep(Duration::from_millis(2200));
     project.run(["plan", STUDY]).ok();
-    let known = project.path().join(".benchtrail/known-files.json");
-    let remembered = fs::read_to_string(&known).expect("the store remembers it");
+    let file = project.path().join(".benchtrail/known-files.json");
+    let remembered = fs::read_to_string(&file).expect("the store remembers it");
     let digest = remembered.split("b3:").nth(1).expect("a digest");
     let digest = digest[..64].to_owned();
     // With a different digest in its place, the plan uses that digest: it did not read the file.
-    fs::write(&known, remembered.replace(&digest, &"0".repeat(64))).expect("writable");
+    fs::write(&file, remembered.replace(&digest, &"0".repeat(64))).expect("writable");
     let outcome = project.run(["plan", STUDY]);
     assert!(
         outcome

@@ -180,17 +180,17 @@ fn a_byte_changed_in_a_request_table_is_named_by_audit_and_fsck() {
     // The objects of the copy are hard links, so replace the file instead of writing through it.
     fs::remove_file(&object).expect("the link can be removed");
     fs::write(&object, bytes).expect("the object can be written");
-    let told = |outcome: &Outcome| format!("{}{}", outcome.stdout, outcome.stderr);
+    let message = |outcome: &Outcome| format!("{}{}", outcome.stdout, outcome.stderr);
     let audit = project.run(["audit", REPORT]);
     assert!(
-        audit.code != Some(0) && told(&audit).contains(&hex[..12]),
+        audit.code != Some(0) && message(&audit).contains(&hex[..12]),
         "{:?}\n{}",
         audit.code,
-        told(&audit)
+        message(&audit)
     );
     let fsck = project.run(["fsck"]);
-    assert_eq!(fsck.code, Some(3), "{}", told(&fsck));
-    assert!(told(&fsck).contains(&hex[2..14]), "{}", told(&fsck));
+    assert_eq!(fsck.code, Some(3), "{}", message(&fsck));
+    assert!(message(&fsck).contains(&hex[2..14]), "{}", message(&fsck));
 }
 
 #[test]

@@ -156,8 +156,8 @@ impl Placed {
     pub(crate) fn until_noted(&self, count: usize) {
         until(|| {
             let lines = self.lines();
-            let known = lines.iter().filter(|line| line["job"].is_string());
-            let names: BTreeSet<String> = known.map(|job| job["name"].to_string()).collect();
+            let jobs = lines.iter().filter(|line| line["job"].is_string());
+            let names: BTreeSet<String> = jobs.map(|job| job["name"].to_string()).collect();
             names.len() == count
         });
     }

@@ -328,9 +328,12 @@ fn what_no_host_executes_fails_with_the_reason_after_some_attempts() {
     lab.hosts[0].lose();
     let ran = lab.run();
     assert_eq!(ran.code, Some(1), "{}\n{}", ran.stdout, ran.stderr);
-    let told = ran.stdout + &ran.stderr;
-    assert!(told.contains("the host ada could not be reached"), "{told}");
-    assert!(told.contains("at attempt 4"), "{told}");
+    let output = ran.stdout + &ran.stderr;
+    assert!(
+        output.contains("the host ada could not be reached"),
+        "{output}"
+    );
+    assert!(output.contains("at attempt 4"), "{output}");
     let ledger = lab.ask(&["status", STUDY, "--cells"]).stdout;
     assert!(
         ledger.contains("the host ada could not be reached"),

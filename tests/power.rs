@@ -28,8 +28,8 @@ fn the_verdicts_of_every_shipped_experiment_are_rarely_false() {
         if outcome.code == Some(5) {
             continue;
         }
-        let found = outcome.ok().json();
-        for stage in found["stages"].as_array().unwrap() {
+        let answer = outcome.ok().json();
+        for stage in answer["stages"].as_array().unwrap() {
             for count in ["any_different", "any_check_different"] {
                 let wrong = stage["found"][count].as_f64().unwrap();
                 assert!(wrong <= bound(studies), "{file}: {count} {wrong}");
@@ -99,9 +99,9 @@ fn a_margin_says_how_often_the_rule_not_worse_holds_and_how_often_it_would_be_fa
         line.contains("If fast is higher by a margin of 5 %, this is false: "),
         "{line}"
     );
-    let found = project.run(arguments.into_iter().chain(["--json"])).ok();
-    let found = found.json();
-    let tables = found["stages"][0]["found"]["tables"].as_array().unwrap();
+    let outcome = project.run(arguments.into_iter().chain(["--json"])).ok();
+    let answer = outcome.json();
+    let tables = answer["stages"][0]["found"]["tables"].as_array().unwrap();
     let table = tables
         .iter()
         .find(|t| t["table"] == "tails_compared")
@@ -199,8 +199,8 @@ fn crossovers_rankings_quantiles_and_goodput_are_simulated_and_other_tables_are_
     std::fs::write(project.path().join("experiments/kinds.yaml"), EVERY_KIND).unwrap();
     let power = ["power", "experiments/kinds.yaml", "--studies", "200"];
     let outcome = project.run(power.into_iter().chain(["--effect", "50", "--json"]));
-    let found = outcome.ok().json();
-    let stage = &found["stages"][0]["found"];
+    let answer = outcome.ok().json();
+    let stage = &answer["stages"][0]["found"];
     let mut simulated = Vec::new();
     for table in stage["tables"].as_array().unwrap() {
         let name = table["table"].as_str().unwrap();
@@ -264,15 +264,15 @@ fn a_study_that_ends_when_it_knows_enough_is_simulated_with_its_rule() {
             "50",
         ];
         let outcome = project.run(power.into_iter().chain(["--json", "--noise", noise]));
-        let found = outcome.ok().json();
-        let found = &found["stages"][0]["found"];
-        for table in found["tables"].as_array().unwrap() {
+        let answer = outcome.ok().json();
+        let power = &answer["stages"][0]["found"];
+        for table in power["tables"].as_array().unwrap() {
             if table["refused"].is_null() {
                 let wrong = table["at"][0]["any_different"].as_f64().unwrap();
                 assert!(wrong <= bound(60.0), "{table}");
             }
         }
-        found["blocks"].as_f64().unwrap()
+        power["blocks"].as_f64().unwrap()
     };
     let (little, usual, much) = (blocks("0.5"), blocks("3"), blocks("20"));
     assert!((3.0..=4.5).contains(&little), "{little}");
@@ -283,7 +283,7 @@ fn a_study_that_ends_when_it_knows_enough_is_simulated_with_its_rule() {
 #[test]
 fn more_noise_finds_less_and_the_same_seed_finds_the_same() {
     let project = Project::new();
-    let found = |noise: &str| {
+    let answer_for = |noise: &str| {
         let quick = "experiments/quickstart.yaml";
         let arguments = [
             "power",
@@ -301,12 +301,12 @@ fn more_noise_finds_less_and_the_same_seed_finds_the_same() {
             .json();
         json["stages"][0]["found"].clone()
     };
-    let rows = |found: &serde_json::Value| {
-        let tables = found["tables"].as_array().unwrap().iter();
-        let of = |table: &serde_json::Value| table["at"][1]["rows_found"].as_u64().unwrap();
-        tables.map(of).sum::<u64>()
+    let rows = |answer: &serde_json::Value| {
+        let tables = answer["tables"].as_array().unwrap().iter();
+        let rows_found = |table: &serde_json::Value| table["at"][1]["rows_found"].as_u64().unwrap();
+        tables.map(rows_found).sum::<u64>()
     };
-    let (little, much) = (found("2"), found("20"));
+    let (little, much) = (answer_for("2"), answer_for("20"));
     assert!(rows(&little) > 2 * rows(&much));
-    assert_eq!(little, found("2"));
+    assert_eq!(little, answer_for("2"));
 }

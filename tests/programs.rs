@@ -205,13 +205,13 @@ fn a_program_that_is_blocked_skips_its_cell_with_the_reason() {
     let project = study(script, "check: [no-such-profiler, --version]");
     project.run(["run", STUDY, "--trust", "--keep-going", "--no-dry-run"]);
     let status = project.run(["status", STUDY]);
-    let told = "blocked: the program `no-such-profiler` is not on the search path";
-    assert!(status.stdout.contains(told), "{}", status.stdout);
+    let message = "blocked: the program `no-such-profiler` is not on the search path";
+    assert!(status.stdout.contains(message), "{}", status.stdout);
 }
 
 #[test]
 fn what_a_program_leaves_must_be_as_declared_and_within_its_budget() {
-    for (script, more, told) in [
+    for (script, more, expected) in [
         ("", "", "the table `found`: `found.csv`: No such file"),
         (
             "import sys\nopen(sys.argv[1] + '/found.csv', 'w').write('name,time\\na,fast\\n')\n",
@@ -237,9 +237,19 @@ fn what_a_program_leaves_must_be_as_declared_and_within_its_budget() {
     ] {
         let project = study(script, more);
         let ran = project.run(["run", STUDY, "--trust", "--no-dry-run"]);
-        assert_eq!(ran.code, Some(1), "{told}: {}\n{}", ran.stdout, ran.stderr);
+        assert_eq!(
+            ran.code,
+            Some(1),
+            "{expected}: {}\n{}",
+            ran.stdout,
+            ran.stderr
+        );
         let status = project.run(["status", STUDY]);
-        assert!(status.stdout.contains(told), "{told}: {}", status.stdout);
+        assert!(
+            status.stdout.contains(expected),
+            "{expected}: {}",
+            status.stdout
+        );
     }
 }
 
@@ -251,12 +261,12 @@ fn mistakes_in_a_run_stage_are_reported_while_planning() {
         .replace("found.csv", "../found.csv")
         .replace("\"${size}\"", "\"{url}\"");
     write(&project, "programs.yaml", &text);
-    let told = project.run(["plan", STUDY]);
+    let outcome = project.run(["plan", STUDY]);
     for part in [
         "`{nothing}` is not a placeholder",
         "`../found.csv` is not a file below `{out}`",
     ] {
-        assert!(told.stderr.contains(part), "{}", told.stderr);
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
     }
     write(
         &project,
@@ -265,9 +275,14 @@ fn mistakes_in_a_run_stage_are_reported_while_planning() {
             .replace("../found.csv", "found.csv")
             .replace("{nothing}", "true"),
     );
-    let told = project.run(["plan", STUDY]);
+    let outcome = project.run(["plan", STUDY]);
     let said = "`{url}` refers to a server, but the stage does not need one";
-    assert!(told.stderr.contains(said), "{}{}", told.stdout, told.stderr);
+    assert!(
+        outcome.stderr.contains(said),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
     // The name of a table becomes that of a file.
     for name in ["../found", ".found", "a/../../found", &"f".repeat(201)] {
         write(
@@ -275,13 +290,13 @@ fn mistakes_in_a_run_stage_are_reported_while_planning() {
             "programs.yaml",
             &text.replace("found: {file", &format!("{name}: {{file")),
         );
-        let told = project.run(["plan", STUDY]);
+        let outcome = project.run(["plan", STUDY]);
         let said = format!("\"{name}\" cannot be the name of an output");
         assert!(
-            told.stderr.contains(&said),
+            outcome.stderr.contains(&said),
             "{}{}",
-            told.stdout,
-            told.stderr
+            outcome.stdout,
+            outcome.stderr
         );
     }
 }
@@ -295,7 +310,7 @@ fn a_program_of_a_project_is_asked_about() {
         .env_remove("BENCHTRAIL_TRUST")
         .env("XDG_STATE_HOME", state.path());
     let ran = command.output().expect("it runs");
-    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert_eq!(ran.status.code(), Some(2), "{told}");
-    assert!(told.contains("a program of the study"), "{told}");
+    let message = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(2), "{message}");
+    assert!(message.contains("a program of the study"), "{message}");
 }

@@ -65,11 +65,11 @@ fn a_cell_that_turns_out_to_be_cached_is_no_longer_counted() {
         .find_map(|line| line.split_once(" cell"));
     let executed = executed.expect("the summary has it").0;
     let last = format!("{executed}/{executed}");
-    let told = format!("{}{}", again.stderr, again.stdout);
+    let output = format!("{}{}", again.stderr, again.stdout);
     assert_eq!(
         counters(&again.stderr).last(),
         Some(&last.as_str()),
-        "{told}"
+        "{output}"
     );
 }
 

@@ -28,12 +28,12 @@ fn outside() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn files(folder: &Path, paths: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a readable folder").flatten() {
         if entry.path().is_dir() {
-            files(&entry.path(), found);
+            files(&entry.path(), paths);
         } else {
-            found.push(entry.path());
+            paths.push(entry.path());
         }
     }
 }
@@ -106,9 +106,9 @@ fn outputs_left_out_are_named_and_everything_else_still_holds() {
         said.stdout
     );
     let count = |bundle: &Path| {
-        let mut found = Vec::new();
-        files(&bundle.join("store"), &mut found);
-        found.len()
+        let mut paths = Vec::new();
+        files(&bundle.join("store"), &mut paths);
+        paths.len()
     };
     let absent = count(&whole) - count(&small);
     assert!(absent > 1, "{absent}");
@@ -411,29 +411,29 @@ fn a_study_compared_with_its_own_bundle_differs_in_nothing_and_passes_the_gate()
     let bundle = folder.path().join("study");
     publish(project, &bundle, &[]).ok();
     let bundle = bundle.to_str().expect("text");
-    let found = project
+    let answer = project
         .run(["diff", bundle, STUDY[0], STUDY[1], "--gate", "--json"])
         .ok()
         .json();
-    assert_eq!(found["outcome"], "pass");
+    assert_eq!(answer["outcome"], "pass");
     for section in ["recipes", "cells", "environment", "verdicts", "numbers"] {
         assert_eq!(
-            found["comparison"][section],
+            answer["comparison"][section],
             serde_json::json!([]),
             "{section}"
         );
     }
     assert!(
-        found["comparison"]["results"]
+        answer["comparison"]["results"]
             .as_array()
             .is_some_and(|r| r.len() >= 24),
-        "{found}"
+        "{answer}"
     );
     assert!(
-        found["comparison"]["numbers_compared"]
+        answer["comparison"]["numbers_compared"]
             .as_u64()
             .is_some_and(|n| n > 100),
-        "{found}"
+        "{answer}"
     );
 }
 

@@ -15,8 +15,8 @@ fn a_number_recomputed_from_a_published_table_leads_to_the_line_of_its_file() {
     project.run(["run", EXPERIMENT]).ok();
     let report = fs::read_to_string(project.path().join(REPORT)).expect("a report");
     let row = |starts: &str| {
-        let found = report.lines().position(|line| line.starts_with(starts));
-        found.unwrap_or_else(|| panic!("no row {starts} in\n{report}")) + 1
+        let position = report.lines().position(|line| line.starts_with(starts));
+        position.unwrap_or_else(|| panic!("no row {starts} in\n{report}")) + 1
     };
     // The values that follow, those that do not, and the number of each.
     assert!(report.contains("| V3: Holm-adjusted p values "), "{report}");

@@ -126,12 +126,12 @@ fn every_kind_of_load_leaves_its_rows_and_prompts_that_do_not_fit_fail_the_gate(
     );
     assert_eq!(cells[0]["n"], 72);
     // Each cell has its part of the server's log, with the matches of the engine's patterns.
-    let told = ask(
+    let answer = ask(
         &project,
         &file,
         r#"select count(distinct way) as n from "load.engine_events""#,
     );
-    assert_eq!(told[0]["n"], 9);
+    assert_eq!(answer[0]["n"], 9);
     let failed = ask(
         &project,
         &file,
@@ -241,14 +241,14 @@ fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
         .ok()
         .json();
     let cells = status["cells"].as_array().expect("cells");
-    let of = |status: &str| -> Vec<&str> {
+    let with_status = |status: &str| -> Vec<&str> {
         let load = cells
             .iter()
             .filter(|c| c["stage"] == "load" && c["status"] == status);
         load.filter_map(|c| c["coordinates"].as_str()).collect()
     };
-    let failed = of("failed");
-    assert_eq!((failed.len(), of("ok").len()), (1, 2), "{status}");
+    let failed = with_status("failed");
+    assert_eq!((failed.len(), with_status("ok").len()), (1, 2), "{status}");
     let reason = cells
         .iter()
         .find_map(|c| c["reason"].as_str())

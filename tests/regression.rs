@@ -18,10 +18,10 @@ fn gate(project: &Project, baseline: &str) -> (i32, String) {
         .env("BENCHTRAIL_BINARY", env!("CARGO_BIN_EXE_benchtrail"));
     let done = command.output().expect("the script starts");
     let summary = fs::read_to_string(project.path().join("summary.md"));
-    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    let message = String::from_utf8_lossy(&done.stderr).into_owned();
     (
         done.status.code().expect("it ends by itself"),
-        summary.unwrap_or(told),
+        summary.unwrap_or(message),
     )
 }
 

@@ -75,8 +75,8 @@ fn a_value_in_place_of_a_mapping_is_told_the_mapping() {
             "hint: write `tokens`, with `mode: cap`",
         ),
     ] {
-        let told = planned(&project, from, to);
-        assert!(told.contains(hint), "{to}: {told}");
+        let message = planned(&project, from, to);
+        assert!(message.contains(hint), "{to}: {message}");
     }
 }
 
@@ -94,8 +94,8 @@ fn a_share_above_one_is_refused_and_a_percentage_is_told_as_a_share() {
     ] {
         let to =
             format!("checks: {{kind: verify, needs: [server, ladder], gates: [{{gate: {gate}}}]}}");
-        let told = planned(&project, CHECKS, &to);
-        assert!(told.contains("write 0.05 for 5 %"), "{gate}: {told}");
+        let message = planned(&project, CHECKS, &to);
+        assert!(message.contains("write 0.05 for 5 %"), "{gate}: {message}");
     }
 }
 
@@ -103,25 +103,28 @@ fn a_share_above_one_is_refused_and_a_percentage_is_told_as_a_share() {
 fn a_broken_axis_is_one_mistake_and_its_profile_no_second_one() {
     let project = written();
     let to = "profiles: {smoke: {axes: {clients: [1]}}}\naxes:\n  clients: \"1,2,4\"";
-    let told = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
-    assert_eq!(told.matches("error: ").count(), 1, "{told}");
-    assert!(told.contains("hint: write it as `[1,2,4]`"), "{told}");
+    let message = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
+    assert_eq!(message.matches("error: ").count(), 1, "{message}");
+    assert!(message.contains("hint: write it as `[1,2,4]`"), "{message}");
 }
 
 #[test]
 fn an_experiment_in_a_folder_below_is_found_by_its_name() {
     let project = Project::new();
     for given in ["simulated.yaml", "simulated"] {
-        let told = project.run(["plan", given]).stderr;
+        let message = project.run(["plan", given]).stderr;
         let hint = "did you mean `experiments/simulated.yaml`?";
-        assert!(told.contains(hint), "{given}: {told}");
+        assert!(message.contains(hint), "{given}: {message}");
     }
-    let told = project.run(["doctor", "vllm"]).stderr;
-    assert!(told.contains("`benchtrail list engines vllm`"), "{told}");
-    let told = project
+    let message = project.run(["doctor", "vllm"]).stderr;
+    assert!(
+        message.contains("`benchtrail list engines vllm`"),
+        "{message}"
+    );
+    let message = project
         .run(["init", "x", "--from-results", "nothing"])
         .stderr;
-    assert!(told.contains("hint: give a result file"), "{told}");
+    assert!(message.contains("hint: give a result file"), "{message}");
 }
 
 #[test]
@@ -148,13 +151,13 @@ fn a_pattern_of_cells_that_matches_none_is_told_axes_labels_and_stages() {
         ("cells", "a table is named STAGE.OUTPUT"),
         ("lader", "did you mean `ladder`?"),
     ] {
-        let told = asked(what);
-        assert!(told.contains(hint), "{what}: {told}");
+        let message = asked(what);
+        assert!(message.contains(hint), "{what}: {message}");
     }
-    let told = project
+    let message = project
         .run(["sql", study[0], study[1], "drop table cells"])
         .stderr;
-    assert!(told.contains("queries only read"), "{told}");
+    assert!(message.contains("queries only read"), "{message}");
     let column = [
         "diff",
         study[0],
@@ -163,17 +166,17 @@ fn a_pattern_of_cells_that_matches_none_is_told_axes_labels_and_stages() {
         "--column",
         "throughput",
     ];
-    let told = project.run(column);
-    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    let outcome = project.run(column);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     assert!(
-        told.stderr.contains("has the column `throughput`"),
+        outcome.stderr.contains("has the column `throughput`"),
         "{}",
-        told.stderr
+        outcome.stderr
     );
     assert!(
-        told.stderr.contains("`output_throughput`"),
+        outcome.stderr.contains("`output_throughput`"),
         "{}",
-        told.stderr
+        outcome.stderr
     );
 }
 
@@ -194,9 +197,9 @@ fn a_changed_list_is_shown_where_it_differs() {
     fs::write(&path, with("0.98")).expect("it is ours");
     project.run(["run", file, "--smoke", "--quiet"]).ok();
     fs::write(&path, with("0.98, 0.99")).expect("it is ours");
-    let told = project.run(["plan", file, "--smoke"]).ok().stdout;
-    assert!(told.contains("0.95,0.98] → ..."), "{told}");
-    assert!(told.contains("0.95,0.98,0.99]"), "{told}");
+    let message = project.run(["plan", file, "--smoke"]).ok().stdout;
+    assert!(message.contains("0.95,0.98] → ..."), "{message}");
+    assert!(message.contains("0.95,0.98,0.99]"), "{message}");
 }
 
 #[test]
@@ -205,14 +208,14 @@ fn one_thing_is_told_in_the_singular() {
     let run = project
         .run(["run", "experiments/simulated.yaml", "--smoke"])
         .ok();
-    for told in [&run.stdout, &run.stderr] {
+    for expected in [&run.stdout, &run.stderr] {
         for wrong in ["1 cells", "1 blocks", "1 rows", "1 objects", "1 results"] {
-            let found = told
+            let before = expected
                 .split(wrong)
                 .next()
-                .filter(|head| head.len() < told.len());
-            let is_own = found.is_some_and(|head| !head.ends_with(|c: char| c.is_ascii_digit()));
-            assert!(!is_own, "{wrong}: {told}");
+                .filter(|head| head.len() < expected.len());
+            let is_own = before.is_some_and(|head| !head.ends_with(|c: char| c.is_ascii_digit()));
+            assert!(!is_own, "{wrong}: {expected}");
         }
     }
 }

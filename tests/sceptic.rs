@@ -302,32 +302,32 @@ fn bound(studies: u64) -> f64 {
 #[expect(clippy::print_stdout, reason = "a developer reads the results")]
 fn whatever_is_awkward_about_a_study_hardly_any_verdict_of_it_is_false() {
     let project = Project::new();
-    let of = count(&seeds());
+    let total = count(&seeds());
     let (mut studies, mut wrong, mut checks) = (0_u64, 0_u64, 0_u64);
     for design in &DESIGNS {
         let mut of_design: BTreeMap<String, u64> = BTreeMap::new();
         let mut any = 0;
         for seed in seeds() {
-            let found = found(&project, "sceptic", &text(design, seed, 10));
+            let counts = found(&project, "sceptic", &text(design, seed, 10));
             studies += 1;
-            let false_verdict = found.iter().any(|(table, n)| is_verdict(table) && *n > 0);
+            let false_verdict = counts.iter().any(|(table, n)| is_verdict(table) && *n > 0);
             any += u64::from(false_verdict);
-            checks += u64::from(found["control"] > 0);
+            checks += u64::from(counts["control"] > 0);
             if ["two launches", "every value the same"].contains(&design.name) {
-                assert_eq!(found["undecidable"], 3, "{}: {found:?}", design.name);
-                assert!(!false_verdict, "{}: {found:?}", design.name);
+                assert_eq!(counts["undecidable"], 3, "{}: {counts:?}", design.name);
+                assert!(!false_verdict, "{}: {counts:?}", design.name);
             }
-            for (table, n) in found {
+            for (table, n) in counts {
                 *of_design.entry(table).or_default() += u64::from(n > 0);
             }
         }
         wrong += any;
         println!(
-            "{}: {any} of {of} have a false verdict: {of_design:?}",
+            "{}: {any} of {total} have a false verdict: {of_design:?}",
             design.name
         );
         assert!(
-            any as f64 <= bound(of).max(1.0),
+            any as f64 <= bound(total).max(1.0),
             "{}: {of_design:?}",
             design.name
         );
@@ -349,12 +349,12 @@ fn a_side_that_is_slower_is_found_in_the_awkward_studies_that_can_find_it() {
             .iter()
             .find(|d| d.name == name)
             .expect("it is there");
-        let found = found(&project, "sceptic", &text(design, 1, 14));
+        let counts = found(&project, "sceptic", &text(design, 1, 14));
         assert!(
-            found["comparison"] >= 1 && found["least"] >= 1,
-            "{name}: {found:?}"
+            counts["comparison"] >= 1 && counts["least"] >= 1,
+            "{name}: {counts:?}"
         );
-        assert_eq!(found["control"], 0, "{name}: {found:?}");
+        assert_eq!(counts["control"], 0, "{name}: {counts:?}");
     }
 }
 
@@ -441,17 +441,20 @@ fn hosts_are_units_and_their_repetitions_are_not() {
     let tables = ["comparison", "cellwise", "apart", "pooled"];
     let (mut wrong, mut pooled) = (0_u64, 0_u64);
     for seed in seeds() {
-        let found = different(&project, "hosts", &hosts(seed, 10), &tables);
-        wrong += u64::from(found[..3].iter().any(|n| *n > 0));
-        pooled += u64::from(found[3] > 0);
+        let counts = different(&project, "hosts", &hosts(seed, 10), &tables);
+        wrong += u64::from(counts[..3].iter().any(|n| *n > 0));
+        pooled += u64::from(counts[3] > 0);
     }
-    let of = count(&seeds());
+    let total = count(&seeds());
     println!(
-        "hosts: {wrong} of {of} studies have a false verdict; {pooled} where repetitions are units"
+        "hosts: {wrong} of {total} studies have a false verdict; {pooled} where repetitions are units"
     );
-    assert!(wrong as f64 <= bound(of), "{wrong} of {of}");
+    assert!(wrong as f64 <= bound(total), "{wrong} of {total}");
     // The negative control: with a single seed, either result is possible.
-    assert!(of < 20 || pooled as f64 > bound(of), "{pooled} of {of}");
+    assert!(
+        total < 20 || pooled as f64 > bound(total),
+        "{pooled} of {total}"
+    );
     let slower = different(&project, "hosts", &hosts(1, 14), &tables);
     assert!(slower[0] >= 1 && slower[1] >= 1, "{slower:?}");
 }
@@ -477,9 +480,9 @@ fn a_gate_between_two_studies_hardly_ever_fails_equal_servers_and_fails_a_slower
         failed += u64::from(code == Some(1));
         passed += u64::from(code == Some(0));
     }
-    let of = count(&seeds());
-    println!("gates between equal studies: {failed} of {of} fail, {passed} pass");
-    assert!(failed as f64 <= bound(of), "{failed} of {of}");
+    let total = count(&seeds());
+    println!("gates between equal studies: {failed} of {total} fail, {passed} pass");
+    assert!(failed as f64 <= bound(total), "{failed} of {total}");
     // All sides of the newer study are slower; the gate compares sides with the same labels.
     let old = run("old", 1, 10);
     let slow = text(&PLAIN, 100_001, 14)

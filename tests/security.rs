@@ -4,15 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Returns the Rust files below a folder.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+fn sources(folder: &Path, paths: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = entry.file_name();
         let hidden = name.to_str().is_some_and(|n| n.starts_with('.'));
         if path.is_dir() && !hidden && name != "target" {
-            sources(&path, found);
+            sources(&path, paths);
         } else if path.extension().is_some_and(|e| e == "rs") {
-            found.push(path);
+            paths.push(path);
         }
     }
 }

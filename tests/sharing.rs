@@ -178,10 +178,10 @@ fn measurements_of_others_are_offered_and_used_only_if_the_policy_permits_it() {
     // The lock now names them, which is Bob's decision and holds without the option.
     let again = bob.run(&["plan", STUDY, "--json"]).ok().json();
     assert_eq!(again["total"]["cached"], 6, "{again}");
-    let told = bob.run(&["plan", STUDY]).ok().stdout;
+    let message = bob.run(&["plan", STUDY]).ok().stdout;
     assert!(
-        told.contains("note: 4 results of `throw` from Ada (host left-box, "),
-        "{told}"
+        message.contains("note: 4 results of `throw` from Ada (host left-box, "),
+        "{message}"
     );
 
     // Without the lock, nothing records this decision.

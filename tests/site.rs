@@ -18,13 +18,13 @@ fn root() -> &'static Path {
 }
 
 /// Returns the Markdown files below a folder.
-fn pages_below(folder: &Path, found: &mut Vec<PathBuf>) {
+fn pages_below(folder: &Path, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
         if path.is_dir() {
-            pages_below(&path, found);
+            pages_below(&path, pages);
         } else if path.extension().is_some_and(|e| e == "md") {
-            found.push(path);
+            pages.push(path);
         }
     }
 }
@@ -126,15 +126,15 @@ fn every_link_of_a_page_leads_to_a_file_and_a_heading() {
                 file => folder.join(file),
             };
             checked += 1;
-            let found = target.exists();
+            let exists = target.exists();
             let heading =
-                match anchor.filter(|_| found && target.extension().is_some_and(|e| e == "md")) {
+                match anchor.filter(|_| exists && target.extension().is_some_and(|e| e == "md")) {
                     Some(anchor) => {
                         anchors(&fs::read_to_string(&target).expect("a page")).contains(anchor)
                     }
                     None => true,
                 };
-            if !found || !heading {
+            if !exists || !heading {
                 wrong.push(format!("{}: {link}", page.display()));
             }
         }

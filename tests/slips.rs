@@ -44,9 +44,9 @@ fn remedies_quote_a_list_without_brackets_and_a_number_as_they_are_written() {
             "found the number 1.6e1\n",
         ),
     ] {
-        let told = planned(&project, from, to);
-        assert!(told.contains(hint), "{to}: {told}");
-        assert_eq!(told.matches("error: ").count(), 1, "{to}: {told}");
+        let message = planned(&project, from, to);
+        assert!(message.contains(hint), "{to}: {message}");
+        assert_eq!(message.matches("error: ").count(), 1, "{to}: {message}");
     }
 }
 
@@ -90,9 +90,12 @@ fn a_line_that_yaml_reads_as_text_is_named() {
             "hint: the `\"` before it ends the text",
         ),
     ] {
-        let told = planned(&project, from, to);
-        assert!(told.contains(hint), "{to}: {told}");
-        assert!(told.contains("error: this is not YAML"), "{to}: {told}");
+        let message = planned(&project, from, to);
+        assert!(message.contains(hint), "{to}: {message}");
+        assert!(
+            message.contains("error: this is not YAML"),
+            "{to}: {message}"
+        );
     }
 }
 
@@ -153,16 +156,17 @@ fn a_word_where_a_number_belongs_is_met_with_the_number() {
             "hint: write `vllm`: its version is what the machine has",
         ),
     ] {
-        let told = planned(&project, from, &to);
-        assert!(told.contains(hint), "{to}: {told}");
-        assert!(told.contains("spoilt.yaml:"), "{to}: {told}");
+        let message = planned(&project, from, &to);
+        assert!(message.contains(hint), "{to}: {message}");
+        assert!(message.contains("spoilt.yaml:"), "{to}: {message}");
     }
-    let told = project
+    let message = project
         .run(["plan", "mine.yaml", "--set", "clients=3"])
         .stderr;
     assert!(
-        told.contains("`clients` is an axis") && told.contains("{NAME: {axes: {clients: [3]}}}"),
-        "{told}"
+        message.contains("`clients` is an axis")
+            && message.contains("{NAME: {axes: {clients: [3]}}}"),
+        "{message}"
     );
 }
 
@@ -187,15 +191,15 @@ fn a_url_that_lacks_a_part_is_met_with_the_whole_url() {
             "the URL names no port, so it means port 80: ",
         ),
     ] {
-        let told = project.run(["load", url, "--requests", "2"]);
-        assert_ne!(told.code, Some(0), "{url}");
-        assert!(told.stderr.contains(hint), "{url}: {}", told.stderr);
+        let outcome = project.run(["load", url, "--requests", "2"]);
+        assert_ne!(outcome.code, Some(0), "{url}");
+        assert!(outcome.stderr.contains(hint), "{url}: {}", outcome.stderr);
     }
     // A host may be called like a scheme.
-    let told = project
+    let message = project
         .run(["load", "http://http:9", "--requests", "2"])
         .stderr;
-    assert!(!told.contains("must begin"), "{told}");
+    assert!(!message.contains("must begin"), "{message}");
 }
 
 /// The workload of `init`, replaced by one with this source of prompts.
@@ -345,38 +349,38 @@ fn planning_knows_what_the_files_of_a_workload_hold() {
             "14:36",
         ),
     ] {
-        let told = planned(&project, "workload: short-decode", &prompts(source));
+        let message = planned(&project, "workload: short-decode", &prompts(source));
         for part in [reason, hint, &format!("spoilt.yaml:{place}")] {
-            assert!(told.contains(part), "{source}: {part} in {told}");
+            assert!(message.contains(part), "{source}: {part} in {message}");
         }
-        assert_eq!(told.matches("error: ").count(), 1, "{source}: {told}");
+        assert_eq!(message.matches("error: ").count(), 1, "{source}: {message}");
     }
     // Turns count if the conversations are replayed.
     let sessions =
         "workload: {prompts: {dataset: {file: one.json}}, output: {tokens: 8}, sessions: {}}";
-    let told = planned(&project, "workload: short-decode", sessions);
+    let message = planned(&project, "workload: short-decode", sessions);
     assert!(
-        told.contains("for at most 2 turns, but the cell needs 16"),
-        "{told}"
+        message.contains("for at most 2 turns, but the cell needs 16"),
+        "{message}"
     );
-    let told = planned(
+    let message = planned(
         &project,
         "{closed-loop: {clients: \"${clients}\"}}",
         "{trace: {file: trace.csv}}",
     );
     assert!(
-        told.contains("the trace of `arrival` holds 2 requests, but 16 are needed"),
-        "{told}"
+        message.contains("the trace of `arrival` holds 2 requests, but 16 are needed"),
+        "{message}"
     );
-    let told = planned(
+    let message = planned(
         &project,
         "workload: short-decode",
         "workload: {prompts: {words: {length: 5}}, output: {tokens: 8}, tokenizer: {file: trace.csv}}",
     );
     assert!(
-        told.contains("tokenizer trace.csv: expected")
-            && told.contains("name the `tokenizer.json`"),
-        "{told}"
+        message.contains("tokenizer trace.csv: expected")
+            && message.contains("name the `tokenizer.json`"),
+        "{message}"
     );
     // With enough prompts, the same studies are sound.
     let study = std::fs::read_to_string(project.path().join("mine.yaml")).unwrap();
@@ -500,10 +504,10 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
             "hint: environment variables are not read: declare `parameters: {NUM_REQUESTS: …}`",
         ),
     ] {
-        let told = planned(&project, from, &to);
-        assert!(told.contains(hint), "{to}: {told}");
-        assert!(told.contains("spoilt.yaml:"), "{to}: {told}");
-        assert_eq!(told.matches("error: ").count(), 1, "{to}: {told}");
+        let message = planned(&project, from, &to);
+        assert!(message.contains(hint), "{to}: {message}");
+        assert!(message.contains("spoilt.yaml:"), "{to}: {message}");
+        assert_eq!(message.matches("error: ").count(), 1, "{to}: {message}");
     }
     for (to, hint) in [
         ("axes: clients", "`axes: {clients: [1, 2, 4]}`"),
@@ -513,8 +517,8 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
             "hint: remove the quotes, and write `axes: {clients: [1, 2]}`\n",
         ),
     ] {
-        let told = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
-        assert!(told.contains(hint), "{to}: {told}");
+        let message = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
+        assert!(message.contains(hint), "{to}: {message}");
     }
     // A line of the file that has a key instead of its name is not repeated.
     std::fs::write(
@@ -527,9 +531,13 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
             ),
     )
     .unwrap();
-    let told = project.run(["plan", "keyed.yaml"]);
-    assert_eq!(told.code, Some(4), "{}", told.stderr);
-    assert!(!told.stderr.contains("very-secret"), "{}", told.stderr);
+    let outcome = project.run(["plan", "keyed.yaml"]);
+    assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
+    assert!(
+        !outcome.stderr.contains("very-secret"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]
@@ -572,9 +580,13 @@ fn the_words_of_workflow_tools_are_met_with_ours() {
             "hint: did you mean `mine.yaml`?\n",
         ),
     ] {
-        let told = project.run(words);
-        assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
-        assert!(told.stderr.contains(hint), "{words:?}: {}", told.stderr);
+        let outcome = project.run(words);
+        assert_eq!(outcome.code, Some(2), "{words:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(hint),
+            "{words:?}: {}",
+            outcome.stderr
+        );
     }
 }
 
@@ -643,24 +655,25 @@ fn a_result_file_is_named_by_every_command_that_reads_a_study() {
             &["sql", file],
             &["diff", file, file],
         ] {
-            let told = project.run(command);
-            assert_eq!(told.code, Some(2), "{command:?}: {}", told.stderr);
+            let outcome = project.run(command);
+            assert_eq!(outcome.code, Some(2), "{command:?}: {}", outcome.stderr);
             assert!(
-                told.stderr.contains(&format!("{file} is {what}, not ")),
+                outcome.stderr.contains(&format!("{file} is {what}, not ")),
                 "{command:?}: {}",
-                told.stderr
+                outcome.stderr
             );
             assert!(
-                told.stderr
+                outcome
+                    .stderr
                     .contains(&format!("`benchtrail init NAME --from-results {file}`")),
                 "{command:?}: {}",
-                told.stderr
+                outcome.stderr
             );
             assert_eq!(
-                told.stderr.matches("error: ").count(),
+                outcome.stderr.matches("error: ").count(),
                 1,
                 "{command:?}: {}",
-                told.stderr
+                outcome.stderr
             );
         }
     }
@@ -703,9 +716,13 @@ fn a_bound_or_a_number_in_another_form_is_met_with_ours() {
         (&["--header", "X-Route=secret-blue"], "write `X-Route: …`"),
         (&["--api", "chat/completions"], "'openai-chat'"),
     ] {
-        let told = project.run([&["load", url], words].concat());
-        assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
-        assert!(told.stderr.contains(hint), "{words:?}: {}", told.stderr);
+        let outcome = project.run([&["load", url], words].concat());
+        assert_eq!(outcome.code, Some(2), "{words:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(hint),
+            "{words:?}: {}",
+            outcome.stderr
+        );
     }
     // The same bound in the spellings of other tools: the server is the first that is missing.
     for bound in [
@@ -715,11 +732,11 @@ fn a_bound_or_a_number_in_another_form_is_met_with_ours() {
         "e2el:5s",
         "request_latency:200",
     ] {
-        let told = project.run(["load", url, "--slo", bound]);
+        let outcome = project.run(["load", url, "--slo", bound]);
         assert!(
-            told.stderr.contains("127.0.0.1:9"),
+            outcome.stderr.contains("127.0.0.1:9"),
             "{bound}: {}",
-            told.stderr
+            outcome.stderr
         );
     }
     for (words, hint) in [
@@ -748,9 +765,13 @@ fn a_bound_or_a_number_in_another_form_is_met_with_ours() {
             "expected a whole number from 20 to 1000000",
         ),
     ] {
-        let told = project.run(words);
-        assert_eq!(told.code, Some(2), "{words:?}: {}", told.stderr);
-        assert!(told.stderr.contains(hint), "{words:?}: {}", told.stderr);
+        let outcome = project.run(words);
+        assert_eq!(outcome.code, Some(2), "{words:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(hint),
+            "{words:?}: {}",
+            outcome.stderr
+        );
     }
 }
 
@@ -760,10 +781,10 @@ fn an_anchor_of_a_code_host_is_a_line_of_a_report() {
     let report =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/first-report/report.md");
     let report = report.display();
-    let told = |place: String| project.run(["why", &place]).ok().stdout;
-    let line = told(format!("{report}:24"));
+    let message = |place: String| project.run(["why", &place]).ok().stdout;
+    let line = message(format!("{report}:24"));
     for place in ["#L24", "#L24-L30", ":24-30"] {
-        assert_eq!(told(format!("{report}{place}")), line, "{place}");
+        assert_eq!(message(format!("{report}{place}")), line, "{place}");
     }
 }
 
@@ -799,9 +820,9 @@ fn a_value_without_its_key_is_met_with_the_mapping() {
             "hint: it is a key of the workload: `workload: {sampling: {temperature: T}, …}`\n",
         ),
     ] {
-        let told = planned(&project, from, &to);
-        assert!(told.contains(hint), "{to}: {told}");
-        assert!(!told.contains("expected ,"), "{to}: {told}");
+        let message = planned(&project, from, &to);
+        assert!(message.contains(hint), "{to}: {message}");
+        assert!(!message.contains("expected ,"), "{to}: {message}");
     }
 }
 
@@ -809,13 +830,17 @@ fn a_value_without_its_key_is_met_with_the_mapping() {
 fn a_model_that_the_server_does_not_list_is_reported_although_it_answers() {
     let project = Project::new();
     let answer = "HTTP/1.1 500 Oh\r\ncontent-length: 2\r\nconnection: close\r\n\r\noh";
-    let told = |model: &str| {
+    let message = |model: &str| {
         let url = answering(MODELS, answer);
         project
             .run(["load", &url, "--model", model, "--requests", "2"])
             .stderr
     };
     let warning = "warning: the server does not list the model `other`; it lists one\n";
-    assert!(told("other").contains(warning), "{}", told("other"));
-    assert!(!told("one").contains("does not list"), "{}", told("one"));
+    assert!(message("other").contains(warning), "{}", message("other"));
+    assert!(
+        !message("one").contains("does not list"),
+        "{}",
+        message("one")
+    );
 }

@@ -46,7 +46,7 @@ fn sql_writes_the_same_parquet_twice() {
 
 #[test]
 fn sql_that_cannot_be_answered_says_why() {
-    for (query, code, told) in [
+    for (query, code, expected) in [
         ("select * from requsts", 5, "did you mean `requests`?"),
         ("select * from results.cells", 5, "\"results.cells\""),
         (
@@ -64,7 +64,11 @@ fn sql_that_cannot_be_answered_says_why() {
     ] {
         let outcome = ask(finished(), query, &[]);
         assert_eq!(outcome.code, Some(code), "{query}: {}", outcome.stderr);
-        assert!(outcome.stderr.contains(told), "{query}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(expected),
+            "{query}: {}",
+            outcome.stderr
+        );
     }
 }
 

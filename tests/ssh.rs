@@ -118,7 +118,7 @@ impl Sshd {
 
 /// Returns the processes that serve a server's connections: its descendants of the same name.
 fn servers_below(parent: u32) -> Vec<u32> {
-    let mut found = Vec::new();
+    let mut processes = Vec::new();
     for entry in fs::read_dir("/proc").expect("processes").flatten() {
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
             continue;
@@ -132,11 +132,11 @@ fn servers_below(parent: u32) -> Vec<u32> {
             .nth(1)
             .and_then(|word| word.parse::<u32>().ok());
         if let (Ok(pid), true) = (pid.parse::<u32>(), its_parent == Some(parent)) {
-            found.push(pid);
-            found.extend(servers_below(pid));
+            processes.push(pid);
+            processes.extend(servers_below(pid));
         }
     }
-    found
+    processes
 }
 
 impl Drop for Sshd {
@@ -283,11 +283,11 @@ fn a_host_that_cannot_be_reached_is_reported_with_a_remedy() {
     project.edit("experiments/ssh_config", "Host box", "Host other");
     let outcome = project.run(["run", "experiments/elsewhere.yaml", "--no-dry-run"]);
     assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
-    let told = outcome.stdout + &outcome.stderr;
+    let output = outcome.stdout + &outcome.stderr;
     assert!(
-        told.contains("the host box: ")
-            && told.contains("`ssh box true` must work without a prompt"),
-        "{told}"
+        output.contains("the host box: ")
+            && output.contains("`ssh box true` must work without a prompt"),
+        "{output}"
     );
     project.edit(
         "experiments/elsewhere.yaml",

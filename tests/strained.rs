@@ -103,8 +103,8 @@ fn what_a_server_calls_its_model_is_text_in_the_study_that_is_written() {
         let file = format!("{study}.yaml");
         let planned = project.run(["plan", &file, "--commands", "--json"]);
         assert_eq!(planned.code, Some(0), "{name:?}: {}", planned.stderr);
-        let told = planned.stdout;
-        assert!(!told.contains("\"sh\""), "{name:?}: {told}");
+        let message = planned.stdout;
+        assert!(!message.contains("\"sh\""), "{name:?}: {message}");
         let text = fs::read_to_string(project.path().join(&file)).expect("a study");
         assert!(!text.contains('\u{1b}'), "{name:?}: {text}");
     }
@@ -149,11 +149,16 @@ fn a_limit_on_threads_is_reported() {
             .env("HOME", place.path())
             .output()
             .expect("setpriv starts");
-        let told = Outcome::from(ran);
+        let outcome = Outcome::from(ran);
         // As another user than root, `setpriv` may not change the user.
-        let known = matches!(told.code, Some(0 | 4)) || told.stderr.starts_with("setpriv:");
-        assert!(known, "{limit}: {:?} {}", told.code, told.stderr);
-        assert!(!told.stderr.contains("panicked"), "{}", told.stderr);
+        let is_expected =
+            matches!(outcome.code, Some(0 | 4)) || outcome.stderr.starts_with("setpriv:");
+        assert!(
+            is_expected,
+            "{limit}: {:?} {}",
+            outcome.code, outcome.stderr
+        );
+        assert!(!outcome.stderr.contains("panicked"), "{}", outcome.stderr);
     }
 }
 
@@ -206,12 +211,12 @@ fn help_that_cannot_be_written_is_told() {
             .open("/dev/full")
             .expect("a full disk");
         let output = project.command(arguments).stdout(full).output();
-        let told = Outcome::from(output.expect("the binary starts"));
-        assert_eq!(told.code, Some(4), "{arguments:?}: {}", told.stderr);
+        let outcome = Outcome::from(output.expect("the binary starts"));
+        assert_eq!(outcome.code, Some(4), "{arguments:?}: {}", outcome.stderr);
         assert!(
-            told.stderr.contains("standard output is incomplete"),
+            outcome.stderr.contains("standard output is incomplete"),
             "{}",
-            told.stderr
+            outcome.stderr
         );
     }
 }
@@ -227,7 +232,7 @@ fn a_path_that_is_no_text_is_refused() {
     fs::create_dir(&folder).expect("a folder");
     fs::copy(project.path().join(STUDY), folder.join("simulated.yaml")).expect("a file");
     let ended = |command: &mut Command| Outcome::from(command.output().expect("the binary starts"));
-    for told in [
+    for expected in [
         ended(
             project
                 .command(["run", "simulated.yaml"])
@@ -240,11 +245,11 @@ fn a_path_that_is_no_text_is_refused() {
         ),
         ended(project.command(["run", STUDY]).env("BENCHTRAIL_STORE", odd)),
     ] {
-        assert_eq!(told.code, Some(2), "{}", told.stderr);
+        assert_eq!(expected.code, Some(2), "{}", expected.stderr);
         assert!(
-            told.stderr.contains("is not text in UTF-8"),
+            expected.stderr.contains("is not text in UTF-8"),
             "{}",
-            told.stderr
+            expected.stderr
         );
     }
 }
@@ -263,13 +268,13 @@ fn a_limit_on_open_files_is_told() {
             ])
             .args([BINARY, "run", STUDY, "--profile", "smoke"])
             .current_dir(project.path());
-        let told: Outcome = command.output().expect("sh starts").into();
-        assert_eq!(told.code, Some(code), "{limit}: {}", told.stderr);
+        let outcome: Outcome = command.output().expect("sh starts").into();
+        assert_eq!(outcome.code, Some(code), "{limit}: {}", outcome.stderr);
         assert_eq!(
-            told.stderr.contains("`ulimit -n`"),
+            outcome.stderr.contains("`ulimit -n`"),
             code == 4,
             "{}",
-            told.stderr
+            outcome.stderr
         );
     }
 }

@@ -106,7 +106,7 @@ impl Study {
 
     /// Returns one artifact of each stage and output, by `stage.output`.
     fn artifacts(&self) -> BTreeMap<String, String> {
-        let mut found = BTreeMap::new();
+        let mut records = BTreeMap::new();
         for record in self.records() {
             let bytes = fs::read(self.path(&object(&record))).expect("a record");
             let record: serde_json::Value =
@@ -114,10 +114,10 @@ impl Study {
             let stage = record["stage"].as_str().expect("a stage");
             for (name, artifact) in record["outputs"].as_object().expect("outputs") {
                 let digest = artifact["digest"].as_str().expect("a digest").to_owned();
-                found.entry(format!("{stage}.{name}")).or_insert(digest);
+                records.entry(format!("{stage}.{name}")).or_insert(digest);
             }
         }
-        found
+        records
     }
 }
 

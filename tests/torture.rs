@@ -22,8 +22,8 @@ const LIMITS: (u64, u64) = (6 << 20, 120);
     reason = "the environment sets how much is tested"
 )]
 pub(crate) fn count(variable: &str, usual: usize) -> usize {
-    let told = std::env::var(variable).ok();
-    told.map_or(usual, |n| n.parse().expect("a number"))
+    let given = std::env::var(variable).ok();
+    given.map_or(usual, |n| n.parse().expect("a number"))
 }
 
 /// A small random generator, so that failures are reproducible.
@@ -295,8 +295,9 @@ fn a_fault_in_the_index_is_found_or_changes_no_answer() {
             let now = fs::read(project.path().join("experiments/simulated.lock")).expect("a lock");
             assert!(now == lock, "{what}: {}", outcome.stdout);
         } else {
-            let told = matches!(outcome.code, Some(1..=4)) && outcome.stderr.contains("index");
-            assert!(told, "{what}: {:?} {}", outcome.code, outcome.stderr);
+            let is_reported =
+                matches!(outcome.code, Some(1..=4)) && outcome.stderr.contains("index");
+            assert!(is_reported, "{what}: {:?} {}", outcome.code, outcome.stderr);
         }
         for (file, bytes) in before {
             fs::write(file, bytes).expect("writable");

@@ -8,7 +8,7 @@ use crate::mistakes::{planned, written};
 fn a_trap_is_reported_with_what_to_write_instead() {
     let project = written();
     let workload = "workload: short-decode";
-    for (from, to, told) in [
+    for (from, to, expected) in [
         // An anchor that nothing defines, within braces.
         (
             "needs: [machine]}",
@@ -70,9 +70,9 @@ fn a_trap_is_reported_with_what_to_write_instead() {
             "weights: {local: {path: ./m.gguf, sha256: \"…\"}}",
         ),
     ] {
-        let found = planned(&project, from, to);
-        assert!(found.contains(told), "{to}: {found}");
-        assert_eq!(found.matches("error: ").count(), 1, "{to}: {found}");
+        let message = planned(&project, from, to);
+        assert!(message.contains(expected), "{to}: {message}");
+        assert_eq!(message.matches("error: ").count(), 1, "{to}: {message}");
     }
 }
 
@@ -99,9 +99,9 @@ fn what_a_remedy_proposes_is_accepted() {
 
 #[test]
 fn settings_of_a_stage_are_its_own_keys() {
-    let found = planned(&written(), "requests: 16", "with: {requests: 16}");
+    let message = planned(&written(), "requests: 16", "with: {requests: 16}");
     assert!(
-        found.contains("hint: it is not needed: write its entries as keys of the stage itself\n"),
-        "{found}"
+        message.contains("hint: it is not needed: write its entries as keys of the stage itself\n"),
+        "{message}"
     );
 }

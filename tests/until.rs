@@ -106,9 +106,9 @@ fn a_test_that_holds_only_once_is_reported_before_anything_is_measured() {
     );
     let outcome = project.run(["run", "experiments/until.yaml", "--quiet"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    let told =
+    let message =
         "the test `wilcoxon` is not valid for a study that looks at its data after each block";
-    assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(message), "{}", outcome.stderr);
 }
 
 #[test]
@@ -126,20 +126,20 @@ fn a_test_that_does_not_hold_at_every_look_is_a_mistake_with_its_place() {
         let project = Project::new();
         let study = STUDY.replace("pair: {axis: configuration, a: fast, b: slow}", table);
         fs::write(project.path().join("experiments/until.yaml"), study).expect("it can be written");
-        let told = project.run(["plan", "experiments/until.yaml"]);
-        assert_eq!(told.code, Some(2), "{}", told.stdout);
-        let told = told.stderr;
+        let outcome = project.run(["plan", "experiments/until.yaml"]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
+        let message = outcome.stderr;
         assert!(
-            told.contains("is not valid for a study that looks at its data after each block"),
-            "{told}"
+            message.contains("is not valid for a study that looks at its data after each block"),
+            "{message}"
         );
         assert!(
-            told.contains(at) && told.contains("--> experiments/until.yaml:"),
-            "{told}"
+            message.contains(at) && message.contains("--> experiments/until.yaml:"),
+            "{message}"
         );
         assert!(
-            told.contains("hint: use `paired-comparison` with its test `paired-t`"),
-            "{told}"
+            message.contains("hint: use `paired-comparison` with its test `paired-t`"),
+            "{message}"
         );
     }
 }

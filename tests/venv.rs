@@ -321,12 +321,12 @@ fn mistakes_in_an_environment_are_reported_while_planning() {
             original.replacen(from, to, 1),
         )
         .unwrap();
-        let told = pinned.run(&["plan", "pinned.yaml"]);
-        assert_ne!(told.code, Some(0), "{to}");
+        let outcome = pinned.run(&["plan", "pinned.yaml"]);
+        assert_ne!(outcome.code, Some(0), "{to}");
         assert!(
-            told.stderr.contains(message) && told.stderr.contains(hint),
+            outcome.stderr.contains(message) && outcome.stderr.contains(hint),
             "{to}:\n{}",
-            told.stderr
+            outcome.stderr
         );
     }
 }

@@ -103,8 +103,8 @@ fn a_worker_takes_the_place_of_a_server() {
         ran.stdout
     );
     let report = fs::read_to_string(project.path().join("reports/inside/report.md")).unwrap();
-    for told in ["A stub of a worker", "in-process", "milliseconds: 1"] {
-        assert!(report.contains(told), "{told}\n{report}");
+    for expected in ["A stub of a worker", "in-process", "milliseconds: 1"] {
+        assert!(report.contains(expected), "{expected}\n{report}");
     }
     let again = project.run(["run", "inside.yaml"]).ok();
     assert!(
@@ -124,7 +124,7 @@ fn a_worker_takes_the_place_of_a_server() {
 
 #[test]
 fn the_error_for_a_worker_that_breaks_the_protocol_says_what_it_did() {
-    for (mischief, told) in [
+    for (mischief, expected) in [
         (
             "print('Loading weights', flush=True)",
             "breaks the protocol: `Loading weights`",
@@ -151,7 +151,7 @@ fn the_error_for_a_worker_that_breaks_the_protocol_says_what_it_did() {
             ran.stderr
         );
         let all = format!("{}{}", ran.stdout, ran.stderr);
-        assert!(all.contains(told), "{mischief}:\n{all}");
+        assert!(all.contains(expected), "{mischief}:\n{all}");
         let left = processes_with(&project.path().to_string_lossy());
         assert!(left.is_empty(), "{mischief}: {left:?}");
     }

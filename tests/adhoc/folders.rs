@@ -68,11 +68,11 @@ fn a_folder_of_rows_is_a_study_that_every_command_opens() {
     let after = fs::read_dir(here.join("a")).expect("a folder").count();
     assert_eq!(after, before, "reading changes nothing in the folder");
 
-    let told = ask(here, &["report", "a"]).ok();
-    assert!(told.stdout.contains("a/report.md"), "{}", told.stdout);
+    let outcome = ask(here, &["report", "a"]).ok();
+    assert!(outcome.stdout.contains("a/report.md"), "{}", outcome.stdout);
     let report = fs::read_to_string(here.join("a/report.md")).expect("a report");
     assert!(report.contains("`results.cells`"), "{report}");
-    let why = told
+    let why = outcome
         .stdout
         .lines()
         .find_map(|l| l.trim().strip_prefix("benchtrail why "));
@@ -206,9 +206,13 @@ fn a_table_that_is_damaged_is_named() {
     )
     .ok();
     fs::write(out.join("chunks.parquet"), "PAR1 cut off").expect("a file");
-    let told = ask(folder.path(), &["diff", "rows", "rows"]);
-    assert_eq!(told.code, Some(1), "{}", told.stdout);
-    assert!(told.stderr.contains("chunks.parquet"), "{}", told.stderr);
+    let outcome = ask(folder.path(), &["diff", "rows", "rows"]);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
+    assert!(
+        outcome.stderr.contains("chunks.parquet"),
+        "{}",
+        outcome.stderr
+    );
 }
 
 #[test]

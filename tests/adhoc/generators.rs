@@ -25,21 +25,21 @@ fn pid(number: u32) -> Pid {
 /// Returns the generators of a running command, once all of them send.
 fn generators(child: &Child, count: usize) -> BTreeSet<u32> {
     loop {
-        let mut found = BTreeSet::new();
+        let mut threads = BTreeSet::new();
         let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).expect("it runs");
         for task in tasks.flatten() {
             let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            found.extend(
+            threads.extend(
                 text.split_whitespace()
                     .filter_map(|pid| pid.parse::<u32>().ok()),
             );
         }
-        found.retain(|pid| {
+        threads.retain(|pid| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             String::from_utf8_lossy(&words).contains(load::GENERATOR_COMMAND)
         });
-        if found.len() == count {
-            return found;
+        if threads.len() == count {
+            return threads;
         }
         sleep(Duration::from_millis(10));
     }
@@ -120,12 +120,12 @@ fn several_generators_leave_one_result_that_names_the_worst_of_them() {
 #[test]
 fn what_generators_cannot_share_is_refused_with_the_remedy() {
     let server = server(slow());
-    let told = |more: &[&str]| {
+    let message = |more: &[&str]| {
         let refused = run(&server.url(), more);
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
         refused.stderr
     };
-    let capped = told(&[
+    let capped = message(&[
         "--generators",
         "2",
         "--rate",
@@ -137,12 +137,12 @@ fn what_generators_cannot_share_is_refused_with_the_remedy() {
         capped.contains("cannot keep one limit of --max-concurrency"),
         "{capped}"
     );
-    let few = told(&["--generators", "2", "--concurrency", "1"]);
+    let few = message(&["--generators", "2", "--concurrency", "1"]);
     assert!(
         few.contains("2 generators need at least 2 clients, and this load has 1"),
         "{few}"
     );
-    let searched = told(&[
+    let searched = message(&[
         "--generators",
         "2",
         "--concurrency",
@@ -153,7 +153,7 @@ fn what_generators_cannot_share_is_refused_with_the_remedy() {
         "ttft=50",
     ]);
     assert!(searched.contains("--search"), "{searched}");
-    let many = told(&["--generators", "65", "--concurrency", "80"]);
+    let many = message(&["--generators", "65", "--concurrency", "80"]);
     assert!(many.contains("64"), "{many}");
 }
 
@@ -196,8 +196,8 @@ fn a_generator_that_is_killed_fails_the_command_with_its_number() {
     kill_process(pid(last), Signal::KILL).expect("it runs");
     let ended = ended(child);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    let told = "ended before its work was done: signal: 9 (SIGKILL)";
-    assert!(ended.stderr.contains(told), "{}", ended.stderr);
+    let message = "ended before its work was done: signal: 9 (SIGKILL)";
+    assert!(ended.stderr.contains(message), "{}", ended.stderr);
     until_gone(&own);
 }
 

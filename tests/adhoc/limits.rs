@@ -156,8 +156,8 @@ fn calibrating_with_a_url_tells_what_the_server_does_not_account_for() {
     }
     assert_eq!(table(folder.path(), "server_account").rows(), 4);
     // The server takes 20 ms and reports 1.5.
-    let told = calibrate("llama-cpp-completion", &["--json"]).ok().json();
-    let one = &told["server_account"][0];
+    let calibration = calibrate("llama-cpp-completion", &["--json"]).ok().json();
+    let one = &calibration["server_account"][0];
     assert_eq!(
         (&one["concurrency"], &one["answered"]),
         (&Value::from(1), &Value::from(6))
@@ -169,7 +169,7 @@ fn calibrating_with_a_url_tells_what_the_server_does_not_account_for() {
             >= 18.5,
         "{one}"
     );
-    assert_eq!(told["instrument"]["tls"], true);
+    assert_eq!(calibration["instrument"]["tls"], true);
     let silent = calibrate("openai-completions", &[]).ok().stdout;
     assert!(
         silent.contains("6 of 6 requests answered; the server reports no timings"),
@@ -200,7 +200,7 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
     );
     assert!(server.truth(0).is_empty());
     // TPOT does not include waiting, so a search on it needs no minimum duration.
-    let told = run(
+    let outcome = run(
         &server.url(),
         &[
             "--constant",
@@ -213,15 +213,15 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
             "4",
         ],
     );
-    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
     assert!(
-        !told.stderr.contains("becomes visible only after"),
+        !outcome.stderr.contains("becomes visible only after"),
         "{}",
-        told.stderr
+        outcome.stderr
     );
     assert!(
-        told.stdout.contains("missed already at 40.0000 req/s"),
+        outcome.stdout.contains("missed already at 40.0000 req/s"),
         "{}",
-        told.stdout
+        outcome.stdout
     );
 }

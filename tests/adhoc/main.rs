@@ -176,7 +176,7 @@ fn the_json_counts_what_the_server_sent() {
 
 #[test]
 fn a_server_that_refuses_every_request_is_asked_once() {
-    for (fault, more, told) in [
+    for (fault, more, expected) in [
         (Fault::Status(401), vec![], "use --api-key-env"),
         (
             Fault::Status(404),
@@ -199,7 +199,7 @@ fn a_server_that_refuses_every_request_is_asked_once() {
             "{}",
             shown.stderr
         );
-        assert!(shown.stderr.contains(told), "{}", shown.stderr);
+        assert!(shown.stderr.contains(expected), "{}", shown.stderr);
         let sent = server.truth(1).len();
         assert!(sent < 20, "{sent} requests were sent");
     }
@@ -644,17 +644,18 @@ fn a_run_without_any_answer_fails_and_shows_the_first_error() {
 #[test]
 fn answers_in_one_piece_are_counted_beside_their_tpot_of_nothing() {
     let server = faulty(Fault::OnePiece);
-    let told = run(&server.url(), &["--requests", "3", "--output-tokens", "4"]).ok();
+    let outcome = run(&server.url(), &["--requests", "3", "--output-tokens", "4"]).ok();
     assert!(
-        told.stdout.contains("Answers in one piece"),
+        outcome.stdout.contains("Answers in one piece"),
         "{}",
-        told.stdout
+        outcome.stdout
     );
     assert!(
-        told.stderr
+        outcome
+            .stderr
             .contains("warning: 3 of 3 streamed answers arrived in one piece"),
         "{}",
-        told.stderr
+        outcome.stderr
     );
     let counted = run(
         &server.url(),

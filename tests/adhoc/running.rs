@@ -126,10 +126,10 @@ fn an_exporter_that_tells_nothing_stops_the_study_before_the_first_request() {
     let more = format!("    exporters: {{gpus: {{url: \"{at}/node\", tells: dcgm}}}}\n");
     let ran = study(folder.path(), &running.url(), &more);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
-    let told = ran.stdout + &ran.stderr;
+    let output = ran.stdout + &ran.stderr;
     assert!(
-        told.contains("has no metric that begins with `DCGM_FI_DEV_`")
-            && told.contains("correct `exporters.gpus` in the engine's definition"),
-        "{told}"
+        output.contains("has no metric that begins with `DCGM_FI_DEV_`")
+            && output.contains("correct `exporters.gpus` in the engine's definition"),
+        "{output}"
     );
 }

@@ -149,16 +149,16 @@ fn a_figure_is_followed_over_the_commits_of_a_lock() {
         &figure,
     ]
     .concat();
-    let told = ask(here, &asked).ok().json();
-    let points = told["points"].as_array().expect("a list");
+    let answer = ask(here, &asked).ok().json();
+    let points = answer["points"].as_array().expect("a list");
     assert_eq!(
-        (points.len(), &told["unit"]),
+        (points.len(), &answer["unit"]),
         (8, &serde_json::json!("ms")),
-        "{told}"
+        "{answer}"
     );
     let changed: Vec<usize> = (0..8).filter(|i| !points[*i]["change"].is_null()).collect();
-    assert_eq!(changed, [4], "{told}");
-    assert_eq!(told["series"][0]["change_points"], 1, "{told}");
+    assert_eq!(changed, [4], "{answer}");
+    assert_eq!(answer["series"][0]["change_points"], 1, "{answer}");
     let few = ask(
         here,
         &[asked[..3].to_vec(), vec!["--commits", "5"]].concat(),

@@ -49,10 +49,10 @@ fn main() -> ExitCode {
             .unwrap_or(&file)
             .display()
             .to_string();
-        let Some(found) = power(&file, studies, &store) else {
+        let Some(summary) = power(&file, studies, &store) else {
             continue;
         };
-        for stage in found["stages"].as_array().into_iter().flatten() {
+        for stage in summary["stages"].as_array().into_iter().flatten() {
             wrong.extend(line(&name, &stage["found"]));
         }
     }
@@ -80,22 +80,22 @@ fn power(file: &Path, studies: u64, store: &Path) -> Option<Value> {
         .expect("the binary starts");
     let said = String::from_utf8_lossy(&shown.stderr);
     assert!(matches!(shown.status.code(), Some(0 | 5)), "{said}");
-    let found = || serde_json::from_slice(&shown.stdout).expect("JSON");
-    (shown.status.code() == Some(0)).then(found)
+    let summary = || serde_json::from_slice(&shown.stdout).expect("JSON");
+    (shown.status.code() == Some(0)).then(summary)
 }
 
 /// Prints the result of one analyze stage, and returns the figures outside their bounds.
-fn line(name: &str, found: &Value) -> Option<String> {
-    let studies = found["studies"].as_f64().unwrap_or(0.0);
-    let tables = || found["tables"].as_array().into_iter().flatten();
+fn line(name: &str, summary: &Value) -> Option<String> {
+    let studies = summary["studies"].as_f64().unwrap_or(0.0);
+    let tables = || summary["tables"].as_array().into_iter().flatten();
     let ours =
         |check: bool| tables().filter(move |t| t["check"] == check && t["refused"].is_null());
-    let share = |count: f64, of: f64| format!("{:.1} %", 100.0 * count / of);
-    let any = found["any_different"].as_f64().unwrap_or(0.0);
+    let share = |count: f64, total: f64| format!("{:.1} %", 100.0 * count / total);
+    let any = summary["any_different"].as_f64().unwrap_or(0.0);
     let check = match ours(true).next() {
         None => "none".to_owned(),
         Some(_) => share(
-            found["any_check_different"].as_f64().unwrap_or(0.0),
+            summary["any_check_different"].as_f64().unwrap_or(0.0),
             studies,
         ),
     };
@@ -108,7 +108,10 @@ fn line(name: &str, found: &Value) -> Option<String> {
                 .find(|at| at["effect"] == effect)?;
             Some((at["rows_found"].as_f64()?, t["rows"].as_f64()?))
         });
-        at.map_or_else(|| "none".to_owned(), |(rows, of)| share(rows, of * studies))
+        at.map_or_else(
+            || "none".to_owned(),
+            |(rows, total)| share(rows, total * studies),
+        )
     };
     let tests: f64 = ours(false).filter_map(|t| t["rows"].as_f64()).sum();
     let named = |name: &str| ours(false).find(|t| t["table"] == name);

@@ -18,22 +18,22 @@ fn a_study_as_a_file_asks_nobody_and_says_what_did_not_fit() {
         let file = project.path().join("study.html");
         let arguments = ["explore", study[0], study[1], "--export", "study.html"];
         let all = arguments.into_iter().chain(["--limit", limit, "--json"]);
-        let told = project.run(all).ok().json();
+        let summary = project.run(all).ok().json();
         let html = fs::read_to_string(&file).expect("the file");
         fs::remove_file(file).expect("it is ours");
-        (told, html)
+        (summary, html)
     };
-    let (told, html) = export(&project, simulated, "24");
-    assert_eq!(told["left_out"], serde_json::json!([]), "{told}");
+    let (summary, html) = export(&project, simulated, "24");
+    assert_eq!(summary["left_out"], serde_json::json!([]), "{summary}");
     assert!(html.contains("script-src 'sha256-") && html.contains("default-src 'none'"));
     assert!(!html.contains("src=\"") && !html.contains("<link rel=\"stylesheet\""));
     assert!(!html.contains("\nimport ") && !html.contains("\nexport "));
     let large = Project::copy_of(grid());
-    let (told, html) = export(&large, ["experiments/planted-grid.yaml", "--smoke"], "1");
+    let (summary, html) = export(&large, ["experiments/planted-grid.yaml", "--smoke"], "1");
     assert!(html.len() <= 1 << 20, "{}", html.len());
     assert!(
-        !told["left_out"].as_array().expect("a list").is_empty(),
-        "{told}"
+        !summary["left_out"].as_array().expect("a list").is_empty(),
+        "{summary}"
     );
     let without_study = project.run(["explore", "--export", "all.html"]);
     assert_eq!(without_study.code, Some(2));
@@ -43,7 +43,7 @@ fn a_study_as_a_file_asks_nobody_and_says_what_did_not_fit() {
 fn a_file_reads_each_object_a_few_times_however_many_cells_there_are() {
     let project = Project::copy_of(grid());
     let study = ["experiments/planted-grid.yaml", "--smoke"];
-    let told = project
+    let summary = project
         .run([
             "explore",
             study[0],
@@ -61,9 +61,9 @@ fn a_file_reads_each_object_a_few_times_however_many_cells_there_are() {
             .sum()
     };
     let stored = bytes_of(&project.path().join(".benchtrail/objects"));
-    let read = told["bytes_read"].as_u64().expect("a number");
+    let read = summary["bytes_read"].as_u64().expect("a number");
     // For each cell, the record is read once per table, and the rows once per metric. The gate tables and the records
     // that name every cell are read once in total, not once per cell.
     assert!(read < 18 * stored, "{read} of {stored}");
-    assert!(told["replies"].as_u64() > Some(1_000), "{told}");
+    assert!(summary["replies"].as_u64() > Some(1_000), "{summary}");
 }

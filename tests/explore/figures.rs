@@ -11,15 +11,15 @@ use crate::support::Project;
 #[test]
 fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
     let explorer = Explorer::of(grid(), &[]);
-    let found = explorer
+    let objective = explorer
         .get(&format!("{GRID}/objective?stage=grid&only.engine=alpha"))
         .json();
-    let steps = found["metrics"][0]["steps"].as_array().expect("steps");
+    let steps = objective["metrics"][0]["steps"].as_array().expect("steps");
     let (place, bound) = (
         steps.len() / 2,
         steps[steps.len() / 2].as_f64().expect("a number"),
     );
-    let cells = found["cells"].as_array().expect("cells");
+    let cells = objective["cells"].as_array().expect("cells");
     let met: u64 = cells
         .iter()
         .flat_map(|cell| cell["bins"].as_array().cloned().unwrap_or_default())
@@ -30,10 +30,10 @@ fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
         "select sum((first_token_ns - sent_ns) / 1e6 <= {bound}) as met, count(*) as n, max((first_token_ns - sent_ns) / 1e6) as most \
          from \"grid.requests\" where engine = 'alpha' and phase = 'measured' and status = 'ok'"
     );
-    let told = explorer
+    let answer = explorer
         .get(&format!("{GRID}/sql?query={}", escaped(&query)))
         .json();
-    let value = |i: usize| told["columns"][i]["values"][0].clone();
+    let value = |i: usize| answer["columns"][i]["values"][0].clone();
     assert_eq!(Value::from(met), value(0), "at most {bound} ms");
     assert!(
         met > 0 && value(1) != met,
@@ -53,21 +53,24 @@ fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
 fn the_levels_of_a_cell_add_up_to_its_requests() {
     let explorer = Explorer::of(grid(), &[]);
     let cell = escaped(&first_cell(&explorer));
-    let found = explorer
+    let activity = explorer
         .get(&format!(
             "{GRID}/activity?stage=grid&cell={cell}&moments=97"
         ))
         .json();
     let sum = |name: &str| -> u64 {
-        let list = found[name].as_array().expect("a list");
+        let list = activity[name].as_array().expect("a list");
         list.iter().filter_map(Value::as_u64).sum()
     };
-    assert_eq!(Value::from(sum("ended")), found["requests_in_all"]);
+    assert_eq!(Value::from(sum("ended")), activity["requests_in_all"]);
     assert_eq!(
-        found["single"]["row"].as_array().map(Vec::len),
-        found["requests"].as_u64().map(|n| n as usize)
+        activity["single"]["row"].as_array().map(Vec::len),
+        activity["requests"].as_u64().map(|n| n as usize)
     );
-    assert_eq!(found["in_flight"][96], 0, "at the end nothing is in flight");
+    assert_eq!(
+        activity["in_flight"][96], 0,
+        "at the end nothing is in flight"
+    );
     let empty = explorer.get(&format!(
         "{GRID}/activity?stage=grid&cell={cell}&from=5&to=5"
     ));
@@ -104,11 +107,14 @@ fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
          from \"grid.requests\" where phase = 'measured' and status = 'ok' and sent_ns between {from} and {to} and {}",
         conditions.join(" and ")
     );
-    let told = explorer
+    let answer = explorer
         .get(&format!("{GRID}/sql?query={}", escaped(&query)))
         .json();
     let figures = &part["figures"];
-    assert_eq!(figures["sent"], told["columns"][0]["values"][0], "{told}");
+    assert_eq!(
+        figures["sent"], answer["columns"][0]["values"][0],
+        "{answer}"
+    );
     let (sent, whole) = (figures["sent"].as_u64(), all["figures"]["sent"].as_u64());
     assert!(sent > Some(0) && sent < whole, "{sent:?} of {whole:?}");
     // The quantiles match those of the individual requests, which the same answer lists.
@@ -190,12 +196,16 @@ fn a_bundle_published_without_chunks_can_be_compared_and_has_goodput() {
     assert_eq!(contrast.status, 200, "{}", contrast.json());
     assert_eq!(contrast.json()["results"]["table"], "results.cells");
     // Its rows do not hold the tokens of first chunks, so TPOT has no bound; the other metrics have theirs.
-    let found = explorer.get(&format!("{STUDY}/objective?stage=ladder"));
-    assert_eq!(found.status, 200, "{}", found.json());
-    let found = found.json();
-    let steps = |i: usize| found["metrics"][i]["steps"].as_array().map(Vec::len);
-    assert_eq!((steps(0) > Some(0), steps(1)), (true, Some(0)), "{found}");
-    let note = found["notes"][0].as_str().expect("a note");
+    let objective = explorer.get(&format!("{STUDY}/objective?stage=ladder"));
+    assert_eq!(objective.status, 200, "{}", objective.json());
+    let objective = objective.json();
+    let steps = |i: usize| objective["metrics"][i]["steps"].as_array().map(Vec::len);
+    assert_eq!(
+        (steps(0) > Some(0), steps(1)),
+        (true, Some(0)),
+        "{objective}"
+    );
+    let note = objective["notes"][0].as_str().expect("a note");
     assert!(note.starts_with("tpot_ms has no bound: "), "{note}");
     // Objects that the authors left out do not count as damage.
     let chunks = explorer.get(&format!("{STUDY}/tables/ladder.chunks?from=0&to=1"));

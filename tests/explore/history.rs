@@ -20,8 +20,8 @@ fn git(folder: &Path, arguments: &[&str]) {
         .current_dir(folder)
         .output()
         .expect("git");
-    let told = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{told}");
+    let message = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{message}");
 }
 
 /// Returns a project whose simulated study was executed and committed twice.
@@ -51,10 +51,10 @@ fn a_figure_is_followed_over_commits_and_a_study_compared_with_an_older_one() {
     let explorer = Explorer::of(&project, &[]);
     let study = "/api/v1/studies/experiments~simulated.smoke/history";
     let ask = |question: &str| explorer.get(&format!("{study}?{question}"));
-    let found = ask("table=results.cells&column=output_throughput").json();
-    assert_eq!(found["commits"].as_array().map(Vec::len), Some(2));
-    assert_eq!(found["commits"][0]["subject"], "seed 164");
-    let series = found["series"].as_array().expect("series");
+    let history = ask("table=results.cells&column=output_throughput").json();
+    assert_eq!(history["commits"].as_array().map(Vec::len), Some(2));
+    assert_eq!(history["commits"][0]["subject"], "seed 164");
+    let series = history["series"].as_array().expect("series");
     assert_eq!(series.len(), 4, "two configurations at two loads");
     assert!(
         series
@@ -72,12 +72,12 @@ fn a_figure_is_followed_over_commits_and_a_study_compared_with_an_older_one() {
     assert!(missing["notes"][0]["reason"].as_str().is_some());
 
     let diff = |a: &str| project.run(["diff", a, "experiments/simulated.yaml", "--smoke"]);
-    let told = diff("HEAD~1").ok().stdout;
+    let message = diff("HEAD~1").ok().stdout;
     assert!(
-        told.contains("experiments/simulated.yaml at HEAD~1"),
-        "{told}"
+        message.contains("experiments/simulated.yaml at HEAD~1"),
+        "{message}"
     );
-    assert!(told.contains("`seed` 164 → 165"), "{told}");
+    assert!(message.contains("`seed` 164 → 165"), "{message}");
     let none = diff("HEAD~9");
     assert_eq!(none.code, Some(2), "{}", none.stderr);
     assert!(

@@ -134,14 +134,14 @@ fn escaped(text: &str) -> String {
 }
 
 /// Returns the files below a folder, with their sizes and times.
-fn files(folder: &Path, found: &mut BTreeMap<String, (u64, std::time::SystemTime)>) {
+fn files(folder: &Path, times: &mut BTreeMap<String, (u64, std::time::SystemTime)>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let meta = entry.metadata().expect("an entry");
         let path = entry.path().display().to_string();
         if meta.is_dir() {
-            files(&entry.path(), found);
+            files(&entry.path(), times);
         } else if !path.ends_with("-wal") && !path.ends_with("-shm") {
-            found.insert(path, (meta.len(), meta.modified().expect("a time")));
+            times.insert(path, (meta.len(), meta.modified().expect("a time")));
         }
     }
 }

@@ -132,9 +132,9 @@ fn objects_are_cached_for_ever_in_ranges_and_every_answer_is_without_rights() {
 fn looking_at_a_study_changes_no_file() {
     let project = Project::copy_of(grid());
     let listed = || {
-        let mut found = BTreeMap::new();
-        files(project.path(), &mut found);
-        found
+        let mut times = BTreeMap::new();
+        files(project.path(), &mut times);
+        times
     };
     let before = listed();
     let explorer = Explorer::of(&project, &[]);

@@ -110,19 +110,19 @@ fn a_cell_leads_to_its_requests_and_each_request_to_its_chunks() {
         .json();
     let column = |table: &Value, name: &str| {
         let columns = table["columns"].as_array().expect("columns").clone();
-        let found = columns.into_iter().find(|c| c["name"] == name);
-        found.unwrap_or_else(|| panic!("no {name}"))
+        let column = columns.into_iter().find(|c| c["name"] == name);
+        column.unwrap_or_else(|| panic!("no {name}"))
     };
     let chunks = column(&requests, "chunks")["values"].clone();
     let ids = column(&requests, "request_id")["values"].clone();
-    let found = explorer
+    let page = explorer
         .get(&format!(
             "{study}/tables/ladder.chunks?cell={at}&eq.request_id={}",
             ids[1]
         ))
         .json();
-    assert_eq!(found["rows_in_all"], chunks[1]);
-    assert_eq!(column(&found, "at_ns")["unit"], "ns");
+    assert_eq!(page["rows_in_all"], chunks[1]);
+    assert_eq!(column(&page, "at_ns")["unit"], "ns");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_table_of_many_cells_is_read_in_pages_and_as_csv_it_is_what_sql_says() {
 #[test]
 fn a_question_that_cannot_be_answered_says_why() {
     let explorer = Explorer::of(grid(), &[]);
-    for (target, status, told) in [
+    for (target, status, expected) in [
         ("/api/v1/studies/nobody", 404, "unknown study"),
         (
             &format!("{GRID}/tables/gridd.requests"),
@@ -207,7 +207,7 @@ fn a_question_that_cannot_be_answered_says_why() {
             .unwrap_or_default()
             .to_owned();
         assert_eq!(answer.status, status, "{target}: {error}");
-        assert!(error.contains(told), "{target}: {error}");
+        assert!(error.contains(expected), "{target}: {error}");
     }
 }
 
@@ -306,32 +306,32 @@ fn every_address_that_is_described_answers_as_it_is_described() {
         .to_owned();
     let cell = escaped(&first_cell(&explorer));
     let asked = |path: &str| -> Vec<String> {
-        let of = |rest: &str| vec![format!("{GRID}{rest}")];
+        let below = |rest: &str| vec![format!("{GRID}{rest}")];
         match path {
             "/" => vec!["/api/v1".to_owned()],
             "/openapi.json" | "/studies" | "/runs" => vec![format!("/api/v1{path}")],
-            "/studies/{study}" => of(""),
+            "/studies/{study}" => below(""),
             "/studies/{study}/cells" | "/studies/{study}/report" => {
-                of(&path["/studies/{study}".len()..])
+                below(&path["/studies/{study}".len()..])
             }
-            "/studies/{study}/cell" => of(&format!("/cell?stage=grid&cell={cell}")),
+            "/studies/{study}/cell" => below(&format!("/cell?stage=grid&cell={cell}")),
             "/studies/{study}/tables/{table}" => ["json", "csv", "arrow", "parquet"]
                 .map(|format| format!("{GRID}/tables/results.cells?format={format}"))
                 .to_vec(),
             "/studies/{study}/distribution" => {
-                of("/distribution?stage=grid&metric=tpot_ms&by=engine,model&only.clients=1")
+                below("/distribution?stage=grid&metric=tpot_ms&by=engine,model&only.clients=1")
             }
-            "/studies/{study}/objective" => of("/objective?stage=grid&only.engine=alpha"),
+            "/studies/{study}/objective" => below("/objective?stage=grid&only.engine=alpha"),
             "/studies/{study}/activity" => {
-                of(&format!("/activity?stage=grid&cell={cell}&moments=50"))
+                below(&format!("/activity?stage=grid&cell={cell}&moments=50"))
             }
             "/studies/{study}/contrast" => {
-                of("/contrast?stage=grid&axis=engine&a=alpha&b=beta&unit=rep")
+                below("/contrast?stage=grid&axis=engine&a=alpha&b=beta&unit=rep")
             }
-            "/studies/{study}/compare" => of("/compare?with=experiments~planted-grid.smoke"),
-            "/studies/{study}/sql" => of("/sql?query=select%201%20as%20n"),
+            "/studies/{study}/compare" => below("/compare?with=experiments~planted-grid.smoke"),
+            "/studies/{study}/sql" => below("/sql?query=select%201%20as%20n"),
             "/studies/{study}/why" => {
-                of("/why?table=results.cells&cell=&row=0&column=output_throughput")
+                below("/why?table=results.cells&cell=&row=0&column=output_throughput")
             }
             "/objects/{digest}" => vec![format!("/api/v1/objects/{digest}")],
             // It needs commits: tests/explore/history.rs.
@@ -393,13 +393,13 @@ fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
         );
         explorer.get(&target).json()
     };
-    let found = ask("");
-    let facets = found["facets"].as_array().expect("facets");
+    let reply = ask("");
+    let facets = reply["facets"].as_array().expect("facets");
     assert!(
         !facets.is_empty() && facets.iter().all(|f| f["status"] == "planned"),
         "{facets:?}"
     );
-    let overall = &found["results"]["columns"][0]["overall"];
+    let overall = &reply["results"]["columns"][0]["overall"];
     assert_eq!(
         overall["low"],
         Value::Null,
@@ -412,7 +412,7 @@ fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
         reason.as_str().is_some_and(|r| r.contains("2 units")),
         "{reason}"
     );
-    for (wrong, told) in [
+    for (wrong, expected) in [
         ("axis=nothing&a=1&b=2", "no axis"),
         ("axis=engine&a=alpha&b=nobody", "no coordinate"),
     ] {
@@ -422,7 +422,7 @@ fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
             .unwrap_or_default()
             .to_owned();
         assert!(
-            answer.status == 400 && error.contains(told),
+            answer.status == 400 && error.contains(expected),
             "{wrong}: {error}"
         );
     }
