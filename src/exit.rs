@@ -66,7 +66,7 @@ pub(crate) struct Stop {
 
 impl Stop {
     /// The request failed or a check does not hold; the message has been printed.
-    pub(crate) fn told() -> Self {
+    pub(crate) fn failed_printed() -> Self {
         Self::printed(Exit::Failed)
     }
 
@@ -81,7 +81,7 @@ impl Stop {
     }
 
     /// The experiment is wrong; the message has been printed.
-    pub(crate) fn usage_told() -> Self {
+    pub(crate) fn usage_printed() -> Self {
         Self::printed(Exit::Usage)
     }
 
@@ -91,7 +91,7 @@ impl Stop {
     }
 
     /// The store is damaged; the message has been printed.
-    pub(crate) fn damaged_told() -> Self {
+    pub(crate) fn damaged_printed() -> Self {
         Self::printed(Exit::Damaged)
     }
 
@@ -101,7 +101,7 @@ impl Stop {
     }
 
     /// This machine lacks something; the message has been printed.
-    pub(crate) fn machine_told() -> Self {
+    pub(crate) fn machine_printed() -> Self {
         Self::printed(Exit::Machine)
     }
 
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_beyond_all_dates_is_told_and_any_other_is_not() {
+    fn a_clock_beyond_all_dates_is_reported_and_any_other_is_not() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         for now in [
             UNIX_EPOCH - Duration::from_secs(1 << 36),

@@ -120,7 +120,7 @@ fn work() -> ExitCode {
 fn answered(error: &clap::Error) -> u8 {
     let printed = error.print();
     if error.use_stderr() {
-        return exit::Stop::usage_told().code();
+        return exit::Stop::usage_printed().code();
     }
     match terminal::written(printed) {
         Ok(()) => 0,
@@ -166,7 +166,7 @@ fn execute(words: impl Iterator<Item = OsString>) -> u8 {
             let unknown = other_words::is_about_words(&error);
             if let Some(message) = unknown.then(|| translated::explained(&texts)).flatten() {
                 terminal::complain(&message);
-                return exit::Stop::usage_told().code();
+                return exit::Stop::usage_printed().code();
             }
             return answered(&other_words::with_our_word(error));
         }

@@ -3,6 +3,34 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use Saying::{Advise, LeaveOut, Write};
+
+/// What to do instead of an option of another tool.
+#[derive(Clone, Copy)]
+pub(crate) enum Saying {
+    /// Write an option of ours, given with a placeholder for its value; with the sentence before and after it.
+    Write(&'static str, &'static str, &'static str),
+    /// Leave the option out; with the rest of the sentence.
+    LeaveOut(&'static str),
+    /// What this says: no single option of ours replaces it.
+    Advise(&'static str),
+}
+
+impl Saying {
+    /// Returns the sentence.
+    pub(crate) fn text(self) -> String {
+        match self {
+            Write(before, option, after) => format!("{before}`{option}`{after}"),
+            LeaveOut(rest) => format!("leave it out{rest}"),
+            Advise(text) => text.to_owned(),
+        }
+    }
+}
+
+const fn write(option: &'static str) -> Saying {
+    Write("", option, "")
+}
+
 /// Options of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf that are not aliases,
 /// each with our option.
 const WORDS: &[(&str, &str)] = &[
@@ -12,7 +40,7 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Options of the same tools without a single equivalent here, each with what to do instead.
-const SAYINGS: &[(&str, &str)] = &[
+const SAYINGS: &[(&str, Saying)] = &[
     ("--backend", AN_API),
     ("--backend-type", AN_API),
     ("--endpoint", AN_API),
@@ -20,45 +48,70 @@ const SAYINGS: &[(&str, &str)] = &[
     ("--service-kind", AN_API),
     (
         "--use-chat-template",
-        "`--api openai-chat` sends chat requests",
+        Write("", "--api openai-chat", " sends chat requests"),
     ),
     (
         "--apply-chat-template",
-        "`--api openai-chat` sends chat requests",
+        Write("", "--api openai-chat", " sends chat requests"),
     ),
-    ("--rps", "`--rate R`"),
-    ("--qps", "`--rate R`"),
-    ("--max-connections", "`--max-concurrency N`"),
-    ("--num-users", "each user is a client: `--concurrency N`"),
-    ("--measurement-interval", "`--duration SPAN`"),
-    ("--processor", "`--tokenizer FILE`"),
-    ("--tokens", "`--output-len N`"),
-    ("--max-tokens", "`--output-len N`"),
-    ("--output-path", "`--out DIR` keeps every row"),
-    ("--output-dir", "`--out DIR` keeps every row"),
+    ("--rps", write("--rate R")),
+    ("--qps", write("--rate R")),
+    ("--max-connections", write("--max-concurrency N")),
+    (
+        "--num-users",
+        Write("each user is a client: ", "--concurrency N", ""),
+    ),
+    ("--measurement-interval", write("--duration SPAN")),
+    ("--processor", write("--tokenizer FILE")),
+    ("--tokens", write("--output-len N")),
+    ("--max-tokens", write("--output-len N")),
+    ("--output-path", Write("", "--out DIR", " keeps every row")),
+    ("--output-dir", Write("", "--out DIR", " keeps every row")),
     (
         "--output-format",
-        "`--result-format FORMAT` sets the format of a saved result",
+        Write(
+            "",
+            "--result-format FORMAT",
+            " sets the format of a saved result",
+        ),
     ),
     (
         "--append-result",
-        "leave it out: each run saves a file of its own",
+        LeaveOut(": each run saves a file of its own"),
     ),
-    ("--metadata", "leave it out: the rows hold what was run"),
-    ("--verbose", "leave it out: `--out DIR` keeps every row"),
-    ("--lora-name", "`--model NAME` names the adapter"),
-    ("--api-base", "give the URL alone, or `--url URL`"),
+    ("--metadata", LeaveOut(": the rows hold what was run")),
+    ("--verbose", LeaveOut(": `--out DIR` keeps every row")),
+    (
+        "--lora-name",
+        Write("", "--model NAME", " names the adapter"),
+    ),
+    (
+        "--api-base",
+        Write("give the URL alone, or ", "--url URL", ""),
+    ),
     (
         "--insecure",
-        "`--ca-file FILE` trusts the certificate of the server",
+        Write(
+            "",
+            "--ca-file FILE",
+            " trusts the certificate of the server",
+        ),
     ),
     (
         "--no-verify",
-        "`--ca-file FILE` trusts the certificate of the server",
+        Write(
+            "",
+            "--ca-file FILE",
+            " trusts the certificate of the server",
+        ),
     ),
     (
         "-k",
-        "`--ca-file FILE` trusts the certificate of the server",
+        Write(
+            "",
+            "--ca-file FILE",
+            " trusts the certificate of the server",
+        ),
     ),
     ("--percentiles", OTHER_QUANTILES),
     ("--extra-request-body", SAMPLING),
@@ -66,137 +119,180 @@ const SAYINGS: &[(&str, &str)] = &[
     ("--token", A_KEY),
     (
         "--port",
-        "the port is part of the URL, as in `http://127.0.0.1:8000`",
+        Advise("the port is part of the URL, as in `http://127.0.0.1:8000`"),
     ),
     (
         "--profile",
-        "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`",
+        Advise("name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
     ),
     (
         "--rate-type",
-        "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`",
+        Advise("name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
     ),
     (
         "--streaming",
-        "leave it out: answers are streamed unless you give `--no-stream`",
+        LeaveOut(": answers are streamed unless you give `--no-stream`"),
     ),
     (
         "--stream",
-        "leave it out: answers are streamed unless you give `--no-stream`",
+        LeaveOut(": answers are streamed unless you give `--no-stream`"),
     ),
     (
         "--dataset-name",
-        "`--dataset FILE` detects the format; for random prompts give `--input-len N --output-len N`",
+        Write(
+            "",
+            "--dataset FILE",
+            " detects the format; for random prompts give `--input-len N --output-len N`",
+        ),
     ),
-    ("--disable-tqdm", "leave it out, or give `--quiet`"),
+    ("--disable-tqdm", LeaveOut(", or give `--quiet`")),
     (
         "--trust-remote-code",
-        "leave it out: no code of a model is run",
+        LeaveOut(": no code of a model is run"),
     ),
-    ("--save-detailed", "`--save-result` saves every request"),
+    (
+        "--save-detailed",
+        Write("", "--save-result", " saves every request"),
+    ),
     (
         "--percentile-metrics",
-        "leave it out: the table has TTFT, TPOT and the whole latency",
+        LeaveOut(": the table has TTFT, TPOT and the whole latency"),
     ),
     ("--metric-percentiles", OTHER_QUANTILES),
     (
         "--ignore-eos",
-        "leave it out: the workloads say whether an answer may end by itself (`benchtrail list workloads`)",
+        LeaveOut(
+            ": the workloads say whether an answer may end by itself (`benchtrail list workloads`)",
+        ),
     ),
     (
         "--random-range-ratio",
-        "give both ends: `--input-len 96..160`",
+        Write("give both ends: ", "--input-len 96..160", ""),
     ),
-    ("--sharegpt-output-len", "`--output-len N`"),
+    ("--sharegpt-output-len", write("--output-len N")),
     (
         "--data",
-        "`--input-len N --output-len N`, or `--dataset FILE`",
+        Write("", "--input-len N --output-len N", ", or `--dataset FILE`"),
     ),
     (
         "--hf-name",
-        "download the data set and name its file: `--dataset FILE`",
+        Write(
+            "download the data set and name its file: ",
+            "--dataset FILE",
+            "",
+        ),
     ),
     (
         "--hf-split",
-        "download the data set and name its file: `--dataset FILE`",
+        Write(
+            "download the data set and name its file: ",
+            "--dataset FILE",
+            "",
+        ),
     ),
     (
         "--synthetic-input-tokens-mean",
-        "`--input-len N`; with both ends, `--input-len 96..160`",
+        Write(
+            "",
+            "--input-len N",
+            "; with both ends, `--input-len 96..160`",
+        ),
     ),
     (
         "--synthetic-input-tokens-stddev",
-        "give both ends: `--input-len 96..160`",
+        Write("give both ends: ", "--input-len 96..160", ""),
     ),
     (
         "--prompt-input-tokens-mean",
-        "`--input-len N`; with both ends, `--input-len 96..160`",
+        Write(
+            "",
+            "--input-len N",
+            "; with both ends, `--input-len 96..160`",
+        ),
     ),
-    ("--output-tokens-mean", "`--output-len N`"),
+    ("--output-tokens-mean", write("--output-len N")),
     (
         "--output-tokens-stddev",
-        "give both ends: `--output-len 96..160`",
+        Write("give both ends: ", "--output-len 96..160", ""),
     ),
     ("--extra-body", SAMPLING),
     ("--extra-inputs", SAMPLING),
     ("--temperature", SAMPLING),
     ("--top-p", SAMPLING),
     ("--api-key", A_KEY),
-    ("-n", "`--requests N`"),
-    ("-c", "`--concurrency N`"),
+    ("-n", write("--requests N")),
+    ("-c", write("--concurrency N")),
     (
         "-t",
-        "`--duration SPAN` for a time, `--concurrency N` for clients",
+        Advise("`--duration SPAN` for a time, `--concurrency N` for clients"),
     ),
     (
         "-d",
-        "`--duration SPAN` for a time, `--dataset FILE` for prompts",
+        Advise("`--duration SPAN` for a time, `--dataset FILE` for prompts"),
     ),
-    ("-r", "`--rate R`"),
+    ("-r", write("--rate R")),
     (
         "-u",
-        "`--concurrency N` for users, `--url URL` for the server",
+        Advise("`--concurrency N` for users, `--url URL` for the server"),
     ),
-    ("-m", "`--model NAME`"),
-    ("-z", "`--duration SPAN`"),
-    ("--users", "each user is a client: `--concurrency N`"),
-    ("--vus", "each virtual user is a client: `--concurrency N`"),
+    ("-m", write("--model NAME")),
+    ("-z", write("--duration SPAN")),
+    (
+        "--users",
+        Write("each user is a client: ", "--concurrency N", ""),
+    ),
+    (
+        "--vus",
+        Write("each virtual user is a client: ", "--concurrency N", ""),
+    ),
     (
         "--connections",
-        "each connection is a client: `--concurrency N`",
+        Write("each connection is a client: ", "--concurrency N", ""),
     ),
-    ("--iterations", "`--requests N`"),
-    ("--run-time", "`--duration SPAN`"),
-    ("--timeout-sec", "`--timeout SPAN`"),
+    ("--iterations", write("--requests N")),
+    ("--run-time", write("--duration SPAN")),
+    ("--timeout-sec", write("--timeout SPAN")),
     (
         "--spawn-rate",
-        "leave it out: all clients of `--concurrency N` start at once; arrivals that grow are `--ramp FROM:TO:SECONDS`",
+        LeaveOut(
+            ": all clients of `--concurrency N` start at once; arrivals that grow are `--ramp FROM:TO:SECONDS`",
+        ),
     ),
     (
         "--host",
-        "the host is part of the URL, as in `http://127.0.0.1:8000`",
+        Advise("the host is part of the URL, as in `http://127.0.0.1:8000`"),
     ),
-    ("--ramp-up-strategy", "`--ramp FROM:TO:SECONDS`"),
-    ("--ramp-up-start-rps", "`--ramp FROM:TO:SECONDS`"),
-    ("--ramp-up-end-rps", "`--ramp FROM:TO:SECONDS`"),
+    ("--ramp-up-strategy", write("--ramp FROM:TO:SECONDS")),
+    ("--ramp-up-start-rps", write("--ramp FROM:TO:SECONDS")),
+    ("--ramp-up-end-rps", write("--ramp FROM:TO:SECONDS")),
     (
         "--input-file",
-        "`--trace FILE` keeps its times, `--dataset FILE` takes its prompts",
+        Write(
+            "",
+            "--trace FILE",
+            " keeps its times, `--dataset FILE` takes its prompts",
+        ),
     ),
 ];
 
 /// What an option for the protocol of the server meets.
-const AN_API: &str = "leave it out, or name the server's API, as in `--api openai-chat`";
+const AN_API: Saying = LeaveOut(", or name the server's API, as in `--api openai-chat`");
 
 /// What an option for other quantiles meets.
-const OTHER_QUANTILES: &str =
-    "leave it out; for other quantiles keep the rows with `--out DIR` and use `benchtrail sql`";
+const OTHER_QUANTILES: Saying =
+    LeaveOut("; for other quantiles keep the rows with `--out DIR` and use `benchtrail sql`");
 
 /// What an option for sampling meets.
-const SAMPLING: &str = "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`";
+const SAMPLING: Saying = Advise(
+    "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
+);
 
 /// What an API key on the command line meets.
-const A_KEY: &str = "name the variable that holds the key, so that it is not in your shell's history: `--api-key-env MY_KEY`";
+const A_KEY: Saying = Write(
+    "name the variable that holds the key, so that it is not in your shell's history: ",
+    "--api-key-env MY_KEY",
+    "",
+);
 
 /// Commands of other tools, each with ours.
 const COMMANDS: &[(&str, &str)] = &[
@@ -344,11 +440,11 @@ pub(crate) fn api(theirs: &str) -> Option<&'static str> {
 }
 
 /// Returns what another tool's option of `load` meets; `None` if no tool is known to have it.
-pub(crate) fn saying(option: &str) -> Option<String> {
+pub(crate) fn saying(option: &str) -> Option<Saying> {
     let word = WORDS.iter().find(|(theirs, _)| *theirs == option);
-    let word = word.map(|(_, ours)| format!("`{ours}`"));
+    let word = word.map(|(_, ours)| write(ours));
     let saying = SAYINGS.iter().find(|(theirs, _)| *theirs == option);
-    word.or_else(|| saying.map(|(_, saying)| (*saying).to_owned()))
+    word.or_else(|| saying.map(|(_, saying)| *saying))
 }
 
 /// Returns whether the parser met a word that it does not know, or no URL.
@@ -466,7 +562,7 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
 }
 
 /// Returns what an unknown argument of a command meets. The usage names the command.
-fn said_about(error: &Error, given: &str) -> Option<&'static str> {
+fn said_about(error: &Error, given: &str) -> Option<String> {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
     let is_of = |commands: &[&str]| {
         let names = |usage: &String| commands.iter().any(|command| usage.contains(command));
@@ -474,18 +570,21 @@ fn said_about(error: &Error, given: &str) -> Option<&'static str> {
     };
     let of_stores = is_of(&["benchtrail fsck", "benchtrail gc"]);
     if of_stores && !given.starts_with('-') {
-        return Some(
-            "it takes no path: it works on the store of the current folder, or of `--store DIR`",
-        );
+        let text =
+            "it takes no path: it works on the store of the current folder, or of `--store DIR`";
+        return Some(text.to_owned());
     }
     let sayings = match () {
         () if is_of(&["benchtrail run", "benchtrail plan"]) => OF_RUNS,
         () if is_of(&["<COMMAND>", "benchtrail [OPTIONS]"]) => BEFORE_COMMANDS,
         () if of_stores => OF_STORES,
-        () => SAYINGS,
+        () => {
+            let saying = SAYINGS.iter().find(|(theirs, _)| *theirs == given);
+            return saying.map(|(_, saying)| saying.text());
+        }
     };
     let said = sayings.iter().find(|(theirs, _)| *theirs == given);
-    said.map(|(_, saying)| *saying)
+    said.map(|(_, saying)| (*saying).to_owned())
 }
 
 /// Returns the command that takes a word which was typed in place of a command: a URL or an experiment.
@@ -555,7 +654,7 @@ mod tests {
         let mut named = 0;
         for (theirs, saying) in SAYINGS {
             assert!(!has(theirs), "`load` has {theirs} itself");
-            for ours in names(saying) {
+            for ours in names(&saying.text()) {
                 let exists = load
                     .get_arguments()
                     .flat_map(|a| a.get_long_and_visible_aliases().unwrap_or_default())

@@ -11,7 +11,7 @@ use clap::CommandFactory as _;
 use pipeline::suggest::{closest, did_you_mean};
 
 use crate::args::{self, Cli};
-use crate::other_words::{api, saying};
+use crate::other_words::{Saying, api, saying};
 
 /// The commands under which other tools measure a server.
 const THEIRS: [&[&str]; 7] = [
@@ -45,7 +45,9 @@ enum Instead {
     Same(Vec<String>),
     /// These words.
     Words(Vec<String>),
-    /// Nothing.
+    /// Nothing: the option is not needed.
+    LeaveOut,
+    /// Nothing: no words replace it, and the reason says what to do.
     Nothing,
 }
 
@@ -86,7 +88,7 @@ pub(crate) fn explained(words: &[String]) -> Option<String> {
                 differences.push((word, why));
                 put(&mut command, words);
             }
-            Instead::Nothing if why.starts_with("leave it out") => differences.push((word, why)),
+            Instead::LeaveOut => differences.push((word, why)),
             Instead::Nothing => differences.push((word, format!("left out below: {why}"))),
         }
     }
@@ -245,7 +247,7 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
                 ),
                 "throughput" => (Some(["--rate", "inf"]), "all at once: `--rate inf`"),
                 "concurrent" | "constant" | "poisson" | "async" => {
-                    (None, "leave it out: the option for the level says it")
+                    return left_out(": the option for the level says it");
                 }
                 _ => (
                     None,
@@ -264,24 +266,24 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
         | "--service-kind" | "--request-type" => {
             return match api(value) {
                 Some("openai-completions") => {
-                    let why = "leave it out: `--api openai-completions` is the default";
-                    (Instead::Nothing, why.to_owned())
+                    left_out(": `--api openai-completions` is the default")
                 }
                 Some(ours) => {
                     let words = vec!["--api".to_owned(), ours.to_owned()];
                     (Instead::Words(words), format!("`--api {ours}`"))
                 }
                 None if option == "--api" => (Instead::Same(with(option)), String::new()),
-                None => (Instead::Nothing, saying(option).unwrap_or_default()),
+                None => match saying(option) {
+                    Some(saying) => without(saying),
+                    None => (Instead::Nothing, String::new()),
+                },
             };
         }
         "--dataset-name" if value == "random" => {
-            let why = "leave it out: `--input-len` and `--output-len` ask for random prompts";
-            return (Instead::Nothing, why.to_owned());
+            return left_out(": `--input-len` and `--output-len` ask for random prompts");
         }
         "--tokenizer" if !value.is_empty() && !value.ends_with(".json") => {
-            let why = "leave it out: the server counts; or name a file, `tokenizer.json`";
-            return (Instead::Nothing, why.to_owned());
+            return left_out(": the server counts; or name a file, `tokenizer.json`");
         }
         "--header" | "-H" if !one.values.iter().any(|value| value.contains(':')) => {
             let why = "a header is written `--header 'NAME: VALUE'`; for a key use `--api-key-env MY_KEY`";
@@ -310,22 +312,34 @@ fn instead(one: &Given, rate_type: Option<&str>) -> (Instead, String) {
             ),
         };
     };
-    match proposed(&saying, &one.values) {
-        Some(words) => (Instead::Words(words), saying),
-        None => (Instead::Nothing, saying),
+    match proposed(saying, &one.values) {
+        Some(words) => (Instead::Words(words), saying.text()),
+        None => without(saying),
     }
 }
 
-/// Returns the words that a saying proposes instead of an option with these values: an option with a placeholder for a
+/// Returns that an option is not needed, with the rest of the sentence that says why.
+fn left_out(rest: &'static str) -> (Instead, String) {
+    without(Saying::LeaveOut(rest))
+}
+
+/// Returns a saying that puts no words in the place of an option.
+fn without(saying: Saying) -> (Instead, String) {
+    let instead = match saying {
+        Saying::LeaveOut(_) => Instead::LeaveOut,
+        Saying::Write(..) | Saying::Advise(_) => Instead::Nothing,
+    };
+    (instead, saying.text())
+}
+
+/// Returns the words that a saying puts in the place of an option with these values: an option with a placeholder for a
 /// number, a duration or a name takes the same values.
-fn proposed(saying: &str, values: &[String]) -> Option<Vec<String>> {
-    let mut quoted = saying.split('`').skip(1).step_by(2);
-    let (first, more) = (quoted.next()?, quoted.next().is_some());
-    // Two proposals are a choice, unless the second shows another form of the first.
-    let leaves = saying.starts_with("leave it out");
-    let chooses = more && (!saying.starts_with('`') || saying.contains("` for "));
-    let (option, value) = first.split_once(' ').unwrap_or((first, ""));
-    if leaves || chooses || option == "--workload" || !is_ours(option) {
+fn proposed(saying: Saying, values: &[String]) -> Option<Vec<String>> {
+    let Saying::Write(_, written, _) = saying else {
+        return None;
+    };
+    let (option, value) = written.split_once(' ').unwrap_or((written, ""));
+    if !is_ours(option) {
         return None;
     }
     let mut words = vec![option.to_owned()];

@@ -72,7 +72,7 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
     if audit.holds() {
         Ok(())
     } else {
-        Err(Stop::told())
+        Err(Stop::failed_printed())
     }
 }
 
@@ -143,7 +143,7 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
     if audits.iter().all(|audit| audit.findings.is_empty()) {
         Ok(())
     } else {
-        Err(Stop::told())
+        Err(Stop::failed_printed())
     }
 }
 

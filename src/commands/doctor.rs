@@ -115,7 +115,7 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
         }
     }
     if findings.iter().any(|f| f.state == State::Lacking) {
-        Err(Stop::machine_told())
+        Err(Stop::machine_printed())
     } else {
         Ok(())
     }

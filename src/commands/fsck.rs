@@ -86,7 +86,7 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
     if open == 0 {
         Ok(())
     } else {
-        Err(Stop::damaged_told())
+        Err(Stop::damaged_printed())
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     };
     let wrong = tried.as_ref().is_some_and(|t| t.errors().next().is_some());
     let end = || match plan.lacks.as_slice() {
-        _ if wrong => Err(Stop::usage_told()),
+        _ if wrong => Err(Stop::usage_printed()),
         [] => session.check_ready(&plan),
         lacks => Err(Stop::lacking(lacks)),
     };

@@ -46,7 +46,7 @@ pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {
         "{left_out} results that the locks name are incomplete in the store {} and were not pushed",
         shown(&project.store)
     ));
-    Err(Stop::told())
+    Err(Stop::failed_printed())
 }
 
 /// Returns the requested profile, from either option.

@@ -79,7 +79,11 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
             "not_executed": not_executed, "complaints": checked.complaints, "holds": holds,
         })
         .to_string());
-        return if holds { Ok(()) } else { Err(Stop::told()) };
+        return if holds {
+            Ok(())
+        } else {
+            Err(Stop::failed_printed())
+        };
     }
     tell(&cells);
     let measured = lock.records().count().saturating_sub(cells.len());
@@ -94,7 +98,11 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
         ));
     }
     say(&format!("trail digest {}", lock.trail()));
-    if holds { Ok(()) } else { Err(Stop::told()) }
+    if holds {
+        Ok(())
+    } else {
+        Err(Stop::failed_printed())
+    }
 }
 
 /// Executes nothing, because a bundle that differs from its publication does not show what its author executed.
@@ -111,7 +119,7 @@ fn refuse(arguments: &ReproduceArgs, checked: &Checked, global: &Global) -> Resu
         }
         say("nothing was executed, because the bundle differs from what was published");
     }
-    Err(Stop::told())
+    Err(Stop::failed_printed())
 }
 
 /// Prints the counts of each stage, and every cell that differs.

@@ -120,7 +120,7 @@ impl Run<'_> {
         }
         if tried.errors().next().is_some() {
             complain("nothing was measured; use `--no-dry-run` to measure anyway");
-            return Err(Stop::usage_told());
+            return Err(Stop::usage_printed());
         }
         Ok(())
     }
@@ -289,8 +289,8 @@ impl Run<'_> {
             .any(|line| is_trouble(line) && line.status != CellStatus::Skipped);
         match summary.lacks.as_slice() {
             _ if summary.done && gates.failed.is_empty() => Ok(()),
-            [] => Err(Stop::told()),
-            _ if failed || !gates.failed.is_empty() => Err(Stop::told()),
+            [] => Err(Stop::failed_printed()),
+            _ if failed || !gates.failed.is_empty() => Err(Stop::failed_printed()),
             lacks => Err(Stop::lacking(lacks)),
         }
     }

@@ -53,7 +53,11 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
             "allowed": manifest.allowed, "checked": checked, "reports": audits, "holds": holds,
         })
         .to_string());
-        return if holds { Ok(()) } else { Err(Stop::told()) };
+        return if holds {
+            Ok(())
+        } else {
+            Err(Stop::failed_printed())
+        };
     }
     say(&format!(
         "{}, {}, checked against their digests",
@@ -103,7 +107,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         Ok(())
     } else {
         say("the bundle does not hold");
-        Err(Stop::told())
+        Err(Stop::failed_printed())
     }
 }
 
