@@ -5,6 +5,7 @@ use std::path::Path;
 
 use artifacts::{Store, Table, TableError, counted};
 use pipeline::Coordinates;
+use pipeline::design::BLOCK;
 use pipeline::lock::Lock;
 use query::Limits;
 use serde_json::json;
@@ -203,7 +204,7 @@ fn labels_of(lock: &Lock, table: &Table, column: &str) -> Vec<String> {
         let at: Coordinates = cell.coordinates.parse().unwrap_or_default();
         axes.extend(at.0.into_iter().map(|(axis, _)| axis));
     }
-    let repeats = ["block", "rep", "repetition"];
+    let repeats = [BLOCK, "rep", "repetition"];
     let tells = |name: &String| {
         name != column
             && !repeats.contains(&name.as_str())
