@@ -278,6 +278,26 @@ mod tests {
 
     use super::*;
 
+    /// Returns a case of ratios at 0.05, without a margin, whose sides were measured alike.
+    fn plain<'a>(
+        effect: Result<&'a UnitEffect, &'a str>,
+        decision: Option<HolmDecision>,
+    ) -> Case<'a> {
+        Case {
+            effect,
+            decision,
+            scale: Scale::Ratio,
+            margin: None,
+            alpha: 0.05,
+            mean: effect.ok().map(|e| e.mean),
+            unlike: None,
+            looks: Looks::Once,
+            delta: None,
+            least: None,
+            labels: None,
+        }
+    }
+
     fn judged(effects: &[f64], margin: Option<f64>, family: &[f64]) -> (Verdict, String) {
         let effect = unit_effect(effects);
         let refusal = effect.as_ref().err().map(ToString::to_string);
@@ -287,18 +307,10 @@ mod tests {
             .chain(family.iter().map(|p| Some(*p)))
             .collect();
         let decisions = holm_decisions(&tests, 0.05);
+        let effect = effect.as_ref().map_err(|_| refusal.as_deref().unwrap());
         let case = Case {
-            effect: effect.as_ref().map_err(|_| refusal.as_deref().unwrap()),
-            decision: decisions[0],
-            scale: Scale::Ratio,
             margin,
-            alpha: 0.05,
-            mean: effect.as_ref().ok().map(|e| e.mean),
-            unlike: None,
-            looks: Looks::Once,
-            delta: None,
-            least: None,
-            labels: None,
+            ..plain(effect, decisions[0])
         };
         let (verdict, reason) = case.judge();
         (verdict, reason.unwrap_or_default())
@@ -336,17 +348,8 @@ mod tests {
         let effects: Vec<f64> = (0..20).map(|i| 1.0 + 0.001 * f64::from(i)).collect();
         let effect = unit_effect(&effects).unwrap();
         let case = Case {
-            effect: Ok(&effect),
-            decision: holm_decisions(&[Some(effect.p)], 1e-6)[0],
-            scale: Scale::Ratio,
-            margin: None,
             alpha: 1e-6,
-            mean: Some(effect.mean),
-            unlike: None,
-            looks: Looks::Once,
-            delta: None,
-            least: None,
-            labels: None,
+            ..plain(Ok(&effect), holm_decisions(&[Some(effect.p)], 1e-6)[0])
         };
         let normality =
             "assumes normality: the exact sign-flip p of 20 units is never below 1.91e-6";
@@ -375,17 +378,8 @@ mod tests {
         let ends = |margin: f64, sign: f64| {
             let effect = unit_effect(&FIVE.map(|x| sign * x)).unwrap();
             let case = Case {
-                effect: Ok(&effect),
-                decision: holm_decisions(&[Some(effect.p)], 0.05)[0],
-                scale: Scale::Ratio,
                 margin: Some(margin),
-                alpha: 0.05,
-                mean: Some(effect.mean),
-                unlike: None,
-                looks: Looks::Once,
-                delta: None,
-                least: None,
-                labels: None,
+                ..plain(Ok(&effect), holm_decisions(&[Some(effect.p)], 0.05)[0])
             };
             case.ends().unwrap()
         };
