@@ -187,7 +187,9 @@ fn generate(
     let rendered = rendering.fill().map_err(|e| unread(&e))?;
     line.say_or_end(&Word::Prepared);
     let Order::Begin(began_ns) = orders.recv().map_err(nothing_more)? else {
-        return Err(LoadError("it was not told when the clock began".to_owned()));
+        return Err(LoadError(
+            "it did not receive the start of the clock".to_owned(),
+        ));
     };
     let shared = Arc::new(Shared::on(Epoch::began_at(began_ns), numbers.generators));
     line.begins(&shared);

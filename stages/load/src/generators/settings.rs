@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    fn told(hosts: &[&str], defined: Value) -> (Vec<Step>, String) {
+    fn refusal(hosts: &[&str], defined: Value) -> (Vec<Step>, String) {
         let mut choice = GeneratorsChoice::On(OnHosts {
             hosts: hosts.iter().map(|name| (*name).to_owned()).collect(),
             each: 1,
@@ -233,12 +233,12 @@ mod tests {
         let key = |name: &str| Step::Key(name.to_owned());
         let list = vec![key("generators"), key("hosts")];
         let second = [&list[..], &[Step::Index(1)]].concat();
-        let (route, message) = told(&["a", "b"], json!({"a": {}, "c": {}}));
+        let (route, message) = refusal(&["a", "b"], json!({"a": {}, "c": {}}));
         assert_eq!(
             (route, message.as_str()),
             (second.clone(), "unknown host `b`")
         );
-        let (route, message) = told(
+        let (route, message) = refusal(
             &["a", "b"],
             json!({"a": {}, "b": {"ssh": "-oProxyCommand=x"}}),
         );
@@ -247,7 +247,7 @@ mod tests {
             message.contains("cannot be the name of a host"),
             "{message}"
         );
-        let (route, message) = told(&["a"], json!({}));
+        let (route, message) = refusal(&["a"], json!({}));
         assert_eq!((route, message.as_str()), (list, "no hosts are defined"));
     }
 }
