@@ -291,7 +291,7 @@ mod tests {
         hosts.hosts.into_iter().map(|host| host.name).collect()
     }
 
-    fn told(pool: &Pool, defined: &Defined) -> String {
+    fn message(pool: &Pool, defined: &Defined) -> String {
         let problems = pool.find(defined).expect_err("a mistake");
         problems.into_iter().map(|p| p.message).collect()
     }
@@ -309,15 +309,15 @@ mod tests {
 
     #[test]
     fn a_host_that_is_not_there_or_could_be_an_option_is_refused() {
-        assert!(told(&pool(&["d"], &[]), &three()).contains("unknown host `d`"));
-        assert!(told(&pool(&[], &["tpu"]), &three()).contains("no host has the labels"));
-        assert!(told(&pool(&[], &[]), &Defined(json!({}))).contains("no hosts"));
+        assert!(message(&pool(&["d"], &[]), &three()).contains("unknown host `d`"));
+        assert!(message(&pool(&[], &["tpu"]), &three()).contains("no host has the labels"));
+        assert!(message(&pool(&[], &[]), &Defined(json!({}))).contains("no hosts"));
         let option = Defined(json!({"x": {"ssh": "-oProxyCommand=x"}}));
-        assert!(told(&pool(&[], &[]), &option).contains("cannot be the name of a host"));
+        assert!(message(&pool(&[], &[]), &option).contains("cannot be the name of a host"));
         let folder = Defined(json!({"x": {"folder": "relative"}}));
-        assert!(told(&pool(&[], &[]), &folder).contains("not an absolute path"));
+        assert!(message(&pool(&[], &[]), &folder).contains("not an absolute path"));
         let twice = Defined(json!({"x": {"ssh": "box"}, "y": {"ssh": "box"}}));
-        assert!(told(&pool(&[], &[]), &twice).contains("are one host"));
+        assert!(message(&pool(&[], &[]), &twice).contains("are one host"));
         let parts = Defined(json!({"x": {"ssh": "box"}, "y": {"ssh": "box", "folder": "/b"}}));
         assert_eq!(names(&pool(&[], &[]), &parts), ["x", "y"]);
     }

@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    fn told(host: &str, folder: Option<&str>) -> Vec<String> {
+    fn messages(host: &str, folder: Option<&str>) -> Vec<String> {
         let ssh = Ssh {
             host: host.to_owned(),
             folder: folder.map(str::to_owned),
@@ -179,13 +179,17 @@ mod tests {
     #[test]
     fn a_host_is_never_an_option_and_a_folder_never_a_command() {
         for host in ["box", "ada@10.0.0.5", "gpu-1.example.org", "[::1]"] {
-            assert_eq!(told(host, Some("/tmp/b-1")), Vec::<String>::new(), "{host}");
+            assert_eq!(
+                messages(host, Some("/tmp/b-1")),
+                Vec::<String>::new(),
+                "{host}"
+            );
         }
         for host in ["-oProxyCommand=x", "", "a b", "a;b", "$(x)", "a'b"] {
-            assert_eq!(told(host, None).len(), 1, "{host}");
+            assert_eq!(messages(host, None).len(), 1, "{host}");
         }
         for folder in ["relative", "/a b", "/a/../b", "/a;b", "/$(x)", "/a'b", ""] {
-            assert_eq!(told("box", Some(folder)).len(), 1, "{folder}");
+            assert_eq!(messages("box", Some(folder)).len(), 1, "{folder}");
         }
     }
 }

@@ -102,7 +102,7 @@ fn a_limit_is_that_of_the_study_or_else_that_of_its_cells_in_whole_seconds() {
 }
 
 /// Returns each mistake with its place.
-fn told(more: &Json) -> Vec<(String, Problem)> {
+fn problems(more: &Json) -> Vec<(String, Problem)> {
     let route = |problem: &Problem| {
         let steps = problem.route.iter();
         let steps = steps.map(|step| match step {
@@ -117,7 +117,7 @@ fn told(more: &Json) -> Vec<(String, Problem)> {
 
 #[track_caller]
 fn one(more: &Json, at: &str, says: &str) -> String {
-    let messages = told(more);
+    let messages = problems(more);
     let [(route, problem)] = messages.as_slice() else {
         panic!("expected one mistake of {more}, got {messages:?}");
     };
@@ -161,7 +161,7 @@ fn an_image_without_a_digest_is_a_mistake_that_says_how_to_find_it() {
     }
     let with_tag = format!("engine:1@{DIGEST}");
     assert_eq!(
-        told(&json!({"image": with_tag})),
+        problems(&json!({"image": with_tag})),
         Vec::new(),
         "a tag beside a digest says what it is"
     );
@@ -248,7 +248,7 @@ fn names_and_labels_are_those_that_kubernetes_accepts() {
 #[test]
 fn amounts_are_those_that_kubernetes_accepts() {
     for good in ["64Gi", "1.5G", "512Mi", "1000000", "1Ti"] {
-        assert_eq!(told(&json!({"memory": good})), Vec::new(), "{good}");
+        assert_eq!(problems(&json!({"memory": good})), Vec::new(), "{good}");
     }
     for bad in [
         "", "64 Gi", "-1Gi", "0", "lots", "1e3", "5m", "Gi", "1.2.3Gi",
