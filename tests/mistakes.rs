@@ -29,6 +29,13 @@ pub(crate) fn planned(project: &Project, from: &str, to: &str) -> String {
     outcome.stderr
 }
 
+/// Returns the message about a change to the study, which must contain a hint.
+pub(crate) fn hinted(project: &Project, from: &str, to: &str, hint: &str) -> String {
+    let message = planned(project, from, to);
+    assert!(message.contains(hint), "{to}: {message}");
+    message
+}
+
 pub(crate) fn written() -> Project {
     let project = Project::new();
     project.run(["init", "mine", "--yes"]).ok();
@@ -63,8 +70,7 @@ fn a_value_in_another_spelling_is_met_with_ours() {
             "error: no cell can end within 0 s",
         ),
     ] {
-        let message = planned(&project, "requests: 16", to);
-        assert!(message.contains(hint), "{to}: {message}");
+        let message = hinted(&project, "requests: 16", to, hint);
         assert!(message.contains("spoilt.yaml:1"), "{to}: {message}");
     }
     // Its rows would state a number of clients that the server never had.
@@ -129,8 +135,7 @@ fn a_value_in_another_spelling_is_met_with_ours() {
             "hint: nothing above is marked `&levels`",
         ),
     ] {
-        let message = planned(&project, from, to);
-        assert!(message.contains(hint), "{to}: {message}");
+        hinted(&project, from, to, hint);
     }
 }
 
@@ -155,8 +160,7 @@ fn a_key_of_another_tool_is_met_with_ours() {
             "hint: it is the engine of the provision stage",
         ),
     ] {
-        let message = planned(&project, "requests: 16", &to);
-        assert!(message.contains(hint), "{to}: {message}");
+        hinted(&project, "requests: 16", &to, hint);
     }
     for (from, to, hint) in [
         ("stages:\n", "services:\n", "hint: write `stages`\n"),
@@ -172,8 +176,7 @@ fn a_key_of_another_tool_is_met_with_ours() {
             "hint: write `context`: that is the setting for the engine's option `ctx_size`",
         ),
     ] {
-        let message = planned(&project, from, to);
-        assert!(message.contains(hint), "{to}: {message}");
+        hinted(&project, from, to, hint);
     }
 }
 
@@ -288,8 +291,7 @@ fn a_line_that_is_indented_wrongly_is_named() {
             "hint: put a comma before `engine`\n",
         ),
     ] {
-        let message = planned(&project, from, to);
-        assert!(message.contains(hint), "{to}: {message}");
+        hinted(&project, from, to, hint);
     }
 }
 

@@ -3,14 +3,14 @@
 
 use std::fs;
 
-use crate::mistakes::{planned, written};
+use crate::mistakes::{hinted, planned, written};
 use crate::support::Project;
 
 const DESIGN: &str = "design: {blocks: 3}";
 const CHECKS: &str = "checks: {kind: verify, needs: [server, ladder]}";
 
 #[test]
-fn a_value_in_place_of_a_mapping_is_told_the_mapping() {
+fn a_value_in_place_of_a_mapping_gets_the_mapping_as_a_hint() {
     let project = written();
     for (from, to, hint) in [
         (DESIGN, "design: 3", "hint: write `{blocks: 3}`"),
@@ -75,13 +75,12 @@ fn a_value_in_place_of_a_mapping_is_told_the_mapping() {
             "hint: write `tokens`, with `mode: cap`",
         ),
     ] {
-        let message = planned(&project, from, to);
-        assert!(message.contains(hint), "{to}: {message}");
+        hinted(&project, from, to, hint);
     }
 }
 
 #[test]
-fn a_share_above_one_is_refused_and_a_percentage_is_told_as_a_share() {
+fn a_share_above_one_is_refused_and_a_percentage_gets_its_share_as_a_hint() {
     let project = written();
     for gate in [
         "delivered-length, tolerance: 5",
@@ -128,7 +127,7 @@ fn an_experiment_in_a_folder_below_is_found_by_its_name() {
 }
 
 #[test]
-fn a_pattern_of_cells_that_matches_none_is_told_axes_labels_and_stages() {
+fn a_pattern_that_matches_no_cell_lists_axes_labels_and_stages() {
     let project = Project::new();
     project
         .run(["run", "experiments/simulated.yaml", "--smoke", "--quiet"])
@@ -203,7 +202,7 @@ fn a_changed_list_is_shown_where_it_differs() {
 }
 
 #[test]
-fn one_thing_is_told_in_the_singular() {
+fn one_thing_is_written_in_the_singular() {
     let project = Project::new();
     let run = project
         .run(["run", "experiments/simulated.yaml", "--smoke"])

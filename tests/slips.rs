@@ -1,7 +1,7 @@
 //! Slips of the pen in an experiment and on the command line: a missing bracket, another character, a word where a number
 //! belongs, the flags of another tool, a URL that lacks a part. Each message names the place and a remedy that works.
 
-use crate::mistakes::{MODELS, answering, planned, written};
+use crate::mistakes::{MODELS, answering, hinted, planned, written};
 use crate::support::Project;
 
 #[test]
@@ -44,8 +44,7 @@ fn remedies_quote_a_list_without_brackets_and_a_number_as_they_are_written() {
             "found the number 1.6e1\n",
         ),
     ] {
-        let message = planned(&project, from, to);
-        assert!(message.contains(hint), "{to}: {message}");
+        let message = hinted(&project, from, to, hint);
         assert_eq!(message.matches("error: ").count(), 1, "{to}: {message}");
     }
 }
@@ -90,8 +89,7 @@ fn a_line_that_yaml_reads_as_text_is_named() {
             "hint: the `\"` before it ends the text",
         ),
     ] {
-        let message = planned(&project, from, to);
-        assert!(message.contains(hint), "{to}: {message}");
+        let message = hinted(&project, from, to, hint);
         assert!(
             message.contains("error: this is not YAML"),
             "{to}: {message}"
@@ -156,8 +154,7 @@ fn a_word_where_a_number_belongs_is_met_with_the_number() {
             "hint: write `vllm`: its version is what the machine has",
         ),
     ] {
-        let message = planned(&project, from, &to);
-        assert!(message.contains(hint), "{to}: {message}");
+        let message = hinted(&project, from, &to, hint);
         assert!(message.contains("spoilt.yaml:"), "{to}: {message}");
     }
     let message = project
@@ -504,8 +501,7 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
             "hint: environment variables are not read: declare `parameters: {NUM_REQUESTS: …}`",
         ),
     ] {
-        let message = planned(&project, from, &to);
-        assert!(message.contains(hint), "{to}: {message}");
+        let message = hinted(&project, from, &to, hint);
         assert!(message.contains("spoilt.yaml:"), "{to}: {message}");
         assert_eq!(message.matches("error: ").count(), 1, "{to}: {message}");
     }
@@ -517,8 +513,7 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
             "hint: remove the quotes, and write `axes: {clients: [1, 2]}`\n",
         ),
     ] {
-        let message = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
-        assert!(message.contains(hint), "{to}: {message}");
+        hinted(&project, "axes:\n  clients: [1, 2, 4]", to, hint);
     }
     // A line of the file that has a key instead of its name is not repeated.
     std::fs::write(
@@ -820,8 +815,7 @@ fn a_value_without_its_key_is_met_with_the_mapping() {
             "hint: it is a key of the workload: `workload: {sampling: {temperature: T}, …}`\n",
         ),
     ] {
-        let message = planned(&project, from, &to);
-        assert!(message.contains(hint), "{to}: {message}");
+        let message = hinted(&project, from, &to, hint);
         assert!(!message.contains("expected ,"), "{to}: {message}");
     }
 }

@@ -198,7 +198,7 @@ fn variables_and_limits_that_no_program_can_work_with_change_nothing() {
 }
 
 #[test]
-fn help_that_cannot_be_written_is_told() {
+fn help_that_cannot_be_written_is_reported() {
     let project = Project::new();
     for arguments in [
         &["--help"][..],
@@ -255,7 +255,7 @@ fn a_path_that_is_no_text_is_refused() {
 }
 
 #[test]
-fn a_limit_on_open_files_is_told() {
+fn a_limit_on_open_files_is_reported() {
     let project = Project::new();
     for (limit, code) in [(12, 4), (31, 4), (32, 0), (64, 0)] {
         let mut command = Command::new("sh");
