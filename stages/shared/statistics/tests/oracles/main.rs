@@ -9,7 +9,7 @@ mod r;
 mod units;
 
 use serde_json::Value;
-use statistics::Sample;
+use statistics::{Interval, Sample};
 
 /// Returns the vectors of a procedure.
 fn cases(procedure: &str) -> Vec<Value> {
@@ -56,5 +56,17 @@ fn agree_to(case: &Value, what: &str, ours: Option<f64>, theirs: &Value, toleran
             );
         }
         (a, b) => panic!("{name:?} {what}: {a:?}, expected {b:?}"),
+    }
+}
+
+/// Asserts that an interval from resampling agrees with an oracle's up to the error of the resampling.
+fn near_interval(case: &Value, ours: Interval) {
+    let theirs = floats(&case["expected"]);
+    let width = theirs[1] - theirs[0];
+    for (end, oracle) in [ours.low, ours.high].into_iter().zip(&theirs) {
+        assert!(
+            (end - oracle).abs() < 0.02 * width,
+            "{ours:?} {theirs:?} {case}"
+        );
     }
 }
