@@ -89,30 +89,9 @@ const SAYINGS: &[(&str, Saying)] = &[
         "--api-base",
         Write("give the URL alone, or ", "--url URL", ""),
     ),
-    (
-        "--insecure",
-        Write(
-            "",
-            "--ca-file FILE",
-            " trusts the certificate of the server",
-        ),
-    ),
-    (
-        "--no-verify",
-        Write(
-            "",
-            "--ca-file FILE",
-            " trusts the certificate of the server",
-        ),
-    ),
-    (
-        "-k",
-        Write(
-            "",
-            "--ca-file FILE",
-            " trusts the certificate of the server",
-        ),
-    ),
+    ("--insecure", A_CERTIFICATE),
+    ("--no-verify", A_CERTIFICATE),
+    ("-k", A_CERTIFICATE),
     ("--percentiles", OTHER_QUANTILES),
     ("--extra-request-body", SAMPLING),
     ("--key", A_KEY),
@@ -121,14 +100,8 @@ const SAYINGS: &[(&str, Saying)] = &[
         "--port",
         Advise("the port is part of the URL, as in `http://127.0.0.1:8000`"),
     ),
-    (
-        "--profile",
-        Advise("name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
-    ),
-    (
-        "--rate-type",
-        Advise("name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
-    ),
+    ("--profile", A_SERIES),
+    ("--rate-type", A_SERIES),
     (
         "--streaming",
         LeaveOut(": answers are streamed unless you give `--no-stream`"),
@@ -174,22 +147,8 @@ const SAYINGS: &[(&str, Saying)] = &[
         "--data",
         Write("", "--input-len N --output-len N", ", or `--dataset FILE`"),
     ),
-    (
-        "--hf-name",
-        Write(
-            "download the data set and name its file: ",
-            "--dataset FILE",
-            "",
-        ),
-    ),
-    (
-        "--hf-split",
-        Write(
-            "download the data set and name its file: ",
-            "--dataset FILE",
-            "",
-        ),
-    ),
+    ("--hf-name", A_DATA_SET),
+    ("--hf-split", A_DATA_SET),
     (
         "--synthetic-input-tokens-mean",
         Write(
@@ -285,6 +244,23 @@ const OTHER_QUANTILES: Saying =
 /// What an option for sampling meets.
 const SAMPLING: Saying = Advise(
     "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
+);
+
+/// What an option against certificates meets.
+const A_CERTIFICATE: Saying = Write(
+    "",
+    "--ca-file FILE",
+    " trusts the certificate of the server",
+);
+
+/// What an option for a series of levels meets.
+const A_SERIES: Saying = Advise("name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`");
+
+/// What an option for a data set of a hub meets.
+const A_DATA_SET: Saying = Write(
+    "download the data set and name its file: ",
+    "--dataset FILE",
+    "",
 );
 
 /// What an API key on the command line meets.
