@@ -115,6 +115,21 @@ fn a_value_in_another_spelling_is_met_with_ours() {
             "hint: write `{operator: cell-summary}`\n",
         ),
         (
+            "operator: cell-summary",
+            "operator: compare",
+            "hint: write `paired-comparison`, for two labels of an axis",
+        ),
+        (
+            "operator: aggregate",
+            "operator: group_by",
+            "hint: write `aggregate`, over rows of another table",
+        ),
+        (
+            "results]}",
+            "results], figures: {f: {kind: line, table: results.means, x: clients, title: F, caption: F}}}",
+            "hint: write `ladder`, for a column over a ladder of loads, or `timeline`",
+        ),
+        (
             "ttft_ms_p50",
             "ttft_p50_ms",
             "hint: did you mean `ttft_ms_p50`?\n",

@@ -150,7 +150,7 @@ fn unfinished(
     let root = store.root_of(&lock_file(experiment, profile))?;
     let mut runs = Vec::new();
     for journal in root.map(|root| root.journals).unwrap_or_default() {
-        let mut stages: BTreeMap<String, BTreeMap<&'static str, usize>> = BTreeMap::new();
+        let mut executed = Vec::new();
         for record in &journal.records {
             // The last records may have been lost in a power failure.
             let Ok(bytes) = store.get(record) else {
@@ -158,15 +158,32 @@ fn unfinished(
             };
             let record = Record::parse(&bytes)
                 .map_err(|e| Stop::damaged(format!("the record {record}: {e}")))?;
-            let counts = stages.entry(record.stage).or_default();
-            *counts.entry(record.status.word()).or_default() += 1;
+            let cell = cell_text(&record.stage, &record.coordinates.to_string());
+            executed.push((record.stage, cell, record.status.word()));
         }
+        let stages = counts(executed);
         if !stages.is_empty() {
             let live = journal.live;
             runs.push(Unfinished { live, stages });
         }
     }
     Ok(runs)
+}
+
+/// Counts the cells of each stage by status, given stage, cell and status of each record in order. A cell has a record for
+/// each attempt, and a launch has one when it is ready and another when it ends. The last one counts.
+fn counts(
+    records: Vec<(String, String, &'static str)>,
+) -> BTreeMap<String, BTreeMap<&'static str, usize>> {
+    let last: BTreeMap<(String, String), &'static str> = records
+        .into_iter()
+        .map(|(stage, cell, word)| ((stage, cell), word))
+        .collect();
+    let mut stages: BTreeMap<String, BTreeMap<&'static str, usize>> = BTreeMap::new();
+    for ((stage, _), word) in last {
+        *stages.entry(stage).or_default().entry(word).or_default() += 1;
+    }
+    stages
 }
 
 fn tell_unfinished(
@@ -275,5 +292,25 @@ fn times(count: usize) -> String {
     match count {
         1 => "once".to_owned(),
         n => format!("{n} times"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counts;
+
+    #[test]
+    fn a_cell_counts_once_by_its_last_record() {
+        let record = |stage: &str, cell: &str, word| (stage.to_owned(), cell.to_owned(), word);
+        let stages = counts(vec![
+            record("server", "server[block=1]", "ok"),
+            record("load", "load[block=1]", "failed"),
+            record("load", "load[block=1]", "ok"),
+            record("server", "server[block=1]", "ok"),
+            record("server", "server[block=2]", "ok"),
+        ]);
+        assert_eq!(stages["server"]["ok"], 2);
+        assert_eq!(stages["load"].get("failed"), None);
+        assert_eq!(stages["load"]["ok"], 1);
     }
 }

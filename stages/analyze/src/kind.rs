@@ -23,6 +23,7 @@ use crate::operators::ALL;
 use crate::operators::family::Shares;
 use crate::operators::looks::{self, Looks, TESTING};
 use crate::operators::published::{self, Files};
+use crate::other_words::other_words;
 use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
@@ -94,7 +95,8 @@ impl StageKind for Analyze {
                     "type": "object",
                     "properties": {
                         "operator": {"type": "string", "enum": names, "description": "The \
-                        operator that computes the table; without it, the table comes from a `file`."}
+                        operator that computes the table; without it, the table comes from a `file`.",
+                        "x-other-words": other_words()}
                     },
                     "allOf": cases,
                 },

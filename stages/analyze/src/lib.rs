@@ -14,6 +14,7 @@ mod lost_requests;
 mod make;
 mod operator;
 mod operators;
+mod other_words;
 pub mod power;
 mod surroundings;
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Ratio, Scalar, Table};
 use pipeline::place::{Condition, Coordinates, LabelKey};
+use pipeline::suggest::remedy;
 
 use crate::data::{Miss, lock};
 use crate::statement::Share;
@@ -226,13 +227,14 @@ impl Opened {
     /// Checks that a column (or coordinate) of this name exists.
     ///
     /// # Errors
-    /// If it does not; the error lists the existing ones.
+    /// If it does not; the error names similar ones.
     pub(crate) fn require(&self, column: &str) -> Result<(), Miss> {
         if self.columns.iter().any(|c| c == column) {
             return Ok(());
         }
-        let (stage, output, columns) = (&self.stage, &self.output, self.columns.join(", "));
-        Err(format!("`{stage}.{output}` has no column `{column}`; it has: {columns}").into())
+        let (stage, output) = (&self.stage, &self.output);
+        let hint = remedy(column, "columns", &self.columns);
+        Err(format!("`{stage}.{output}` has no column `{column}`; {hint}").into())
     }
 
     /// Whether all of these columns (or coordinates) exist.

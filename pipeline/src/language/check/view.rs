@@ -4,7 +4,7 @@ use serde_json::Map;
 
 use super::super::diagnostics::Mistake;
 use super::super::tree::{Node, Value};
-use super::remedies::{bare, first_sentence};
+use super::remedies::{bare, first_sentence, instead};
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy, share};
 
@@ -270,11 +270,9 @@ impl<'a> View<'a> {
             return None;
         }
         let mistake = Mistake::new(node.span, route, format!("unknown value {}", bare(node)));
-        Some(mistake.hint(remedy(
-            node.text().unwrap_or_default(),
-            "values",
-            self.constants(),
-        )))
+        let word = node.text().unwrap_or_default();
+        let ours = self.other_word(word).map(instead);
+        Some(mistake.hint(ours.unwrap_or_else(|| remedy(word, "values", self.constants()))))
     }
 
     #[expect(
