@@ -52,9 +52,12 @@ impl Terminal {
     fn run(&self) -> Child {
         let plain = self.project.command([""]);
         let mut command = Command::new("script");
+        // A shell that starts the tests in the background ignores Ctrl-C, and programs inherit this.
         command
             .args(["--quiet", "--return", "--command"])
-            .arg(format!("exec {BINARY} run --no-dry-run asked.yaml"))
+            .arg(format!(
+                "exec env --default-signal=INT {BINARY} run --no-dry-run asked.yaml"
+            ))
             .arg("/dev/null")
             .current_dir(self.project.path())
             .stdin(Stdio::piped())
