@@ -122,6 +122,15 @@ impl Stop {
         }
     }
 
+    /// Adds a hint after those that are there.
+    pub(crate) fn further_hint(self, hint: impl fmt::Display) -> Self {
+        let hint = match &self.hint {
+            Some(first) => format!("{first}\n{hint}"),
+            None => hint.to_string(),
+        };
+        self.hint(hint)
+    }
+
     /// Rewords the message and its hint.
     pub(crate) fn reworded(mut self, word: impl Fn(&str) -> String) -> Self {
         if let Words::Message(message) = &mut self.words {

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use artifacts::Store;
+use artifacts::{Store, counted};
 use pipeline::language::Options;
-use pipeline::lock::LockError;
-use pipeline::stage::Class;
+use pipeline::lock::{Lock, LockClass, LockError, lock_path};
+use pipeline::stage::{CellStatus, Class};
 use pipeline::{
-    Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Prepared, Registry, Reuse,
+    Diagnostics, Experiment, Lack, PipelineError, Plan, PlanOptions, Prepared, Registry, Reuse,
 };
 
 use crate::args::{ExperimentArgs, Global, Selection};
@@ -103,6 +103,36 @@ impl Session {
             Err(Stop::machine_diagnostics(Diagnostics(missing)))
         }
     }
+
+    /// Returns the end of a command whose cells need what this machine lacks. If the lock records measurements, which
+    /// another machine may have made, the hint says how to analyze and report them here.
+    pub(crate) fn lacking(&self, lacks: &[Lack], locked: bool) -> Stop {
+        let stop = Stop::lacking(lacks);
+        let measured = match Lock::read(&lock_path(&self.experiment)) {
+            Ok(Some(lock)) if !locked => measured_cells(&lock),
+            // A lock that cannot be read was reported while planning.
+            _ => 0,
+        };
+        if measured == 0 {
+            return stop;
+        }
+        stop.further_hint(format!(
+            "the lock records {}; add `--locked` to analyze and report what was measured",
+            counted(measured, "measured cell"),
+        ))
+    }
+}
+
+/// Returns the number of successful measurements that a lock records.
+fn measured_cells(lock: &Lock) -> usize {
+    let measurements = lock
+        .stages
+        .iter()
+        .filter(|stage| stage.class == LockClass::Measurement);
+    measurements
+        .flat_map(|stage| &stage.cells)
+        .filter(|cell| cell.status == CellStatus::Ok)
+        .count()
 }
 
 /// Returns the folder of a user's definitions for all projects.

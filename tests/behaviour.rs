@@ -260,3 +260,35 @@ fn a_stage_that_fails_is_tried_again_by_the_next_run_and_every_attempt_has_its_r
     assert_eq!(own.executed("one"), 1);
     assert_eq!(own.records(), 3, "what failed before is kept");
 }
+
+#[test]
+fn where_an_engine_is_missing_you_learn_how_to_use_what_was_measured_elsewhere() {
+    let own = Own::new("1");
+    let file = own.project.path().join("own.yaml");
+    let text = fs::read_to_string(&file).expect("a study");
+    let load = "  ladder:\n    kind: load\n    needs: [env]\n    workload: short\n    arrival: {closed-loop: {clients: 1}}\n    \
+        requests: 4\n    simulate: {server: batching}\n\
+        workloads:\n  short: {prompts: {words: {length: 4}}, output: {tokens: 4}}\n";
+    fs::write(&file, text + load).expect("writable");
+    let script = own.project.path().join("bin/own-engine");
+    let away = own.project.path().join("bin/away");
+    let plan = |arguments: &[&str]| own.project.run([&["plan", "own.yaml"], arguments].concat());
+    fs::rename(&script, &away).expect("ours");
+    let before = plan(&[]);
+    assert_eq!(before.code, Some(4), "{}", before.stderr);
+    assert!(!before.stderr.contains("--locked"), "{}", before.stderr);
+    fs::rename(&away, &script).expect("ours");
+    assert_eq!(own.executed("one"), 2);
+    fs::remove_file(&script).expect("ours");
+    let after = plan(&[]);
+    assert_eq!(after.code, Some(4), "{}", after.stderr);
+    let hint =
+        "the lock records 1 measured cell; add `--locked` to analyze and report what was measured";
+    assert!(after.stderr.contains(hint), "{}", after.stderr);
+    let locked = plan(&["--locked"]).ok();
+    assert!(
+        locked.stdout.contains("nothing to execute"),
+        "{}",
+        locked.stdout
+    );
+}

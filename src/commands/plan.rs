@@ -49,7 +49,7 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let end = || match plan.lacks.as_slice() {
         _ if wrong => Err(Stop::usage_printed()),
         [] => session.check_ready(&plan),
-        lacks => Err(Stop::lacking(lacks)),
+        lacks => Err(session.lacking(lacks, options.locked)),
     };
     if global.json {
         let mut json = json_of(&plan);

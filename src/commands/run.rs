@@ -291,7 +291,7 @@ impl Run<'_> {
             _ if summary.done && gates.failed.is_empty() => Ok(()),
             [] => Err(Stop::failed_printed()),
             _ if failed || !gates.failed.is_empty() => Err(Stop::failed_printed()),
-            lacks => Err(Stop::lacking(lacks)),
+            lacks => Err(session.lacking(lacks, self.arguments.selection.locked)),
         }
     }
 }
