@@ -100,10 +100,15 @@ const STUDIES: [Study; 9] = [
 ];
 
 /// A stream of uniform numbers.
-struct Uniform(u64);
+pub(crate) struct Uniform(u64);
 
 impl Uniform {
-    fn draw(&mut self) -> f64 {
+    /// Returns the stream of a study with this seed.
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x0100_0000_01b3))
+    }
+
+    pub(crate) fn draw(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -111,7 +116,7 @@ impl Uniform {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let (u, v) = (1.0 - self.draw(), self.draw());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
@@ -129,7 +134,7 @@ impl Study {
     /// Writes the files of a study and returns the verdicts with their reasons and the direction, by metric.
     fn run(&self, seed: u64) -> BTreeMap<String, (String, String)> {
         let project = Project::new();
-        let mut random = Uniform(seed.wrapping_mul(0x0100_0000_01b3));
+        let mut random = Uniform::of(seed);
         for block in 1..=5 {
             for engine in ["a", "b"] {
                 let truth = if engine == "b" { self.ratio } else { 1.0 };
@@ -156,29 +161,32 @@ impl Study {
         }
         let yaml = YAML.replace("GATES", self.gates);
         fs::write(project.path().join("lost.yaml"), yaml).expect("a file");
-        project.run(["run", "lost.yaml", "--quiet", "--no-dry-run"]);
-        let query = "select metric, verdict, effect, verdict_reason from \"results.comparison\"";
-        let answer = project
-            .run(["sql", "lost.yaml", query, "--json"])
-            .ok()
-            .json();
-        let rows = answer["rows"].as_array().expect("rows").clone();
-        let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
-        rows.iter()
-            .map(|row| {
-                let higher = row["effect"].as_f64().is_some_and(|effect| effect > 1.0);
-                let verdict = match (text(&row["verdict"]).as_str(), higher) {
-                    ("different", true) => "different, b faster".to_owned(),
-                    ("different", false) => "different, a faster".to_owned(),
-                    (other, _) => other.to_owned(),
-                };
-                (
-                    text(&row["metric"]),
-                    (verdict, text(&row["verdict_reason"])),
-                )
-            })
-            .collect()
+        compared(&project, "lost.yaml")
     }
+}
+
+/// Runs a study whose table `results.comparison` compares `a` with `b`, and returns the verdicts with their reasons and the
+/// direction, by metric.
+pub(crate) fn compared(project: &Project, study: &str) -> BTreeMap<String, (String, String)> {
+    project.run(["run", study, "--quiet", "--no-dry-run"]);
+    let query = "select metric, verdict, effect, verdict_reason from \"results.comparison\"";
+    let answer = project.run(["sql", study, query, "--json"]).ok().json();
+    let rows = answer["rows"].as_array().expect("rows").clone();
+    let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+    rows.iter()
+        .map(|row| {
+            let higher = row["effect"].as_f64().is_some_and(|effect| effect > 1.0);
+            let verdict = match (text(&row["verdict"]).as_str(), higher) {
+                ("different", true) => "different, b faster".to_owned(),
+                ("different", false) => "different, a faster".to_owned(),
+                (other, _) => other.to_owned(),
+            };
+            (
+                text(&row["metric"]),
+                (verdict, text(&row["verdict_reason"])),
+            )
+        })
+        .collect()
 }
 
 /// The normal quantile that a share of values exceeds; far away if the share is 0.

@@ -13,6 +13,7 @@ mod bounds;
 mod bucket_stub;
 mod cache;
 mod catalogue;
+mod clock_steps;
 mod cloud;
 mod container;
 mod crash;

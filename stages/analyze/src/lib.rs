@@ -6,6 +6,7 @@
 //! lineage, which leads from any row to the raw request rows behind it.
 
 pub mod awkward;
+mod clock_steps;
 mod columns;
 mod frame;
 mod intake;

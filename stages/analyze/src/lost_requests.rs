@@ -13,6 +13,7 @@ use pipeline::{Coordinates, Failure};
 use rayon::prelude::*;
 use statistics::Sample;
 
+use crate::clock_steps::ClockSteps;
 use crate::intake::Load;
 use crate::operators::units::Scale;
 
@@ -33,6 +34,10 @@ pub(crate) struct Asked {
     unplanned: bool,
     /// The most requests that could be missing between the others; `None` where the times do not tell.
     gaps: Option<usize>,
+    /// The time from the first request sent to the last one done, ns.
+    pub(crate) window: Option<f64>,
+    /// The spans whose times were recorded in steps.
+    pub(crate) steps: ClockSteps,
 }
 
 impl Asked {
@@ -72,7 +77,11 @@ pub(crate) fn asked(loads: &[Load<'_>]) -> Result<BTreeMap<Name, Asked>, Failure
                 usize::try_from(planned).ok()
             });
             let name = (load.stage.clone(), coordinates.to_string());
+            let first = times.iter().flatten().map(|(sent, _)| *sent).min();
+            let last = times.iter().flatten().map(|(_, done)| *done).max();
             let asked = Asked {
+                window: first.zip(last).map(|(first, last)| (last - first) as f64),
+                steps: ClockSteps::of(&answers),
                 coordinates,
                 place: (l, c),
                 rows: count,
@@ -215,13 +224,23 @@ fn gaps(mut times: Vec<(i64, i64)>) -> Option<usize> {
 }
 
 /// A statistic of the answered requests of a cell.
-enum Statistic {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Statistic {
     Mean,
     Quantile(f64),
 }
 
+impl Statistic {
+    pub(crate) fn of(self, sample: &Sample) -> f64 {
+        match self {
+            Self::Mean => sample.mean(),
+            Self::Quantile(p) => sample.quantile(p),
+        }
+    }
+}
+
 /// Returns the metric and the statistic that a column's name stands for, such as `ttft_ms_p50` or `e2e_latency_ms_mean`.
-fn statistic_of(column: &str) -> Option<(&'static Metric, Statistic)> {
+pub(crate) fn statistic_of(column: &str) -> Option<(&'static Metric, Statistic)> {
     METRICS.iter().find_map(|metric| {
         let rest = column.strip_prefix(metric.name)?.strip_prefix('_')?;
         let mut words = rest.split('_');
@@ -274,10 +293,7 @@ fn shift(cell: &CellRows, (lost, top): (usize, f64), column: &str, scale: Scale)
         let mut all: Vec<f64> = ok.iter().filter_map(|t| metric.of(t)).collect();
         let mean_of = |values: &[f64]| {
             let sample = Sample::new(values.iter().copied()).ok()?;
-            Some(match statistic {
-                Statistic::Mean => sample.mean(),
-                Statistic::Quantile(p) => sample.quantile(p),
-            })
+            Some(statistic.of(&sample))
         };
         let before = mean_of(&all)?;
         // A time per token does not grow with a wait.

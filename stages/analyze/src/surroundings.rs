@@ -13,6 +13,7 @@ use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Problem, Step};
 use rayon::prelude::*;
 
+use crate::clock_steps::UnlikeSteps;
 use crate::frame::{Frame, SourceRows};
 use crate::intake::{Load, Rows};
 use crate::lost_requests::{self, Asked as Requests, LostRequests, Name};
@@ -227,12 +228,7 @@ impl<'a> Judge<'a> {
         column: (&str, Scale),
         rows: impl IntoIterator<Item = &'s SourceRows>,
     ) -> Result<Option<LostRequests>, Failure> {
-        let mut names = BTreeSet::new();
-        for span in rows {
-            self.collect(span, &mut names);
-        }
-        let requests = self.surroundings.requests()?;
-        let cells: Vec<&Requests> = names.iter().filter_map(|name| requests.get(name)).collect();
+        let cells = self.requests_behind(rows)?;
         LostRequests::of(
             self.surroundings.loads,
             &cells,
@@ -240,6 +236,34 @@ impl<'a> Judge<'a> {
             units,
             column,
         )
+    }
+
+    /// Bounds how far the steps in which two sides recorded times could move an effect over the cells behind some rows;
+    /// `None` if they do not.
+    ///
+    /// # Errors
+    /// If rows cannot be read.
+    pub(crate) fn steps<'s>(
+        &mut self,
+        sides: (&str, [&str; 2]),
+        column: (&str, Scale),
+        rows: impl IntoIterator<Item = &'s SourceRows>,
+    ) -> Result<Option<UnlikeSteps>, Failure> {
+        let cells = self.requests_behind(rows)?;
+        Ok(UnlikeSteps::of(&cells, sides, column))
+    }
+
+    /// Returns the requests of the cells behind some rows.
+    fn requests_behind<'s>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'s SourceRows>,
+    ) -> Result<Vec<&'a Requests>, Failure> {
+        let mut names = BTreeSet::new();
+        for span in rows {
+            self.collect(span, &mut names);
+        }
+        let requests = self.surroundings.requests()?;
+        Ok(names.iter().filter_map(|name| requests.get(name)).collect())
     }
 
     /// Adds the cells behind a span.

@@ -128,9 +128,18 @@ fn shims_of(path: &Path) -> Option<&Path> {
     reason = "these variables decide where an interpreter searches for modules"
 )]
 pub(crate) fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
-    let Some(root) = interpreter.parent().and_then(Path::parent) else {
+    let root_of = |path: &Path| Some(path.parent()?.parent()?.to_owned());
+    // A link that is in no environment leads to the installation of its target, as Python itself finds it.
+    let is_link = fs::symlink_metadata(interpreter).is_ok_and(|metadata| metadata.is_symlink());
+    let is_in = |root: &PathBuf| root.join("pyvenv.cfg").is_file();
+    let target = match root_of(interpreter) {
+        Some(root) if is_link && !is_in(&root) => fs::canonicalize(interpreter).ok(),
+        _ => None,
+    };
+    let Some(root) = root_of(target.as_deref().unwrap_or(interpreter)) else {
         return Vec::new();
     };
+    let root = root.as_path();
     let mut folders = below(root);
     if folders.is_empty() {
         return folders;
@@ -308,6 +317,26 @@ mod tests {
         assert!(missing.hint.unwrap().contains("pip install stub-worker==1"));
         fs::create_dir(packages.join("stub_worker-1.0.dist-info")).unwrap();
         assert!(missing_module(&worker, &machine).is_none());
+    }
+
+    #[test]
+    fn a_link_in_no_environment_looks_where_its_target_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let system = folder.path().join("system");
+        executable(&system.join("bin/python3"));
+        let packages = system.join("lib/python3.12/site-packages");
+        fs::create_dir_all(&packages).unwrap();
+        let link = folder.path().join("engine/bin/python3");
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(system.join("bin/python3"), &link).unwrap();
+        let missing = || missing_module(&engine(&link), Machine::here());
+        assert!(missing().is_some());
+        fs::create_dir(packages.join("stub")).unwrap();
+        assert!(missing().is_none());
+        // In an environment, the folder of the link counts.
+        fs::write(folder.path().join("engine/pyvenv.cfg"), "").unwrap();
+        fs::create_dir_all(folder.path().join("engine/lib/python3.12/site-packages")).unwrap();
+        assert!(missing().is_some());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Bootstrap, BootstrapKind, HolmDecision, Interval, UnitEffect};
 
+use crate::clock_steps::UnlikeSteps;
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Missing, SourceRows, text};
 use crate::lost_requests::LostRequests;
@@ -249,7 +250,8 @@ impl Terms {
         let mut judge = Judge::new(context)?;
         let unlike = self.unlike(&mut judge, &tests, units);
         let lost = self.lost(&mut judge, &tests, units)?;
-        let row = |(((mut test, adjusted), unlike), lost): Decided<T>| {
+        let steps = self.steps(&mut judge, &tests)?;
+        let row = |((((mut test, adjusted), unlike), lost), steps): Decided<T>| {
             let uneven = self.uneven(from, &test);
             let column = test.column;
             let (refused, note) = self.unlike_levels(from, alike, &test);
@@ -280,11 +282,19 @@ impl Terms {
             if let Some(lost) = lost {
                 self.with_lost_requests(from, &lost, &mut judged);
             }
+            if let Some(steps) = steps {
+                self.with_clock_steps(&steps, &mut judged);
+            }
             let mut key = judged.test.stratum.clone();
             key.push(text(&self.columns[judged.test.column]));
             columns.row(key, &judged, judged.test.lineage.clone())
         };
-        let tests = tests.into_iter().zip(adjusted).zip(unlike).zip(lost);
+        let tests = tests
+            .into_iter()
+            .zip(adjusted)
+            .zip(unlike)
+            .zip(lost)
+            .zip(steps);
         let rows = tests.map(row).collect();
         let mut keys = self.by.clone();
         keys.push("metric".to_owned());
@@ -344,6 +354,20 @@ impl Terms {
             )
         };
         tests.iter().map(&mut decide).collect()
+    }
+
+    /// Bounds for each comparison how far the steps in which its sides recorded times could move its effect.
+    fn steps<T>(
+        &self,
+        judge: &mut Judge<'_>,
+        tests: &[Compared<T>],
+    ) -> Result<Vec<Option<UnlikeSteps>>, Failure> {
+        let (a, b) = self.pair.labels();
+        let mut bound = |test: &Compared<T>| {
+            let column = (self.columns[test.column].as_str(), self.scale);
+            judge.steps((&self.pair.axis, [&a, &b]), column, &test.lineage)
+        };
+        tests.iter().map(&mut bound).collect()
     }
 
     fn judge<T>(
@@ -427,10 +451,13 @@ impl<T> Judged<T> {
     }
 }
 
-/// A decided test, the conditions in which its sides differ, and the requests that they lost.
+/// A decided test, the conditions in which its sides differ, the requests that they lost, and the steps of their times.
 type Decided<T> = (
-    ((Compared<T>, Adjusted), Option<Unlike>),
-    Option<LostRequests>,
+    (
+        ((Compared<T>, Adjusted), Option<Unlike>),
+        Option<LostRequests>,
+    ),
+    Option<UnlikeSteps>,
 );
 
 /// Returns the position, among the keys, of an axis that a setting names.

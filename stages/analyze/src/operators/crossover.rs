@@ -74,7 +74,8 @@ struct Rung {
     /// The source rows behind it.
     used: Vec<SourceRows>,
     adjusted: Adjusted,
-    /// By how much the effect would change if every lost request had been slow; `None` if none was lost.
+    /// By how much the effect would change if every lost request had been slow, and the times were off by what the steps of
+    /// their clock allow; `None` if none was lost and the clocks are fine.
     worst: Option<f64>,
 }
 
@@ -366,7 +367,15 @@ fn table(
             let sides = (given.pair.axis.as_str(), [a.as_str(), b.as_str()]);
             let column = (given.column.as_str(), given.scale);
             let lost = judge.lost(sides, units.axes(), column, &rung.used)?;
-            rung.worst = lost.and_then(|lost| lost.shift);
+            let lost = lost.and_then(|lost| lost.shift);
+            let steps = judge.steps(sides, column, &rung.used)?;
+            let steps = steps
+                .zip(rung.mean)
+                .map(|(steps, mean)| steps.against(mean));
+            rung.worst = match (lost, steps) {
+                (None, None) => None,
+                (lost, steps) => Some(lost.unwrap_or(0.0) + steps.unwrap_or(0.0)),
+            };
         }
         let missing = around.missing_at(&around.keys, &key);
         let losses = Losses::of(
@@ -470,7 +479,7 @@ fn course(
             least: None,
             labels: None,
         };
-        // Lost requests may have been slow: the winner must also win if they were.
+        // Lost requests may have been slow, and a coarse clock may be off: the winner must also win then.
         let moved = rung.worst.zip(rung.effect.as_ref().ok());
         let worst = moved.map(|(by, effect)| effect.shifted(by));
         let holds = worst.is_none_or(|worst| {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use artifacts::Scalar;
 use contract::{Better, Verdict};
 
+use crate::clock_steps::UnlikeSteps;
 use crate::frame::{Absence, Frame, Level, Missing, rows_of};
 use crate::lost_requests::LostRequests;
 use crate::operators::alike::Kept;
@@ -18,6 +19,12 @@ use crate::operators::verdict::{End, Ends};
 /// lost more. If that side lost its slowest cells, *not worse* at the margin is false in up to 7 % of studies below
 /// this value, and in 19 % at a difference of one half. A single lost cell of ten or more does not matter.
 const MATTERS: f64 = 0.1;
+
+/// The share of an effect from which the steps of recorded times are worth a note.
+const WORTH_A_NOTE: f64 = 0.1;
+
+/// The end of a reason that withdraws a verdict.
+const WOULD_NOT_HOLD: &str = ", and the verdict would not hold";
 
 /// Returns the side that lost so much more that what is left flatters it: the second side's share less the first's.
 fn flattered(apart: f64) -> Option<usize> {
@@ -256,35 +263,79 @@ impl Terms {
         if shift == 0.0 {
             return;
         }
-        let worst = effect.shifted(shift);
-        let (before, case) = (judged.verdict.0, self.worst_case(judged, &worst));
-        let verdict = case.judge().0;
-        let (ends, equivalence) = (case.ends(), case.equivalence());
-        let stands = match before {
-            Verdict::Different => verdict == before && worst.mean * effect.mean > 0.0,
-            Verdict::Equivalent => equivalence.is_some_and(|(_, shown)| shown),
-            _ => true,
-        };
-        judged.equivalence = judged
-            .equivalence
-            .filter(|(_, shown)| !shown || equivalence.is_some_and(|(_, shown)| shown));
-        if let Some(own) = &mut judged.ends {
-            let agrees = |end: &mut End, worst: Option<bool>| {
-                end.shown = end.shown.filter(|shown| Some(*shown) == worst);
-            };
-            agrees(&mut own.not_lower, ends.and_then(|e| e.not_lower.shown));
-            agrees(&mut own.not_higher, ends.and_then(|e| e.not_higher.shown));
-        }
-        let size = self.scale.show_effect(worst.mean);
+        let mean = effect.mean + shift;
+        let stands = self.stands_if_moved(judged, shift).0;
+        let size = self.scale.show_effect(mean);
         if !stands {
             judged.verdict = (Verdict::Undecidable, None);
         }
         let so = match stands {
             true => "",
-            false => ", and the verdict would not hold",
+            false => WOULD_NOT_HOLD,
         };
         judged.add_reason(&format!(
             "{counted}: if each had been as slow as the slowest answer of either side there, the effect would be {size}{so}"
+        ));
+    }
+
+    /// Withdraws the findings at the margin that would not be shown were the effect another by some amount. Returns whether
+    /// the verdict would hold, and whether a finding was withdrawn.
+    fn stands_if_moved<T>(&self, judged: &mut Judged<T>, shift: f64) -> (bool, bool) {
+        let Ok(effect) = judged.test.effect.as_ref() else {
+            return (true, false);
+        };
+        let worst = effect.shifted(shift);
+        let (before, case) = (judged.verdict.0, self.worst_case(judged, &worst));
+        let (verdict, ends) = (case.judge().0, case.ends());
+        let equivalent = case.equivalence().is_some_and(|(_, shown)| shown);
+        let stands = match before {
+            Verdict::Different => verdict == before && worst.mean * effect.mean > 0.0,
+            Verdict::Equivalent => equivalent,
+            _ => true,
+        };
+        let mut withdrawn = judged.equivalence.is_some_and(|(_, shown)| shown) && !equivalent;
+        judged.equivalence = judged.equivalence.filter(|(_, shown)| !shown || equivalent);
+        if let Some(own) = &mut judged.ends {
+            let mut agrees = |end: &mut End, worst: Option<bool>| {
+                let shown = end.shown;
+                end.shown = shown.filter(|shown| Some(*shown) == worst);
+                withdrawn |= end.shown != shown;
+            };
+            agrees(&mut own.not_lower, ends.and_then(|e| e.not_lower.shown));
+            agrees(&mut own.not_higher, ends.and_then(|e| e.not_higher.shown));
+        }
+        (stands, withdrawn)
+    }
+
+    /// Adds to a verdict that the sides recorded their times in unlike steps. A finding is withdrawn if it would not be shown
+    /// had the times been off by what their steps allow.
+    pub(super) fn with_clock_steps<T>(&self, steps: &UnlikeSteps, judged: &mut Judged<T>) {
+        let (before, effect) = match judged.test.effect.as_ref() {
+            Ok(effect) if judged.verdict.0 != Verdict::Undecidable => {
+                (judged.verdict.0, effect.mean)
+            }
+            _ => return,
+        };
+        let against = steps.against(effect);
+        let both = [steps.low, steps.high].map(|shift| self.stands_if_moved(judged, shift));
+        let stands = match before {
+            Verdict::Different => self.stands_if_moved(judged, against).0,
+            _ => both.iter().all(|(stands, _)| *stands),
+        };
+        let withdrawn = both.iter().any(|(_, withdrawn)| *withdrawn);
+        let matters = before == Verdict::Different && against.abs() > WORTH_A_NOTE * effect.abs();
+        if stands && !withdrawn && !matters {
+            return;
+        }
+        let (a, b) = self.pair.labels();
+        let size = self.scale.show_effect(effect + against);
+        if !stands {
+            judged.verdict = (Verdict::Undecidable, None);
+        }
+        let so = if stands { "" } else { WOULD_NOT_HOLD };
+        judged.add_reason(&format!(
+            "{}: a clock or a file rounded them, so the effect could be {size}{so}",
+            steps.words([&a, &b])
         ));
     }
 

@@ -221,10 +221,11 @@ fn table(
         ));
         for (i, j, adjusted) in &tests {
             let pair = [*i, *j].map(|at| contest.contenders[at].label.as_str());
-            let worst = contest.without_lost_requests((*i, *j), adjusted, given, |scale| {
+            let worst = contest.not_apart_at_worst((*i, *j), adjusted, given, |scale| {
                 let column = (given.column.as_str(), scale);
                 let sides = (given.among.as_str(), pair);
-                judge.lost(sides, units.axes(), column, &contest.lineage)
+                let lost = judge.lost(sides, units.axes(), column, &contest.lineage)?;
+                Ok((lost, judge.steps(sides, column, &contest.lineage)?))
             })?;
             unfair.extend(worst.map(|why| (pair.map(str::to_owned), why)));
         }

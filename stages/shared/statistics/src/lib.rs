@@ -41,6 +41,7 @@ mod selection;
 mod sequential;
 mod shared_level;
 mod significant;
+mod step;
 mod stratified;
 mod studentised_range;
 mod survival;
@@ -98,6 +99,7 @@ pub use sequential::{
 };
 pub use shared_level::{SharedTest, shared_decisions};
 pub use significant::{significant, significant_without_zeros};
+pub use step::time_step;
 pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
 pub use survival::{Step, Survival, kaplan_meier};
 pub use tests_of_location::{

@@ -5,6 +5,7 @@ use pipeline::Failure;
 use statistics::{UnitEffect, indirect_effect, permutation_test_welch, unit_effect_rounded};
 
 use super::Parameters;
+use crate::clock_steps::UnlikeSteps;
 use crate::frame::{Frame, SourceRows, spans};
 use crate::lost_requests::LostRequests;
 use crate::operators::family::Adjusted;
@@ -76,28 +77,41 @@ impl Contest {
         }
     }
 
-    /// Explains why two contenders are not apart if every request that they lost had been slow; `None` if they still are,
-    /// or lost none.
-    pub(super) fn without_lost_requests(
+    /// Explains why two contenders are not apart if every request that they lost had been slow, or if their times were off
+    /// by what the steps of their clocks allow; `None` if they still are.
+    pub(super) fn not_apart_at_worst(
         &self,
         (i, j): (usize, usize),
         adjusted: &Adjusted,
         given: &Parameters,
-        lost: impl FnOnce(Scale) -> Result<Option<LostRequests>, Failure>,
+        worst: impl FnOnce(Scale) -> Result<(Option<LostRequests>, Option<UnlikeSteps>), Failure>,
     ) -> Result<Option<String>, Failure> {
         let level = adjusted.decision.map_or(given.alpha, |d| d.alpha);
         let apart = |effect: &UnitEffect| given.looks.p(effect) <= level;
         let Some((scale, effect)) = self.paired(i, j).filter(|(_, effect)| apart(effect)) else {
             return Ok(None);
         };
-        let Some(shift) = lost(scale)?.and_then(|lost| lost.shift) else {
-            return Ok(None);
+        let holds = |shift: f64| {
+            let moved = effect.shifted(shift);
+            moved.mean * effect.mean > 0.0 && apart(&moved)
         };
-        let worst = effect.shifted(shift);
-        let holds = worst.mean * effect.mean > 0.0 && apart(&worst);
-        Ok((!holds).then(|| {
-            "requests were lost, and the order would not hold had each been as slow as the slowest answer of either side there"
-                .to_owned()
+        let (lost, steps) = worst(scale)?;
+        if lost
+            .and_then(|lost| lost.shift)
+            .is_some_and(|shift| !holds(shift))
+        {
+            return Ok(Some(
+                "requests were lost, and the order would not hold had each been as slow as the slowest answer of either side there"
+                    .to_owned(),
+            ));
+        }
+        let pair = [i, j].map(|at| self.contenders[at].label.as_str());
+        let steps = steps.filter(|steps| !holds(steps.against(effect.mean)));
+        Ok(steps.map(|steps| {
+            format!(
+                "{}: a clock or a file rounded them, and the order may come from that",
+                steps.words(pair)
+            )
         }))
     }
 

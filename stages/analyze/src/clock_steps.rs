@@ -1,0 +1,286 @@
+//! Times that one side recorded in coarse steps, and how far they could move an effect.
+//!
+//! A clock that ticks every 16 ms, or a tool that writes whole milliseconds, may be early or late by up to one step, always in
+//! the same direction. More launches do not reveal such an error. If both sides recorded in equal steps, most of it cancels. If
+//! one side did, a difference below a step may be the step itself.
+
+use std::collections::BTreeMap;
+
+use contract::{CellRows, Request, RowSource};
+use statistics::{Sample, time_step};
+
+use crate::lost_requests::{Asked, Statistic, statistic_of};
+use crate::operators::units::Scale;
+
+/// The two moments between which a time lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Span {
+    FirstToken,
+    FirstTokenScheduled,
+    LastToken,
+    LastTokenScheduled,
+    /// From the first token to the last.
+    Decode,
+}
+
+const SPANS: [Span; 5] = [
+    Span::FirstToken,
+    Span::FirstTokenScheduled,
+    Span::LastToken,
+    Span::LastTokenScheduled,
+    Span::Decode,
+];
+
+impl Span {
+    /// Returns the time of a request, ns.
+    fn of(self, request: &Request) -> Option<i64> {
+        let (from, to) = match self {
+            Self::FirstToken => (request.sent_ns, request.first_token_ns),
+            Self::FirstTokenScheduled => (request.scheduled_ns, request.first_token_ns),
+            Self::LastToken => (request.sent_ns, request.last_token_ns),
+            Self::LastTokenScheduled => (request.scheduled_ns, request.last_token_ns),
+            Self::Decode => (request.first_token_ns, request.last_token_ns),
+        };
+        Some(to? - from?)
+    }
+
+    /// Returns the span behind a metric, and whether the metric falls as the span grows.
+    fn behind(metric: &str) -> Option<(Self, bool)> {
+        Some(match metric {
+            "ttft_ms" => (Self::FirstToken, false),
+            "ttft_scheduled_ms" => (Self::FirstTokenScheduled, false),
+            "e2e_latency_ms" => (Self::LastToken, false),
+            "e2e_scheduled_ms" => (Self::LastTokenScheduled, false),
+            "tpot_ms" => (Self::Decode, false),
+            "prefill_rate" => (Self::FirstToken, true),
+            "decode_rate" => (Self::Decode, true),
+            _ => return None,
+        })
+    }
+}
+
+/// The times of one span in one cell that recorded them in steps.
+#[derive(Clone, Debug)]
+struct Stepped {
+    /// The step, ns; 0 if all times are equal, which may be any multiple.
+    step: f64,
+    times: Sample,
+}
+
+/// The spans of one cell whose times come in steps.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClockSteps(BTreeMap<Span, Stepped>);
+
+impl ClockSteps {
+    /// Looks for steps in the times of the answered requests of a cell. A simulated server may take equal times without
+    /// any clock.
+    pub(crate) fn of(rows: &CellRows) -> Self {
+        let source = |cell: &artifacts::Table| {
+            let sources = cell.text("source").ok()?;
+            Some(sources.first().copied().flatten()? == RowSource::Simulated.word())
+        };
+        if rows.cell.as_ref().and_then(source).unwrap_or(false) {
+            return Self::default();
+        }
+        let answered = || {
+            rows.requests
+                .iter()
+                .filter(|r| r.is_measured() && r.is_ok())
+        };
+        let stepped = |span: Span| {
+            let times: Vec<i64> = answered().filter_map(|request| span.of(request)).collect();
+            let first = *times.first()?;
+            let step = match time_step(&times) {
+                Some(step) => step,
+                // Other cells may tell the step of the clock.
+                None if times.len() >= LEAST_EQUAL && times.iter().all(|time| *time == first) => {
+                    0.0
+                }
+                None => return None,
+            };
+            let times = Sample::new(times.into_iter().map(|ns| ns as f64)).ok()?;
+            Some((span, Stepped { step, times }))
+        };
+        Self(SPANS.into_iter().filter_map(stepped).collect())
+    }
+}
+
+/// How far the steps of two sides could move the effect of the first over the second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct UnlikeSteps {
+    /// The step of each side, ns; 0 for a clock too fine to matter.
+    steps: [f64; 2],
+    /// The most by which the true effect may lie below and above the recorded one, on the scale: −low and high.
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// The fewest equal times that are no coincidence: a clock in nanoseconds hardly ever gives two.
+const LEAST_EQUAL: usize = 8;
+
+/// How near two steps must be to be the same clock's.
+const ALIKE: f64 = 0.01;
+
+/// The largest shift of a logarithm: where a step is as long as the time itself, the true time may be near 0.
+const MOST: f64 = 50.0;
+
+impl UnlikeSteps {
+    /// Bounds what the steps of times do to a comparison of a column over some cells. `None` if they do nothing, and for
+    /// columns that are no mean or quantile of a time and no throughput.
+    pub(crate) fn of(
+        cells: &[&Asked],
+        (axis, sides): (&str, [&str; 2]),
+        (column, scale): (&str, Scale),
+    ) -> Option<Self> {
+        let (span, falls, statistic) = what(column)?;
+        let in_ms = statistic.is_some()
+            && matches!(column.split_once("_ms"), Some((name, _)) if name != "tpot");
+        if scale == Scale::Difference && !in_ms {
+            return None;
+        }
+        let on = |side: &str| -> Vec<&Asked> {
+            let is_on = |cell: &&&Asked| {
+                cell.coordinates
+                    .get(axis)
+                    .is_some_and(|label| label.to_string() == side)
+            };
+            cells.iter().filter(is_on).copied().collect()
+        };
+        let of_sides = sides.map(on);
+        let steps = [0, 1].map(|side| shared_step(&of_sides[side], span));
+        let alike = steps[0] > 0.0 && (steps[0] / steps[1] - 1.0).abs() < ALIKE;
+        let bound = |side: usize| {
+            let moved = |cell: &&Asked| {
+                let times = cell.steps.0.get(&span);
+                let moved = times.and_then(|times| {
+                    shifts(times, steps[side], alike, (cell, statistic.as_ref()), scale)
+                });
+                moved.unwrap_or((0.0, 0.0))
+            };
+            let moved: Vec<(f64, f64)> = of_sides[side].iter().map(moved).collect();
+            let mean = |of: fn(&(f64, f64)) -> f64| {
+                moved.iter().map(of).sum::<f64>() / moved.len().max(1) as f64
+            };
+            let (down, up) = (mean(|m| m.0), mean(|m| m.1));
+            if falls { (-up, -down) } else { (down, up) }
+        };
+        let ((down_a, up_a), (down_b, up_b)) = (bound(0), bound(1));
+        let (low, high) = (down_a - up_b, up_a - down_b);
+        (low < 0.0 || high > 0.0).then_some(Self { steps, low, high })
+    }
+
+    /// Returns the shift that would bring an effect nearest to 0, or beyond it.
+    pub(crate) fn against(&self, effect: f64) -> f64 {
+        if effect > 0.0 { self.low } else { self.high }
+    }
+
+    /// Describes the steps of two sides with these labels.
+    pub(crate) fn words(&self, [a, b]: [&str; 2]) -> String {
+        let ms = |step: f64| statistics::significant_without_zeros(step / 1e6, 3);
+        match self.steps {
+            [of_a, of_b] if of_a > 0.0 && of_b > 0.0 => {
+                format!(
+                    "the times of {a} are multiples of {} ms, and those of {b} of {} ms",
+                    ms(of_a),
+                    ms(of_b)
+                )
+            }
+            [of_a, _] if of_a > 0.0 => format!(
+                "the times of {a} are multiples of {} ms, and those of {b} are finer",
+                ms(of_a)
+            ),
+            [_, of_b] => format!(
+                "the times of {b} are multiples of {} ms, and those of {a} are finer",
+                ms(of_b)
+            ),
+        }
+    }
+}
+
+/// Returns the span behind a column, whether the column falls as the span grows, and its statistic; the statistic is `None`
+/// for a throughput.
+fn what(column: &str) -> Option<(Span, bool, Option<Statistic>)> {
+    match statistic_of(column) {
+        Some((metric, statistic)) => {
+            let (span, falls) = Span::behind(metric.name)?;
+            Some((span, falls, Some(statistic)))
+        }
+        None => column
+            .contains("_throughput")
+            .then_some((Span::LastToken, true, None)),
+    }
+}
+
+/// Returns the step that a span has in all of some cells; 0 if they share none. Where all times of a cell are equal, those of the other cells may tell their
+/// step. If all of them are equal, the step may be the time itself.
+fn shared_step(cells: &[&Asked], span: Span) -> f64 {
+    let stepped = || cells.iter().filter_map(|cell| cell.steps.0.get(&span));
+    let steps = || stepped().map(|times| times.step).filter(|step| *step > 0.0);
+    if let Some(least) = steps().reduce(f64::min) {
+        // A cell with few times may show a multiple. A server that works in turns of its own in each cell has no clock's step.
+        let is_multiple = |step: f64| (step / least - (step / least).round()).abs() < ALIKE;
+        return if steps().all(is_multiple) { least } else { 0.0 };
+    }
+    let equal: Vec<i64> = stepped()
+        .flat_map(|times| times.times.values())
+        .map(|ns| *ns as i64)
+        .collect();
+    let Some(first) = equal.first() else {
+        return 0.0;
+    };
+    match time_step(&equal) {
+        Some(step) => step,
+        None if equal.iter().all(|time| time == first) => *first as f64,
+        None => 0.0,
+    }
+}
+
+/// Returns by how much the true value of a cell may lie below and above the recorded one, on the scale, if its times were
+/// recorded in steps of some length.
+fn shifts(
+    times: &Stepped,
+    step: f64,
+    alike: bool,
+    (cell, statistic): (&Asked, Option<&Statistic>),
+    scale: Scale,
+) -> Option<(f64, f64)> {
+    let (value, off) = match statistic {
+        // One stamp begins the load, and another ends it.
+        None => (cell.window?, if alike { 0.0 } else { step }),
+        // A recorded quantile is a multiple itself. Where both sides round alike, the rule for rounded values holds.
+        Some(statistic @ Statistic::Quantile(_)) => {
+            (statistic.of(&times.times), if alike { 0.0 } else { step })
+        }
+        Some(statistic) => {
+            let rest = residue(step, times.times.std().unwrap_or(0.0));
+            let off = if alike {
+                rest
+            } else {
+                step.min(step / 2.0 + rest)
+            };
+            (statistic.of(&times.times), off)
+        }
+    };
+    let (value, off) = match scale {
+        Scale::Ratio => (value, off),
+        Scale::Difference => (value / 1e6, off / 1e6),
+    };
+    let moved = |to: f64| scale.effect(to, value);
+    Some((
+        moved(value - off).unwrap_or(-MOST).max(-MOST),
+        moved(value + off)?,
+    ))
+}
+
+/// Returns how far the mean error of times that were rounded to multiples of a step may lie from that of times which vary by
+/// many steps. Rounding down shortens those by half a step on average. For a normal distribution, the mean error oscillates
+/// around that with the phase of the mean, by the first term of its Fourier series, (step ÷ π) e^(−2π² (sd ÷ step)²) (Sheppard's
+/// correction and its remainder; Widrow & Kollár, Quantization Noise, 2008). The sum of all terms is at most half a step.
+fn residue(step: f64, sd: f64) -> f64 {
+    if step <= 0.0 {
+        return 0.0;
+    }
+    let first =
+        step / std::f64::consts::PI * (-2.0 * (std::f64::consts::PI * sd / step).powi(2)).exp();
+    (1.6 * first).min(step / 2.0)
+}
