@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
+use pipeline::place::is_hidden;
+
 /// The first error while writing standard output.
 static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
 
@@ -56,9 +58,10 @@ pub(crate) fn complain(text: &str) {
 
 /// Returns text that is safe for a terminal. Labels, files and servers may contain anything: a control character could
 /// move the cursor, change the title or hide earlier output. Each one is escaped in readable form; newlines and tabs
-/// stay. Characters that reverse the text direction are escaped in the same way.
+/// stay. Characters that reverse the text direction or that are not visible are escaped in the same way, so that two
+/// texts that look the same are the same.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    let harmless = |c: char| !is_control(c);
+    let harmless = |c: char| matches!(c, '\n' | '\t') || !is_hidden(c);
     if text.chars().all(harmless) {
         return Cow::Borrowed(text);
     }
@@ -67,15 +70,14 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         match harmless(c) {
             true => plain.push(c),
             // This form has the same meaning in JSON.
-            false => plain.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    plain.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
         }
     }
     Cow::Owned(plain)
-}
-
-fn is_control(c: char) -> bool {
-    let reorders = matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    reorders || (c.is_control() && c != '\n' && c != '\t')
 }
 
 /// Returns whether standard error is a terminal.
@@ -173,5 +175,18 @@ mod tests {
             "\\u001b]0;title\\u0007\\u001b[2K\\u000d\\u009b31m\\u0008x\\u202ey\\u007f\\u061c"
         );
         assert!(!shown.chars().any(|c| c.is_control()));
+    }
+
+    #[test]
+    fn a_character_that_nobody_sees_is_written_as_its_escape() {
+        let evil = "r\u{200b}m\u{2060} \u{feff}-\u{ad}r\u{2028}f\u{e0041}\u{3164}";
+        let shown = plain(evil);
+        assert_eq!(
+            shown,
+            "r\\u200bm\\u2060 \\ufeff-\\u00adr\\u2028f\\udb40\\udc41\\u3164"
+        );
+        // The same text, to a reader of JSON.
+        let read: String = serde_json::from_str(&format!("\"{shown}\"")).expect("JSON");
+        assert_eq!(read, evil);
     }
 }

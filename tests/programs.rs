@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::Project;
+use crate::support::{BINARY, Outcome, Project};
 
 /// Requests a few tokens from a server, and writes the answer.
 const ASK: &str = r#"
@@ -313,4 +313,143 @@ fn a_program_of_a_project_is_asked_about() {
     let message = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(2), "{message}");
     assert!(message.contains("a program of the study"), "{message}");
+}
+
+/// A study whose only stage executes `leaves.sh`, with a table and a blob.
+const LEAVES: &str = "experiment: leaves
+seed: 1
+stages:
+  s:
+    kind: run
+    program: {script: leaves.sh}
+    interpreter: [sh]
+    arguments: [\"{out}\"]
+    inherit: [LEAVES_TOKEN]
+    budget-mib: 8
+    tables:
+      t: {file: t.csv, columns: {a: {type: integer}}}
+    blobs: {b: b.bin}
+    timeout: 60 s
+";
+
+#[test]
+fn whatever_a_program_leaves_ends_its_cell_with_a_reason() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    fs::write(at("leaves.yaml"), LEAVES).expect("writable");
+    // What the program does, and what the reason says.
+    let cases = [
+        ("mkfifo $1/t.csv; echo > $1/b.bin", "FIFO"),
+        ("mkfifo $1/status.json", "FIFO"),
+        ("ln -s /dev/zero $1/t.csv", "it is a symbolic link"),
+        ("ln -s /dev/zero $1/status.json", "it is a symbolic link"),
+        (
+            "rm $1/../program.log; mkfifo $1/../program.log; exit 3",
+            "exit status: 3",
+        ),
+        // The file takes no space on the disk, but would as evidence.
+        ("truncate -s 9T $1/b.bin", "more than its 8 MiB"),
+        (
+            "head -c 300000 /dev/zero | tr '\\0' x; exit 3",
+            "it printed last: xxx",
+        ),
+        (
+            "(echo a; head -c 300000 /dev/zero | tr '\\0' x) > $1/t.csv",
+            "is not a whole number",
+        ),
+        (
+            "(echo a; echo $LEAVES_TOKEN) > $1/t.csv",
+            "`[LEAVES_TOKEN]` is not a whole number",
+        ),
+    ];
+    for (script, reason) in cases {
+        fs::write(at("leaves.sh"), script).expect("writable");
+        let mut command = project.command(["run", "leaves.yaml", "--quiet"]);
+        command.env("LEAVES_TOKEN", "correct-horse-battery");
+        let outcome: Outcome = command.output().expect("it starts").into();
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert_eq!(outcome.code, Some(1), "{script}: {said:.2000}");
+        assert!(said.contains(reason), "{script}: {said:.2000}");
+        assert!(said.len() < 40_000, "{script}: {} bytes", said.len());
+        let lock = fs::read_to_string(at("leaves.lock")).unwrap_or_default();
+        assert!(lock.len() < 40_000, "{script}: {} bytes", lock.len());
+        assert!(
+            !format!("{lock}{said}").contains("correct-horse"),
+            "{script}"
+        );
+    }
+    let store = size_of(&at(".benchtrail/objects"));
+    assert!(store < 1 << 20, "the store has {store} bytes");
+}
+
+/// Returns the size of the files below a folder, in bytes.
+fn size_of(folder: &std::path::Path) -> u64 {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let size = |entry: fs::DirEntry| match entry.file_type().expect("a type").is_dir() {
+        true => size_of(&entry.path()),
+        false => entry.metadata().expect("a file").len(),
+    };
+    entries.map(size).sum()
+}
+
+#[test]
+fn folders_that_a_program_leaves_locked_or_deeply_nested_stop_neither_this_run_nor_the_next() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    fs::write(at("leaves.yaml"), LEAVES).expect("writable");
+    let nested = "echo a > $1/t.csv; echo > $1/b.bin; mkdir d; touch d/f; chmod 500 d
+        python3 -c 'import os\nfor i in range(4000): os.mkdir(\"e\"); os.chdir(\"e\")'
+        ";
+    let nested = nested.replace("\\n", "\n");
+    for time in 0..2 {
+        fs::write(at("leaves.sh"), format!("# {time}\n{nested}")).expect("writable");
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", "ulimit -n 256 && exec \"$@\"", "sh", BINARY])
+            .args(["run", "--trust", "leaves.yaml", "--quiet"])
+            .current_dir(project.path());
+        let outcome: Outcome = command.output().expect("sh starts").into();
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let left = fs::read_dir(at(".benchtrail/scratch")).expect("a folder");
+        assert_eq!(left.count(), 0);
+    }
+}
+
+#[test]
+fn a_program_is_on_the_search_path_or_has_an_absolute_path() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    for (from, to) in [
+        ("{script: leaves.sh}", "{installed: ./leaves.sh}"),
+        ("{script: leaves.sh}", "{installed: \"\"}"),
+        ("[sh]", "[./leaves.sh]"),
+    ] {
+        fs::write(at("leaves.sh"), "").expect("writable");
+        fs::write(at("leaves.yaml"), LEAVES.replace(from, to)).expect("writable");
+        let outcome = project.run(["plan", "leaves.yaml"]);
+        assert_eq!(outcome.code, Some(2), "{to}: {}", outcome.stdout);
+        assert!(
+            outcome.stderr.contains("is not on the search path"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn a_text_too_large_to_show_is_refused() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    let study = LEAVES.replace("budget-mib: 8", "budget-mib: 200");
+    fs::write(at("leaves.yaml"), study).expect("writable");
+    let script = "echo a > $1/t.csv; truncate -s 129M $1/b.bin";
+    fs::write(at("leaves.sh"), script).expect("writable");
+    project.run(["run", "leaves.yaml", "--quiet"]).ok();
+    for json in [&["--json"][..], &[]] {
+        let shown = project.run([&["show", "leaves.yaml", "s.b"], json].concat());
+        assert_eq!(shown.code, Some(1));
+        assert!(shown.stderr.contains("129.0 MiB"), "{}", shown.stderr);
+        assert!(shown.stderr.contains("`--raw`"), "{}", shown.stderr);
+    }
+    project.run(["show", "leaves.yaml", "s.b", "--raw"]).ok();
 }

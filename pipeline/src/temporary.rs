@@ -3,13 +3,17 @@
 //! A number names a process only within its namespace, and containers may share a store. The process therefore also locks
 //! its folder or file, and the kernel releases the lock with the process.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 
 use crate::process::ProcessId;
 
@@ -72,18 +76,102 @@ pub fn remove_of_dead(path: &Path, owner: ProcessId) -> io::Result<()> {
     if owner.is_alive()? {
         return Ok(());
     }
-    let gone = |e: io::Error| match e.kind() {
-        io::ErrorKind::NotFound => Ok(()),
-        _ => Err(e),
-    };
     // The lock is held until the folder is gone, so that nobody claims it meanwhile.
     let open = open_itself(path);
     let locked = open.as_ref().map(File::try_lock);
     let is_folder = fs::symlink_metadata(path).is_ok_and(|there| there.is_dir());
     match locked {
         Ok(Err(TryLockError::WouldBlock)) => Ok(()),
-        _ if is_folder => fs::remove_dir_all(path).or_else(gone),
-        _ => fs::remove_file(path).or_else(gone),
+        _ if is_folder => remove(path),
+        _ => unless_gone(fs::remove_file(path)),
+    }
+}
+
+fn unless_gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|e| match e.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(e),
+    })
+}
+
+/// Removes a folder with everything in it. A program may have left anything there, such as folders that nobody may write,
+/// or more nested folders than a process may open files. Another process may also be removing it.
+///
+/// # Errors
+/// If something in it belongs to another user, for example.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(_) => unless_gone(flatten(folder).and_then(|()| fs::remove_dir(folder))),
+    }
+}
+
+/// Empties a folder. Moves nested folders up to it one after the other, so that no path becomes long, and at most two
+/// folders are open.
+fn flatten(folder: &Path) -> io::Result<()> {
+    let top = open_folder(rustix::fs::CWD, folder.as_os_str())?;
+    let mut moved = 0_u64;
+    loop {
+        let mut is_empty = true;
+        for name in names(&top)? {
+            is_empty = false;
+            if unlink(&top, &name)? {
+                continue;
+            }
+            let nested = open_folder(&top, &name)?;
+            for inner in names(&nested)? {
+                if unlink(&nested, &inner)? {
+                    continue;
+                }
+                // A folder must be writable to be moved.
+                drop(open_folder(&nested, &inner)?);
+                loop {
+                    moved += 1;
+                    let to = format!("moved-{moved}");
+                    match rustix::fs::renameat(&nested, &inner, &top, &to) {
+                        Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
+                        renamed => break renamed?,
+                    }
+                }
+            }
+            rustix::fs::unlinkat(&top, &name, AtFlags::REMOVEDIR)?;
+        }
+        if is_empty {
+            return Ok(());
+        }
+    }
+}
+
+/// Opens a folder, but no link, after making it readable and writable.
+fn open_folder(parent: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let itself = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
+    let path = format!("/proc/self/fd/{}", itself.as_raw_fd());
+    let _checked_below = fs::set_permissions(&path, fs::Permissions::from_mode(0o700));
+    let opened = rustix::fs::openat(&itself, ".", flags | OFlags::RDONLY, Mode::empty())?;
+    Ok(opened)
+}
+
+/// Returns the names in a folder.
+fn names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    Ok(names)
+}
+
+/// Removes a file; returns `false` for a folder.
+fn unlink(folder: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        // Linux says the first, other systems the second.
+        Err(Errno::ISDIR | Errno::PERM) => Ok(false),
+        Err(e) => Err(e.into()),
     }
 }
 
@@ -164,6 +252,37 @@ mod tests {
             ],
             [true, false, true, true]
         );
+    }
+
+    #[test]
+    fn a_folder_that_nobody_may_write_and_one_nested_a_thousand_times_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("work");
+        let locked = folder.join("locked/inner");
+        fs::create_dir_all(&locked).unwrap();
+        fs::write(locked.join("file"), "").unwrap();
+        // Names that the removal itself uses.
+        fs::create_dir_all(folder.join("moved-1/full")).unwrap();
+        fs::write(folder.join("moved-2"), "").unwrap();
+        // A link is removed, and what it leads to stays.
+        let kept = parent.path().join("kept");
+        fs::create_dir(&kept).unwrap();
+        fs::write(kept.join("file"), "").unwrap();
+        std::os::unix::fs::symlink(&kept, locked.join("link")).unwrap();
+        let mut deep = open_folder(rustix::fs::CWD, folder.as_os_str()).unwrap();
+        for _ in 0..5000 {
+            rustix::fs::mkdirat(&deep, "d", Mode::RWXU).unwrap();
+            deep = open_folder(&deep, OsStr::new("d")).unwrap();
+        }
+        for path in [locked.as_path(), locked.parent().unwrap()] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+        }
+        flatten(&folder).unwrap();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        remove(&folder).unwrap();
+        assert!(!folder.exists());
+        remove(&folder).unwrap();
+        assert!(kept.join("file").exists());
     }
 
     #[test]

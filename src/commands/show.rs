@@ -57,6 +57,9 @@ fn loose(path: &Path, arguments: &ShowArgs, view: &View, global: &Global) -> Res
     print(bytes, &file.display().to_string(), view, global)
 }
 
+/// The most bytes that are shown as text. A text of control characters becomes six times as long.
+const LONGEST_TEXT: usize = 128 << 20;
+
 /// Prints a table or a text.
 fn print(bytes: Vec<u8>, name: &str, view: &View, global: &Global) -> Result<(), Stop> {
     if bytes.starts_with(b"PAR1") {
@@ -67,6 +70,14 @@ fn print(bytes: Vec<u8>, name: &str, view: &View, global: &Global) -> Result<(),
             view.text(&table)?
         });
         return Ok(());
+    }
+    if bytes.len() > LONGEST_TEXT {
+        let size = crate::terminal::bytes(bytes.len() as u64);
+        return Err(Stop::failed(format!(
+            "{name} has {size}, more than is shown as text ({})",
+            crate::terminal::bytes(LONGEST_TEXT as u64)
+        ))
+        .hint("`--raw` writes its bytes to standard output"));
     }
     match String::from_utf8(bytes) {
         Ok(text) if global.json && serde_json::from_str::<Value>(&text).is_err() => {

@@ -166,7 +166,7 @@ impl Pass<'_> {
             }
             Err(failure) => Err(Stopped::Failed(failure)),
         };
-        fs::remove_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch, e))?;
+        crate::temporary::remove(&scratch).map_err(|e| PipelineError::Io(scratch, e))?;
         Ok(kept)
     }
 

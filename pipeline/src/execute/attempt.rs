@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use artifacts::{Commit, Digest, Store};
 
-use super::scratch::{self, Scratch};
+use super::scratch::Scratch;
 use super::task::Task;
 use crate::design::Preflight;
 use crate::effect::Permit;
@@ -20,6 +20,7 @@ use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::Order;
 use crate::ids::CellId;
+use crate::language::diagnostics::shortened;
 use crate::lease::Leases;
 use crate::name::OutputName;
 use crate::plan::Outcome;
@@ -67,6 +68,10 @@ pub(super) struct Finished {
     pub(super) lease: Option<Box<dyn Lease>>,
 }
 
+/// The length of the longest reason, in characters. Locks and reports repeat it, and the parts that it quotes from a
+/// program or a server can be megabytes long.
+const LONGEST_REASON: usize = 10_000;
+
 impl Attempts {
     #[expect(
         clippy::disallowed_methods,
@@ -98,6 +103,7 @@ impl Attempts {
                 BTreeMap::new()
             }
         };
+        failure.reason = shortened(std::mem::take(&mut failure.reason), LONGEST_REASON);
         let reason = Some(failure.reason.clone());
         self.list.push(Attempt {
             status: failure.status,
@@ -197,7 +203,8 @@ pub(super) fn attempt(
     // A live resource keeps writing, for example to its log, and other cells read that. So its directory stays until
     // the run ends.
     if !result.as_ref().is_ok_and(|done| done.lease.is_some()) {
-        scratch::remove(&path).map_err(|e| PipelineError::Io(path, e))?;
+        // What belongs to another user stays until somebody removes it. The result counts all the same.
+        let _not_ours = crate::temporary::remove(&path);
     }
     Ok((result, seconds))
 }

@@ -14,7 +14,7 @@ use artifacts::{Digest, Store};
 use serde::Serialize;
 
 use super::attempt::digest_of_output;
-use super::scratch::{Scratch, remove};
+use super::scratch::Scratch;
 use super::study_document::StudyDocument;
 use crate::error::PipelineError;
 use crate::key::{Recipe, RecipeCell, value_digest};
@@ -364,7 +364,7 @@ impl Again<'_> {
             study: study.as_ref(),
         };
         let verdict = run(kind, &job).map(|outputs| compare(record, &outputs));
-        remove(&path).map_err(|e| format!("the scratch directory: {e}"))?;
+        crate::temporary::remove(&path).map_err(|e| format!("the scratch directory: {e}"))?;
         verdict
     }
 

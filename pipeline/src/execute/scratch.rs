@@ -29,7 +29,8 @@ impl Scratch {
                 })
             });
             if let Some(owner) = owner {
-                crate::temporary::remove_of_dead(&entry.path(), owner)?;
+                // What belongs to another user stays, and does not stop this run.
+                let _not_ours = crate::temporary::remove_of_dead(&entry.path(), owner);
             }
         }
         crate::temporary::sweep(&parent, crate::dry_run::SCRATCH)?;
@@ -62,14 +63,6 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // The next run removes what stays.
-        let _ = remove(&self.folder);
-    }
-}
-
-/// Removes a directory that another process may also be removing.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
+        let _ = crate::temporary::remove(&self.folder);
     }
 }

@@ -9,6 +9,7 @@ use super::diagnostics::{Mistake, Span};
 use super::grammar::Range;
 use super::tree::{Node, Value};
 use crate::ids::AxisId;
+use crate::place::is_hidden;
 use crate::stage::{Json, Step};
 use crate::suggest::remedy;
 
@@ -288,12 +289,15 @@ pub(crate) fn insane(text: &str) -> Option<(String, String)> {
     }
     let bad = text
         .chars()
-        .find(|c| c.is_control() || ",=|`\"{}$".contains(*c))?;
+        .find(|c| is_hidden(*c) || ",=|`\"{}$".contains(*c))?;
     Some((
         format!(
             "the label `{}` contains `{}`",
             text.escape_debug(),
-            bad.escape_debug()
+            match is_hidden(bad) {
+                true => bad.escape_unicode().to_string(),
+                false => bad.escape_debug().to_string(),
+            }
         ),
         hint.to_owned(),
     ))

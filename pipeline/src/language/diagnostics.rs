@@ -109,14 +109,14 @@ const MOST: usize = 100;
 /// The length of the longest message, in characters. The parts that it quotes from a file can be megabytes long.
 const LONGEST: usize = 2000;
 
-/// Returns a text, with its middle left out if it is longer than [`LONGEST`].
-fn shortened(text: String) -> String {
-    let half = LONGEST / 2;
+/// Returns a text, with its middle left out if it has more than `most` characters.
+pub(crate) fn shortened(text: String, most: usize) -> String {
+    let half = most / 2;
     match (
         text.char_indices().nth(half),
         text.char_indices().nth_back(half),
     ) {
-        (Some((end, _)), Some((from, _))) if text.chars().nth(LONGEST).is_some() => {
+        (Some((end, _)), Some((from, _))) if text.chars().nth(most).is_some() => {
             format!("{}…{}", &text[..end], &text[from..])
         }
         _ => text,
@@ -285,8 +285,8 @@ impl Sink {
             messages.push(mistake.message);
             all.push(Diagnostic {
                 place,
-                message: hidden::in_text(&shortened(message)),
-                hint: hint.map(|hint| hidden::in_text(&shortened(hint))),
+                message: hidden::in_text(&shortened(message, LONGEST)),
+                hint: hint.map(|hint| hidden::in_text(&shortened(hint, LONGEST))),
             });
         }
         Diagnostics(all)
@@ -324,7 +324,7 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
         line: span.line as usize,
         column,
         width,
-        route: shortened(route_text(&mistake.route)),
+        route: shortened(route_text(&mistake.route), LONGEST),
         text: without_secrets(line_text, column),
     }
 }

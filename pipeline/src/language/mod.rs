@@ -43,7 +43,7 @@ mod declared_axes;
 mod definitions;
 mod design;
 mod design_file;
-mod diagnostics;
+pub(crate) mod diagnostics;
 mod disk;
 mod expand;
 mod extends;

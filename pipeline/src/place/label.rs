@@ -90,10 +90,15 @@ fn push_string(text: &mut String, value: &str) {
     text.push('"');
 }
 
-fn is_hidden(c: char) -> bool {
+/// Returns whether a terminal or an editor does not show a character, or whether the character changes the display of
+/// others.
+pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
         || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}')
+        // Soft hyphen, joiners and fillers of single scripts, which have no width.
+        || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}')
+        || matches!(c, '\u{180b}'..='\u{180f}' | '\u{3164}' | '\u{ffa0}')
         || c >= '\u{e0000}'
 }
 

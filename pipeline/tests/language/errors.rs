@@ -55,3 +55,29 @@ fn every_mistake_reads_as_written_down() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn labels_with_characters_that_nobody_sees_are_refused() {
+    for hidden in [
+        '\u{200b}',
+        '\u{2060}',
+        '\u{ad}',
+        '\u{202e}',
+        '\u{3164}',
+        '\u{e0041}',
+    ] {
+        let text =
+            format!("experiment: x\naxes: {{side: [left, \"le{hidden}ft\"]}}\nstages: {{}}\n");
+        let (registry, _) = registry();
+        let loaded = load_text(
+            &text,
+            Path::new("x.yaml"),
+            &registry,
+            &Options::default(),
+            &NoFiles,
+        );
+        let error = loaded.expect_err("the label is refused").to_string();
+        let named = format!("contains `\\u{{{:x}}}`", u32::from(hidden));
+        assert!(error.contains(&named), "{error}");
+    }
+}

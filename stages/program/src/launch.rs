@@ -156,7 +156,8 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     Some(artifacts::Digest::of(value.as_encoded_bytes()).to_string())
 }
 
-fn within(budget: Option<(&Path, u64)>) -> Result<(), Failure> {
+/// Checks that a folder is not larger than its limit.
+pub(crate) fn within(budget: Option<(&Path, u64)>) -> Result<(), Failure> {
     let Some((folder, most)) = budget else {
         return Ok(());
     };
@@ -184,7 +185,7 @@ fn size_of(folder: &Path) -> io::Result<u64> {
             if metadata.is_dir() {
                 open.push(entry.path());
             } else {
-                size += metadata.len();
+                size = u64::saturating_add(size, metadata.len());
             }
         }
     }

@@ -253,6 +253,23 @@ impl Settings {
             );
             problems.push(problem.hint("write a relative path without `..`"));
         }
+        let installed = match &self.program {
+            Program::Installed(name) => Some((&["program", "installed"][..], name)),
+            Program::Script(_) => None,
+        };
+        let interpreter = self
+            .interpreter
+            .first()
+            .map(|name| (&["interpreter"][..], name));
+        for (route, name) in installed.into_iter().chain(interpreter) {
+            // The program starts in a folder of its own, where such a path leads elsewhere.
+            if name.is_empty() || (name.contains('/') && !name.starts_with('/')) {
+                let problem = Problem::at(route, format!("`{name}` is not on the search path"));
+                problems.push(problem.hint(
+                    "write the name of a program or an absolute path; for a file of the study, write `script`",
+                ));
+            }
+        }
         if self.interpreter.is_empty() {
             problems.push(
                 Problem::at(&["interpreter"], "there is no interpreter")

@@ -1,7 +1,7 @@
 //! The stage kind: the parts of the key, the check before the run, and one execution.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -180,54 +180,10 @@ impl StageKind for Run {
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        let settings = read(job.parameters)?;
-        job.control.permits(&settings.consent())?;
-        let prepared = Prepared::of(&settings, job)?;
-        if !settings.check.is_empty() {
-            job.control
-                .progress(0, None, "checking what the program needs");
-            prepared.check(&settings, job)?;
-        }
-        job.control.progress(0, None, "running the program");
-        let status = launch::run(&prepared.launch(&settings), job);
-        let log = prepared.log_text();
-        let kept = Output::text("log", Media::Text, log.clone());
-        let status = match status {
-            Ok(status) => status,
-            Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
-        };
-        if let Some(stored) = prepared.told() {
-            let failure = match stored
-                .map_err(|why| Failure::failed(format!("the program's {TOLD}: {why}")))?
-            {
-                Told {
-                    status: ToldStatus::Blocked,
-                    reason,
-                } => Failure::blocked(reason),
-                Told {
-                    status: ToldStatus::Unconvertible,
-                    reason,
-                } => prepared.leave(
-                    &settings,
-                    Failure::failed(format!("unconvertible: {reason}")),
-                ),
-            };
-            return Err(failure.evidence(kept));
-        }
-        if !status.success() {
-            let reason = format!("the program ended with {status}{}", last_words(&log));
-            return Err(prepared
-                .leave(&settings, Failure::failed(reason))
-                .evidence(kept));
-        }
-        let mut outputs = match prepared.outputs(&settings) {
-            Ok(outputs) => outputs,
-            Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
-        };
-        outputs.push(kept);
-        Ok(Done {
-            outputs,
-            ..Done::default()
+        execute(job).map_err(|mut failure| {
+            // It may quote a file that the program wrote.
+            failure.reason = Secrets::of_this_process().mask(&failure.reason);
+            failure
         })
     }
 
@@ -244,6 +200,58 @@ impl StageKind for Run {
         }
         Ok(done)
     }
+}
+
+/// Executes a program, and reads what it leaves.
+fn execute(job: &Job<'_>) -> Result<Done, Failure> {
+    let settings = read(job.parameters)?;
+    job.control.permits(&settings.consent())?;
+    let prepared = Prepared::of(&settings, job)?;
+    if !settings.check.is_empty() {
+        job.control
+            .progress(0, None, "checking what the program needs");
+        prepared.check(&settings, job)?;
+    }
+    job.control.progress(0, None, "running the program");
+    let status = launch::run(&prepared.launch(&settings), job);
+    let log = prepared.log_text();
+    let kept = Output::text("log", Media::Text, log.clone());
+    let status = match status {
+        Ok(status) => status,
+        Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
+    };
+    if let Some(stored) = prepared.told() {
+        let failure =
+            match stored.map_err(|why| Failure::failed(format!("the program's {TOLD}: {why}")))? {
+                Told {
+                    status: ToldStatus::Blocked,
+                    reason,
+                } => Failure::blocked(reason),
+                Told {
+                    status: ToldStatus::Unconvertible,
+                    reason,
+                } => prepared.leave(
+                    &settings,
+                    Failure::failed(format!("unconvertible: {reason}")),
+                ),
+            };
+        return Err(failure.evidence(kept));
+    }
+    if !status.success() {
+        let reason = format!("the program ended with {status}{}", last_words(&log));
+        return Err(prepared
+            .leave(&settings, Failure::failed(reason))
+            .evidence(kept));
+    }
+    let mut outputs = match prepared.outputs(&settings) {
+        Ok(outputs) => outputs,
+        Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
+    };
+    outputs.push(kept);
+    Ok(Done {
+        outputs,
+        ..Done::default()
+    })
 }
 
 fn read(parameters: &Json) -> Result<Settings, Failure> {
@@ -395,12 +403,12 @@ impl Prepared {
                 std::iter::once(self.found(name)).chain(arguments).collect()
             }
         };
-        self.launching(
-            settings,
-            line,
-            &self.log,
-            Some((&self.out, settings.budget_mib << 20)),
-        )
+        self.launching(settings, line, &self.log, self.budget(settings))
+    }
+
+    /// Returns the folder whose size is limited, and the limit in bytes.
+    fn budget(&self, settings: &Settings) -> Option<(&Path, u64)> {
+        Some((&self.out, settings.budget_mib.saturating_mul(1 << 20)))
     }
 
     fn launching<'a>(
@@ -456,8 +464,11 @@ impl Prepared {
     }
 
     fn told(&self) -> Option<Result<Told, String>> {
-        let bytes = fs::read(self.out.join(TOLD)).ok()?;
-        Some(serde_json::from_slice(&bytes).map_err(|e| e.to_string()))
+        match tables::contents(&self.out, TOLD) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+            Err(e) => Some(Err(e.to_string())),
+            Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|e| e.to_string())),
+        }
     }
 
     /// Returns the declared outputs.
@@ -492,8 +503,11 @@ impl Prepared {
         })
     }
 
-    /// Adds the existing blobs to a failure.
+    /// Adds the existing blobs to a failure, unless they are larger than a program may write.
     fn leave(&self, settings: &Settings, failure: Failure) -> Failure {
+        if launch::within(self.budget(settings)).is_err() {
+            return failure;
+        }
         let left = settings
             .blobs
             .iter()
@@ -504,8 +518,8 @@ impl Prepared {
 
 /// Reads the last bytes of a file, at most `most`.
 fn end_of(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let from = file.metadata()?.len().saturating_sub(most);
+    let (mut file, size) = artifacts::regular::open(path)?;
+    let from = size.saturating_sub(most);
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;

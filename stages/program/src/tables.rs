@@ -1,9 +1,13 @@
 //! Reads tables that a program wrote and checks them against the study's declarations.
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
 use std::path::Path;
 
 use artifacts::{Column, Scalar, Table};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::settings::{ColumnSettings, ColumnType, TableSettings};
@@ -13,14 +17,23 @@ use crate::settings::{ColumnSettings, ColumnType, TableSettings};
 /// # Errors
 /// If the table is missing, unreadable, or not as declared: the file, the line and the reason.
 pub(crate) fn read(folder: &Path, declared: &TableSettings) -> Result<Table, String> {
-    let path = folder.join(&declared.file);
-    let bytes = fs::read(&path).map_err(|e| format!("`{}`: {e}", declared.file))?;
+    let bytes =
+        contents(folder, &declared.file).map_err(|e| format!("`{}`: {e}", declared.file))?;
     let rows = match declared.file.ends_with(".csv") {
         true => csv_rows(&bytes, declared),
         false => json_rows(&bytes, declared),
     };
     let rows = rows.map_err(|(line, why)| format!("`{}`, line {line}: {why}", declared.file))?;
     table(declared, &rows)
+}
+
+/// Reads a file that the program left in its folder. A link could point anywhere, and a FIFO or a device has no end.
+pub(crate) fn contents(folder: &Path, file: &str) -> io::Result<Vec<u8>> {
+    let path = folder.join(file);
+    match path.symlink_metadata()?.is_symlink() {
+        true => Err(io::Error::other("it is a symbolic link")),
+        false => artifacts::regular::read(&path),
+    }
 }
 
 /// Makes a synthetic table of the same shape.
@@ -39,6 +52,9 @@ pub(crate) fn made_up(declared: &TableSettings, slowdown: f64) -> Result<Table, 
 
 /// A row: a value for each declared column.
 type Row = Vec<Scalar>;
+
+/// The largest number of fields (rows × columns) of a table. A field takes about 60 bytes of memory, and its text.
+const MOST_FIELDS: usize = if cfg!(test) { 1 << 12 } else { 1 << 24 };
 
 /// A line and the problem in it.
 type Wrong = (usize, String);
@@ -96,7 +112,7 @@ fn repeated(declared: &TableSettings, rows: &[Row]) -> Option<String> {
         .iter()
         .filter_map(|key| declared.columns.keys().position(|name| name == key))
         .collect();
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     rows.iter()
         .map(|row| {
             places
@@ -130,6 +146,7 @@ fn csv_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> {
     for record in reader.records() {
         let record = record.map_err(wrong)?;
         let at = line(record.position());
+        fits(&rows, declared).map_err(|why| (at, why))?;
         let mut row = Row::new();
         for (name, settings) in &declared.columns {
             let place = names.iter().position(|n| n == name).unwrap_or_default();
@@ -155,14 +172,14 @@ fn json_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> 
         .filter(|(_, line)| !line.trim().is_empty())
     {
         let at = number + 1;
-        let value: Value = serde_json::from_str(line).map_err(|e| (at, e.to_string()))?;
-        let Value::Object(object) = &value else {
-            return Err((at, "it is not an object".to_owned()));
-        };
-        undeclared(object.keys().map(String::as_str), declared).map_err(|why| (at, why))?;
+        fits(&rows, declared).map_err(|why| (at, why))?;
+        let Members(object) = serde_json::from_str(line).map_err(|e| (at, e.to_string()))?;
+        let names = object.iter().map(|(name, _)| name.as_str());
+        undeclared(names, declared).map_err(|why| (at, why))?;
         let mut row = Row::new();
         for (name, settings) in &declared.columns {
-            let value = object.get(name).unwrap_or(&Value::Null);
+            let member = object.iter().find(|(member, _)| member == name);
+            let value = member.map_or(&Value::Null, |(_, value)| value);
             row.push(
                 settings
                     .kind
@@ -175,13 +192,55 @@ fn json_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> 
     Ok(rows)
 }
 
+/// Checks that another row fits into a table.
+fn fits(rows: &[Row], declared: &TableSettings) -> Result<(), String> {
+    match (rows.len() + 1).saturating_mul(declared.columns.len()) <= MOST_FIELDS {
+        true => Ok(()),
+        false => Err(format!(
+            "the table has more than {MOST_FIELDS} fields (rows × columns)"
+        )),
+    }
+}
+
+/// Checks that names are declared, and that none is there twice.
 fn undeclared<'a>(
-    mut names: impl Iterator<Item = &'a str>,
+    names: impl Iterator<Item = &'a str>,
     declared: &TableSettings,
 ) -> Result<(), String> {
-    match names.find(|name| !declared.columns.contains_key(*name)) {
-        Some(name) => Err(format!("the column `{name}` is not declared")),
-        None => Ok(()),
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !declared.columns.contains_key(name) {
+            return Err(format!("the column `{name}` is not declared"));
+        }
+        if !seen.insert(name) {
+            return Err(format!("the column `{name}` is there twice"));
+        }
+    }
+    Ok(())
+}
+
+/// The members of a JSON object in their order. A map would keep the last of two members with the same name.
+struct Members(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Members, M::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Reader)
     }
 }
 
@@ -231,6 +290,8 @@ impl ColumnType {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn declared(file: &str) -> TableSettings {
@@ -276,6 +337,10 @@ mod tests {
             ),
             ("id,n,ms\na,1,1\n", "line 1: the column `right` is missing"),
             (
+                "id,n,n,ms,right\na,1,2,1,true\n",
+                "line 1: the column `n` is there twice",
+            ),
+            (
                 "id,n,ms,right,more\n",
                 "line 1: the column `more` is not declared",
             ),
@@ -289,5 +354,34 @@ mod tests {
         }
         let why = read_text("t.jsonl", "{\"id\": 3}\n").expect_err("it is wrong");
         assert!(why.contains("line 1: `id`: `3` is not a text"), "{why}");
+        let why = read_text("t.jsonl", "{\"n\": 1, \"n\": 2}\n").expect_err("it is wrong");
+        assert!(
+            why.contains("line 1: the column `n` is there twice"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn what_is_no_regular_file_or_too_large_is_no_table() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("t.csv");
+        let why = || read(folder.path(), &declared("t.csv")).expect_err("it is no table");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo starts").success());
+        assert!(why().contains("FIFO"), "{}", why());
+        fs::remove_file(&path).expect("removable");
+        for target in ["/dev/zero", "/etc/passwd"] {
+            std::os::unix::fs::symlink(target, &path).expect("a link");
+            assert!(why().contains("it is a symbolic link"), "{}", why());
+            fs::remove_file(&path).expect("removable");
+        }
+        fs::create_dir(&path).expect("a folder");
+        assert!(why().contains("directory"), "{}", why());
+        let rows = "1,a,1,true\n".repeat(MOST_FIELDS / 4 + 1);
+        let why = read_text("t.csv", &format!("n,id,ms,right\n{rows}")).expect_err("too large");
+        assert!(why.contains("more than 4096 fields"), "{why}");
+        let rows = "{\"n\": 1}\n".repeat(MOST_FIELDS / 4 + 1);
+        let why = read_text("t.jsonl", &rows).expect_err("too large");
+        assert!(why.contains("more than 4096 fields"), "{why}");
     }
 }

@@ -173,12 +173,16 @@ pub(crate) fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError>
 /// The most bytes of a header that holds the name of the next entry.
 const NAME_BYTES: u64 = 64 << 10;
 
+/// The most such headers before an entry: one of each kind. Otherwise a small archive could go on for ever.
+const NAME_HEADERS: u32 = 2;
+
 /// Returns the next entry and its name, which may come from a preceding header entry. The library would read such an
 /// entry completely, whatever its size.
 fn next<'a, R: Read>(
     entries: &mut tar::Entries<'a, R>,
 ) -> io::Result<Option<(PathBuf, tar::Entry<'a, R>)>> {
     let mut named = None;
+    let mut headers = 0;
     for entry in entries.by_ref() {
         let mut entry = entry?;
         let kind = entry.header().entry_type();
@@ -188,6 +192,12 @@ fn next<'a, R: Read>(
                 None => entry.path()?.into_owned(),
             };
             return Ok(Some((path, entry)));
+        }
+        headers += 1;
+        if headers > NAME_HEADERS {
+            return Err(io::Error::other(format!(
+                "an entry has more than {NAME_HEADERS} headers with its name"
+            )));
         }
         if entry.size() > NAME_BYTES {
             let size = entry.size();
@@ -518,7 +528,7 @@ mod tests {
     fn an_archive_ends_with_its_last_entry_and_names_are_short() {
         let folder = tempfile::tempdir().unwrap();
         let listed = manifest(b"four");
-        let unpacked = |name: Option<(tar::EntryType, &[u8])>, in_tar: &[u8], after: &[u8]| {
+        let unpacked = |names: &[(tar::EntryType, &[u8])], in_tar: &[u8], after: &[u8]| {
             let mut builder = tar::Builder::new(Vec::new());
             let mut add = |kind, name: &str, bytes: &[u8]| {
                 let mut header = tar::Header::new_ustar();
@@ -528,8 +538,8 @@ mod tests {
                 builder.append_data(&mut header, name, bytes).unwrap();
             };
             add(tar::EntryType::Regular, "b/manifest.json", &listed);
-            if let Some((kind, name)) = name {
-                add(kind, "name", name);
+            for (kind, name) in names {
+                add(*kind, "name", name);
             }
             add(tar::EntryType::Regular, "b/report/report.md", b"four");
             let mut plain = builder.into_inner().unwrap();
@@ -544,30 +554,31 @@ mod tests {
         };
         let whole = Ok("b".to_owned());
         let (long, pax) = (tar::EntryType::GNULongName, tar::EntryType::XHeader);
-        assert_eq!(unpacked(None, &[0; 8192], b""), whole);
+        assert_eq!(unpacked(&[], &[0; 8192], b""), whole);
         assert_eq!(
-            unpacked(Some((long, b"b/report/report.md\0")), b"", b""),
+            unpacked(&[(long, b"b/report/report.md\0")], b"", b""),
             whole
         );
         assert_eq!(
-            unpacked(Some((pax, b"27 path=b/report/report.md\n")), b"", b""),
+            unpacked(&[(pax, b"27 path=b/report/report.md\n")], b"", b""),
             whole
         );
         let huge = vec![b'x'; 10 << 20];
         for (refused, why) in [
-            (unpacked(None, b"more", b""), "data follows"),
-            (unpacked(None, b"", b"more"), "data follows"),
+            (unpacked(&[], b"more", b""), "data follows"),
+            (unpacked(&[], b"", b"more"), "data follows"),
+            (unpacked(&[(long, &huge)], b"", b""), "has 10485760 bytes"),
+            (unpacked(&[(pax, &huge)], b"", b""), "has 10485760 bytes"),
             (
-                unpacked(Some((long, &huge)), b"", b""),
-                "has 10485760 bytes",
+                unpacked(&[(long, b"b/x".as_slice()); 1000], b"", b""),
+                "more than 2 headers",
             ),
-            (unpacked(Some((pax, &huge)), b"", b""), "has 10485760 bytes"),
             (
-                unpacked(Some((long, b"../evil")), b"", b""),
+                unpacked(&[(long, b"../evil")], b"", b""),
                 "not a plain file",
             ),
             (
-                unpacked(Some((pax, b"13 size=9999\n")), b"", b""),
+                unpacked(&[(pax, b"13 size=9999\n")], b"", b""),
                 "the attribute `size`",
             ),
         ] {

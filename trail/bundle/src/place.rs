@@ -24,15 +24,16 @@ impl BundlePath {
     /// Checks a path.
     ///
     /// # Errors
-    /// If it is empty or longer than 4,096 bytes, begins or ends with `/`, has an empty part, `.`
-    /// or `..`, or holds a backslash or a control character.
+    /// If it is empty or longer than 4,096 bytes, has more than 64 parts, begins or ends with `/`,
+    /// has an empty part, `.` or `..`, or holds a backslash or a hidden character.
     pub fn new(place: impl Into<String>) -> Result<Self, PlaceError> {
         let place = place.into();
         let ordinary = |part: &str| !part.is_empty() && part != "." && part != "..";
         let fits = place.len() <= 4096
+            && place.split('/').count() <= 64
             && place.split('/').all(ordinary)
             && !place.contains('\\')
-            && !place.chars().any(char::is_control);
+            && !place.chars().any(pipeline::place::is_hidden);
         if fits {
             Ok(Self(place))
         } else {
@@ -167,6 +168,9 @@ mod tests {
             "a\\b",
             "a\nb",
             "a\0",
+            "read\u{200b}me",
+            "gpj.\u{202e}sh",
+            &["a"; 65].join("/"),
         ] {
             assert!(BundlePath::new(place).is_err(), "{place:?}");
             let json = serde_json::to_string(place).unwrap();
