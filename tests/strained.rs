@@ -66,6 +66,21 @@ fn a_missing_temporary_folder_is_reported_with_the_remedy() {
     }
 }
 
+#[test]
+fn what_this_machine_refuses_is_no_fault_of_a_bundle() {
+    let project = Project::new();
+    project.run(["run", STUDY]).ok();
+    let publish = ["publish", STUDY, "--author", "A", "--out", "bundle"];
+    project.run(publish).ok();
+    for command in ["verify", "reproduce"] {
+        let ended = under(&project, 4, &[command, "bundle"]);
+        let said = format!("{}{}", ended.stdout, ended.stderr);
+        assert_eq!(ended.code, Some(4), "{said}");
+        assert!(said.contains("ulimit -f"), "{said}");
+        assert!(!said.contains("differs from what was published"), "{said}");
+    }
+}
+
 /// Serves one answer to every request, and returns its address.
 fn server(body: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -86,7 +86,8 @@ const SEALS: [&str; 4] = [
 /// and colophon is derived again and compared. A file outside the manifest is a complaint.
 ///
 /// # Errors
-/// If the directory cannot be listed. A problem in the bundle is a complaint, not an error.
+/// If the directory cannot be listed, or temporary files cannot be written. A problem in the bundle is a complaint, not
+/// an error.
 pub fn verify(bundle: &Bundle, key: Option<&PublicKey>) -> Result<Checked, BundleError> {
     let mut checked = Checked {
         files: 0,
@@ -97,7 +98,7 @@ pub fn verify(bundle: &Bundle, key: Option<&PublicKey>) -> Result<Checked, Bundl
     };
     compare_files(bundle, &mut checked)?;
     check_seals(bundle, key, &mut checked)?;
-    check_study(bundle, &mut checked);
+    check_study(bundle, &mut checked)?;
     Ok(checked)
 }
 
@@ -230,11 +231,14 @@ fn sums(bundle: &Bundle, bytes: Option<Vec<u8>>, checked: &mut Checked) {
     }
 }
 
-fn check_study(bundle: &Bundle, checked: &mut Checked) {
+fn check_study(bundle: &Bundle, checked: &mut Checked) -> Result<(), BundleError> {
     let lock_name = bundle.manifest().lock.clone();
     let lock = match bundle.lock() {
         Ok(lock) => lock,
-        Err(error) => return checked.complain(lock_name, error.to_string()),
+        Err(error) => {
+            checked.complain(lock_name, error.to_string());
+            return Ok(());
+        }
     };
     let trail = lock.trail();
     if bundle.manifest().trail != trail {
@@ -242,14 +246,22 @@ fn check_study(bundle: &Bundle, checked: &mut Checked) {
     }
     let study = match bundle.study() {
         Ok(study) => study,
-        Err(error) => return checked.complain(layout::STUDY, error.to_string()),
+        Err(error) => {
+            checked.complain(layout::STUDY, error.to_string());
+            return Ok(());
+        }
     };
-    let catalogue = bundle
-        .store()
-        .and_then(|store| Ok((bundle.catalogue(&lock, &store)?, store)));
-    let (catalogue, store) = match catalogue {
+    // Only what lies in the bundle is a problem of the bundle: the index of this store lies in a temporary folder.
+    let store = match bundle.store() {
+        Err(BundleError::Store(error)) => return Err(BundleError::Store(error)),
+        store => store.and_then(|store| Ok((bundle.catalogue(&lock, &store)?, store))),
+    };
+    let (catalogue, store) = match store {
         Ok(read) => read,
-        Err(error) => return checked.complain(lock_name, error.to_string()),
+        Err(error) => {
+            checked.complain(lock_name, error.to_string());
+            return Ok(());
+        }
     };
     checked.cells = catalogue.cells.len();
     let listed: BTreeSet<_> = bundle
@@ -297,6 +309,7 @@ fn check_study(bundle: &Bundle, checked: &mut Checked) {
     {
         checked.complain(layout::MANIFEST, error.to_string());
     }
+    Ok(())
 }
 
 /// Derives every document of the bundle again and compares it with the existing one.

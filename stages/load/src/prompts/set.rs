@@ -411,7 +411,7 @@ impl Drawn {
     fn new(folder: &Path, planned: u64, compared: bool) -> Result<Self, PromptError> {
         let spool = Spool::new(folder).map_err(|e| {
             PromptError(format!(
-                "cannot store the prompts in {}: {e}",
+                "cannot store the prompts in {}: {e}; set `TMPDIR` to a folder that can be written",
                 folder.display()
             ))
         })?;
