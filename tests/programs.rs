@@ -437,6 +437,37 @@ fn a_program_is_on_the_search_path_or_has_an_absolute_path() {
 }
 
 #[test]
+fn a_key_in_a_script_is_refused_before_anything_is_stored() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    fs::write(at("leaves.yaml"), LEAVES).expect("writable");
+    let key = format!("sk-proj-{}", "A1b2C3d4".repeat(5));
+    for script in [
+        format!("export OPENAI_API_KEY={key}"),
+        "curl https://ada:lovelace1815@example.org/".to_owned(),
+    ] {
+        fs::write(at("leaves.sh"), script).expect("writable");
+        for line in [
+            "plan leaves.yaml --commands",
+            "run leaves.yaml",
+            "run leaves.yaml --trust",
+        ] {
+            let outcome = project.run(line.split(' '));
+            let said = format!("{}{}", outcome.stdout, outcome.stderr);
+            assert_eq!(outcome.code, Some(2), "{line}: {said}");
+            assert!(said.contains("looks like a key"), "{said}");
+            assert!(
+                !said.contains(&key) && !said.contains("lovelace1815"),
+                "{said}"
+            );
+        }
+    }
+    // A variable that the program inherits is none.
+    fs::write(at("leaves.sh"), "curl https://ada:$WORD@x/; echo $KEY").expect("writable");
+    project.run(["plan", "leaves.yaml", "--commands"]).ok();
+}
+
+#[test]
 fn a_text_too_large_to_show_is_refused() {
     let project = Project::new();
     let at = |name: &str| project.path().join(name);

@@ -81,3 +81,4 @@ pub use files::{FileError, Files, NoFiles};
 pub use grammar::experiment_schema;
 use names::check_name;
 pub use parse::json_of;
+pub use secrets::has_known_key;

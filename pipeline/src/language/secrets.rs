@@ -172,7 +172,7 @@ fn is_literal(value: &str) -> bool {
 }
 
 /// Returns whether a text contains a key that is known by its form, or a URL with a password.
-fn has_known_key(text: &str) -> bool {
+pub fn has_known_key(text: &str) -> bool {
     let in_word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     text.split(|c| !in_word(c)).any(is_known_key)
         || text

@@ -1,7 +1,9 @@
 //! The settings of a run stage, and their checks.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
+use pipeline::language::has_known_key;
 use pipeline::{Library, Problem, sources};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -176,7 +178,7 @@ impl Settings {
     pub(crate) fn pin(mut self, library: &dyn Library) -> Result<Self, Vec<Problem>> {
         let mut problems = self.problems();
         if let Program::Script(file) = &mut self.program {
-            pin(library, file, &["program", "script"], &mut problems);
+            pin_script(library, file, &mut problems);
         }
         for (name, file) in &mut self.files {
             pin(library, file, &["files", name], &mut problems);
@@ -336,6 +338,27 @@ impl TableSettings {
 /// Returns whether a path stays below its starting folder.
 fn is_inside(path: &str) -> bool {
     !path.is_empty() && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+/// Replaces a script's path by its digest. A script is stored with the results, so it cannot contain a key.
+fn pin_script(library: &dyn Library, file: &mut String, problems: &mut Vec<Problem>) {
+    let route = ["program", "script"];
+    let has_key = |path: &Path| {
+        let bytes = artifacts::regular::read(path).unwrap_or_default();
+        has_known_key(&String::from_utf8_lossy(&bytes))
+    };
+    match sources::pin(library, file) {
+        Ok(source) if has_key(&source.path) => {
+            let message = format!(
+                "`{file}` contains what looks like a key, a token or a password, and would be stored with the results"
+            );
+            problems.push(Problem::at(&route, message).hint(
+                "set a variable in your shell, name it in `inherit`, and read it in the script",
+            ));
+        }
+        Ok(source) => *file = source.digest.to_string(),
+        Err(e) => problems.push(Problem::at(&route, e.message).hint(e.hint)),
+    }
 }
 
 /// Replaces a file's path by its digest.
