@@ -484,3 +484,47 @@ fn a_text_too_large_to_show_is_refused() {
     }
     project.run(["show", "leaves.yaml", "s.b", "--raw"]).ok();
 }
+
+#[test]
+fn a_program_that_changes_during_a_run_leaves_no_record_of_two_programs() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    let study = LEAVES
+        .replace("    kind: run\n", "    kind: run\n    over: [rep]\n")
+        .replace("stages:", "order: declared\naxes: {rep: [1, 2]}\nstages:")
+        .replace("{script: leaves.sh}", "{installed: leaves}")
+        .replace("    interpreter: [sh]\n", "");
+    fs::write(at("leaves.yaml"), study).expect("writable");
+    fs::create_dir(at("bin")).expect("writable");
+    // The first cell replaces the program that the second one would execute.
+    let program = "#!/bin/sh\n(echo a; echo 1) > $1/t.csv; echo > $1/b.bin\n\
+                   cp $0 $0.new; echo '# newer' >> $0.new; mv $0.new $0\n";
+    fs::write(at("bin/leaves"), program).expect("writable");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(at("bin/leaves"), executable).expect("permitted");
+    let run = |arguments: &[&str]| -> Outcome {
+        let mut command = std::process::Command::new("sh");
+        command
+            .args(["-c", "PATH=$PWD/bin:$PATH && exec \"$@\"", "sh", BINARY])
+            .args(arguments)
+            .current_dir(project.path());
+        command.output().expect("sh starts").into()
+    };
+    let outcome = run(&["run", "leaves.yaml", "--trust", "--quiet"]);
+    let said = format!("{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.code, Some(1), "{said}");
+    assert!(
+        said.contains("`facets.program` changed after the run began"),
+        "{said}"
+    );
+    let checked = run(&["fsck"]);
+    assert_eq!(
+        checked.code,
+        Some(0),
+        "{}{}",
+        checked.stdout,
+        checked.stderr
+    );
+    run(&["show", "leaves.yaml", "s[rep=1]"]).ok();
+    run(&["show", "leaves.yaml", "s[rep=2]"]).ok();
+}

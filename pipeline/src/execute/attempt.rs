@@ -3,7 +3,7 @@
 //! The kind must enforce its time limit by calling [`Control::check`]. A thread cannot be stopped from outside, so a
 //! kind that does not call it keeps running.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -179,19 +179,22 @@ pub(super) fn attempt(
         study: task.study.as_deref(),
     };
     let clock = Instant::now();
-    let result = control.check().and_then(|()| {
-        catch_unwind(AssertUnwindSafe(|| task.kind.run(&job))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|t| (*t).to_owned());
-            let text = text
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_default();
-            Err(Failure::failed(format!(
-                "the stage kind `{}` panicked: {text}",
-                task.kind.name()
-            ))
-            .hint("this is a bug in the stage kind; please report it"))
-        })
-    });
+    let result = control
+        .check()
+        .and_then(|()| unchanged(task))
+        .and_then(|()| {
+            catch_unwind(AssertUnwindSafe(|| task.kind.run(&job))).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<&str>().map(|t| (*t).to_owned());
+                let text = text
+                    .or_else(|| panic.downcast_ref::<String>().cloned())
+                    .unwrap_or_default();
+                Err(Failure::failed(format!(
+                    "the stage kind `{}` panicked: {text}",
+                    task.kind.name()
+                ))
+                .hint("this is a bug in the stage kind; please report it"))
+            })
+        });
     let seconds = clock.elapsed().as_secs_f64();
     // Outputs may be files in the scratch directory, so store them before removing it.
     let result = match result {
@@ -207,6 +210,27 @@ pub(super) fn attempt(
         let _not_ours = crate::temporary::remove(&path);
     }
     Ok((result, seconds))
+}
+
+/// Checks that what identifies this machine and its programs is still what the cell's key contains. A program may have
+/// been updated since the run began.
+fn unchanged(task: &Task<'_>) -> Result<(), Failure> {
+    if task.placed {
+        return Ok(());
+    }
+    let now = task.kind.facets(&task.parameters)?;
+    let planned = &task.recipe.facets;
+    let names: BTreeSet<&String> = planned.keys().chain(now.keys()).collect();
+    let changed = names
+        .into_iter()
+        .find(|name| planned.get(*name) != now.get(*name));
+    match changed {
+        None => Ok(()),
+        Some(name) => Err(Failure::failed(format!(
+            "`facets.{name}` changed after the run began, so this cell would not be comparable with the others"
+        ))
+        .hint("run again: cells that have another key now are measured again")),
+    }
 }
 
 /// Reads the files among the outputs into the store, and replaces them by their paths there.

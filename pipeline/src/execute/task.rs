@@ -35,6 +35,8 @@ pub(super) struct Task<'a> {
     pub(super) measures: bool,
     /// Whether its result depends on where it executes: it measures, or starts something.
     pub(super) bound: bool,
+    /// Whether the study places it on a machine, whose facets it has.
+    pub(super) placed: bool,
     /// Whether it executes on this machine.
     pub(super) here: bool,
     /// Watches over resources that it uses and may lose while it executes.
@@ -90,6 +92,7 @@ impl<'a> Task<'a> {
             place: None,
             measures,
             bound: node.stage.class != Class::Pure,
+            placed: graph.placement(cell).is_some(),
             here: true,
             watches: Vec::new(),
             recipe,

@@ -254,7 +254,7 @@ impl Session<'_> {
         let set = self.graph.nodes[stage].stage.cells[i].parameters;
         let facets = match self.graph.placement(cell) {
             Some(placement) => facets_digest(&self.facets_elsewhere(stage, set, placement)),
-            None => self.facets(stage, set)?,
+            None => facets_digest(self.facets(stage, set).as_ref().map_err(Lack::clone)?),
         };
         let study =
             (self.graph.nodes[stage].class == LockClass::Study).then(|| (self.spec, self.trail()));
@@ -288,18 +288,17 @@ impl Session<'_> {
         }))
     }
 
-    fn facets(&mut self, stage: StageId, set: u32) -> Result<Digest, Lack> {
-        if let Some(facets) = self.facets.get(&(stage, set)) {
-            return facets.clone();
-        }
+    /// Returns the facets of this machine, as they were when they were first asked for: the keys of all cells of a run
+    /// contain the same ones.
+    fn facets(&mut self, stage: StageId, set: u32) -> &Result<BTreeMap<String, Json>, Lack> {
         let node = &self.graph.nodes[stage];
-        let facets = node.kind.facets(&node.stage.parameter_sets[set as usize]);
-        let digest = facets.map(|f| facets_digest(&f)).map_err(|failure| Lack {
-            reason: failure.reason,
-            hint: failure.hint,
-        });
-        self.facets.insert((stage, set), digest.clone());
-        digest
+        self.facets.entry((stage, set)).or_insert_with(|| {
+            let facets = node.kind.facets(&node.stage.parameter_sets[set as usize]);
+            facets.map_err(|failure| Lack {
+                reason: failure.reason,
+                hint: failure.hint,
+            })
+        })
     }
 
     pub(super) fn compute_input_digest(&self, stage: StageId, need: usize, group: u32) -> Digest {
@@ -396,10 +395,10 @@ impl Session<'_> {
             trail: self.trail(),
         });
         let set = self.graph.nodes[stage].stage.cells[i].parameters;
-        let elsewhere = self
-            .graph
-            .placement(cell)
-            .map(|placement| self.facets_elsewhere(stage, set, placement));
+        let facets = match self.graph.placement(cell) {
+            Some(placement) => self.facets_elsewhere(stage, set, placement),
+            None => self.facets(stage, set).clone().unwrap_or_default(),
+        };
         let experiment = self.graph.experiment;
         let node = &self.graph.nodes[stage];
         let parameters: &Json = &node.stage.parameter_sets[node.stage.cells[i].parameters as usize];
@@ -423,7 +422,7 @@ impl Session<'_> {
             parameters: parameters.clone(),
             replicate: experiment.replicate(stage, &node.stage.cells[i].at),
             inputs,
-            facets: elsewhere.unwrap_or_else(|| node.kind.facets(parameters).unwrap_or_default()),
+            facets,
             study,
         }
     }

@@ -118,7 +118,7 @@ pub(crate) struct Session<'a> {
     pub(super) lock_lines: TiVec<CellId, Option<(u32, u32)>>,
     /// The executions of measurements that were known when this session began.
     pub(super) past: HashMap<CellId, Vec<Past>>,
-    pub(super) facets: HashMap<(StageId, u32), Result<Digest, Lack>>,
+    pub(super) facets: HashMap<(StageId, u32), Result<BTreeMap<String, Json>, Lack>>,
     /// The facets of the machines where placed cells execute, as far as records state them.
     pub(super) placed_facets: HashMap<Alike, BTreeMap<String, Json>>,
     /// The placed cells with the same parameters; computed on first use.
