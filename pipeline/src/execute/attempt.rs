@@ -13,7 +13,7 @@ use std::time::Instant;
 use artifacts::{Commit, Digest, Store};
 
 use super::scratch::Scratch;
-use super::task::Task;
+use super::task::{FacetsOf, Task};
 use crate::design::Preflight;
 use crate::effect::Permit;
 use crate::error::PipelineError;
@@ -215,7 +215,7 @@ pub(super) fn attempt(
 /// Checks that what identifies this machine and its programs is still what the cell's key contains. A program may have
 /// been updated since the run began.
 fn unchanged(task: &Task<'_>) -> Result<(), Failure> {
-    if task.placed {
+    if task.facets == FacetsOf::ItsPlacement {
         return Ok(());
     }
     let now = task.kind.facets(&task.parameters)?;

@@ -14,6 +14,15 @@ use crate::plan::{Outcome, Session};
 use crate::record::parse_outputs;
 use crate::stage::{Class, Coordinates, Input, InputCell, Json, StageKind, Study, Watch};
 
+/// Whose facets a task's key contains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FacetsOf {
+    /// Those of this machine.
+    ThisMachine,
+    /// Those of the machine where the study places the cell.
+    ItsPlacement,
+}
+
 /// One cell to execute.
 pub(super) struct Task<'a> {
     pub(super) cell: CellId,
@@ -35,8 +44,8 @@ pub(super) struct Task<'a> {
     pub(super) measures: bool,
     /// Whether its result depends on where it executes: it measures, or starts something.
     pub(super) bound: bool,
-    /// Whether the study places it on a machine, whose facets it has.
-    pub(super) placed: bool,
+    /// Whose facets its key contains.
+    pub(super) facets: FacetsOf,
     /// Whether it executes on this machine.
     pub(super) here: bool,
     /// Watches over resources that it uses and may lose while it executes.
@@ -92,7 +101,10 @@ impl<'a> Task<'a> {
             place: None,
             measures,
             bound: node.stage.class != Class::Pure,
-            placed: graph.placement(cell).is_some(),
+            facets: match graph.placement(cell) {
+                None => FacetsOf::ThisMachine,
+                Some(_) => FacetsOf::ItsPlacement,
+            },
             here: true,
             watches: Vec::new(),
             recipe,
