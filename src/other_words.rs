@@ -221,6 +221,18 @@ const SAYINGS: &[(&str, Saying)] = &[
         "--host",
         Advise("the host is part of the URL, as in `http://127.0.0.1:8000`"),
     ),
+    ("--stage", STAGES),
+    ("--stages", STAGES),
+    ("--request-rate-type", ARRIVALS),
+    ("--rate-type", ARRIVALS),
+    ("--arrival-pattern", ARRIVALS),
+    ("--request-rate-mode", ARRIVALS),
+    (
+        "--num-dataset-entries",
+        Write("each request has a prompt of its own: ", "--requests N", ""),
+    ),
+    ("--max-error-rate", ERRORS),
+    ("--max-errors", ERRORS),
     ("--ramp-up-strategy", write("--ramp FROM:TO:SECONDS")),
     ("--ramp-up-start-rps", write("--ramp FROM:TO:SECONDS")),
     ("--ramp-up-end-rps", write("--ramp FROM:TO:SECONDS")),
@@ -233,6 +245,23 @@ const SAYINGS: &[(&str, Saying)] = &[
         ),
     ),
 ];
+
+/// What an option for a course of rates or clients meets.
+const STAGES: Saying = Advise(
+    "`--steps 2:30,8:60` sends 2 requests per second for 30 s, then 8 for 60 s; `--ramp FROM:TO:SECONDS` grows evenly",
+);
+
+/// What an option for the kind of arrivals meets.
+const ARRIVALS: Saying = Advise(
+    "`--rate R` draws Poisson arrivals, `--rate R --burstiness SHAPE` more or less even ones, `--constant R` sends at equal \
+     distances",
+);
+
+/// What an option for a limit of failed requests meets.
+const ERRORS: Saying = LeaveOut(
+    ": a load ends at once if every request must fail, and otherwise counts the failed ones; in a study, the gate \
+     `row-status` decides how many may fail",
+);
 
 /// What an option for the protocol of the server meets.
 const AN_API: Saying = LeaveOut(", or name the server's API, as in `--api openai-chat`");
@@ -302,6 +331,18 @@ const COMMANDS: &[(&str, &str)] = &[
     ("metrics", "show"),
     ("plots", "report"),
     ("serve", "run"),
+    ("exp", "run"),
+    ("experiments", "run"),
+    ("stage", "init"),
+    ("params", "diff"),
+    ("k6", "load"),
+    ("wrk", "load"),
+    ("hey", "load"),
+    ("locust", "load"),
+    ("guidellm", "load"),
+    ("aiperf", "load"),
+    ("genai-perf", "load"),
+    ("llmperf", "load"),
 ];
 
 /// Options of workflow tools that `run` and `plan` lack, each with what to do instead.
@@ -333,6 +374,26 @@ const OF_RUNS: &[(&str, &str)] = &[
         "-v",
         "`--verbose` after the command shows every cell and the engine's log",
     ),
+    (
+        "--unlock",
+        "leave it out: a run that was killed leaves nothing locked, and `benchtrail run EXPERIMENT` continues it",
+    ),
+    (
+        "--rerun-incomplete",
+        "leave it out: `benchtrail run EXPERIMENT` executes what is missing",
+    ),
+    (
+        "--until",
+        "`--only STAGE` executes a stage and what it needs",
+    ),
+    (
+        "--single-item",
+        "`--only STAGE` executes a stage and what it needs",
+    ),
+    (
+        "-k",
+        "`--keep-going` continues with other cells when one fails",
+    ),
     ("-o", A_REPORT),
     ("--out", A_REPORT),
     ("--output", A_REPORT),
@@ -341,6 +402,21 @@ const OF_RUNS: &[(&str, &str)] = &[
         "`--profile NAME` selects a profile, `--set NAME=VALUE` sets a parameter",
     ),
 ];
+
+/// Options of other tools' reports, each with what to do instead.
+const OF_REPORTS: &[(&str, &str)] = &[
+    ("--format", BOTH_FORMATS),
+    ("--html", BOTH_FORMATS),
+    ("--pdf", "print the page `report.html` from a browser"),
+    (
+        "--output",
+        "`--out FILE` chooses where the report is written",
+    ),
+    ("-o", "`--out FILE` chooses where the report is written"),
+];
+
+/// What an option for the format of a report meets.
+const BOTH_FORMATS: &str = "leave it out: a report is written as `report.md` and as `report.html`";
 
 /// What an option for an output file meets.
 const A_REPORT: &str =
@@ -553,6 +629,7 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
     let sayings = match () {
         () if is_of(&["benchtrail run", "benchtrail plan"]) => OF_RUNS,
         () if is_of(&["<COMMAND>", "benchtrail [OPTIONS]"]) => BEFORE_COMMANDS,
+        () if is_of(&["benchtrail report"]) => OF_REPORTS,
         () if of_stores => OF_STORES,
         () => {
             let saying = SAYINGS.iter().find(|(theirs, _)| *theirs == given);
@@ -695,6 +772,8 @@ mod tests {
         assert!(answer(&["-n", "10"]).contains("`--requests N`"));
         assert!(answer(&["--vus", "10"]).contains("`--concurrency N`"));
         assert!(!answer(&["--vus", "10"]).contains("-- --vus"));
+        assert!(answer(&["--stage", "30s:10"]).contains("`--ramp FROM:TO:SECONDS`"));
+        assert!(answer(&["--request-rate-type", "constant"]).contains("`--constant R`"));
         let both = ["--concurrency", "4", "--rate", "3"];
         assert!(answer(&both).contains("--max-concurrency N"));
         for (word, command) in [("http://127.0.0.1:8000", "load"), ("mine.yaml", "run")] {

@@ -838,3 +838,18 @@ fn a_model_that_the_server_does_not_list_is_reported_although_it_answers() {
         message("one")
     );
 }
+
+#[test]
+fn a_store_is_not_created_under_the_name_of_a_study() {
+    let project = Project::new();
+    let outcome = project.run(["push", "study.yaml"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome
+            .stderr
+            .contains("`benchtrail push STORE study.yaml`"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!project.path().join("study.yaml").exists());
+}

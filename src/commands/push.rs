@@ -18,6 +18,7 @@ use crate::terminal::{complain, say};
 
 pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {
     remote::check_url(&arguments.remote)?;
+    no_study(&arguments.remote)?;
     must_be(Path::new(&arguments.remote), Wanted::Shared)?;
     let profile = profile(arguments.profile.as_ref(), arguments.smoke);
     let project = Project::of(
@@ -47,6 +48,22 @@ pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {
         shown(&project.store)
     ));
     Err(Stop::failed_printed())
+}
+
+/// Refuses a store that would be created under the name of a study.
+///
+/// # Errors
+/// If nothing has this name, and it ends like an experiment or a lock.
+fn no_study(remote: &str) -> Result<(), Stop> {
+    let ends = [".yaml", ".yml", ".lock"];
+    if !ends.iter().any(|end| remote.ends_with(end)) || Path::new(remote).exists() {
+        return Ok(());
+    }
+    let message = format!("`{remote}` is the name of a study, and the shared store comes first");
+    let hint = format!(
+        "`benchtrail push STORE {remote}`, where STORE is a folder or `s3://BUCKET/PREFIX`"
+    );
+    Err(Stop::usage(message).hint(hint))
 }
 
 /// Returns the requested profile, from either option.
