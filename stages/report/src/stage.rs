@@ -20,7 +20,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        21
+        22
     }
 
     fn class(&self) -> Class {
