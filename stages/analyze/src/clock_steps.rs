@@ -158,8 +158,8 @@ impl UnlikeSteps {
                 moved.unwrap_or((0.0, 0.0))
             };
             let moved: Vec<(f64, f64)> = of_sides[side].iter().map(moved).collect();
-            let mean = |of: fn(&(f64, f64)) -> f64| {
-                moved.iter().map(of).sum::<f64>() / moved.len().max(1) as f64
+            let mean = |end: fn(&(f64, f64)) -> f64| {
+                moved.iter().map(end).sum::<f64>() / moved.len().max(1) as f64
             };
             let (down, up) = (mean(|m| m.0), mean(|m| m.1));
             if falls { (-up, -down) } else { (down, up) }

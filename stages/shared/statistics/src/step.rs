@@ -116,10 +116,10 @@ mod tests {
     fn the_step_of_floored_times_is_recovered() {
         for n in [12, 64, 500, 5_000] {
             for step in [1e6, 5e6, 15_625_000.0, 1e9 / 60.0] {
-                let found = time_step(&floored(&free(n), step));
+                let recovered = time_step(&floored(&free(n), step));
                 assert!(
-                    found.is_some_and(|s| (s / step - 1.0).abs() < 1e-3),
-                    "{n} {step}: {found:?}"
+                    recovered.is_some_and(|s| (s / step - 1.0).abs() < 1e-3),
+                    "{n} {step}: {recovered:?}"
                 );
             }
         }
