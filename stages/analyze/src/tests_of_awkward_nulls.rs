@@ -274,6 +274,34 @@ fn equal_systems_are_rarely_called_different_however_awkward_the_study_is() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Launches that vary by 10 %, and cells by less.
+fn restless(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    (0..units)
+        .map(|_| [0.1 * noise.normal(), 0.1 * noise.normal()])
+        .collect()
+}
+
+/// The first system has no row where it is slow at the highest level.
+fn slow_rows_missing(study: &mut Study<'_>, system: usize, level: i64, unit: i64) -> Option<f64> {
+    let value = grows(study, system, level, unit);
+    (system == 1 || level < 16 || value < 1_600.0).then_some(value)
+}
+
+#[test]
+fn a_level_at_which_one_side_lacks_its_slow_rows_decides_nothing_in_its_favour() {
+    let design = Awkward {
+        name: "slow rows missing",
+        units: 12,
+        launches: restless,
+        value: slow_rows_missing,
+    };
+    // Without the rule, it is faster at that level in a sixth of these studies.
+    for (operator, parameters) in questions() {
+        let alarms = false_alarms(&design, operator, &parameters, 60);
+        assert!(alarms <= bound(60), "{operator} {parameters}: {alarms}");
+    }
+}
+
 #[test]
 fn blocks_that_are_numbered_through_on_hosts_are_no_coordinates() {
     let blocks = [1, 1, 2, 4, 8];

@@ -158,6 +158,7 @@ fn losses() -> Vec<Design> {
         }),
         with("slow cells of one side have no row and no reason", |d| {
             (d.lost, d.together) = (Lost::AbsentOfFirst(0.02), 0.0);
+            d.questions = ALL;
             // A launch without any row may not have been planned.
             (d.stated.different, d.stated.at_margin, d.stated.coverage) = (0.06, 0.09, 0.9);
         }),

@@ -48,8 +48,8 @@ impl Losses {
     /// Counts the cells without a value of a column on two sides of an axis, at the given values of the given keys.
     /// They are the cells that the table lacks with a reason, and those without a value at a coordinate at which the
     /// other side has one. A coordinate is a key without its units. A cell counts only if its side has this coordinate
-    /// in other units and, if its row is absent, other rows in the same unit. If a side lacks a whole unit or
-    /// coordinate, it may not have been planned.
+    /// in other units and, if its row is absent, other rows in the same unit, anywhere in the table. If a side lacks a
+    /// whole unit or coordinate, it may not have been planned.
     pub(crate) fn of(
         from: &Frame,
         (axis, sides): (&str, [&str; 2]),
@@ -104,7 +104,9 @@ impl Losses {
 type Valued = BTreeMap<(Vec<String>, Vec<String>), bool>;
 
 /// The rows of two sides, by the unit and by the coordinate within it.
-struct Sided {
+struct Sided<'f> {
+    /// The whole table, the position of the axis, and its labels on the two sides.
+    table: (&'f Frame, usize, [&'f str; 2]),
     /// The names of the keys that form a unit, and of those that form a coordinate.
     names: [Vec<String>; 2],
     /// The rows of each side.
@@ -113,11 +115,11 @@ struct Sided {
     kept: [usize; 2],
 }
 
-impl Sided {
+impl<'f> Sided<'f> {
     fn new(
-        from: &Frame,
+        from: &'f Frame,
         rows: impl Iterator<Item = usize>,
-        (axis, sides): (usize, [&str; 2]),
+        (axis, sides): (usize, [&'f str; 2]),
         (column, units): (&str, &Units),
     ) -> Self {
         let is_unit = |k: &usize| units.axes().contains(&from.keys[*k]);
@@ -126,6 +128,7 @@ impl Sided {
             .partition(is_unit);
         let names = |at: &[usize]| at.iter().map(|k| from.keys[*k].clone()).collect();
         let mut sided = Self {
+            table: (from, axis, sides),
             names: [names(&unit), names(&within)],
             rows: [BTreeMap::new(), BTreeMap::new()],
             kept: [0; 2],
@@ -172,11 +175,26 @@ impl Sided {
             let (unit, within) = *place;
             **valued
                 && !own.contains_key(*place)
-                && units.contains(unit)
+                && (units.contains(unit) || self.has_elsewhere(side, unit))
                 && own_places.contains(within.as_slice())
                 && !is_listed(unit, within)
         });
         null.count() + absent.count()
+    }
+
+    /// Whether a side has a row in a unit, at any coordinate of the whole table. The rows of one level do not show that the
+    /// launch was planned.
+    fn has_elsewhere(&self, side: usize, unit: &[String]) -> bool {
+        let (from, axis, sides) = self.table;
+        let place = |name: &String| from.keys.iter().position(|key| key == name);
+        let at: Option<Vec<usize>> = self.names[0].iter().map(place).collect();
+        at.is_some_and(|at| {
+            from.rows.iter().any(|row| {
+                let mut labels = at.iter().zip(unit);
+                row.key[axis].to_string() == sides[side]
+                    && labels.all(|(k, label)| row.key[*k].to_string() == *label)
+            })
+        })
     }
 }
 
