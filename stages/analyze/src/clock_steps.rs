@@ -7,9 +7,12 @@
 use std::collections::BTreeMap;
 
 use contract::{CellRows, Request, RowSource};
+use pipeline::Failure;
 use statistics::{Sample, time_step};
 
+use crate::intake::Load;
 use crate::lost_requests::{Asked, Statistic, statistic_of};
+use crate::operators::cell_summary::{ICL, ITL};
 use crate::operators::units::Scale;
 
 /// The two moments between which a time lies.
@@ -87,22 +90,25 @@ impl ClockSteps {
                 .iter()
                 .filter(|r| r.is_measured() && r.is_ok())
         };
-        let stepped = |span: Span| {
-            let times: Vec<i64> = answered().filter_map(|request| span.of(request)).collect();
-            let first = *times.first()?;
-            let step = match time_step(&times) {
-                Some(step) => step,
-                // Other cells may tell the step of the clock.
-                None if times.len() >= LEAST_EQUAL && times.iter().all(|time| *time == first) => {
-                    0.0
-                }
-                None => return None,
-            };
-            let times = Sample::new(times.into_iter().map(|ns| ns as f64)).ok()?;
-            Some((span, Stepped { step, times }))
+        let of_span = |span: Span| {
+            let times = answered().filter_map(|request| span.of(request));
+            Some((span, stepped(times.collect())?))
         };
-        Self(SPANS.into_iter().filter_map(stepped).collect())
+        Self(SPANS.into_iter().filter_map(of_span).collect())
     }
+}
+
+/// Returns times, ns, with their step; `None` if they have none.
+fn stepped(times: Vec<i64>) -> Option<Stepped> {
+    let first = *times.first()?;
+    let step = match time_step(&times) {
+        Some(step) => step,
+        // Other cells may tell the step of the clock.
+        None if times.len() >= LEAST_EQUAL && times.iter().all(|time| *time == first) => 0.0,
+        None => return None,
+    };
+    let times = Sample::new(times.into_iter().map(|ns| ns as f64)).ok()?;
+    Some(Stepped { step, times })
 }
 
 /// How far the steps of two sides could move the effect of the first over the second.
@@ -127,17 +133,15 @@ const MOST: f64 = 50.0;
 impl UnlikeSteps {
     /// Bounds what the steps of times do to a comparison of a column over some cells. `None` if they do nothing, and for
     /// columns that are no mean or quantile of a time and no throughput.
+    ///
+    /// # Errors
+    /// If rows cannot be read.
     pub(crate) fn of(
+        loads: &[Load<'_>],
         cells: &[&Asked],
         (axis, sides): (&str, [&str; 2]),
         (column, scale): (&str, Scale),
-    ) -> Option<Self> {
-        let (span, falls, statistic) = what(column)?;
-        let in_ms = statistic.is_some()
-            && matches!(column.split_once("_ms"), Some((name, _)) if name != "tpot");
-        if scale == Scale::Difference && !in_ms {
-            return None;
-        }
+    ) -> Result<Option<Self>, Failure> {
         let on = |side: &str| -> Vec<&Asked> {
             let is_on = |cell: &&&Asked| {
                 cell.coordinates
@@ -147,24 +151,47 @@ impl UnlikeSteps {
             cells.iter().filter(is_on).copied().collect()
         };
         let of_sides = sides.map(on);
-        let steps = [0, 1].map(|side| shared_step(&of_sides[side], span));
-        let alike = steps[0] > 0.0 && (steps[0] / steps[1] - 1.0).abs() < ALIKE;
-        let bound = |side: usize| {
+        if let Some((per_token, statistic)) = Gaps::behind(column) {
+            let bounds = |side: usize| Gaps::of_side(&of_sides[side], loads, per_token);
+            let gaps = [bounds(0)?, bounds(1)?];
+            let steps =
+                [0, 1].map(|side| shared_step(gaps[side].iter().flatten().map(|g| &g.stepped)));
+            let bound = |side: usize, alike: bool| {
+                let moved = |cell: &Option<Gaps>| {
+                    cell.as_ref()?.shifts(steps[side], alike, statistic, scale)
+                };
+                mean_shift(gaps[side].iter().map(moved))
+            };
+            return Ok(Self::between(steps, bound));
+        }
+        let Some((span, falls, statistic)) = what(column) else {
+            return Ok(None);
+        };
+        // The span of a time per token does not tell by how many tokens it is divided.
+        let in_ms = statistic.is_some()
+            && matches!(column.split_once("_ms"), Some((name, _)) if name != "tpot");
+        if scale == Scale::Difference && !in_ms {
+            return Ok(None);
+        }
+        let steps = [0, 1].map(|side| {
+            let cells = of_sides[side].iter();
+            shared_step(cells.filter_map(|cell| cell.steps.0.get(&span)))
+        });
+        let bound = |side: usize, alike: bool| {
             let moved = |cell: &&Asked| {
-                let times = cell.steps.0.get(&span);
-                let moved = times.and_then(|times| {
-                    shifts(times, steps[side], alike, (cell, statistic.as_ref()), scale)
-                });
-                moved.unwrap_or((0.0, 0.0))
+                let times = cell.steps.0.get(&span)?;
+                shifts(times, steps[side], alike, (cell, statistic.as_ref()), scale)
             };
-            let moved: Vec<(f64, f64)> = of_sides[side].iter().map(moved).collect();
-            let mean = |end: fn(&(f64, f64)) -> f64| {
-                moved.iter().map(end).sum::<f64>() / moved.len().max(1) as f64
-            };
-            let (down, up) = (mean(|m| m.0), mean(|m| m.1));
+            let (down, up) = mean_shift(of_sides[side].iter().map(moved));
             if falls { (-up, -down) } else { (down, up) }
         };
-        let ((down_a, up_a), (down_b, up_b)) = (bound(0), bound(1));
+        Ok(Self::between(steps, bound))
+    }
+
+    /// Bounds the effect of two sides with these steps, given how far each may move, and whether the steps are alike.
+    fn between(steps: [f64; 2], bound: impl Fn(usize, bool) -> (f64, f64)) -> Option<Self> {
+        let alike = steps[0] > 0.0 && (steps[0] / steps[1] - 1.0).abs() < ALIKE;
+        let ((down_a, up_a), (down_b, up_b)) = (bound(0, alike), bound(1, alike));
         let (low, high) = (down_a - up_b, up_a - down_b);
         (low < 0.0 || high > 0.0).then_some(Self { steps, low, high })
     }
@@ -211,17 +238,107 @@ fn what(column: &str) -> Option<(Span, bool, Option<Statistic>)> {
     }
 }
 
-/// Returns the step that a span has in all of some cells; 0 if they share none. Where all times of a cell are equal, those of the other cells may tell their
-/// step. If all of them are equal, the step may be the time itself.
-fn shared_step(cells: &[&Asked], span: Span) -> f64 {
-    let stepped = || cells.iter().filter_map(|cell| cell.steps.0.get(&span));
-    let steps = || stepped().map(|times| times.step).filter(|step| *step > 0.0);
+/// Returns the mean over cells of how far each may move down and up.
+fn mean_shift(cells: impl Iterator<Item = Option<(f64, f64)>>) -> (f64, f64) {
+    let moved: Vec<(f64, f64)> = cells.map(Option::unwrap_or_default).collect();
+    let mean = |end: fn(&(f64, f64)) -> f64| {
+        moved.iter().map(end).sum::<f64>() / moved.len().max(1) as f64
+    };
+    (mean(|m| m.0), mean(|m| m.1))
+}
+
+/// The gaps between the chunks of a cell whose clock records in steps.
+#[derive(Clone, Debug)]
+struct Gaps {
+    stepped: Stepped,
+    /// Each gap, ns, with the tokens among which it is divided.
+    each: Vec<(f64, usize)>,
+}
+
+impl Gaps {
+    /// Returns whether a column is a statistic of gaps per token or of whole gaps, and which.
+    fn behind(column: &str) -> Option<(bool, Statistic)> {
+        let statistic = |metric: &str| Statistic::behind(column, metric);
+        let per_token = statistic(ITL.0).map(|of_tokens| (true, of_tokens));
+        per_token.or_else(|| Some((false, statistic(ICL.0)?)))
+    }
+
+    /// Reads the gaps of each cell of a side; `None` for a cell without steps. The time from the first token to the last is
+    /// a sum of gaps, so only cells where that one has a step are read.
+    fn of_side(
+        cells: &[&Asked],
+        loads: &[Load<'_>],
+        per_token: bool,
+    ) -> Result<Vec<Option<Self>>, Failure> {
+        let one = |cell: &&Asked| match cell.steps.0.contains_key(&Span::Decode) {
+            true => Ok(Self::of(&*cell.rows(loads)?, per_token)),
+            false => Ok(None),
+        };
+        cells.iter().map(one).collect()
+    }
+
+    /// Looks for a step in the gaps of a cell.
+    fn of(rows: &CellRows, per_token: bool) -> Option<Self> {
+        let timings = contract::timings(rows);
+        let ok = timings.iter().filter(|timing| timing.request.is_ok());
+        let tokens = |tokens: Option<i64>| match per_token {
+            true => usize::try_from(tokens?).ok(),
+            false => Some(1),
+        };
+        let each: Option<Vec<(f64, usize)>> = ok
+            .flat_map(|timing| &timing.gaps.gaps)
+            .map(|(ms, later)| Some((1e6 * ms, tokens(*later)?)))
+            .collect();
+        let each = each?;
+        let gaps: Vec<i64> = each.iter().map(|(ns, _)| ns.round() as i64).collect();
+        let stepped = stepped(gaps)?;
+        Some(Self { stepped, each })
+    }
+
+    /// Returns by how much the true statistic may lie below and above the recorded one, on the scale, if the gaps were recorded in
+    /// steps of some length.
+    fn shifts(
+        &self,
+        step: f64,
+        alike: bool,
+        statistic: Statistic,
+        scale: Scale,
+    ) -> Option<(f64, f64)> {
+        let off = off_by(step, alike, &self.stepped.times, statistic);
+        let moved = |by: f64| {
+            let each = self.each.iter().flat_map(|(ns, tokens)| {
+                let each = (ns + by).max(0.0) / 1e6 / (*tokens).max(1) as f64;
+                std::iter::repeat_n(each, *tokens)
+            });
+            Some(statistic.of(&Sample::new(each).ok()?))
+        };
+        let recorded = moved(0.0)?;
+        let effect = |to: f64| scale.effect(to, recorded);
+        // A recorded gap of 0 has no ratio, and its comparison is refused.
+        Some((
+            effect(moved(-off)?).unwrap_or(-MOST).max(-MOST),
+            effect(moved(off)?)?,
+        ))
+    }
+}
+
+/// Returns the step that times have in all of some cells; 0 if they share none. Where all times of a cell are equal, those of the
+/// other cells may tell their step. If all of them are equal, the step may be the time itself.
+fn shared_step<'s>(stepped: impl Iterator<Item = &'s Stepped>) -> f64 {
+    let stepped: Vec<&Stepped> = stepped.collect();
+    let steps = || {
+        stepped
+            .iter()
+            .map(|times| times.step)
+            .filter(|step| *step > 0.0)
+    };
     if let Some(least) = steps().reduce(f64::min) {
         // A cell with few times may show a multiple. A server that works in turns of its own in each cell has no clock's step.
         let is_multiple = |step: f64| (step / least - (step / least).round()).abs() < ALIKE;
         return if steps().all(is_multiple) { least } else { 0.0 };
     }
-    let equal: Vec<i64> = stepped()
+    let equal: Vec<i64> = stepped
+        .iter()
         .flat_map(|times| times.times.values())
         .map(|ns| *ns as i64)
         .collect();
@@ -247,19 +364,10 @@ fn shifts(
     let (value, off) = match statistic {
         // One stamp begins the load, and another ends it.
         None => (cell.window?, if alike { 0.0 } else { step }),
-        // A recorded quantile is a multiple itself. Where both sides round alike, the rule for rounded values holds.
-        Some(statistic @ Statistic::Quantile(_)) => {
-            (statistic.of(&times.times), if alike { 0.0 } else { step })
-        }
-        Some(statistic) => {
-            let rest = residue(step, times.times.std().unwrap_or(0.0));
-            let off = if alike {
-                rest
-            } else {
-                step.min(step / 2.0 + rest)
-            };
-            (statistic.of(&times.times), off)
-        }
+        Some(statistic) => (
+            statistic.of(&times.times),
+            off_by(step, alike, &times.times, *statistic),
+        ),
     };
     let (value, off) = match scale {
         Scale::Ratio => (value, off),
@@ -270,6 +378,23 @@ fn shifts(
         moved(value - off).unwrap_or(-MOST).max(-MOST),
         moved(value + off)?,
     ))
+}
+
+/// Returns by how much the statistic of times, ns, that were recorded in steps may be off.
+fn off_by(step: f64, alike: bool, times: &Sample, statistic: Statistic) -> f64 {
+    match statistic {
+        // A recorded quantile is a multiple itself. Where both sides round alike, the rule for rounded values holds.
+        Statistic::Quantile(_) if alike => 0.0,
+        Statistic::Quantile(_) => step,
+        Statistic::Mean => {
+            let rest = residue(step, times.std().unwrap_or(0.0));
+            if alike {
+                rest
+            } else {
+                step.min(step / 2.0 + rest)
+            }
+        }
+    }
 }
 
 /// Returns how far the mean error of times that were rounded to multiples of a step may lie from that of times which vary by
@@ -283,4 +408,41 @@ fn residue(step: f64, sd: f64) -> f64 {
     let first =
         step / std::f64::consts::PI * (-2.0 * (std::f64::consts::PI * sd / step).powi(2)).exp();
     (1.6 * first).min(step / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_divided_among_its_tokens_and_so_is_the_error_of_its_clock() {
+        let gaps = |tokens: usize| Gaps {
+            stepped: stepped(vec![20_000_000; 9]).unwrap(),
+            each: vec![(20e6, tokens); 9],
+        };
+        let near = |got: Option<(f64, f64)>, low: f64, high: f64| {
+            let (down, up) = got.unwrap();
+            assert!(
+                (down - low).abs() < 1e-12 && (up - high).abs() < 1e-12,
+                "{down} {up}"
+            );
+        };
+        let median = Statistic::Quantile(0.5);
+        let (low, high) = ((19.0_f64 / 20.0).ln(), (21.0_f64 / 20.0).ln());
+        near(gaps(1).shifts(1e6, false, median, Scale::Ratio), low, high);
+        near(gaps(4).shifts(1e6, false, median, Scale::Ratio), low, high);
+        near(
+            gaps(4).shifts(1e6, false, median, Scale::Difference),
+            -0.25,
+            0.25,
+        );
+        near(gaps(1).shifts(1e6, true, median, Scale::Ratio), 0.0, 0.0);
+        // A true gap may be near 0 if the step is as long as the recorded one.
+        let shift = gaps(1).shifts(20e6, false, median, Scale::Ratio).unwrap();
+        assert_eq!(shift.0, -MOST);
+        assert_eq!(Gaps::behind("itl_ms_p50"), Some((true, median)));
+        assert_eq!(Gaps::behind("icl_ms_mean"), Some((false, Statistic::Mean)));
+        assert_eq!(Gaps::behind("icl_ms_std"), None);
+        assert_eq!(Gaps::behind("tpot_ms_p50"), None);
+    }
 }

@@ -5,6 +5,7 @@
 //! answer of either side at its place, or had taken the whole time that its client waited. If everything above a limit was lost,
 //! the slowest answer of its own side is too fast.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
@@ -41,6 +42,14 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Reads all its rows.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(crate) fn rows<'l>(&self, loads: &'l [Load<'_>]) -> Result<Cow<'l, CellRows>, Failure> {
+        loads[self.place.0].cells[self.place.1].1.get()
+    }
+
     /// Whether another cell has the same coordinates, except on one axis.
     fn is_beside(&self, other: &Self, axis: &str) -> bool {
         let without = |cell: &Self| -> Vec<(String, String)> {
@@ -140,13 +149,12 @@ impl LostRequests {
             total.lost[side] += lost;
             total.asked[side] += cell.rows + absent;
             if lost > 0 {
-                let rows = |cell: &Asked| loads[cell.place.0].cells[cell.place.1].1.get();
                 let mut top = f64::NEG_INFINITY;
                 let beside = cells.iter().filter(|other| side_of(other).is_some());
                 for other in beside.filter(|other| other.is_beside(cell, axis)) {
-                    top = top.max(slowest(&*rows(other)?, column).unwrap_or(top));
+                    top = top.max(slowest(&*other.rows(loads)?, column).unwrap_or(top));
                 }
-                let moved = shift(&*rows(cell)?, (lost, top), column, scale);
+                let moved = shift(&*cell.rows(loads)?, (lost, top), column, scale);
                 shifts[side] = shifts[side].zip(moved).map(|(sum, moved)| sum + moved);
             }
         }
@@ -237,23 +245,28 @@ impl Statistic {
             Self::Quantile(p) => sample.quantile(p),
         }
     }
-}
 
-/// Returns the metric and the statistic that a column's name stands for, such as `ttft_ms_p50` or `e2e_latency_ms_mean`.
-pub(crate) fn statistic_of(column: &str) -> Option<(&'static Metric, Statistic)> {
-    METRICS.iter().find_map(|metric| {
-        let rest = column.strip_prefix(metric.name)?.strip_prefix('_')?;
+    /// Returns the statistic of a metric that a column's name stands for; `None` for another metric or statistic.
+    pub(crate) fn behind(column: &str, metric: &str) -> Option<Self> {
+        let rest = column.strip_prefix(metric)?.strip_prefix('_')?;
         let mut words = rest.split('_');
         let first = words.next()?;
         if first == "mean" {
-            return Some((metric, Statistic::Mean));
+            return Some(Self::Mean);
         }
         let is_number = |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
         let whole = first.strip_prefix('p').filter(is_number)?;
         let fraction = words.next().filter(is_number).unwrap_or("0");
         let percent: f64 = format!("{whole}.{fraction}").parse().ok()?;
-        (percent < 100.0).then_some((metric, Statistic::Quantile(percent / 100.0)))
-    })
+        (percent < 100.0).then_some(Self::Quantile(percent / 100.0))
+    }
+}
+
+/// Returns the metric and the statistic that a column's name stands for, such as `ttft_ms_p50` or `e2e_latency_ms_mean`.
+pub(crate) fn statistic_of(column: &str) -> Option<(&'static Metric, Statistic)> {
+    METRICS
+        .iter()
+        .find_map(|metric| Some((metric, Statistic::behind(column, metric.name)?)))
 }
 
 /// Returns the metric whose slowest answer bounds what a column would be.

@@ -250,7 +250,7 @@ impl<'a> Judge<'a> {
         rows: impl IntoIterator<Item = &'s SourceRows>,
     ) -> Result<Option<UnlikeSteps>, Failure> {
         let cells = self.requests_behind(rows)?;
-        Ok(UnlikeSteps::of(&cells, sides, column))
+        UnlikeSteps::of(self.surroundings.loads, &cells, sides, column)
     }
 
     /// Returns the requests of the cells behind some rows.

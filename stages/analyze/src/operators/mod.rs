@@ -4,7 +4,7 @@ mod aggregate;
 pub(crate) mod alike;
 mod anchored;
 mod breakdown;
-mod cell_summary;
+pub(crate) mod cell_summary;
 mod cells;
 mod censored;
 mod censored_cells;
