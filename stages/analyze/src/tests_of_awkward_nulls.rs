@@ -274,6 +274,55 @@ fn equal_systems_are_rarely_called_different_however_awkward_the_study_is() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Each launch is 5 % slower than the one before, and varies by a tenth of that.
+fn steep(
+    noise: &mut Noise,
+    units: usize,
+    first_leads: impl Fn(&mut Noise, usize) -> bool,
+) -> Vec<[f64; 2]> {
+    let launch = |noise: &mut Noise, place: usize| 0.05 * place as f64 + 0.005 * noise.normal();
+    let block = |unit: usize| {
+        let [early, late] = [2 * unit, 2 * unit + 1].map(|place| launch(noise, place));
+        match first_leads(noise, unit) {
+            true => [early, late],
+            false => [late, early],
+        }
+    };
+    (0..units).map(block).collect()
+}
+
+fn steep_in_random_order(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    steep(noise, units, |noise, _| noise.uniform() < 0.5)
+}
+
+fn steep_there_and_back(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    steep(noise, units, |_, unit| unit.is_multiple_of(2))
+}
+
+#[test]
+fn a_drift_far_above_the_noise_needs_five_blocks_or_an_order_that_goes_there_and_back() {
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let parameters = json!({"from": "t", "columns": ["m"], "pair": pair});
+    let alarms = |units: usize, launches| {
+        let design = Awkward {
+            name: "steep",
+            units,
+            launches,
+            value: always,
+        };
+        false_alarms(&design, "paired-comparison", &parameters, 400)
+    };
+    // In a quarter of studies of three blocks, the same side leads in each.
+    for (units, least, most) in [(3, 0.2, 0.32), (5, 0.0, bound(400)), (8, 0.0, bound(400))] {
+        let share = alarms(units, steep_in_random_order);
+        assert!((least..=most).contains(&share), "{units} blocks: {share}");
+    }
+    for units in [3, 4, 5] {
+        let share = alarms(units, steep_there_and_back);
+        assert!(share == 0.0, "{units} blocks: {share}");
+    }
+}
+
 /// Launches that vary by 10 %, and cells by less.
 fn restless(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
     (0..units)
