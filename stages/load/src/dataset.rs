@@ -40,6 +40,11 @@ fn prompts_of(file: &str) -> Result<Value, (String, String)> {
     if path.is_dir() {
         return Err(("this is a folder, not a file".to_owned(), kinds()));
     }
+    let metadata = fs::metadata(path).map_err(|e| not_there(file, &e))?;
+    if !metadata.is_file() {
+        // Opening a FIFO could block for ever, and a device has no end.
+        return Err(("this is not a regular file".to_owned(), kinds()));
+    }
     let opened = fs::File::open(path).map_err(|e| not_there(file, &e))?;
     let mut bytes = Vec::new();
     let taken = opened.take(LOOK).read_to_end(&mut bytes);
@@ -345,5 +350,12 @@ mod tests {
         }
         let error = dataset_prompts(folder.path().to_str().unwrap()).unwrap_err();
         assert!(error.reason.contains("a folder"), "{error:?}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_refused_before_it_is_opened() {
+        let refused = dataset_prompts("/dev/zero").unwrap_err();
+        assert_eq!(refused.reason, "/dev/zero: this is not a regular file");
     }
 }
