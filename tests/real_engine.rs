@@ -267,3 +267,40 @@ fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
         "an engine was left behind"
     );
 }
+
+const WRONG_WEIGHTS: &str = r#"
+experiment: wrong-weights
+title: A file that is no model
+question: Does the reason name the cause?
+seed: 14
+models:
+  text: {title: Text, weights: {local: {path: text.gguf, sha256: SHA256}}, parameters: 1, context: 512, format: gguf}
+stages:
+  machine: {kind: provision, engine: llama-cpp, model: text}
+  server: {kind: serve, needs: [machine], settings: {context: 512}}
+  load:
+    kind: load
+    needs: [server]
+    workload: short
+    arrival: {closed-loop: {clients: 1}}
+    requests: 8
+workloads:
+  short:
+    prompts: {words: {length: 8}}
+    output: {tokens: 4}
+"#;
+
+#[test]
+fn an_engine_that_cannot_read_its_weights_fails_with_the_cause_and_a_remedy() {
+    let sha256 = "2396a697e4bb20e18ac8f116919898d03a941af9b2b6b597d24df74c44b1af50";
+    let (project, file) = project("wrong-weights", &WRONG_WEIGHTS.replace("SHA256", sha256));
+    fs::write(
+        project.path().join("experiments/text.gguf"),
+        "This is a text.\n",
+    )
+    .expect("it can be written");
+    let outcome = project.run(["run", &file, "--quiet", "--no-dry-run"]);
+    let shown = format!("{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(shown.contains("invalid magic characters"), "{shown}");
+    assert!(shown.contains("must be a whole GGUF file"), "{shown}");
+}
