@@ -189,7 +189,7 @@ fn a_bundle_published_without_chunks_can_be_compared_and_has_goodput() {
     );
     let project = Project::new();
     let explorer = Explorer::of(&project, &[bundle]);
-    const STUDY: &str = "/api/v1/studies/gpu~two-engines";
+    const STUDY: &str = "/api/v1/studies/two-engines";
     let contrast = explorer.get(&format!(
         "{STUDY}/contrast?stage=ladder&axis=engine&a=sglang&b=vllm"
     ));
