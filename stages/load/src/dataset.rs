@@ -1,6 +1,5 @@
 //! `load --dataset FILE`: recognizes the kind of prompts in another tool's file.
 
-use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -40,12 +39,11 @@ fn prompts_of(file: &str) -> Result<Value, (String, String)> {
     if path.is_dir() {
         return Err(("this is a folder, not a file".to_owned(), kinds()));
     }
-    let metadata = fs::metadata(path).map_err(|e| not_there(file, &e))?;
-    if !metadata.is_file() {
-        // Opening a FIFO could block for ever, and a device has no end.
-        return Err(("this is not a regular file".to_owned(), kinds()));
-    }
-    let opened = fs::File::open(path).map_err(|e| not_there(file, &e))?;
+    let (opened, _) = artifacts::regular::open(path).map_err(|e| match e.kind() {
+        // A FIFO or a device.
+        io::ErrorKind::Other => (e.to_string(), kinds()),
+        _ => not_there(file, &e),
+    })?;
     let mut bytes = Vec::new();
     let taken = opened.take(LOOK).read_to_end(&mut bytes);
     taken.map_err(|e| (e.to_string(), kinds()))?;
@@ -235,6 +233,8 @@ const LENGTHS: [&str; 3] = ["input_length", "input_tokens", "input_words"];
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -352,10 +352,21 @@ mod tests {
         assert!(error.reason.contains("a folder"), "{error:?}");
     }
 
-    #[cfg(unix)]
     #[test]
-    fn a_device_is_refused_before_it_is_opened() {
-        let refused = dataset_prompts("/dev/zero").unwrap_err();
-        assert_eq!(refused.reason, "/dev/zero: this is not a regular file");
+    fn a_fifo_or_a_device_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let fifo = folder.path().join("fifo.jsonl");
+        let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(made.unwrap().success());
+        let reason = |file: &str| dataset_prompts(file).unwrap_err().reason;
+        let of_fifo = reason(fifo.to_str().unwrap());
+        assert!(
+            of_fifo.ends_with("it is a FIFO, not a regular file"),
+            "{of_fifo}"
+        );
+        assert_eq!(
+            reason("/dev/zero"),
+            "/dev/zero: it is a device, not a regular file"
+        );
     }
 }
