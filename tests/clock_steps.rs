@@ -30,6 +30,17 @@ impl Recorded {
     }
 }
 
+/// Returns each cell of two engines and five blocks with its name, how it is recorded, and its true time over that of `a`.
+fn cells(recorded: [Recorded; 2], ratio: f64) -> impl Iterator<Item = (String, Recorded, f64)> {
+    (1..=5).flat_map(move |block| {
+        let [of_a, of_b] = recorded;
+        [
+            (format!("a-{block}"), of_a, 1.0),
+            (format!("b-{block}"), of_b, ratio),
+        ]
+    })
+}
+
 /// A study of two engines in five blocks, each cell a file of 40 requests.
 struct Study {
     name: &'static str,
@@ -124,21 +135,16 @@ impl Study {
         let project = Project::new();
         let mut random = Uniform::of(seed);
         let (median, spread) = self.times;
-        for block in 1..=5 {
-            for (engine, recorded, truth) in [
-                ("a", self.recorded[0], 1.0),
-                ("b", self.recorded[1], self.ratio),
-            ] {
-                let launch = median * truth * (0.01 * random.normal()).exp();
-                let mut text = "sent_ms,ttft_ms\n".to_owned();
-                for i in 0..40 {
-                    let time = recorded.of(launch * (spread * random.normal()).exp());
-                    let sent = 400.0 * f64::from(i) + random.draw();
-                    writeln!(text, "{sent:.3},{time:.6}").expect("a text");
-                }
-                let file = project.path().join(format!("{engine}-{block}.csv"));
-                fs::write(file, text).expect("a file");
+        for (cell, recorded, truth) in cells(self.recorded, self.ratio) {
+            let launch = median * truth * (0.01 * random.normal()).exp();
+            let mut text = "sent_ms,ttft_ms\n".to_owned();
+            for i in 0..40 {
+                let time = recorded.of(launch * (spread * random.normal()).exp());
+                let sent = 400.0 * f64::from(i) + random.draw();
+                writeln!(text, "{sent:.3},{time:.6}").expect("a text");
             }
+            let file = project.path().join(format!("{cell}.csv"));
+            fs::write(file, text).expect("a file");
         }
         fs::write(project.path().join("steps.yaml"), YAML).expect("a file");
         compared(&project, "steps.yaml")
@@ -270,28 +276,23 @@ impl Gaps {
     fn run(&self, seed: u64) -> BTreeMap<String, (String, String)> {
         let project = Project::new();
         let mut random = Uniform::of(seed);
-        for block in 1..=5 {
-            for (engine, recorded, truth) in [
-                ("a", self.recorded[0], 1.0),
-                ("b", self.recorded[1], self.ratio),
-            ] {
-                let launch = self.times.0 * truth * (0.01 * random.normal()).exp();
-                let requests: Vec<Vec<f64>> = (0..20)
-                    .map(|_| self.request(launch, recorded, &mut random))
-                    .collect();
-                let each = |value: serde_json::Value| vec![value; requests.len()];
-                let seconds = |ms: &f64| (1e3 * ms).round() / 1e6;
-                let first: Vec<f64> = requests.iter().map(|times| seconds(&times[0])).collect();
-                let gaps: Vec<Vec<f64>> = requests
-                    .iter()
-                    .map(|times| times[1..].iter().map(seconds).collect())
-                    .collect();
-                let starts: Vec<f64> = (0..20).map(|i| 3.0 * f64::from(i)).collect();
-                let result = serde_json::json!({"completed": 20, "ttfts": first, "itls": gaps, "start_times": starts,
+        for (cell, recorded, truth) in cells(self.recorded, self.ratio) {
+            let launch = self.times.0 * truth * (0.01 * random.normal()).exp();
+            let requests: Vec<Vec<f64>> = (0..20)
+                .map(|_| self.request(launch, recorded, &mut random))
+                .collect();
+            let each = |value: serde_json::Value| vec![value; requests.len()];
+            let seconds = |ms: &f64| (1e3 * ms).round() / 1e6;
+            let first: Vec<f64> = requests.iter().map(|times| seconds(&times[0])).collect();
+            let gaps: Vec<Vec<f64>> = requests
+                .iter()
+                .map(|times| times[1..].iter().map(seconds).collect())
+                .collect();
+            let starts: Vec<f64> = (0..20).map(|i| 3.0 * f64::from(i)).collect();
+            let result = serde_json::json!({"completed": 20, "ttfts": first, "itls": gaps, "start_times": starts,
                     "errors": each("".into()), "input_lens": each(8.into()), "output_lens": each(31.into())});
-                let file = project.path().join(format!("{engine}-{block}.json"));
-                fs::write(file, result.to_string()).expect("a file");
-            }
+            let file = project.path().join(format!("{cell}.json"));
+            fs::write(file, result.to_string()).expect("a file");
         }
         fs::write(project.path().join("gaps.yaml"), GAPS_YAML).expect("a file");
         compared(&project, "gaps.yaml")
