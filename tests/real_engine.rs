@@ -270,7 +270,7 @@ fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
 
 const WRONG_WEIGHTS: &str = r#"
 experiment: wrong-weights
-title: A file that is no model
+title: Weights that are not a model
 question: Does the reason name the cause?
 seed: 14
 models:
