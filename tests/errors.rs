@@ -289,7 +289,11 @@ fn mistakes_of_the_first_hour_are_met_with_their_remedy() {
         "over: [configuration, workload, concurrency]",
         "over: [workload, concurrency]",
     );
-    spoilt("prompt-beyond-the-context", "context: 8192", "context: 256");
+    spoilt(
+        "prompt-beyond-the-context",
+        "{from: 16, to: 32}",
+        "{from: 2000, to: 4000}",
+    );
     spoilt(
         "model",
         "model: smollm2-135m-instruct",

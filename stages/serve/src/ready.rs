@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use contract::Api;
-use engines::{Engine, Limit};
+use engines::Engine;
 use net::{Answer, Ask, HttpError, Site, TlsError};
 use pipeline::Json;
 use serde_json::json;
@@ -297,7 +297,7 @@ pub(crate) fn limits(
             }
             _ => Json::Null,
         };
-        let promised = promise(limit, settings);
+        let promised = limit.promised(|name| settings.get(name));
         if value.is_null() {
             warnings.push(format!(
                 "the server does not report its limit `{name}` ({})",
@@ -336,21 +336,13 @@ pub(crate) fn promised(
 ) -> BTreeMap<String, Json> {
     let limits = engine.limits.iter();
     limits
-        .map(|(name, limit)| (name.replace('-', "_"), promise(limit, settings).into()))
+        .map(|(name, limit)| {
+            (
+                name.replace('-', "_"),
+                limit.promised(|name| settings.get(name)).into(),
+            )
+        })
         .collect()
-}
-
-fn promise(limit: &Limit, settings: &BTreeMap<String, Json>) -> Option<u64> {
-    let number =
-        |setting: &Option<String>| setting.as_ref().and_then(|s| settings.get(s)?.as_u64());
-    let divisor = if limit.divided_by.is_some() {
-        number(&limit.divided_by)
-    } else {
-        Some(1)
-    };
-    number(&limit.setting)
-        .zip(divisor.filter(|d| *d > 0))
-        .map(|(n, d)| n / d)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Checks whether prompts fit into the server's context before anything is sent.
 
+use contract::Limit;
 use pipeline::stage::{Failure, Job, Needed, Problem};
 
 use super::set::Prompt;
@@ -16,20 +17,21 @@ pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Probl
     let environment = Needed::of_kind(&server.needs, "provision")?;
     // If several engines are defined, the first one is used.
     let engine = &environment.parameters["engines"][0]["definition"];
-    let limit = &engine["limits"]["context-per-slot"];
-    let value = |key: &str| {
-        let name = limit[key].as_str()?;
-        let given = &server.parameters["settings"][name];
-        let default = &engine["settings"][name]["default"];
-        given.as_u64().or_else(|| default.as_u64())
+    let limit: Limit = serde_json::from_value(engine["limits"]["context-per-slot"].clone()).ok()?;
+    let setting = |name: &str| {
+        let given = server.parameters["settings"].get(name);
+        given.or_else(|| engine["settings"][name].get("default"))
     };
-    let total = value("setting")?;
-    let (shared, division) = match (limit["divided-by"].as_str(), value("divided-by")) {
-        (None, _) => (1, String::new()),
-        (Some(name), Some(by)) if by > 0 => (by, format!(" ({total} divided by `{name}: {by}`)")),
-        _ => return None,
+    let holds = limit.promised(setting)?;
+    let total = setting(limit.setting.as_deref()?)?;
+    let rounded = match limit.multiple_of {
+        Some(multiple) => format!(", rounded up to a multiple of {multiple}"),
+        None => String::new(),
     };
-    let holds = total / shared;
+    let division = match (&limit.divided_by, limit.divisor(setting)?) {
+        (Some(name), by) if by > 1 => format!(" ({total} divided by `{name}: {by}`{rounded})"),
+        _ => String::new(),
+    };
     (least > holds).then(|| {
         let message = format!(
             "every prompt needs at least {least} tokens with its answer, but the context of the server \
@@ -38,7 +40,7 @@ pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Probl
         );
         Problem::at(&["workload"], message).hint(format!(
             "shorten the prompts or answers, or raise `{}` in the settings of `{}`",
-            limit["setting"].as_str().unwrap_or("the context"),
+            limit.setting.as_deref().unwrap_or("the context"),
             server.stage
         ))
     })

@@ -12,6 +12,7 @@ mod documents;
 mod format;
 mod formula;
 mod interval;
+mod limit;
 mod lineage;
 #[cfg(test)]
 mod manual;
@@ -49,6 +50,7 @@ pub use documents::{
 };
 pub use format::{ReadError, TableFormat};
 pub use interval::IntervalEnd;
+pub use limit::Limit;
 pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings, without_ratio};
 pub use narrow::NarrowRows;

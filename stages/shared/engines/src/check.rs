@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use contract::Limit;
 use net::ApiKey;
 use pipeline::suggest::remedy;
 use pipeline::{Json, Problem};
 use regex_lite::Regex;
 
 use crate::command::{PLACEHOLDERS, placeholders};
-use crate::engine::{Engine, Limit, Program};
+use crate::engine::{Engine, Program};
 use crate::model::{Model, Weights};
 use crate::package::Package;
 use crate::settings::{Setting, SettingType};
@@ -119,6 +120,7 @@ impl Engine {
         for (key, setting) in [
             ("setting", &limit.setting),
             ("divided-by", &limit.divided_by),
+            ("undivided-with", &limit.undivided_with),
         ] {
             if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s)) {
                 let problem = Problem::at(

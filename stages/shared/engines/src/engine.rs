@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contract::{Api, Counters, Endpoints, EventPattern, Exporter, PromptCache};
+use contract::{Api, Counters, Endpoints, EventPattern, Exporter, Limit, PromptCache};
 use net::ApiKey;
 use pipeline::{Failure, Json};
 use schemars::JsonSchema;
@@ -306,22 +306,6 @@ impl Default for Stop {
     fn default() -> Self {
         Self { grace_s: 10.0 }
     }
-}
-
-/// A limit of the running server, such as the context one request may use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Limit {
-    /// The path of the JSON document that contains it, for instance `/props`.
-    pub path: String,
-    /// Where in the document it is: a JSON pointer, for instance `/total_slots`.
-    pub pointer: String,
-    /// The setting that declares it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub setting: Option<String>,
-    /// The setting by which the declared value is divided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub divided_by: Option<String>,
 }
 
 /// How to read a server's log.

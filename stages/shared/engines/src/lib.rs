@@ -19,8 +19,8 @@ mod shipped;
 pub use command::{Drafts, Paths, Rendered, render, template};
 pub use consent::executed_by;
 pub use engine::{
-    Engine, KEPT_OUT, KnownFailure, Launch, Library, Limit, Log, Program, Ready, Requirements,
-    Stop, Tool, Urls, Usage, is_kept_out,
+    Engine, KEPT_OUT, KnownFailure, Launch, Library, Log, Program, Ready, Requirements, Stop, Tool,
+    Urls, Usage, is_kept_out,
 };
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
