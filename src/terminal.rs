@@ -80,6 +80,11 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
+/// Returns text of others, such as a name that a server gives, for a place within a line: it cannot begin a new line.
+pub(crate) fn in_line(text: &str) -> String {
+    plain(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
 /// Returns whether standard error is a terminal.
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
@@ -136,7 +141,16 @@ pub(crate) fn seconds(span: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, plain, seconds};
+    use super::{bytes, in_line, plain, seconds};
+
+    #[test]
+    fn text_within_a_line_begins_no_line() {
+        assert_eq!(
+            in_line("a\nerror: b\t\u{1b}[2K"),
+            "a\\nerror: b\\t\\u001b[2K"
+        );
+        assert_eq!(in_line("org/model"), "org/model");
+    }
 
     #[test]
     fn a_span_and_a_size_are_rounded_before_they_are_split() {

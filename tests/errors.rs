@@ -289,6 +289,12 @@ fn mistakes_of_the_first_hour_are_met_with_their_remedy() {
         "over: [configuration, workload, concurrency]",
         "over: [workload, concurrency]",
     );
+    spoilt("kind-of-another-tool", "kind: verify", "kind: check");
+    spoilt(
+        "column-of-another-tool",
+        "columns: [output_throughput, ttft_ms_p50, tpot_ms_p50",
+        "columns: [tokens_per_second, p50_ttft, median_tpot",
+    );
     spoilt(
         "prompt-beyond-the-context",
         "{from: 16, to: 32}",

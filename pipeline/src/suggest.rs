@@ -12,6 +12,7 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let mut parts: Vec<&str> = word.split(['-', '_']).collect();
     parts.sort_unstable();
     let mut turned = None;
+    let mut among: Option<&str> = None;
     let (distance, best) = candidates
         .into_iter()
         .inspect(|candidate| {
@@ -20,6 +21,11 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             // `ttft_p50_ms` for `ttft_ms_p50`.
             if turned.is_none() && theirs == parts {
                 turned = Some(*candidate);
+            }
+            // `p50_ttft` for `ttft_ms_p50`: the shortest name with all parts of the word.
+            let has_all = parts.len() > 1 && parts.iter().all(|part| theirs.contains(part));
+            if has_all && among.is_none_or(|shortest| candidate.len() < shortest.len()) {
+                among = Some(*candidate);
             }
         })
         .map(|c| (distance(word, c), c))
@@ -31,7 +37,8 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let short = word.chars().count() <= 2;
     let longer = word.chars().count().max(best.chars().count());
     // A third of the letters, rounded, may differ: `fatal` is close to `fail`.
-    (distance == 0 || !short && distance <= ((longer + 1) / 3).max(1)).then_some(best)
+    let resembles = distance == 0 || !short && distance <= ((longer + 1) / 3).max(1);
+    resembles.then_some(best).or(among)
 }
 
 /// Asks whether a name was meant.
@@ -248,6 +255,26 @@ mod tests {
         }
         for none in ["", "soon", "-3 s", "30", "5 apples", "s", "1:x"] {
             assert_eq!(duration(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_all_parts_of_the_word_is_closest_unless_another_resembles_it() {
+        let names = [
+            "n_rows",
+            "e2e_latency_ms_p95",
+            "ttft_ms_p50",
+            "ttft_ms_p50_bound",
+            "ttft_ms_p99",
+        ];
+        for (word, meant) in [
+            ("p50_ttft", Some("ttft_ms_p50")),
+            ("latency_p95", Some("e2e_latency_ms_p95")),
+            ("ttft_p99", Some("ttft_ms_p99")),
+            ("latency_p12", None),
+            ("ttft", None),
+        ] {
+            assert_eq!(closest(word, names), meant, "{word}");
         }
     }
 

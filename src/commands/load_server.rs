@@ -10,7 +10,7 @@ use load::{
 use pipeline::suggest::remedy;
 
 use crate::exit::Stop;
-use crate::terminal::complain;
+use crate::terminal::{complain, in_line};
 
 /// A server named by arguments.
 pub(super) struct Server<'a> {
@@ -69,7 +69,7 @@ impl Server<'_> {
         {
             complain(&format!(
                 "warning: the server does not list the model `{model}`; it lists {}",
-                models.join(", ")
+                in_line(&models.join(", "))
             ));
         }
     }
@@ -88,6 +88,7 @@ impl Server<'_> {
             match listed {
                 Ok(models) if !models.contains(&target.model) => {
                     let names = remedy(&target.model, "models", models.iter().map(String::as_str));
+                    let names = in_line(&names);
                     format!("the server does not list the model `{}`; {names}", target.model)
                 }
                 _ => format!(

@@ -6,6 +6,7 @@ use load::{Delivery, Distribution, LoadFiles, LoadSpec, Slo, Summary, Target};
 use serde_json::{Map, Value, json};
 
 use crate::columns::columns;
+use crate::terminal::in_line;
 
 /// The note below the table on where its terms are defined.
 const DEFINITIONS: &str = "\
@@ -90,9 +91,9 @@ fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
         (None, None) => format!("{} arrivals", spec.arrival.word()),
     };
     let model = if target.model.is_empty() {
-        "the server's model"
+        "the server's model".to_owned()
     } else {
-        &target.model
+        in_line(&target.model)
     };
     let delivery = if spec.delivery == Delivery::Streamed {
         "streamed"

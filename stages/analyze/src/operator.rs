@@ -327,7 +327,7 @@ impl Scope<'_> {
                         .collect();
                     let message = format!("the table `{}` has no column `{name}`", from.1);
                     problems.push(settings.problem(at, message).hint(remedy(
-                        name,
+                        &contract::usual_name(name),
                         "columns of numbers",
                         &names,
                     )));

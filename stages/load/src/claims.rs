@@ -1,6 +1,6 @@
 //! Checks the counts that a server claims. An impossible count must not enter a sum.
 
-use apis::Reading;
+use apis::{NOT_A_COUNT, Reading};
 
 /// The most tokens of one request that are believed. This is far beyond any context window, and small enough that 2³¹
 /// of them add up in an `i64`.
@@ -23,7 +23,10 @@ pub(crate) fn refuse_unthinkable(reading: &mut Reading) -> Option<String> {
     for (what, count) in counts {
         if let Some(claimed) = count.filter(|n| !(0..=MOST_TOKENS).contains(n)) {
             *count = None;
-            wrong.get_or_insert_with(|| format!("the server reports {claimed} {what} tokens"));
+            wrong.get_or_insert_with(|| match claimed {
+                NOT_A_COUNT => format!("the server's count of {what} tokens is not a whole number"),
+                _ => format!("the server reports {claimed} {what} tokens"),
+            });
         }
     }
     wrong
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn counts_beyond_all_reason_are_removed_whatever_they_count() {
-        for count in [-1, i64::MIN, i64::MAX, MOST_TOKENS + 1] {
+        for count in [-1, i64::MIN + 1, i64::MAX, MOST_TOKENS + 1] {
             let mut reading = Reading {
                 output_tokens: Some(count),
                 prompt_tokens: Some(7),
@@ -161,6 +164,53 @@ mod tests {
         }
         let event = serde_json::json!({"choices": [], "usage": {"completion_tokens": 16.0}});
         assert_eq!(Api::OpenaiCompletions.read(&event).output_tokens, Some(16));
+    }
+
+    #[test]
+    fn a_count_that_is_not_a_whole_number_is_refused_and_null_is_missing() {
+        for count in ["2.5", r#""2""#, "{}", "[2]", "true", "false"] {
+            let usages = [
+                (
+                    Api::OpenaiCompletions,
+                    format!(r#"{{"choices": [], "usage": {{"completion_tokens": {count}}}}}"#),
+                ),
+                (
+                    Api::OpenaiCompletions,
+                    format!(r#"{{"choices": [], "usage": {{"prompt_tokens": {count}}}}}"#),
+                ),
+                (
+                    Api::LlamaCppCompletion,
+                    format!(r#"{{"content": "", "stop": true, "tokens_predicted": {count}}}"#),
+                ),
+                (
+                    Api::AnthropicMessages,
+                    format!(
+                        r#"{{"type": "message_start", "message": {{"usage": {{"input_tokens": 3, "cache_creation_input_tokens": {count}}}}}}}"#
+                    ),
+                ),
+            ];
+            for (api, event) in usages {
+                let event: serde_json::Value = serde_json::from_str(&event).expect("JSON");
+                let mut reading = api.read(&event);
+                let wrong = refuse_unthinkable(&mut reading).unwrap_or_else(|| panic!("{event}"));
+                assert!(wrong.ends_with("is not a whole number"), "{wrong}");
+            }
+        }
+        let event = serde_json::json!({"choices": [], "usage": {"completion_tokens": null}});
+        let mut reading = Api::OpenaiCompletions.read(&event);
+        assert_eq!(refuse_unthinkable(&mut reading), None);
+        assert_eq!(reading.output_tokens, None);
+    }
+
+    #[test]
+    fn an_impossible_part_of_a_prompt_is_not_hidden_by_another_part() {
+        for (new, cached) in [(-5, 9), (9, -5), (i64::MAX, 1), (1, i64::MAX)] {
+            let usage = serde_json::json!({"input_tokens": new, "cache_read_input_tokens": cached});
+            let event = serde_json::json!({"type": "message_start", "message": {"usage": usage}});
+            let mut reading = Api::AnthropicMessages.read(&event);
+            assert!(refuse_unthinkable(&mut reading).is_some(), "{event}");
+            assert_eq!(reading.prompt_tokens, None, "{event}");
+        }
     }
 
     proptest::proptest! {

@@ -233,7 +233,7 @@ impl Opened {
             return Ok(());
         }
         let (stage, output) = (&self.stage, &self.output);
-        let hint = remedy(column, "columns", &self.columns);
+        let hint = remedy(&contract::usual_name(column), "columns", &self.columns);
         Err(format!("`{stage}.{output}` has no column `{column}`; {hint}").into())
     }
 

@@ -33,9 +33,11 @@ impl CompareError {
                 "`diff` compares tables of the operator `cell-summary`; name one in both studies"
                     .to_owned(),
             ),
-            Self::Column { column, names } => {
-                Some(remedy(column, "columns", names.iter().map(String::as_str)))
-            }
+            Self::Column { column, names } => Some(remedy(
+                &contract::usual_name(column),
+                "columns",
+                names.iter().map(String::as_str),
+            )),
         }
     }
 }

@@ -69,7 +69,7 @@ impl<T> OfRow<T> {
         }
         let message = format!("the table `{from}` has no column `{column}`");
         let problem = draft.settings.problem(&route(key), message);
-        vec![problem.hint(remedy(column, "columns", &names))]
+        vec![problem.hint(remedy(&contract::usual_name(column), "columns", &names))]
     }
 }
 

@@ -103,7 +103,7 @@ impl TypedOperator for Sql {
             let problem = match &error {
                 QueryError::NoTable(name) => scope.table(settings, &at("query"), name).err(),
                 QueryError::NoColumn(name) => {
-                    let hint = column_remedy(name, query::columns(&shapes));
+                    let hint = column_remedy(&contract::usual_name(name), query::columns(&shapes));
                     Some(settings.problem(&at("query"), error.to_string()).hint(hint))
                 }
                 _ => None,
@@ -408,9 +408,10 @@ impl Sources {
                     .collect();
                 failure.hint(remedy(name, "tables", names))
             }
-            QueryError::NoColumn(name) => {
-                failure.hint(column_remedy(name, self.database.columns_by_table()))
-            }
+            QueryError::NoColumn(name) => failure.hint(column_remedy(
+                &contract::usual_name(name),
+                self.database.columns_by_table(),
+            )),
             _ => failure,
         }
     }

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, count, insert, new_reasoning, new_text, reason};
+use super::{Generation, Reading, count, insert, new_reasoning, new_text, prompt_of, reason};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -86,15 +86,11 @@ fn usage(usage: &Value, reading: Reading) -> Reading {
         count(&usage["input_tokens"]),
         count(&usage["cache_read_input_tokens"]),
     );
-    let written = count(&usage["cache_creation_input_tokens"]).unwrap_or(0);
-    let all = |new: i64| {
-        new.saturating_add(cached.unwrap_or(0))
-            .saturating_add(written)
-    };
+    let written = count(&usage["cache_creation_input_tokens"]);
     // At the start a message reports zero or one token. The final count comes at its end.
     let ended = reading.finish_reason.is_some();
     Reading {
-        prompt_tokens: new.map(all),
+        prompt_tokens: prompt_of(new, &[cached, written]),
         cached_prompt_tokens: cached,
         output_tokens: count(&usage["output_tokens"]).filter(|_| ended),
         ..reading

@@ -24,13 +24,31 @@ use serde_json::{Map, Value, json};
 
 pub use division::{Division, Event, divide};
 
-/// Returns a count of tokens that a server reports. A number beyond 64 bits becomes the largest or smallest possible
-/// one, so that it is refused like any impossible count and does not count as missing.
+/// What [`Reading`] holds for a count that is not a whole number, such as a text or 2.5. Whoever reads counts refuses it
+/// like any negative one.
+pub const NOT_A_COUNT: i64 = i64::MIN;
+
+/// Returns a count of tokens that a server reports; `None` if it reports none. A number beyond 64 bits becomes the largest
+/// or nearly the smallest possible one, and anything else [`NOT_A_COUNT`]: an impossible count does not count as missing.
 fn count(value: &Value) -> Option<i64> {
     let whole = |number: &f64| number.fract() == 0.0;
-    value
-        .as_i64()
-        .or_else(|| value.as_f64().filter(whole).map(|number| number as i64))
+    let number = value.as_i64().or_else(|| {
+        let number = value.as_f64().filter(whole)?;
+        Some((number as i64).max(NOT_A_COUNT + 1))
+    });
+    (!value.is_null()).then(|| number.unwrap_or(NOT_A_COUNT))
+}
+
+/// Adds further parts of a prompt to the first one; `None` without the first one. A part that is impossible is returned
+/// alone, so that the sum of an impossible and a possible part is impossible.
+fn prompt_of(first: Option<i64>, further: &[Option<i64>]) -> Option<i64> {
+    let first = [first?];
+    let parts = first.iter().chain(further.iter().flatten());
+    let impossible = parts.clone().find(|part| **part < 0);
+    Some(impossible.map_or_else(
+        || parts.fold(0, |sum: i64, part| sum.saturating_add(*part)),
+        |part| *part,
+    ))
 }
 
 /// Whether answers arrive piece by piece or at once.

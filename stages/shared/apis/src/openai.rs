@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Server, count, insert, new_reasoning, new_text, reason};
+use super::{
+    Generation, Reading, Server, count, insert, new_reasoning, new_text, prompt_of, reason,
+};
 
 pub(super) fn completions_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = common(generation);
@@ -84,7 +86,7 @@ pub(super) fn timings(timings: &Value) -> Server {
     Server {
         prompt_ms: timings["prompt_ms"].as_f64(),
         predicted_ms: timings["predicted_ms"].as_f64(),
-        prompt_tokens: new.map(|n| n.saturating_add(cached.unwrap_or(0))),
+        prompt_tokens: prompt_of(new, &[cached]),
         output_tokens: count(&timings["predicted_n"]),
         cached_prompt_tokens: cached,
     }

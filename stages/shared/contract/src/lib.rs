@@ -30,6 +30,7 @@ mod telemetry;
 mod trace;
 pub mod uneven;
 mod units;
+mod usual;
 mod verification;
 mod words;
 
@@ -67,5 +68,6 @@ pub use telemetry::{
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use units::{UnitText, unit, units};
+pub use usual::usual_name;
 pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};
 pub use words::{Better, Phase, RequestStatus, TokenSource, Verdict};

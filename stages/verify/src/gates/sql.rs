@@ -78,9 +78,10 @@ impl Gate for Sql {
                     let names = shapes.iter().map(|s| s.name.as_str());
                     problem.hint(remedy(name, "tables", names))
                 }
-                QueryError::NoColumn(name) => {
-                    problem.hint(column_remedy(name, query::columns(&shapes)))
-                }
+                QueryError::NoColumn(name) => problem.hint(column_remedy(
+                    &contract::usual_name(name),
+                    query::columns(&shapes),
+                )),
                 _ => problem,
             });
         }
