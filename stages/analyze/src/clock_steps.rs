@@ -114,8 +114,10 @@ fn stepped(times: Vec<i64>) -> Option<Stepped> {
 /// How far the steps of two sides could move the effect of the first over the second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct UnlikeSteps {
-    /// The step of each side, ns; 0 for a clock too fine to matter.
+    /// The step of each side, ns; 0 for a clock too fine to matter. For rounded values, the largest relative error of each side.
     steps: [f64; 2],
+    /// Whether values were rounded, not times.
+    values: bool,
     /// The most by which the true effect may lie below and above the recorded one, on the scale: −low and high.
     pub(crate) low: f64,
     pub(crate) high: f64,
@@ -193,7 +195,31 @@ impl UnlikeSteps {
         let alike = steps[0] > 0.0 && (steps[0] / steps[1] - 1.0).abs() < ALIKE;
         let ((down_a, up_a), (down_b, up_b)) = (bound(0, alike), bound(1, alike));
         let (low, high) = (down_a - up_b, up_a - down_b);
-        (low < 0.0 || high > 0.0).then_some(Self { steps, low, high })
+        (low < 0.0 || high > 0.0).then_some(Self {
+            steps,
+            values: false,
+            low,
+            high,
+        })
+    }
+
+    /// Bounds the effect of two sides whose figures follow from rounded values, given the largest relative error of each side
+    /// and the size of the figures.
+    pub(crate) fn of_values(steps: [f64; 2], scale: Scale, size: f64) -> Self {
+        let most = match scale {
+            Scale::Ratio => steps
+                .iter()
+                .map(|off| -(1.0 - off.min(1.0)).ln())
+                .sum::<f64>(),
+            Scale::Difference => steps.iter().sum::<f64>() * size,
+        };
+        let most = most.min(MOST);
+        Self {
+            steps,
+            values: true,
+            low: -most,
+            high: most,
+        }
     }
 
     /// Returns the shift that would bring an effect nearest to 0, or beyond it.
@@ -203,6 +229,14 @@ impl UnlikeSteps {
 
     /// Describes the steps of two sides with these labels.
     pub(crate) fn words(&self, [a, b]: [&str; 2]) -> String {
+        if self.values {
+            let [of_a, of_b] = self
+                .steps
+                .map(|off| statistics::significant_without_zeros(100.0 * off, 2));
+            return format!(
+                "the values behind those of {a} may be off by {of_a} %, and those of {b} by {of_b} %"
+            );
+        }
         let ms = |step: f64| statistics::significant_without_zeros(step / 1e6, 3);
         match self.steps {
             [of_a, of_b] if of_a > 0.0 && of_b > 0.0 => {

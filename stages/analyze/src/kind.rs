@@ -55,7 +55,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        22
+        23
     }
 
     fn class(&self) -> Class {

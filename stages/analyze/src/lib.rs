@@ -7,6 +7,7 @@
 
 pub mod awkward;
 mod clock_steps;
+mod coarse_sources;
 mod columns;
 mod frame;
 mod intake;

@@ -14,6 +14,7 @@ use pipeline::{Coordinates, Failure, Problem, Step};
 use rayon::prelude::*;
 
 use crate::clock_steps::UnlikeSteps;
+use crate::coarse_sources::CoarseSources;
 use crate::frame::{Frame, SourceRows};
 use crate::intake::{Load, Rows};
 use crate::lost_requests::{self, Asked as Requests, LostRequests, Name};
@@ -238,19 +239,43 @@ impl<'a> Judge<'a> {
         )
     }
 
-    /// Bounds how far the steps in which two sides recorded times could move an effect over the cells behind some rows;
-    /// `None` if they do not.
+    /// Bounds how far the steps in which two sides recorded times, or the values behind the compared figures, could move an
+    /// effect over some rows; `None` if they do not.
     ///
     /// # Errors
     /// If rows cannot be read.
-    pub(crate) fn steps<'s>(
+    pub(crate) fn steps(
         &mut self,
-        sides: (&str, [&str; 2]),
-        column: (&str, Scale),
-        rows: impl IntoIterator<Item = &'s SourceRows>,
+        (axis, sides): (&str, [&str; 2]),
+        units: &[String],
+        (column, scale): (&str, Scale),
+        rows: &[SourceRows],
     ) -> Result<Option<UnlikeSteps>, Failure> {
         let cells = self.requests_behind(rows)?;
-        UnlikeSteps::of(self.surroundings.loads, &cells, sides, column)
+        let loads = self.surroundings.loads;
+        let of_times = UnlikeSteps::of(loads, &cells, (axis, sides), (column, scale))?;
+        if of_times.is_some() {
+            return Ok(of_times);
+        }
+        let mut sources = CoarseSources::new(self.tables, axis, units);
+        let off = sources.of_sides(sides, column, rows);
+        Ok(off.map(|off| UnlikeSteps::of_values(off, scale, self.size(column, rows))))
+    }
+
+    /// Returns the mean size of a column in some rows.
+    fn size(&self, column: &str, rows: &[SourceRows]) -> f64 {
+        let (mut sum, mut count) = (0.0, 0.0_f64);
+        for span in rows {
+            let LineageSource::Table(table) = &span.source else {
+                continue;
+            };
+            if let Some(frame) = self.tables.get(&**table) {
+                for value in (span.start..span.end).filter_map(|row| frame.number(row, column)) {
+                    (sum, count) = (sum + value.abs(), count + 1.0);
+                }
+            }
+        }
+        sum / count.max(1.0)
     }
 
     /// Returns the requests of the cells behind some rows.

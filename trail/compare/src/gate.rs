@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use statistics::{RegressionGate, UnitEffect, Worse, holm, log_margin, permutation_tails_welch};
+use statistics::{RegressionGate, Worse, holm, log_margin, permutation_tails_welch};
 
+use crate::dependence::Noted;
 use crate::results::{Direction, Rule};
 use crate::units::{Logs, Values, effect, no_units, without_ratio};
 
@@ -66,14 +67,24 @@ pub struct GateResult {
     /// The smallest worsening that this many units with this spread find in 80 % of gates. It accounts for the number
     /// of tested columns and lies above the threshold.
     pub smallest_detectable: Option<f64>,
-    /// If one study has at least twice as many units: the p value, from exchanging labels, of a worsening of the threshold or
+    /// If the studies have unlike numbers of units: the p value, from exchanging labels, of a worsening of the threshold or
     /// more.
     #[serde(skip)]
     pub exchanged: Option<f64>,
     /// The outcome for the column.
     pub outcome: Outcome,
-    /// The reason why it is undecidable, or why it passes without a test.
+    /// The reason why it is undecidable or passes without a test, or how units that resemble each other were judged.
     pub reason: Option<String>,
+}
+
+impl GateResult {
+    /// Adds a reason after the note on dependent units.
+    fn because(&mut self, reason: &str) {
+        self.reason = Some(match self.reason.take() {
+            Some(note) => format!("{note}; {reason}"),
+            None => reason.to_owned(),
+        });
+    }
 }
 
 /// The reason why byte-identical tables pass: there is only one measurement, so there is nothing to compare.
@@ -119,7 +130,7 @@ pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
             continue;
         }
         // One-sided: the two-sided test at twice the level, in the first step of Holm's procedure.
-        let detectable = effect_of(column).ok().map(|effect| {
+        let detectable = effect_of(column).ok().map(|(effect, _)| {
             let smallest = effect.smallest_detectable(2.0 * rule.alpha / tested as f64, POWER);
             // The estimate must also exceed the allowed worsening.
             let exceeds = log_margin(rule.threshold) + Z_OF_POWER * effect.error;
@@ -149,24 +160,26 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
         if p <= rule.alpha && estimate > rule.threshold {
             result.outcome = Outcome::Fail;
         } else if high < rule.threshold && newer.share() > older.share() {
-            result.reason = Some(format!(
+            result.because(&format!(
                 "the newer study has no value of {} of its {} cells there, the older of {} of {}: the missing cells \
                  may have been slow, so the column cannot pass",
                 newer.cells, newer.planned, older.cells, older.planned
             ));
         } else if high < rule.threshold && result.exchanged.is_some_and(|p| p > rule.alpha) {
-            result.reason = Some(format!(
+            let [n_a, n_b] = [result.n_a, result.n_b];
+            let exchanged = result.exchanged.unwrap_or(1.0);
+            result.because(&format!(
                 "with {} against {} units, a t test finds too much if launches are skewed, and the permutation p of a \
                  worsening of {:.1} % is {:.3}: measure similar numbers of units",
-                result.n_a,
-                result.n_b,
+                n_a,
+                n_b,
                 100.0 * rule.threshold,
-                result.exchanged.unwrap_or(1.0)
+                exchanged
             ));
         } else if high < rule.threshold {
             result.outcome = Outcome::Pass;
         } else {
-            result.reason = Some(format!(
+            result.because(&format!(
                 "the column may have worsened by up to {:.1} %, and only {:.1} % is allowed",
                 100.0 * high,
                 100.0 * rule.threshold
@@ -189,7 +202,7 @@ pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
 }
 
 /// Returns the log ratio of the newer over the older units, or the reason why it cannot be judged.
-fn effect_of(column: &Column) -> Result<UnitEffect, String> {
+fn effect_of(column: &Column) -> Result<Noted, String> {
     if !column.replicated {
         return Err(no_units());
     }
@@ -237,7 +250,10 @@ const SEED: u64 = 1;
 /// more"; `None` if the numbers of units are alike. Welch's t finds too much if few skewed launches are compared with many.
 fn exchanged([older, newer]: &[Logs; 2], better: Direction, rule: &Rule) -> Option<[f64; 2]> {
     let (a, b) = (older.units.len(), newer.units.len());
-    if a.max(b) < 2 * a.min(b) {
+    let (few, many) = (a.min(b), a.max(b));
+    // With three against five, the smallest p of an exchange leaves nothing to find among several columns.
+    let unlike = many >= 2 * few || (few > 3 && 2 * many >= 3 * few);
+    if !unlike {
         return None;
     }
     let sign = match better {
@@ -283,7 +299,8 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
     }
     match effect_of(column) {
         Err(reason) => result.reason = Some(reason),
-        Ok(effect) => {
+        Ok((effect, note)) => {
+            result.reason = note;
             let exchanged = logs
                 .as_ref()
                 .and_then(|logs| exchanged(logs, column.better, rule));
@@ -340,6 +357,7 @@ fn units(column: &Column) -> Option<[Logs; 2]> {
         variance.sum::<f64>().sqrt() / shared.len().max(1) as f64
     });
     let side = |(units, rounding): (BTreeMap<&str, Vec<f64>>, f64)| Logs {
+        labels: units.keys().map(|label| (*label).to_owned()).collect(),
         units: units.into_values().map(mean).collect(),
         rounding,
     };

@@ -4,6 +4,7 @@
 //! A [`Side`] is a lock with the store that holds its records. [`compare`] reads both sides. It
 //! executes nothing and writes nothing.
 
+mod dependence;
 mod documents;
 mod gate;
 mod numbers;

@@ -318,8 +318,10 @@ fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String
     match rule.test {
         Test::Welch => {
             let logs = |side: &Values| {
+                let (labels, units) = side.logs()?.into_iter().unzip::<&str, f64, Vec<_>, _>();
                 Some(Logs {
-                    units: side.logs()?.into_values().collect(),
+                    labels: labels.into_iter().map(str::to_owned).collect(),
+                    units,
                     rounding: side.rounding(),
                 })
             };
@@ -327,7 +329,7 @@ fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String
                 let both = a.by_unit.values().chain(b.by_unit.values());
                 without_ratio(column, &both.copied().collect::<Vec<_>>())
             })?;
-            Ok(effect(&older, &newer)?.p)
+            Ok(effect(&older, &newer)?.0.p)
         }
         Test::MannWhitney => {
             let sample = |side: &Values| Sample::new(side.by_unit.values().copied());

@@ -9,8 +9,9 @@ use artifacts::{Scalar, Table};
 use contract::NotReplicated;
 use pipeline::Coordinates;
 use pipeline::design::BLOCK;
-use statistics::{Sample, UnitEffect, indirect_effect, rounding_of_logs, unit_effect_rounded};
+use statistics::{Sample, rounding_of_logs, unit_effect_rounded};
 
+use crate::dependence::{Noted, counted};
 use crate::gate::Lost;
 use crate::tables::{keys, row_key};
 
@@ -203,20 +204,20 @@ pub(crate) fn without_ratio(column: &str, values: &[f64]) -> String {
     contract::without_ratio(column, values, "`diff` compares ratios only")
 }
 
-/// The logarithms of one side's units, and the spread that rounding alone gives to one of them.
+/// The logarithms of one side's units, with their labels, and the spread that rounding alone gives to one of them.
 pub(crate) struct Logs {
+    pub(crate) labels: Vec<String>,
     pub(crate) units: Vec<f64>,
     pub(crate) rounding: f64,
 }
 
-/// Returns the log ratio of the newer over the older units, or the reason why there is none.
-pub(crate) fn effect(older: &Logs, newer: &Logs) -> Result<UnitEffect, String> {
+/// Returns the log ratio of the newer over the older units, with a note if they resemble each other, or the reason why there
+/// is none.
+pub(crate) fn effect(older: &Logs, newer: &Logs) -> Result<Noted, String> {
     let side = |name: &str, logs: &Logs| {
         unit_effect_rounded(&logs.units, logs.rounding)
             .map_err(|refusal| format!("the {name} study: {refusal}"))
     };
-    Ok(indirect_effect(
-        &side("newer", newer)?,
-        &side("older", older)?,
-    ))
+    let effects = (side("newer", newer)?, side("older", older)?);
+    counted([older, newer], [&effects.1, &effects.0])
 }

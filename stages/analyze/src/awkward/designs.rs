@@ -1,7 +1,7 @@
 //! The designs.
 
 use super::Question::{Crossover, Paired, PairedByLevel, Ranking, Unpaired};
-use super::{Design, Launch, Lost, Metric, Question, Stated};
+use super::{Design, Figure, Launch, Lost, Metric, Question, Stated, Unit};
 use crate::operators::units::Scale;
 
 const BOTH: &[Question] = &[Paired, Unpaired];
@@ -16,8 +16,10 @@ const PLAIN: Design = Design {
     together: 0.1,
     cell: 0.015,
     metric: Metric::Value,
+    figure: Figure::Metric,
     lost: Lost::Nothing,
     hosts: &[],
+    unit: Unit::Host,
     scale: Scale::Ratio,
     margin: 0.05,
     questions: BOTH,
@@ -58,6 +60,8 @@ pub fn designs() -> Vec<Design> {
         one_sided(),
         metrics(),
         layouts(),
+        computed(),
+        days(),
     ]
     .concat()
 }
@@ -268,5 +272,93 @@ fn layouts() -> Vec<Design> {
             (d.systems, d.lost) = (6, Lost::LaunchesOfFirst(2));
             d.questions = &[Ranking];
         }),
+    ]
+}
+
+/// Returns the designs whose figures are computed from a metric, which one side may print in few digits.
+fn computed() -> Vec<Design> {
+    const OF_LAUNCHES: &[Question] = &[Paired, Unpaired, Ranking];
+    let coarse = |name, figure, change: &dyn Fn(&mut Design)| {
+        with(name, |d| {
+            (d.figure, d.metric, d.questions) = (figure, Metric::PrintedGrowing, ALL);
+            (d.launch, d.together, d.cell) = (Launch::Normal(0.01), 0.0, 0.005);
+            change(d);
+        })
+    };
+    vec![
+        with("cost of a million tokens", |d| {
+            (d.figure, d.questions) = (Figure::Cost, ALL);
+        }),
+        with(
+            "cost of a million tokens, slow cells of one side have no row",
+            |d| {
+                (d.figure, d.blocks) = (Figure::Cost, 8);
+                (d.launch, d.lost) = (Launch::Normal(0.02), Lost::AbsentOfFirst(0.06));
+                d.stated.at_margin = 0.09;
+            },
+        ),
+        coarse("one side in whole numbers", Figure::Metric, &|_| {}),
+        coarse("cost, one side in whole numbers", Figure::Cost, &|_| {}),
+        coarse(
+            "efficiency, one side in whole numbers",
+            Figure::Efficiency,
+            &|d| {
+                d.questions = &[PairedByLevel, Ranking, Crossover];
+            },
+        ),
+        coarse(
+            "mean of the levels, one side in whole numbers",
+            Figure::Mean,
+            &|d| {
+                d.questions = OF_LAUNCHES;
+            },
+        ),
+        coarse("one side with three digits", Figure::Metric, &|d| {
+            (d.metric, d.launch, d.cell) = (Metric::Digits(3), Launch::Normal(0.001), 0.0005);
+        }),
+        coarse("cost, one side with three digits", Figure::Cost, &|d| {
+            (d.metric, d.launch, d.cell) = (Metric::Digits(3), Launch::Normal(0.001), 0.0005);
+        }),
+        coarse("one side with two digits", Figure::Metric, &|d| {
+            d.metric = Metric::Digits(2)
+        }),
+        coarse(
+            "cost, one side in whole numbers, its slow cells have no row",
+            Figure::Cost,
+            &|d| {
+                (d.blocks, d.lost) = (8, Lost::AbsentOfFirst(0.01));
+            },
+        ),
+    ]
+}
+
+/// Returns the designs with launches on a few hosts or days, of which each suits the sides by ± 5 %.
+fn days() -> Vec<Design> {
+    let on = |name, hosts: &'static [usize], unit, different| {
+        with(name, |d| {
+            (d.hosts, d.unit, d.blocks) = (hosts, unit, hosts.iter().sum());
+            (d.launch, d.levels, d.questions) = (Launch::Normal(0.02), 1, &[Paired]);
+            d.stated = Stated {
+                different,
+                at_margin: different,
+                coverage: 0.5,
+            };
+        })
+    };
+    vec![
+        on(
+            "launches on 3 days, days not in the table",
+            &[4; 3],
+            Unit::Block,
+            0.5,
+        ),
+        on("launches on 3 days", &[4; 3], Unit::BlockOfHost, 0.12),
+        on(
+            "launches on 4 days, days not in the table",
+            &[4; 4],
+            Unit::Block,
+            0.5,
+        ),
+        on("launches on 4 days", &[4; 4], Unit::BlockOfHost, 0.08),
     ]
 }

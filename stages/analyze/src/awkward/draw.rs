@@ -3,7 +3,7 @@
 use artifacts::Scalar;
 use pipeline::CellStatus;
 
-use super::{Design, Launch, Lost, Metric};
+use super::{Design, Launch, Lost, Metric, Unit};
 use crate::frame::{Absence, Frame, Level, Missing, Row, Spec};
 
 /// The value of a cell without noise.
@@ -73,10 +73,10 @@ impl Design {
                 for level in 0..self.levels {
                     let factor = if system == 0 { 1.0 + effect } else { 1.0 };
                     let slow = launch + self.cell * noise.normal();
-                    let value = self.value(&mut noise, system, slow, factor);
+                    let value = self.value(&mut noise, system, slow, factor * self.typical(level));
                     let label = Scalar::Text(format!("s{}", system + 1));
                     let mut key = vec![label, Scalar::Int(1 << level.min(40))];
-                    if !self.hosts.is_empty() {
+                    if self.has_hosts() {
                         key.push(Scalar::Int(self.host(block)));
                     }
                     key.push(Scalar::Int(block as i64 + 1));
@@ -97,7 +97,7 @@ impl Design {
             }
         }
         let mut keys = vec!["system".to_owned(), "level".to_owned()];
-        keys.extend((!self.hosts.is_empty()).then(|| "host".to_owned()));
+        keys.extend(self.has_hosts().then(|| "host".to_owned()));
         keys.push("block".to_owned());
         let gone = |key: Vec<Scalar>| Missing {
             at: keys.iter().cloned().zip(key).collect(),
@@ -122,6 +122,20 @@ impl Design {
         match self.metric {
             Metric::Quantile(p, _) => format!("m_p{:.0}", 100.0 * p),
             _ => "m".to_owned(),
+        }
+    }
+
+    /// Whether the table has the hosts.
+    fn has_hosts(&self) -> bool {
+        !self.hosts.is_empty() && self.unit != Unit::Block
+    }
+
+    /// The typical value at a level, relative to the usual one.
+    fn typical(&self, level: usize) -> f64 {
+        match self.metric {
+            Metric::PrintedGrowing => [1.0, 20.4 / 10.4, 40.4 / 10.4][level.min(2)],
+            Metric::Digits(_) => 0.1004 * 10_f64.powi(level as i32),
+            _ => 1.0,
         }
     }
 
@@ -213,8 +227,12 @@ impl Design {
         match self.metric {
             Metric::Value => value,
             Metric::Rounded(step) => (value / step).round() * step,
-            Metric::Printed if system == 0 => (0.104 * value).round(),
-            Metric::Printed => 0.104 * value,
+            Metric::Printed | Metric::PrintedGrowing if system == 0 => (0.104 * value).round(),
+            Metric::Printed | Metric::PrintedGrowing => 0.104 * value,
+            Metric::Digits(n) if system == 0 => {
+                format!("{value:.*e}", n - 1).parse().unwrap_or(value)
+            }
+            Metric::Digits(_) => value,
             Metric::Count(mean) => noise.poisson(mean * slow.exp() * factor),
             Metric::Share(requests, chance) => {
                 let ok = (chance * (1.0 - slow.abs()) * factor).clamp(0.0, 1.0);

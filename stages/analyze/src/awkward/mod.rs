@@ -35,9 +35,11 @@ pub struct Design {
     /// The standard deviation of the logarithm of a cell within its launch.
     cell: f64,
     metric: Metric,
+    figure: Figure,
     lost: Lost,
-    /// The number of blocks on each host, which is then the unit; empty without hosts.
+    /// The number of blocks on each host; empty without hosts.
     hosts: &'static [usize],
+    unit: Unit,
     scale: Scale,
     /// The margin, as a share of a value without noise.
     margin: f64,
@@ -93,12 +95,38 @@ enum Metric {
     Rounded(f64),
     /// A value near 10.4. The first side is printed in whole numbers, the others in full.
     Printed,
+    /// Values near 10.4, 20.4 and 40.4, printed likewise.
+    PrintedGrowing,
+    /// Values near 10.04, 100.4 and 1,004. The first side is printed with this many significant digits, the others in full.
+    Digits(usize),
     /// A count of rare events with this mean: mostly 0.
     Count(f64),
     /// The share of ok requests: the number of requests, and the probability that a request is ok.
     Share(usize, f64),
     /// A quantile (type 7): its probability, and the number of lognormal requests on each side.
     Quantile(f64, [usize; 2]),
+}
+
+/// The declared unit where there are hosts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Unit {
+    Host,
+    /// Blocks within hosts. Those of one host resemble each other.
+    BlockOfHost,
+    /// Blocks, and the table does not have the hosts.
+    Block,
+}
+
+/// What is compared: the metric itself, or a figure computed from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Figure {
+    Metric,
+    /// Its mean over the levels of a launch.
+    Mean,
+    /// The cost of a million tokens, for a metric that is a throughput.
+    Cost,
+    /// Its ratio to the lowest level, over the level.
+    Efficiency,
 }
 
 /// The cells that were not measured.
@@ -218,7 +246,8 @@ fn counted(
         if !margin && let Some(given) = parameters.as_object_mut() {
             given.remove("margin");
         }
-        let tables = [("made", operator, parameters)];
+        let mut tables = design.computed();
+        tables.push(("made", operator, parameters));
         // A study that lost a whole side is rejected entirely.
         let Ok(mut tables) = made(&tables, frame, &Json::Null) else {
             return Counted {
@@ -247,11 +276,41 @@ impl Design {
         [Some(low), (!bounded).then_some(self.margin)]
     }
 
+    /// The tables that compute the figure.
+    fn computed(&self) -> Vec<(&'static str, &'static str, Json)> {
+        let column = self.column();
+        let (operator, parameters) = match self.figure {
+            Figure::Metric => return Vec::new(),
+            Figure::Mean => (
+                "aggregate",
+                json!({"from": "t", "over": ["level"], "columns": [column], "confidence": 0.95}),
+            ),
+            Figure::Cost => (
+                "cost",
+                json!({"from": "t", "column": column, "devices": 1, "price-per-hour": 3.0, "currency": "USD",
+                    "price-date": "2026-01-31", "price-source": "a list"}),
+            ),
+            Figure::Efficiency => (
+                "parallel-efficiency",
+                json!({"from": "t", "ladder": "level", "column": column}),
+            ),
+        };
+        vec![("figures", operator, parameters)]
+    }
+
     /// Returns the operator that answers a question, and its parameters.
     fn asked(&self, question: Question) -> (&'static str, Json) {
         let pair = json!({"axis": "system", "a": "s1", "b": "s2"});
-        let (scale, metric) = (self.scale.word(), self.column());
-        let blocks = if self.hosts.is_empty() {
+        let scale = self.scale.word();
+        let metric = match self.figure {
+            Figure::Metric => self.column(),
+            Figure::Mean => format!("{}_mean", self.column()),
+            Figure::Cost => "cost_per_million_tokens".to_owned(),
+            Figure::Efficiency => "parallel_efficiency".to_owned(),
+        };
+        let blocks = if self.figure == Figure::Mean {
+            json!(["block"])
+        } else if self.hosts.is_empty() {
             json!(["block", "level"])
         } else {
             json!(["block", "level", "host"])
@@ -274,7 +333,10 @@ impl Design {
                 json!({"ladder": "level", "column": metric, "better": "lower", "pair": pair}),
             ),
         };
-        parameters["from"] = json!("t");
+        parameters["from"] = json!(match self.figure {
+            Figure::Metric => "t",
+            _ => "figures",
+        });
         if question != Question::Ranking {
             parameters["scale"] = json!(scale);
         }
@@ -289,7 +351,11 @@ impl Design {
             parameters["margin"] = json!({metric: margin});
         }
         if !self.hosts.is_empty() {
-            parameters["unit"] = json!(["host"]);
+            parameters["unit"] = match self.unit {
+                Unit::Host => json!(["host"]),
+                Unit::BlockOfHost => json!(["host", "block"]),
+                Unit::Block => json!(["block"]),
+            };
         }
         (operator, parameters)
     }
@@ -338,7 +404,11 @@ impl Design {
             }
         }
         if question.has_margin() {
+            let inverse = self.figure == Figure::Cost;
             let truth = match self.scale {
+                Scale::Ratio if inverse => 1.0 / (1.0 + effect),
+                // Both rungs of an efficiency have the effect.
+                Scale::Ratio if self.figure == Figure::Efficiency => 1.0,
                 Scale::Ratio => 1.0 + effect,
                 Scale::Difference => effect * self.centre(),
             };
@@ -347,8 +417,8 @@ impl Design {
             let within = |(low, high): (f64, f64)| low <= truth && truth <= high;
             seen.covered = u64::from(ends.is_some_and(within));
             seen.equivalent = is(0, "equivalent");
-            seen.not_higher = is(0, "not_higher");
-            seen.not_lower = is(0, "not_lower");
+            seen.not_higher = is(0, if inverse { "not_lower" } else { "not_higher" });
+            seen.not_lower = is(0, if inverse { "not_higher" } else { "not_lower" });
         }
         seen
     }

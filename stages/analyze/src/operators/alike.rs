@@ -276,7 +276,7 @@ impl Kept {
 }
 
 /// Returns the origin of a column of a table. A table has no origin in itself.
-fn pools_of<'a>(frame: &'a Frame, column: &str, table: &str) -> Option<&'a Pools> {
+pub(crate) fn pools_of<'a>(frame: &'a Frame, column: &str, table: &str) -> Option<&'a Pools> {
     let pools = frame.spec(column)?.pools.as_ref();
     pools.filter(|pools| pools.table != table)
 }

@@ -147,6 +147,9 @@ pub(crate) struct Judged<T> {
     pub(super) ends: Option<Ends>,
     smallest_detectable: Option<f64>,
     pub(super) verdict: (Verdict, Option<String>),
+    /// The most by which the true effect may lie below and above the recorded one because times or values were rounded, on the
+    /// scale: −low and high.
+    pub(super) rounded: (f64, f64),
 }
 
 impl Terms {
@@ -250,7 +253,7 @@ impl Terms {
         let mut judge = Judge::new(context)?;
         let unlike = self.unlike(&mut judge, &tests, units);
         let lost = self.lost(&mut judge, &tests, units)?;
-        let steps = self.steps(&mut judge, &tests)?;
+        let steps = self.steps(&mut judge, &tests, units)?;
         let row = |((((mut test, adjusted), unlike), lost), steps): Decided<T>| {
             let uneven = self.uneven(from, &test);
             let column = test.column;
@@ -361,11 +364,17 @@ impl Terms {
         &self,
         judge: &mut Judge<'_>,
         tests: &[Compared<T>],
+        units: &Units,
     ) -> Result<Vec<Option<UnlikeSteps>>, Failure> {
         let (a, b) = self.pair.labels();
         let mut bound = |test: &Compared<T>| {
             let column = (self.columns[test.column].as_str(), self.scale);
-            judge.steps((&self.pair.axis, [&a, &b]), column, &test.lineage)
+            judge.steps(
+                (&self.pair.axis, [&a, &b]),
+                units.axes(),
+                column,
+                &test.lineage,
+            )
         };
         tests.iter().map(&mut bound).collect()
     }
@@ -392,6 +401,7 @@ impl Terms {
             equivalence,
             ends: case.ends(),
             smallest_detectable: case.smallest_detectable(),
+            rounded: (0.0, 0.0),
             verdict,
             adjusted,
             test,

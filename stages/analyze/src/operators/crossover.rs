@@ -368,7 +368,7 @@ fn table(
             let column = (given.column.as_str(), given.scale);
             let lost = judge.lost(sides, units.axes(), column, &rung.used)?;
             let lost = lost.and_then(|lost| lost.shift);
-            let steps = judge.steps(sides, column, &rung.used)?;
+            let steps = judge.steps(sides, units.axes(), column, &rung.used)?;
             let steps = steps
                 .zip(rung.mean)
                 .map(|(steps, mean)| steps.against(mean));

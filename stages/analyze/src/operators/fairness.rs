@@ -328,6 +328,7 @@ impl Terms {
     /// Adds to a verdict that the sides recorded their times in unlike steps. A finding is withdrawn if it would not be shown
     /// had the times been off by what their steps allow.
     pub(super) fn with_clock_steps<T>(&self, steps: &UnlikeSteps, judged: &mut Judged<T>) {
+        judged.rounded = (steps.low, steps.high);
         let (before, effect) = match judged.test.effect.as_ref() {
             Ok(effect) if judged.verdict.0 != Verdict::Undecidable => {
                 (judged.verdict.0, effect.mean)

@@ -225,7 +225,10 @@ fn table(
                 let column = (given.column.as_str(), scale);
                 let sides = (given.among.as_str(), pair);
                 let lost = judge.lost(sides, units.axes(), column, &contest.lineage)?;
-                Ok((lost, judge.steps(sides, column, &contest.lineage)?))
+                Ok((
+                    lost,
+                    judge.steps(sides, units.axes(), column, &contest.lineage)?,
+                ))
             })?;
             unfair.extend(worst.map(|why| (pair.map(str::to_owned), why)));
         }

@@ -7,28 +7,14 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
+use contract::in_order;
 use statistics::{
-    Group, LEAST_CLUSTERS, Refusal, Sample, UnitEffect, group_resemblance, indirect_effect,
-    lag_correlation, successive_resemblance, unit_effect,
+    GROUPS_LEVEL, Group, LEAST_CLUSTERS, Refusal, Sample, UnitEffect, group_resemblance,
+    indirect_effect, neighbours, unit_effect,
 };
 
 use crate::operators::repeated::means_of_merged;
 use crate::operators::units::{Units, averaged, short};
-
-/// The level at which groups of units count as unlike each other, divided among the axes that group them.
-const GROUPS: f64 = 0.1;
-
-/// The level at which a unit counts as similar to the one before it.
-const NEIGHBOURS: f64 = 0.05;
-
-/// The smallest number of units in which such a similarity can be seen. With fewer, the test finds next to nothing.
-const LEAST_IN_ORDER: usize = 8;
-
-/// The number of orders drawn.
-const ORDERS: usize = 999;
-
-/// The smallest correlation with the unit before that matters.
-const LEAST_CORRELATION: f64 = 0.2;
 
 /// A unit: its label, whose last part is that of the last unit axis, the side that it belongs to (0 or 1), and its value.
 pub(crate) struct Unit {
@@ -228,7 +214,7 @@ pub(crate) fn doubt_of_strata(units: &Units, strata: &[Vec<(Vec<Scalar>, f64)>])
 
 /// Returns why units are not independent, as far as their values show; `None` if nothing shows it.
 pub(crate) fn doubt(units: &Units, groupings: &[Grouping], values: &[Unit]) -> Option<Doubt> {
-    let level = GROUPS / groupings.len().max(1) as f64;
+    let level = GROUPS_LEVEL / groupings.len().max(1) as f64;
     let grouped = groupings.iter().find_map(|grouping| {
         let mut groups: BTreeMap<&str, Group> = BTreeMap::new();
         for unit in values {
@@ -250,7 +236,7 @@ pub(crate) fn doubt(units: &Units, groupings: &[Grouping], values: &[Unit]) -> O
             how: How::Grouped(axis.clone(), groups),
         })
     });
-    grouped.or_else(|| in_order(units, values))
+    grouped.or_else(|| beside(units, values))
 }
 
 /// Writes a p value for people.
@@ -261,62 +247,23 @@ fn shown(p: f64) -> String {
     }
 }
 
-/// Splits a label into its numbers and the text around them: `2026-01-31` into 2026, 1 and 31, `run-7` into 7.
-fn numbers(label: &Scalar) -> (Vec<String>, Vec<f64>) {
-    if let Some(number) = label.as_f64() {
-        return (Vec::new(), vec![number]);
-    }
-    let text = label.to_string();
-    let is_digit = |c: char| c.is_ascii_digit();
-    let around = text.split(is_digit).filter(|part| !part.is_empty());
-    let digits = text.split(|c| !is_digit(c)).filter(|part| !part.is_empty());
-    (
-        around.map(str::to_owned).collect(),
-        digits.filter_map(|digits| digits.parse().ok()).collect(),
-    )
-}
-
-/// Returns the values of units in the order of their labels. Only labels that differ in nothing but numbers have an order,
-/// such as numbers, dates, or `run-7`; `None` for others.
+/// Returns the values of units in the order of their labels, where the labels have one.
 fn ordered<'a>(units: impl Iterator<Item = &'a Unit>) -> Option<Vec<f64>> {
-    let labelled = units.map(|unit| Some((numbers(unit.label.last()?), unit.value)));
-    let mut labelled: Vec<_> = labelled.collect::<Option<_>>()?;
-    let ((around, first), _) = labelled.first()?;
-    let alike = |((other, numbers), _): &((Vec<String>, Vec<f64>), f64)| {
-        other == around && numbers.len() == first.len()
-    };
-    if first.is_empty() || !labelled.iter().all(alike) {
-        return None;
-    }
-    labelled.sort_by(|((_, a), _), ((_, b), _)| {
-        let pairs = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
-        pairs.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-    });
-    Some(labelled.into_iter().map(|(_, value)| value).collect())
+    let units: Vec<&Unit> = units.collect();
+    let labels = units.iter().map(|unit| unit.label.last().cloned());
+    let order = in_order(&labels.collect::<Option<Vec<Scalar>>>()?)?;
+    Some(order.into_iter().map(|at| units[at].value).collect())
 }
 
 /// Returns that each unit resembles the one before it, where the labels have an order.
-fn in_order(units: &Units, values: &[Unit]) -> Option<Doubt> {
+fn beside(units: &Units, values: &[Unit]) -> Option<Doubt> {
     let [axis] = units.axes() else {
         return None;
     };
-    let side = |side: usize| {
-        let values = ordered(values.iter().filter(|unit| unit.side == side))?;
-        let enough = values.len() >= LEAST_IN_ORDER;
-        let rho = lag_correlation(&values);
-        let worth = enough && rho >= LEAST_CORRELATION;
-        let p = worth.then(|| successive_resemblance(&values, ORDERS, 0))??;
-        Some((p, rho))
-    };
-    let by_side = [side(0), side(1)];
-    let sides = 1 + usize::from(values.iter().any(|unit| unit.side == 1));
-    let level = NEIGHBOURS / sides as f64;
-    let least = by_side.iter().flatten().map(|(p, _)| *p).reduce(f64::min)?;
-    (least <= level).then(|| Doubt {
-        reason: format!(
-            "each `{axis}` resembles the one before it ({})",
-            shown(least)
-        ),
-        how: How::InOrder(by_side.map(|side| side.map_or(0.0, |(_, rho)| rho))),
+    let side = |side: usize| ordered(values.iter().filter(|unit| unit.side == side));
+    let (p, correlations) = neighbours([side(0), side(1)])?;
+    Some(Doubt {
+        reason: format!("each `{axis}` resembles the one before it ({})", shown(p)),
+        how: How::InOrder(correlations),
     })
 }

@@ -55,7 +55,7 @@ pub use limit::Limit;
 pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings, without_ratio};
 pub use narrow::NarrowRows;
-pub use order::{compare, compare_all};
+pub use order::{compare, compare_all, in_order};
 pub use replication::{LevelScope, NotReplicated};
 pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, inline_schema};

@@ -87,10 +87,12 @@ pub use quantile_interval::{
 pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
-pub use resemblance::{Group, group_resemblance, lag_correlation, successive_resemblance};
+pub use resemblance::{
+    GROUPS_LEVEL, Group, group_resemblance, lag_correlation, neighbours, successive_resemblance,
+};
 pub use rounding::{
     resolution, rounding_of_differences_over, rounding_of_logs, rounding_of_logs_over,
-    rounding_of_ratios, rounding_of_ratios_over, rounding_of_values_over,
+    rounding_of_ratios, rounding_of_ratios_over, rounding_of_values_over, shared_errors,
 };
 pub use sample::{Sample, SampleError};
 pub use selection::Selection;

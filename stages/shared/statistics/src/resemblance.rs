@@ -87,6 +87,38 @@ pub fn lag_correlation(values: &[f64]) -> f64 {
     ((products / squares + 1.0 / n) / (1.0 - 3.0 / n)).clamp(0.0, 0.9)
 }
 
+/// The level at which groups of units count as unlike each other. A missed resemblance does more harm than one that is not
+/// there.
+pub const GROUPS_LEVEL: f64 = 0.1;
+
+/// The level at which a unit counts as similar to the one before it.
+const NEIGHBOURS: f64 = 0.05;
+
+/// The smallest number of units in which such a similarity can be seen. With fewer, the test finds next to nothing.
+const LEAST_IN_ORDER: usize = 8;
+
+/// The number of orders drawn.
+const ORDERS: usize = 999;
+
+/// The smallest correlation with the unit before that matters.
+const LEAST_CORRELATION: f64 = 0.2;
+
+/// Returns that each unit resembles the one before it: the smallest p of any side, and the correlation of each side. A side
+/// has its values in order; `None` where its units have no order. `None` if no side shows it.
+pub fn neighbours<const N: usize>(sides: [Option<Vec<f64>>; N]) -> Option<(f64, [f64; N])> {
+    let present = sides.iter().flatten().filter(|side| !side.is_empty());
+    let level = NEIGHBOURS / present.count().max(1) as f64;
+    let by_side = sides.map(|side| {
+        let values = side.filter(|values| values.len() >= LEAST_IN_ORDER)?;
+        let rho = lag_correlation(&values);
+        let worth = rho >= LEAST_CORRELATION;
+        let p = worth.then(|| successive_resemblance(&values, ORDERS, 0))??;
+        Some((p, rho))
+    });
+    let least = by_side.iter().flatten().map(|(p, _)| *p).reduce(f64::min)?;
+    (least <= level).then(|| (least, by_side.map(|side| side.map_or(0.0, |(_, rho)| rho))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -124,6 +124,19 @@ fn shared(values: &[f64], step: f64) -> f64 {
     (off * step).powi(2) / 3.0
 }
 
+/// Returns for each stratum of one side the most by which the mean of its values may be off through an error that all of them
+/// share; 0 for values that were not rounded, or that scatter over more than two steps. A figure computed from such values has
+/// this error too, and its digits do not show it.
+pub fn shared_errors(strata: &[Vec<f64>]) -> Vec<f64> {
+    let digits = significant(strata.iter().flatten());
+    let own = printed(&strata.concat()).unwrap_or(0.0);
+    let error = |values: &Vec<f64>| {
+        let step = own.max(of_stratum(values, digits));
+        (3.0 * shared(values, step)).sqrt()
+    };
+    strata.iter().map(error).collect()
+}
+
 /// Returns the variance that the rounding of one side gives to a unit, chosen so that n units have the variance of
 /// their mean. It has two parts. Each unit has a uniform error of variance step²/12 by itself (Sheppard, Proc. London
 /// Math. Soc. 29, 1897). The error that all share counts n times.
@@ -196,9 +209,11 @@ fn of_pairs(strata: &[Vec<(f64, f64)>], relative: bool) -> f64 {
     })
 }
 
-/// Fewer values than this may share a digit by chance. It is also the smallest number of significant digits that a tool
-/// prints.
+/// Fewer values than this may share a digit by chance.
 const LEAST: usize = 3;
+
+/// The smallest number of significant digits that a tool prints.
+const LEAST_DIGITS: i32 = 2;
 
 /// Returns the largest number of significant digits of any value; `None` above nine, as for values that were not rounded.
 fn significant<'a>(values: impl Iterator<Item = &'a f64>) -> Option<i32> {
@@ -226,7 +241,7 @@ fn of_stratum(values: &[f64], digits: Option<i32>) -> f64 {
     let first = largest.log10().floor() as i32;
     let reach = values.iter().filter(|v| v.abs() >= 10_f64.powi(first));
     let enough = reach.count() >= LEAST;
-    let digits = digits.filter(|digits| *digits >= LEAST as i32 && enough);
+    let digits = digits.filter(|digits| *digits >= LEAST_DIGITS && enough);
     own.max(digits.map_or(0.0, |digits| 10_f64.powi(first - digits + 1)))
 }
 
@@ -284,6 +299,24 @@ mod tests {
         // Values over three steps share no error.
         assert!((rounding_of_values_over(&[a.to_vec()]) - 1.0 / 12.0_f64.sqrt()).abs() < 1e-15);
         assert_eq!(rounding_of_logs(&[0.1_f64.exp(), 2.0_f64.sqrt()]), 0.0);
+    }
+
+    #[test]
+    fn an_error_that_all_values_share_is_at_most_half_a_step() {
+        let free = [10.431_234_567_89, 10.381, 10.4449];
+        let errors = shared_errors(&[vec![10.0; 5], vec![20.0, 21.0, 20.0, 21.0, 20.0]]);
+        assert!(
+            (errors[0] - 0.5).abs() < 1e-12 && (errors[1] - 0.1).abs() < 1e-12,
+            "{errors:?}"
+        );
+        // Values over three steps, and values in full.
+        assert_eq!(
+            shared_errors(&[vec![40.0, 42.0, 41.0], free.to_vec()]),
+            [0.0, 0.0]
+        );
+        // Three significant digits have a step for each stratum.
+        let errors = shared_errors(&[vec![9.96, 9.97, 9.96], vec![1000.0; 3]]);
+        assert!((errors[1] - 5.0).abs() < 1e-12, "{errors:?}");
     }
 
     #[test]

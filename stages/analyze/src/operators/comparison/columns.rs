@@ -1,7 +1,7 @@
 //! The columns of a comparison, in the order of the table: sides, effect, p values, margin, verdict.
 
 use contract::IntervalEnd;
-use statistics::GENERATOR;
+use statistics::{GENERATOR, Interval};
 
 use super::{Judged, Terms};
 use crate::columns::{Columns, Value};
@@ -60,13 +60,24 @@ impl Terms {
             ))
         };
         let adjusted = |which: IntervalEnd| {
-            which.of(format!("the interval at the level of this test's step in its family: it excludes no effect exactly where holm_p is at most {alpha}"))
+            which.of(format!("the interval at the level of this test's step in its family: it excludes no effect exactly where holm_p is at most {alpha}, unless both intervals are widened for rounded times or values"))
         };
         let looks = self.looks;
         let interval = move |j: &Judged<T>, level: f64| {
             let effect = j.test.effect.as_ref().ok().filter(|_| j.test.inverts)?;
             let alpha = looks.level(effect.n, 1.0 - level)?;
-            Some(outward(scale, effect, 1.0 - alpha))
+            let within = outward(scale, effect, 1.0 - alpha);
+            let (below, above) = j.rounded;
+            Some(match scale {
+                Scale::Ratio => Interval {
+                    low: within.low * below.exp(),
+                    high: within.high * above.exp(),
+                },
+                Scale::Difference => Interval {
+                    low: within.low + below,
+                    high: within.high + above,
+                },
+            })
         };
         let stepped = move |j: &Judged<T>| interval(j, 1.0 - j.adjusted.decision?.alpha);
         columns
@@ -110,7 +121,13 @@ impl Terms {
                         Looks::Once => "",
                         Looks::AfterEachBlock => ", holds at every look",
                     };
-                    Some(format!("t over {n} units, {df} degrees of freedom{holds}"))
+                    let wider = match j.rounded {
+                        (0.0, 0.0) => "",
+                        _ => ", widened by what the steps of times or values allow",
+                    };
+                    Some(format!(
+                        "t over {n} units, {df} degrees of freedom{holds}{wider}"
+                    ))
                 },
             )
     }

@@ -1,0 +1,120 @@
+//! Units of a study that resemble each other, and are therefore fewer than they seem.
+//!
+//! Launches of one day, or launches that follow each other, may have something in common. The bounds of a gate then lie too
+//! close together. Which units may resemble each other follows from their labels; whether they do, from their values.
+
+use std::collections::BTreeMap;
+
+use artifacts::Scalar;
+use contract::in_order;
+use pipeline::Coordinates;
+use statistics::{
+    GROUPS_LEVEL, Group, LEAST_CLUSTERS, UnitEffect, group_resemblance, indirect_effect,
+    neighbours, significant, unit_effect,
+};
+
+use crate::units::Logs;
+
+/// The effect of units, with a note if they resemble each other.
+pub(crate) type Noted = (UnitEffect, Option<String>);
+
+/// Returns the log ratio of the newer over the older units, given that of each study by itself as `newer` and `older`, with the
+/// dependence of the units counted.
+///
+/// # Errors
+/// If the units lie within too few labels, such as days.
+pub(crate) fn counted(logs: [&Logs; 2], effects: [&UnitEffect; 2]) -> Result<Noted, String> {
+    let labels = logs.map(|logs| {
+        logs.labels
+            .iter()
+            .map(|label| at(label))
+            .collect::<Vec<_>>()
+    });
+    let Some(first) = labels.iter().flatten().next() else {
+        return Ok((indirect_effect(effects[1], effects[0]), None));
+    };
+    let axes: Vec<String> = first.0.iter().map(|(axis, _)| axis.clone()).collect();
+    let around = axes.split_last().map_or(&[][..], |(_, around)| around);
+    for axis in around {
+        let groups = groups(axis, logs, &labels);
+        let level = GROUPS_LEVEL / around.len() as f64;
+        if let Some(p) = group_resemblance(&groups).filter(|p| *p <= level) {
+            return of_groups(axis, &groups, p);
+        }
+    }
+    let ordered = |side: usize| {
+        let last = |at: &Coordinates| at.0.last().map(|(_, label)| label.clone());
+        let labels: Option<Vec<Scalar>> = labels[side].iter().map(last).collect();
+        let order = in_order(&labels?)?;
+        Some(order.into_iter().map(|i| logs[side].units[i]).collect())
+    };
+    let single = axes.len() == 1;
+    let resemble = single
+        .then(|| neighbours([ordered(0), ordered(1)]))
+        .flatten();
+    Ok(match resemble {
+        Some((p, [older, newer])) => (
+            indirect_effect(&effects[1].dependent(newer), &effects[0].dependent(older)),
+            Some(format!(
+                "each `{}` resembles the one before it ({}), so they count as fewer units",
+                axes[0],
+                shown(p)
+            )),
+        ),
+        None => (indirect_effect(effects[1], effects[0]), None),
+    })
+}
+
+fn at(label: &str) -> Coordinates {
+    label.parse().unwrap_or(Coordinates(Vec::new()))
+}
+
+/// Returns the units of each label of an axis: those of the newer study first.
+fn groups(axis: &str, logs: [&Logs; 2], labels: &[Vec<Coordinates>; 2]) -> Vec<Group> {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for (side, logs) in logs.into_iter().enumerate() {
+        for (at, value) in labels[side].iter().zip(&logs.units) {
+            let label = at.get(axis).map(ToString::to_string).unwrap_or_default();
+            let (newer, older) = groups.entry(label).or_default();
+            if side == 1 { newer } else { older }.push(*value);
+        }
+    }
+    let single = groups.len() < 2;
+    let all = groups.into_values();
+    if single { Vec::new() } else { all.collect() }
+}
+
+/// Returns the effect of labels as units: the differences between the means of the two studies there.
+fn of_groups(axis: &str, groups: &[Group], p: f64) -> Result<Noted, String> {
+    let reason = format!(
+        "units with the same `{axis}` resemble each other ({})",
+        shown(p)
+    );
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let both = groups
+        .iter()
+        .filter(|(newer, older)| !newer.is_empty() && !older.is_empty());
+    let differences: Vec<f64> = both
+        .map(|(newer, older)| mean(newer) - mean(older))
+        .collect();
+    let n = differences.len();
+    if n < LEAST_CLUSTERS {
+        return Err(format!(
+            "{reason}, and {n} labels of it are too few: measure on {LEAST_CLUSTERS} or more in each study"
+        ));
+    }
+    let effect =
+        unit_effect(&differences).map_err(|refusal| format!("{reason}; there, {refusal}"))?;
+    Ok((
+        effect,
+        Some(format!("{reason}, so the labels of `{axis}` are the units")),
+    ))
+}
+
+/// Writes a p value for people.
+fn shown(p: f64) -> String {
+    match p < 0.001 {
+        true => "p < 0.001".to_owned(),
+        false => format!("p = {}", significant(p, 3)),
+    }
+}
