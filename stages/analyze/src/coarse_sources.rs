@@ -158,8 +158,8 @@ impl<'a> CoarseSources<'a> {
             }
             let side = frame.keys.iter().position(|key| key == axis);
             let mut sides: BTreeMap<String, BTreeMap<String, Vec<usize>>> = BTreeMap::new();
-            for (row, of) in frame.rows.iter().enumerate() {
-                let label = side.map_or(String::new(), |at| of.key[at].to_string());
+            for (row, labelled) in frame.rows.iter().enumerate() {
+                let label = side.map_or(String::new(), |at| labelled.key[at].to_string());
                 let strata = sides.entry(label).or_default();
                 let stratum = strata.entry(name(&frame.key_at(row, &others)));
                 stratum.or_default().push(row);
