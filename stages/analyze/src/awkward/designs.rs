@@ -320,7 +320,7 @@ fn computed() -> Vec<Design> {
             (d.metric, d.launch, d.cell) = (Metric::Digits(3), Launch::Normal(0.001), 0.0005);
         }),
         coarse("one side with two digits", Figure::Metric, &|d| {
-            d.metric = Metric::Digits(2)
+            d.metric = Metric::Digits(2);
         }),
         coarse(
             "cost, one side in whole numbers, its slow cells have no row",
