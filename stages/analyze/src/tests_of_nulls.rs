@@ -396,3 +396,51 @@ fn tests_that_do_not_hold_at_every_look_are_mistakes_of_the_design() {
         );
     }
 }
+
+/// The share of studies of at most twelve blocks in which any look finds something. Each launch resembles the one before of its
+/// side.
+fn any_look_at_neighbours(rho: f64, studies: u64) -> f64 {
+    let parameters = compared(&PLAIN, &json!({"looks": "after-each-block"}));
+    let finds = |number: u64| {
+        let mut noise = Noise((number + 77).wrapping_mul(0xd134_2543_de82_ef95));
+        let mut state = [noise.normal(), noise.normal()];
+        let mut rows = Vec::new();
+        (1..=12_i64).any(|block| {
+            for (side, system) in PLAIN.systems.iter().enumerate() {
+                state[side] = rho * state[side] + (1.0 - rho * rho).sqrt() * noise.normal();
+                let value = 100.0 * (0.05 * state[side] + 0.01 * noise.normal()).exp();
+                let key = vec![
+                    Scalar::Text((*system).to_owned()),
+                    Scalar::Int(1),
+                    Scalar::Int(block),
+                ];
+                rows.push(Row::new(key, vec![Scalar::Float(value)], Vec::new()));
+            }
+            let frame = Frame {
+                level: Level::Cell,
+                keys: ["system", "clients", "block"].map(str::to_owned).to_vec(),
+                specs: vec![Spec::float("m0", "ms", "a value")],
+                rows: rows.clone(),
+                missing: Vec::new(),
+            };
+            let seen = frame.settle().unwrap();
+            block > 2
+                && any(
+                    &run("paired-comparison", &parameters, seen),
+                    "verdict",
+                    "different",
+                )
+        })
+    };
+    (0..studies).filter(|number| finds(*number)).count() as f64 / studies as f64
+}
+
+#[test]
+fn a_look_at_launches_that_resemble_each_other_finds_too_much_beyond_a_correlation_of_a_third() {
+    let studies = 100;
+    for (rho, most) in [(0.0, 0.05), (0.3, 0.07), (0.5, 0.16), (0.8, 0.45)] {
+        let share = any_look_at_neighbours(rho, studies);
+        let error = (most * (1.0 - most) / studies as f64).sqrt();
+        assert!(share <= most + 3.0 * error, "{rho}: {share}");
+    }
+}
