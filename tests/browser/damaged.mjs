@@ -17,7 +17,7 @@ seed: 7
 axes:
   configuration:
     - "<script>alert(1)</script>": {server: batching}
-    - "it's & \u202eback": {server: serial}
+    - "it's & &quot;back&quot;": {server: serial}
   clients: [1, 2]
 workloads:
   short: {description: ${JSON.stringify(MARKUP)}, prompts: {words: {length: 8}}, output: {tokens: 4}}
@@ -97,6 +97,9 @@ export async function damaged({ binary, folder, serve, page: p, done }) {
     return at;
   };
   const good = project("good", STUDY);
+  const turned = run(project("turned", STUDY.replace("it's &", "it's \u202e")), "plan", "experiments/odd.yaml");
+  assert.equal(turned.status, 2);
+  assert.match(turned.stderr, /^error: the label .* contains `\\u\{202e\}`/);
   const made = run(good, "run", "experiments/odd.yaml", "--quiet");
   assert.equal(made.status, 0, made.stdout + made.stderr);
   const copy = (name) => { cpSync(good, `${folder}/${name}`, { recursive: true }); return `${folder}/${name}`; };
