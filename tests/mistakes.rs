@@ -129,6 +129,34 @@ fn a_value_in_another_spelling_is_met_with_ours() {
             "results], figures: {f: {kind: line, table: results.means, x: clients, title: F, caption: F}}}",
             "hint: write `ladder`, for a column over a ladder of loads, or `timeline`",
         ),
+        ("kind: verify", "kind: check", "hint: write `verify`\n"),
+        ("kind: load", "kind: Benchmark", "hint: write `load`\n"),
+        ("kind: report", "kind: plot", "hint: write `report`\n"),
+        (
+            "ladder]}    #",
+            "ladder], thresholds: {ttft_ms_p99: 200}}    #",
+            "hint: write `gates: [{gate: …}]`; `benchtrail list gates` lists them\n",
+        ),
+        (
+            "ladder]}    #",
+            "ladder], gates: [{gate: error-rate}]}    #",
+            "hint: write `row-status`, with the `tolerance` as a share\n",
+        ),
+        (
+            "engine: llama-cpp",
+            "engine: http://127.0.0.1:8000",
+            "`benchtrail init --from-url http://127.0.0.1:8000` writes a study\n",
+        ),
+        (
+            "output_throughput",
+            "tokens_per_second",
+            "hint: did you mean `output_throughput`?\n",
+        ),
+        (
+            "ttft_ms_p50",
+            "p99_ttft",
+            "hint: did you mean `ttft_ms_p99`?\n",
+        ),
         (
             "ttft_ms_p50",
             "ttft_p50_ms",

@@ -9,7 +9,8 @@ const OFFERED: usize = 4;
 
 /// Returns the candidate that a word was probably meant to be.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let mut parts: Vec<&str> = word.split(['-', '_']).collect();
+    let folded = word.to_lowercase();
+    let mut parts: Vec<&str> = folded.split(['-', '_']).collect();
     parts.sort_unstable();
     let mut turned = None;
     let mut among: Option<&str> = None;
@@ -269,6 +270,7 @@ mod tests {
         ];
         for (word, meant) in [
             ("p50_ttft", Some("ttft_ms_p50")),
+            ("TTFT-P50", Some("ttft_ms_p50")),
             ("latency_p95", Some("e2e_latency_ms_p95")),
             ("ttft_p99", Some("ttft_ms_p99")),
             ("latency_p12", None),

@@ -149,12 +149,8 @@ pub(crate) fn drafts<'a>(
                 .find(|k| k.name() == name)
                 .map(|k| &**k);
             if draft.kind.is_none() {
-                let names: Vec<&str> = registry.kinds.iter().map(|k| k.name()).collect();
                 let message = format!("unknown stage kind `{name}`");
-                let hint = match kind_of_other_word(name) {
-                    Some(ours) => format!("write `{ours}`"),
-                    None => remedy(name, "kinds", names),
-                };
+                let hint = kind_remedy(name, registry);
                 out.push(Mistake::new(kind.span, &draft.route(&["kind"]), message).hint(hint));
             }
         }
@@ -173,82 +169,14 @@ pub(crate) fn drafts<'a>(
     drafts
 }
 
-/// Other tools' words for the kinds of stages.
-const OF_KINDS: [(&[&str], &str); 7] = [
-    (
-        &[
-            "machine",
-            "environment",
-            "env",
-            "install",
-            "setup",
-            "infra",
-            "infrastructure",
-        ],
-        "provision",
-    ),
-    (
-        &["server", "engine", "deploy", "launch", "start", "endpoint"],
-        "serve",
-    ),
-    (
-        &[
-            "script", "command", "cmd", "shell", "exec", "task", "job", "step",
-        ],
-        "run",
-    ),
-    (
-        &[
-            "benchmark",
-            "bench",
-            "client",
-            "loadtest",
-            "load-test",
-            "workload",
-            "measure",
-            "measurement",
-        ],
-        "load",
-    ),
-    (
-        &[
-            "check", "checks", "test", "tests", "validate", "assert", "gate", "gates",
-        ],
-        "verify",
-    ),
-    (
-        &[
-            "statistics",
-            "stats",
-            "summary",
-            "summarize",
-            "compare",
-            "comparison",
-            "metrics",
-        ],
-        "analyze",
-    ),
-    (
-        &[
-            "plot",
-            "plots",
-            "figure",
-            "figures",
-            "render",
-            "publish",
-            "dashboard",
-        ],
-        "report",
-    ),
-];
-
-/// Returns the kind of stage that a word of other tools stands for.
-fn kind_of_other_word(word: &str) -> Option<&'static str> {
-    let folded = word.to_lowercase().replace('_', "-");
-    let entry = OF_KINDS
-        .iter()
-        .find(|(theirs, _)| theirs.contains(&folded.as_str()));
-    entry.map(|(_, ours)| *ours)
+/// Returns the remedy for an unknown kind: the kind that another tool calls by this word, otherwise the closest names.
+fn kind_remedy(word: &str, registry: &Registry) -> String {
+    let typed = word.to_lowercase().replace('_', "-");
+    let ours = |k: &&Box<dyn StageKind>| k.other_words().contains(&typed.as_str());
+    match registry.kinds.iter().find(ours) {
+        Some(kind) => format!("write `{}`", kind.name()),
+        None => remedy(word, "kinds", registry.kinds.iter().map(|k| k.name())),
+    }
 }
 
 /// Returns the stages in an order in which each follows those it needs, otherwise in declaration order.

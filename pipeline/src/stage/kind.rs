@@ -92,6 +92,11 @@ pub trait StageKind: Send + Sync {
     /// Returns the name used in the experiment as `kind:`.
     fn name(&self) -> &'static str;
 
+    /// Returns what other tools call a stage of this kind, for the remedy of an unknown `kind:`.
+    fn other_words(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the semantic version of the kind, which is part of every key. Raise it when the same parameters and
     /// inputs would mean something different.
     fn semantic_version(&self) -> u32;

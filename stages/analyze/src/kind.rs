@@ -54,6 +54,21 @@ impl StageKind for Analyze {
         "analyze"
     }
 
+    fn other_words(&self) -> &'static [&'static str] {
+        &[
+            "analyse",
+            "analysis",
+            "aggregate",
+            "summary",
+            "statistics",
+            "stats",
+            "compare",
+            "comparison",
+            "metrics",
+            "compute",
+        ]
+    }
+
     fn semantic_version(&self) -> u32 {
         23
     }

@@ -42,6 +42,21 @@ impl StageKind for Load {
         "load"
     }
 
+    fn other_words(&self) -> &'static [&'static str] {
+        &[
+            "benchmark",
+            "bench",
+            "measure",
+            "measurement",
+            "client",
+            "loadgen",
+            "load-test",
+            "loadtest",
+            "workload",
+            "traffic",
+        ]
+    }
+
     fn semantic_version(&self) -> u32 {
         8
     }

@@ -53,6 +53,12 @@ impl StageKind for Run {
         "run"
     }
 
+    fn other_words(&self) -> &'static [&'static str] {
+        &[
+            "program", "script", "command", "shell", "exec", "bash", "python",
+        ]
+    }
+
     fn semantic_version(&self) -> u32 {
         1
     }

@@ -194,6 +194,9 @@ pub(crate) fn find<T>(
                     "write `{plain}`: its version is what the machine has, or the one that `environment:` installs"
                 )
             }
+            None if collection == "engines" && name.contains("://") => format!(
+                "an engine is what Benchtrail starts; for a server that runs already, `benchtrail init --from-url {name}` writes a study"
+            ),
             None if collection == "models" && is_weights_file(name) => format!(
                 "define it under `models:`, for instance `served: {{title: Served, weights: {{local: {{path: {name}, sha256: \"…\"}}}}}}`, \
                  and write `model: served`; {near}"

@@ -31,6 +31,17 @@ impl StageKind for Provision {
         "provision"
     }
 
+    fn other_words(&self) -> &'static [&'static str] {
+        &[
+            "engine",
+            "machine",
+            "install",
+            "setup",
+            "prepare",
+            "environment",
+        ]
+    }
+
     fn semantic_version(&self) -> u32 {
         2
     }

@@ -19,6 +19,10 @@ impl StageKind for Report {
         "report"
     }
 
+    fn other_words(&self) -> &'static [&'static str] {
+        &["plot", "render", "figure", "figures", "publish", "document"]
+    }
+
     fn semantic_version(&self) -> u32 {
         22
     }

@@ -99,6 +99,10 @@ impl StageKind for Serve {
         "serve"
     }
 
+    fn other_words(&self) -> &'static [&'static str] {
+        &["server", "launch", "start", "deploy", "endpoint"]
+    }
+
     fn semantic_version(&self) -> u32 {
         1
     }

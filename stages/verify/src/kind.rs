@@ -72,6 +72,12 @@ impl StageKind for Verify {
         "verify"
     }
 
+    fn other_words(&self) -> &'static [&'static str] {
+        &[
+            "check", "checks", "gate", "gates", "assert", "test", "validate",
+        ]
+    }
+
     fn semantic_version(&self) -> u32 {
         21
     }
@@ -104,6 +110,12 @@ impl StageKind for Verify {
         schemars::Schema::try_from(json!({
             "type": "object",
             "additionalProperties": false,
+            "x-other-words": {
+                "thresholds": "`gates: [{gate: …}]`; `benchtrail list gates` lists them",
+                "checks": "`gates: [{gate: …}]`; `benchtrail list gates` lists them",
+                "assertions": "`gates: [{gate: …}]`; `benchtrail list gates` lists them",
+                "rules": "`gates: [{gate: …}]`; `benchtrail list gates` lists them",
+            },
             "properties": {
                 "gates": {
                     "type": "array",
@@ -114,7 +126,14 @@ impl StageKind for Verify {
                         "type": "object",
                         "required": ["gate"],
                         "properties": {
-                            "gate": {"type": "string", "enum": names, "description": "The gate."},
+                            "gate": {"type": "string", "enum": names, "description": "The gate.",
+                            "x-other-words": {
+                                "error-rate": "`row-status`, with the `tolerance` as a share",
+                                "errors": "`row-status`, with the `tolerance` as a share",
+                                "failures": "`row-status`, with the `tolerance` as a share",
+                                "failure-rate": "`row-status`, with the `tolerance` as a share",
+                                "success-rate": "`row-status`, with the `tolerance` as a share",
+                            }},
                             "severity": {
                                 "type": "string",
                                 "enum": ["fail", "exclude", "warn"],
