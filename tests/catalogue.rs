@@ -78,6 +78,14 @@ fn every_study_of_the_catalogue_plans_with_the_cells_that_the_page_says() {
     for_each(&studies, &check);
 }
 
+#[test]
+fn the_plan_of_a_study_that_cannot_run_here_says_what_it_measures() {
+    let project = Project::new();
+    let plan = project.run(["plan", "experiments/studies/s04-v3-grid.yaml"]);
+    let wanted = "\nto measure: 189000 requests in 1800 cells\n";
+    assert!(plan.stdout.contains(wanted), "{}", plan.stdout);
+}
+
 /// Checks the studies, two at a time.
 fn for_each(studies: &[Listed], check: &(dyn Fn(&Listed) + Sync)) {
     thread::scope(|scope| {

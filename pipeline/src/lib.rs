@@ -55,8 +55,8 @@ pub use name::{NameError, OutputName};
 pub use not_run::not_run;
 pub use plan::{
     AwayFailure, Counts, Decision, DesignPlan, Elsewhere, Lack, NoiseSource, Plan, PlanOptions,
-    PlannedCell, Reason, Shard, ShardCell, Smallest, Wanted, launched_cells, measures_here,
-    placed_facets, plan, relative_half_width, shards, wanted,
+    PlannedCell, PlannedDemand, Reason, Shard, ShardCell, Smallest, Wanted, launched_cells,
+    measures_here, placed_facets, plan, relative_half_width, shards, wanted,
 };
 pub use ready::{unready, wants_shared_store};
 pub use reuse::{Reuse, makers_in_words, this_host};

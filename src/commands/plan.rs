@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use artifacts::counted;
 use pipeline::design::UnitOrder;
-use pipeline::{Decision, DesignPlan, NoiseSource, Plan};
+use pipeline::{Decision, DesignPlan, NoiseSource, Plan, PlannedDemand};
 use serde_json::json;
 
 use super::plan_reasons::grouped;
@@ -91,6 +91,9 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     }
     for note in &plan.notes {
         say(&format!("note: {note}"));
+    }
+    if let Some(demand) = &plan.demand {
+        say(&demand_text(demand));
     }
     say(&estimate(&plan));
     if let Some(tried) = &tried {
@@ -281,6 +284,36 @@ fn order_text(order: UnitOrder) -> &'static str {
     }
 }
 
+/// Returns what the cells ask of servers as a sentence. It rests on the settings alone, so it needs no records.
+fn demand_text(demand: &PlannedDemand) -> String {
+    let PlannedDemand {
+        cells: count,
+        requests,
+        uncounted_cells,
+        seconds: least,
+    } = demand;
+    let mut text = match count - uncounted_cells {
+        0 => "to measure:".to_owned(),
+        counted_cells => format!(
+            "to measure: {} in {}",
+            counted(*requests, "request"),
+            cells(counted_cells)
+        ),
+    };
+    if *uncounted_cells > 0 {
+        let and = if count > uncounted_cells { ", and" } else { "" };
+        let more = cells(*uncounted_cells);
+        text.push_str(&format!("{and} as many as fit into the time of {more}"));
+    }
+    if *least > 0.0 {
+        text.push_str(&format!(
+            "; the declared rates and durations take at least {}",
+            seconds(*least)
+        ));
+    }
+    text
+}
+
 /// Returns the estimate as a sentence.
 pub(super) fn estimate(plan: &Plan) -> String {
     let todo = plan.total.run + plan.total.after;
@@ -326,6 +359,6 @@ fn json_of(plan: &Plan) -> serde_json::Value {
     json!({
         "experiment": plan.experiment, "profile": plan.profile, "cells": cells.collect::<Vec<_>>(),
         "stages": plan.stages, "total": plan.total, "estimate_s": plan.estimate_s,
-        "without_estimate": plan.without_estimate, "design": plan.design, "notes": plan.notes, "lacks": plan.lacks, "trail": plan.trail,
+        "without_estimate": plan.without_estimate, "demand": plan.demand, "design": plan.design, "notes": plan.notes, "lacks": plan.lacks, "trail": plan.trail,
     })
 }

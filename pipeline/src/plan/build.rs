@@ -10,14 +10,14 @@ use super::design::design_plan;
 use super::reason::Reasons;
 use super::select::Forced;
 use super::session::{Outcome, Session, State};
-use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, StageCounts};
+use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, PlannedDemand, Reason, StageCounts};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::Graph;
 use crate::ids::{CellId, StageId};
 use crate::lock::LockClass;
 use crate::place::{CellName, WrittenCell};
-use crate::stage::{CellStatus, Class, Registry};
+use crate::stage::{CellStatus, Class, Demand, Registry};
 
 /// The number of earlier executions of a stage that an estimate uses.
 const HISTORY: usize = 4096;
@@ -163,6 +163,7 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
     let mut estimates = Estimates::default();
     let mut cells = Vec::with_capacity(session.graph.count);
     let mut stages = Vec::new();
+    let mut demand = PlannedDemand::default();
     for number in session.graph.nodes.keys() {
         let experiment = session.graph.experiment;
         let stage = &experiment.stages[number];
@@ -175,6 +176,13 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
                 Decision::Run { .. } | Decision::After { .. } => estimates.of(session, cell)?,
                 _ => None,
             };
+            if matches!(
+                decision,
+                Decision::Run { .. } | Decision::After { .. } | Decision::Blocked { .. }
+            ) {
+                let parameters = &stage.parameter_sets[stage.cells[i].parameters as usize];
+                demand.add(session.graph.nodes[number].kind.demand(parameters));
+            }
             cells.push(PlannedCell {
                 name: session.graph.written(cell).to_owned(),
                 decision,
@@ -235,6 +243,7 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
         notes: notes(session, &cells),
         design: design_plan(session),
         lacks: session.lacks.iter().cloned().collect(),
+        demand: (demand.cells > 0).then_some(demand),
         cells,
         stages,
         total,
@@ -377,6 +386,18 @@ impl Estimates {
             }
         };
         Ok(history.cells.get(&*node.texts[i]).copied().or(history.mean))
+    }
+}
+
+impl PlannedDemand {
+    fn add(&mut self, cell: Option<Demand>) {
+        let Some(cell) = cell else {
+            return;
+        };
+        self.cells += 1;
+        self.requests += cell.requests.unwrap_or(0);
+        self.uncounted_cells += usize::from(cell.requests.is_none());
+        self.seconds += cell.seconds.unwrap_or(0.0);
     }
 }
 

@@ -28,12 +28,28 @@ pub struct Plan {
     pub estimate_s: Option<f64>,
     /// The number of cells that may run and have no estimate.
     pub without_estimate: usize,
+    /// What the cells ask of servers that run, are decided later or are blocked; `None` if they ask none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub demand: Option<PlannedDemand>,
     /// Notes for the user: measurements that will be replaced, several results under one key.
     pub notes: Vec<String>,
     /// What cells need and this machine lacks; these cells are blocked.
     pub lacks: Vec<Lack>,
     /// The trail digest, if everything it covers is already known.
     pub trail: Option<Digest>,
+}
+
+/// What cells without a cached result ask of servers, according to their settings alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PlannedDemand {
+    /// The number of cells.
+    pub cells: usize,
+    /// The measured requests of the cells whose number is known.
+    pub requests: u64,
+    /// The number of cells whose requests depend on how fast the server answers.
+    pub uncounted_cells: usize,
+    /// The least time that the declared rates and durations take, in seconds. Cells that wait for answers count as 0.
+    pub seconds: f64,
 }
 
 /// Something that cells need and this machine lacks.

@@ -17,7 +17,7 @@ mod until;
 pub(crate) use build::document;
 pub use build::{Wanted, measures_here, plan, wanted};
 pub use design::{DesignPlan, NoiseSource, Smallest, launched_cells};
-pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
+pub use document::{Counts, Decision, Lack, Plan, PlannedCell, PlannedDemand, StageCounts};
 pub use elsewhere::{AwayFailure, Elsewhere, Shard, ShardCell, placed_facets, shards};
 pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};

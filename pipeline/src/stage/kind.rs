@@ -87,6 +87,15 @@ pub struct Shared {
     pub control: Option<(String, String, String)>,
 }
 
+/// What a cell asks of a server before anything is known of the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// The number of measured requests, at most; `None` if it depends on how fast the server answers.
+    pub requests: Option<u64>,
+    /// The least time until the last request is sent, in seconds; `None` if requests wait for answers.
+    pub seconds: Option<f64>,
+}
+
 /// A stage kind. One value serves all stages of the kind, on any thread.
 pub trait StageKind: Send + Sync {
     /// Returns the name used in the experiment as `kind:`.
@@ -182,6 +191,11 @@ pub trait StageKind: Send + Sync {
     /// the page of a study that was not run.
     fn requires(&self, _parameters: &Json) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Returns what a cell of these parameters asks of a server; `None` if it asks none.
+    fn demand(&self, _parameters: &Json) -> Option<Demand> {
+        None
     }
 
     /// Returns whether a measurement of these parameters depends on this machine's other activity. It does not if rows

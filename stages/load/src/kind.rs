@@ -11,11 +11,12 @@ use net::ApiKey;
 use pipeline::effect::Effect;
 use pipeline::sources::NamedFiles;
 use pipeline::stage::{
-    Adopted, Artifact, CellStatus, Class, Content, Done, Failure, Input, Job, Json, Library, Media,
-    Needed, Output, Problem, StageKind,
+    Adopted, Artifact, CellStatus, Class, Content, Demand, Done, Failure, Input, Job, Json,
+    Library, Media, Needed, Output, Problem, StageKind,
 };
 use serde_json::json;
 
+use crate::arrival::Arrival;
 use crate::figure::figure;
 use crate::files::{LoadFiles, Monitoring, run_load_into};
 use crate::generators::GeneratorsChoice;
@@ -110,6 +111,28 @@ impl StageKind for Load {
 
     fn launch(&self, parameters: &Json) -> Option<Json> {
         simulate::launch(parameters.get("simulate")?)
+    }
+
+    fn demand(&self, parameters: &Json) -> Option<Demand> {
+        if !self.measures_here(parameters) {
+            return None;
+        }
+        let settings: Settings = serde_json::from_value(parameters.clone()).ok()?;
+        let rate = settings.arrival.as_ref().and_then(Arrival::rate);
+        let counted = settings.requests.zip(rate);
+        let counted = counted.map(|(requests, rate)| requests as f64 / rate);
+        let limit = settings
+            .duration
+            .map(|span| span.nanoseconds() as f64 / 1e9);
+        Some(Demand {
+            requests: settings.requests,
+            // The limit that is reached first ends the load. A count of a closed loop may be reached at any time.
+            seconds: match (counted, limit) {
+                (Some(counted), Some(limit)) => Some(counted.min(limit)),
+                (None, Some(limit)) if settings.requests.is_none() => Some(limit),
+                (counted, _) => counted,
+            },
+        })
     }
 
     fn measures_here(&self, parameters: &Json) -> bool {

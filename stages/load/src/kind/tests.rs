@@ -208,6 +208,39 @@ fn requests_per_client_are_requests() {
 }
 
 #[test]
+fn the_demand_is_the_count_of_requests_and_the_time_of_declared_arrivals() {
+    let demand = |change: Json| {
+        let parameters = Load.canonical(&settings(&change), &Shelf).unwrap();
+        Load.demand(&parameters).map(|d| (d.requests, d.seconds))
+    };
+    let poisson = json!({"poisson": {"rate": 4.0}});
+    let closed = json!({"closed-loop": {"clients": 3}});
+    for (change, expected) in [
+        (
+            json!({"requests": 12, "arrival": poisson}),
+            (Some(12), Some(3.0)),
+        ),
+        (
+            json!({"requests": 12, "arrival": poisson, "duration": "2 s"}),
+            (Some(12), Some(2.0)),
+        ),
+        (json!({"requests": 12, "arrival": closed}), (Some(12), None)),
+        (
+            json!({"requests": 12, "arrival": closed, "duration": "2 s"}),
+            (Some(12), None),
+        ),
+        (
+            json!({"requests": null, "arrival": closed, "duration": "2 s"}),
+            (None, Some(2.0)),
+        ),
+    ] {
+        assert_eq!(demand(change.clone()), Some(expected), "{change}");
+    }
+    // A model of a server is asked nothing.
+    assert_eq!(demand(json!({"arrival": closed, "simulate": {}})), None);
+}
+
+#[test]
 fn every_mistake_is_found_at_once_with_its_place() {
     let change =
         json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});
