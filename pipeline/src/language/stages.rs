@@ -172,8 +172,8 @@ pub(crate) fn drafts<'a>(
 /// Returns the remedy for an unknown kind: the kind that another tool calls by this word, otherwise the closest names.
 fn kind_remedy(word: &str, registry: &Registry) -> String {
     let typed = word.to_lowercase().replace('_', "-");
-    let ours = |k: &&Box<dyn StageKind>| k.other_words().contains(&typed.as_str());
-    match registry.kinds.iter().find(ours) {
+    let mut kinds = registry.kinds.iter();
+    match kinds.find(|kind| kind.other_words().contains(&typed.as_str())) {
         Some(kind) => format!("write `{}`", kind.name()),
         None => remedy(word, "kinds", registry.kinds.iter().map(|k| k.name())),
     }
