@@ -406,6 +406,58 @@ fn a_study_that_is_not_finished_is_not_published() {
 }
 
 #[test]
+fn a_record_that_was_changed_is_not_published() {
+    let project = Project::new();
+    let study = ["experiments/simulated.yaml", "--smoke"];
+    project.run(["run"].iter().chain(&study)).ok();
+    let lock = project.path().join("experiments/simulated.smoke.lock");
+    let text = fs::read_to_string(&lock).expect("a lock");
+    let cell = text
+        .lines()
+        .find(|line| line.starts_with("ok configuration="));
+    let record = cell
+        .and_then(|line| line.split(' ').nth(3))
+        .expect("a record");
+    let object = |digest: &str| {
+        let (folder, name) = digest.trim_start_matches("b3:").split_at(2);
+        project
+            .path()
+            .join(".benchtrail/objects")
+            .join(folder)
+            .join(name)
+    };
+    let original = fs::read_to_string(object(record)).expect("a record");
+    let json: Value = serde_json::from_str(&original).expect("JSON");
+    let size = json["outputs"]["requests"]["bytes"]
+        .as_u64()
+        .expect("a size");
+    let forged = original.replace(&size.to_string(), &(size + 1).to_string());
+    assert_ne!(forged, original);
+    let place = object(&artifacts::Digest::of(forged.as_bytes()).to_string());
+    fs::create_dir_all(place.parent().expect("a folder")).expect("a folder");
+    fs::write(place, forged).expect("a forged record");
+    fs::remove_file(object(record)).expect("the record");
+    // Without an index and a lock, the run takes what is there.
+    fs::remove_file(project.path().join(".benchtrail/index.sqlite")).expect("the index");
+    fs::remove_file(&lock).expect("the lock");
+    let again = project.run(["run"].iter().chain(&study)).ok();
+    assert!(
+        again.stdout.contains("0 cells executed"),
+        "{}",
+        again.stdout
+    );
+    let folder = outside();
+    let out = folder.path().join("study");
+    let out_text = out.to_str().expect("text");
+    let more = ["--author", "Ada Lovelace", "--out", out_text];
+    let refused = project.run(["publish"].iter().chain(&study).chain(&more));
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    let wanted = format!("says {} bytes, but it has {size}", size + 1);
+    assert!(refused.stderr.contains(&wanted), "{}", refused.stderr);
+    assert!(!out.exists());
+}
+
+#[test]
 fn a_study_compared_with_its_own_bundle_differs_in_nothing_and_passes_the_gate() {
     let (project, folder) = (finished(), outside());
     let bundle = folder.path().join("study");

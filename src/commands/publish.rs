@@ -193,6 +193,9 @@ impl From<BundleError> for Stop {
                 "name the directory or `.tar.zst` that `benchtrail publish EXPERIMENT --author NAME` wrote",
             ),
             BundleError::Exists(_) | BundleError::Key(..) => Self::usage(error),
+            BundleError::DoesNotHold(_) => Self::failed(error).hint(
+                "a record or an artifact was changed after it was measured: measure its cell again with `benchtrail run --fresh`",
+            ),
             BundleError::Malformed(..) | BundleError::Study(_) | BundleError::Secrets(_) => {
                 Self::failed(error)
             }

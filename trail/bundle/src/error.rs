@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use crate::check::Complaint;
 use crate::secrets::SecretFinding;
 
 /// The reason why a bundle cannot be written or opened.
@@ -23,12 +24,16 @@ pub enum BundleError {
     Study(String),
     /// Secrets or user names would be published.
     Secrets(Vec<SecretFinding>),
+    /// The bundle would not hold.
+    DoesNotHold(Vec<Complaint>),
     /// A key cannot be used.
     Key(PathBuf, String),
 }
 
 impl fmt::Display for BundleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// The most findings or complaints that are listed.
+        const SHOWN: usize = 12;
         match self {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Store(error) => error.fmt(f),
@@ -49,7 +54,6 @@ impl fmt::Display for BundleError {
                     "nothing was published: {n} {} would become public",
                     words(n)
                 )?;
-                const SHOWN: usize = 12;
                 for finding in findings.iter().take(SHOWN) {
                     writeln!(f, "  {finding}")?;
                 }
@@ -59,6 +63,16 @@ impl fmt::Display for BundleError {
                 f.write_str(
                     "the rule is in brackets; if a finding is meant to be public, pass `--allow RULE`",
                 )
+            }
+            Self::DoesNotHold(complaints) => {
+                f.write_str("nothing was published, because `verify` would refuse the bundle:")?;
+                for complaint in complaints.iter().take(SHOWN) {
+                    write!(f, "\n  {}: {}", complaint.path, complaint.what)?;
+                }
+                match complaints.len().saturating_sub(SHOWN) {
+                    0 => Ok(()),
+                    more => write!(f, "\n  and {more} more"),
+                }
             }
             Self::Key(path, what) => write!(f, "the key {}: {what}", path.display()),
         }

@@ -9,10 +9,12 @@ use pipeline::lock::LockClass;
 use pipeline::{CellStatus, Media};
 
 use crate::catalogue::{Catalogue, times};
+use crate::check::verify;
 use crate::envelope::{Envelope, IN_TOTO};
 use crate::error::BundleError;
 use crate::layout;
 use crate::manifest::{Colophon, Entry, FORMAT, Manifest};
+use crate::open::Bundle;
 use crate::place::BundlePath;
 use crate::publication::Publication;
 use crate::ro_crate::{Facts, ro_crate};
@@ -42,8 +44,8 @@ pub struct Published {
 /// Writes a bundle into a directory that must not exist yet. It appears completely or not at all.
 ///
 /// # Errors
-/// If secrets would be published, an artifact is missing or damaged, or a file system operation
-/// fails.
+/// If secrets would be published, an artifact is missing or damaged, [`verify`] would have a complaint, or a file system
+/// operation fails.
 pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published, BundleError> {
     if folder.exists() {
         return Err(BundleError::Exists(folder.to_owned()));
@@ -73,6 +75,11 @@ pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published
         attestation: None,
     };
     let mut published = writer.all(publication, &catalogue)?;
+    // What a reader would refuse is not published.
+    let checked = verify(&Bundle::open(draft.path())?, None)?;
+    if !checked.complaints.is_empty() {
+        return Err(BundleError::DoesNotHold(checked.complaints));
+    }
     published.folder = folder.to_owned();
     // From here on the directory belongs to the user, so it loses the private mode of temporary
     // ones.
