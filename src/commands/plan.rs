@@ -303,7 +303,9 @@ fn demand_text(demand: &PlannedDemand) -> String {
     if *uncounted_cells > 0 {
         let and = if count > uncounted_cells { ", and" } else { "" };
         let more = cells(*uncounted_cells);
-        text.push_str(&format!("{and} as many as fit into the time of {more}"));
+        text.push_str(&format!(
+            "{and} as many requests as fit into the time or the sessions of {more}"
+        ));
     }
     if *least > 0.0 {
         text.push_str(&format!(

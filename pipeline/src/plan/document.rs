@@ -46,7 +46,7 @@ pub struct PlannedDemand {
     pub cells: usize,
     /// The measured requests of the cells whose number is known.
     pub requests: u64,
-    /// The number of cells whose requests depend on how fast the server answers.
+    /// The number of cells whose requests depend on the server's answers.
     pub uncounted_cells: usize,
     /// The least time that the declared rates and durations take, in seconds. Cells that wait for answers count as 0.
     pub seconds: f64,

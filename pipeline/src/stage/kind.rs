@@ -90,9 +90,10 @@ pub struct Shared {
 /// What a cell asks of a server before anything is known of the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// The number of measured requests, at most; `None` if it depends on how fast the server answers.
+    /// The number of measured requests, or the expected number of random arrivals within a time; `None` if it depends on
+    /// the server's answers.
     pub requests: Option<u64>,
-    /// The least time until the last request is sent, in seconds; `None` if requests wait for answers.
+    /// The time in which requests are sent, in seconds; `None` if a number of requests waits for answers.
     pub seconds: Option<f64>,
 }
 

@@ -16,7 +16,7 @@ use pipeline::stage::{
 };
 use serde_json::json;
 
-use crate::arrival::Arrival;
+use crate::extent;
 use crate::figure::figure;
 use crate::files::{LoadFiles, Monitoring, run_load_into};
 use crate::generators::GeneratorsChoice;
@@ -118,20 +118,34 @@ impl StageKind for Load {
             return None;
         }
         let settings: Settings = serde_json::from_value(parameters.clone()).ok()?;
-        let rate = settings.arrival.as_ref().and_then(Arrival::rate);
-        let counted = settings.requests.zip(rate);
-        let counted = counted.map(|(requests, rate)| requests as f64 / rate);
+        let arrival = settings.arrival.as_ref()?;
         let limit = settings
             .duration
             .map(|span| span.nanoseconds() as f64 / 1e9);
+        let Some(rate) = arrival.rate() else {
+            // Without a count of its own, a load that ends after a time has room for any number of answers.
+            let room = settings
+                .duration
+                .and_then(|limit| extent::enough_for(arrival, limit));
+            return Some(match room.is_some() && room == settings.requests {
+                true => Demand {
+                    requests: None,
+                    seconds: limit,
+                },
+                false => Demand {
+                    requests: settings.requests,
+                    seconds: None,
+                },
+            });
+        };
+        let within = limit.and_then(|limit| arrival.expected_within(limit));
+        let within = within.map(|(expected, _)| expected.round() as u64);
+        let requests = settings
+            .requests
+            .map(|n| within.map_or(n, |within| n.min(within)));
         Some(Demand {
-            requests: settings.requests,
-            // The limit that is reached first ends the load. A count of a closed loop may be reached at any time.
-            seconds: match (counted, limit) {
-                (Some(counted), Some(limit)) => Some(counted.min(limit)),
-                (None, Some(limit)) if settings.requests.is_none() => Some(limit),
-                (counted, _) => counted,
-            },
+            requests,
+            seconds: requests.map(|n| n as f64 / rate),
         })
     }
 

@@ -222,7 +222,7 @@ fn the_demand_is_the_count_of_requests_and_the_time_of_declared_arrivals() {
         ),
         (
             json!({"requests": 12, "arrival": poisson, "duration": "2 s"}),
-            (Some(12), Some(2.0)),
+            (Some(8), Some(2.0)),
         ),
         (json!({"requests": 12, "arrival": closed}), (Some(12), None)),
         (

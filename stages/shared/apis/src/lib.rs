@@ -26,17 +26,20 @@ pub use division::{Division, Event, divide};
 
 /// What [`Reading`] holds for a count that is not a whole number, such as a text or 2.5. Whoever reads counts refuses it
 /// like any negative one.
-pub const NOT_A_COUNT: i64 = i64::MIN;
+pub const NOT_A_COUNT: i64 = i64::MIN + 1;
 
 /// Returns a count of tokens that a server reports; `None` if it reports none. A number beyond 64 bits becomes the largest
-/// or nearly the smallest possible one, and anything else [`NOT_A_COUNT`]: an impossible count does not count as missing.
+/// or smallest possible one, and anything else [`NOT_A_COUNT`]: an impossible count does not count as missing.
 fn count(value: &Value) -> Option<i64> {
     let whole = |number: &f64| number.fract() == 0.0;
-    let number = value.as_i64().or_else(|| {
-        let number = value.as_f64().filter(whole)?;
-        Some((number as i64).max(NOT_A_COUNT + 1))
-    });
-    (!value.is_null()).then(|| number.unwrap_or(NOT_A_COUNT))
+    let saturated = || value.as_f64().filter(whole).map(|number| number as i64);
+    let number = match value.as_i64().or_else(saturated) {
+        // Just as impossible, and not mistaken for another value.
+        Some(NOT_A_COUNT) => i64::MIN,
+        Some(number) => number,
+        None => NOT_A_COUNT,
+    };
+    (!value.is_null()).then_some(number)
 }
 
 /// Adds further parts of a prompt to the first one; `None` without the first one. A part that is impossible is returned
