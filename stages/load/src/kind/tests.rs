@@ -237,7 +237,7 @@ fn the_demand_is_the_count_of_requests_and_the_time_of_declared_arrivals() {
         assert_eq!(demand(change.clone()), Some(expected), "{change}");
     }
     // A model of a server is asked nothing.
-    assert_eq!(demand(json!({"arrival": closed, "simulate": {}})), None);
+    assert_eq!(Load.demand(&json!({"simulate": {}})), None);
 }
 
 #[test]
