@@ -284,7 +284,7 @@ fn order_text(order: UnitOrder) -> &'static str {
     }
 }
 
-/// Returns what the cells ask of servers as a sentence. It rests on the settings alone, so it needs no records.
+/// Returns the load of the cells as a sentence. It comes from the settings alone, so it needs no records.
 fn demand_text(demand: &PlannedDemand) -> String {
     let PlannedDemand {
         cells: count,

@@ -28,7 +28,7 @@ pub struct Plan {
     pub estimate_s: Option<f64>,
     /// The number of cells that may run and have no estimate.
     pub without_estimate: usize,
-    /// What the cells ask of servers that run, are decided later or are blocked; `None` if they ask none.
+    /// The load of the cells that run, are decided later or are blocked; `None` if none of them uses a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub demand: Option<PlannedDemand>,
     /// Notes for the user: measurements that will be replaced, several results under one key.
@@ -39,7 +39,7 @@ pub struct Plan {
     pub trail: Option<Digest>,
 }
 
-/// What cells without a cached result ask of servers, according to their settings alone.
+/// The load that cells without a cached result put on servers, as far as their settings say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PlannedDemand {
     /// The number of cells.

@@ -87,7 +87,7 @@ pub struct Shared {
     pub control: Option<(String, String, String)>,
 }
 
-/// What a cell asks of a server before anything is known of the server.
+/// The load that a cell puts on a server, as far as its settings say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
     /// The number of measured requests, or the expected number of random arrivals within a time; `None` if it depends on
@@ -194,7 +194,7 @@ pub trait StageKind: Send + Sync {
         Vec::new()
     }
 
-    /// Returns what a cell of these parameters asks of a server; `None` if it asks none.
+    /// Returns the load that a cell of these parameters puts on a server; `None` if it uses no server.
     fn demand(&self, _parameters: &Json) -> Option<Demand> {
         None
     }
