@@ -38,8 +38,16 @@ pub(crate) fn counted(logs: [&Logs; 2], effects: [&UnitEffect; 2]) -> Result<Not
     for axis in around {
         let groups = groups(axis, logs, &labels);
         let level = GROUPS_LEVEL / around.len() as f64;
-        if let Some(p) = group_resemblance(&groups).filter(|p| *p <= level) {
+        let shared = groups.iter().all(|(a, b)| !a.is_empty() && !b.is_empty());
+        if shared && let Some(p) = group_resemblance(&groups).filter(|p| *p <= level) {
             return of_groups(axis, &groups, p);
+        }
+        // Studies that were measured on days of their own.
+        let apart = apart(&groups);
+        let p_of_sides = apart.iter().filter_map(|groups| group_resemblance(groups));
+        let least = p_of_sides.reduce(f64::min).filter(|p| *p <= level / 2.0);
+        if !shared && let Some(p) = least {
+            return of_groups_apart(axis, &apart, p);
         }
     }
     let ordered = |side: usize| {
@@ -84,13 +92,54 @@ fn groups(axis: &str, logs: [&Logs; 2], labels: &[Vec<Coordinates>; 2]) -> Vec<G
     if single { Vec::new() } else { all.collect() }
 }
 
-/// Returns the effect of labels as units: the differences between the means of the two studies there.
-fn of_groups(axis: &str, groups: &[Group], p: f64) -> Result<Noted, String> {
-    let reason = format!(
+/// Returns the groups of each study by itself: those of the newer study first.
+fn apart(groups: &[Group]) -> [Vec<Group>; 2] {
+    let alone = |values: Vec<&Vec<f64>>| {
+        let filled = values.into_iter().filter(|values| !values.is_empty());
+        filled.map(|values| (values.clone(), Vec::new())).collect()
+    };
+    [
+        alone(groups.iter().map(|(newer, _)| newer).collect()),
+        alone(groups.iter().map(|(_, older)| older).collect()),
+    ]
+}
+
+/// Explains why labels of an axis are the units, given the p value of the test.
+fn alike(axis: &str, p: f64) -> String {
+    format!(
         "units with the same `{axis}` resemble each other ({})",
         shown(p)
-    );
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    )
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// Returns the effect of labels as units, if the studies do not share them: the difference between the means over the
+/// labels of each study.
+fn of_groups_apart(axis: &str, apart: &[Vec<Group>; 2], p: f64) -> Result<Noted, String> {
+    let reason = alike(axis, p);
+    let fewest = apart[0].len().min(apart[1].len());
+    if fewest < LEAST_CLUSTERS {
+        return Err(format!(
+            "{reason}, and {fewest} labels of it in a study are too few: measure on {LEAST_CLUSTERS} or more in each study"
+        ));
+    }
+    let effect = |groups: &[Group]| {
+        let means: Vec<f64> = groups.iter().map(|(values, _)| mean(values)).collect();
+        unit_effect(&means).map_err(|refusal| format!("{reason}; there, {refusal}"))
+    };
+    let of_both = indirect_effect(&effect(&apart[0])?, &effect(&apart[1])?);
+    Ok((
+        of_both,
+        Some(format!("{reason}, so the labels of `{axis}` are the units")),
+    ))
+}
+
+/// Returns the effect of labels as units: the differences between the means of the two studies there.
+fn of_groups(axis: &str, groups: &[Group], p: f64) -> Result<Noted, String> {
+    let reason = alike(axis, p);
     let both = groups
         .iter()
         .filter(|(newer, older)| !newer.is_empty() && !older.is_empty());

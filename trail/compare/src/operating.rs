@@ -58,6 +58,8 @@ pub enum Odd {
     /// The launches of each study lie within days, with this many launches a day. Each day of each study has an offset with this
     /// standard deviation.
     Days(usize, f64),
+    /// The same, but the two studies have no day in common, as if they were named by their dates.
+    Dates(usize, f64),
     /// Each launch resembles the one before it, with this correlation.
     Neighbours(f64),
     /// One launch of each study is slower by this share.
@@ -129,6 +131,21 @@ fn launches() -> Vec<Pair> {
                 (p.units, p.odd, p.launch) = ([18, 18], Odd::Days(3, 0.05), [0.02; 2]);
             },
         ),
+        with(
+            "each study on three dates of its own, four launches a date",
+            &|p| {
+                (p.units, p.odd, p.launch) = ([12, 12], Odd::Dates(4, 0.05), [0.02; 2]);
+            },
+        ),
+        with(
+            "each study on six dates of its own, three launches a date",
+            &|p| {
+                (p.units, p.odd, p.launch) = ([18, 18], Odd::Dates(3, 0.05), [0.02; 2]);
+            },
+        ),
+        with("six dates of three launches, and all dates alike", &|p| {
+            (p.units, p.odd, p.launch) = ([18, 18], Odd::Dates(3, 0.0), [0.02; 2]);
+        }),
         with("six days of three launches, and all days alike", &|p| {
             (p.units, p.odd, p.launch) = ([18, 18], Odd::Days(3, 0.0), [0.02; 2]);
         }),
@@ -272,7 +289,7 @@ impl Pair {
                 let mut launch = self.launch[side] * launch;
                 match self.odd {
                     Odd::Nothing => {}
-                    Odd::Days(launches, deviation) => {
+                    Odd::Days(launches, deviation) | Odd::Dates(launches, deviation) => {
                         if unit % launches == 0 {
                             day = deviation * noise.normal();
                         }
@@ -317,6 +334,12 @@ impl Pair {
                             Odd::Days(launches, _) => format!(
                                 "day={},launch={}",
                                 unit / launches + 1,
+                                unit % launches + 1
+                            ),
+                            // The newer study has other dates.
+                            Odd::Dates(launches, _) => format!(
+                                "day={},launch={}",
+                                100 * side + unit / launches + 1,
                                 unit % launches + 1
                             ),
                             _ => format!("block={}", unit + 1),
@@ -433,26 +456,37 @@ mod tests {
             let reasons = judged.filter_map(|column| column.reason);
             reasons.collect::<Vec<String>>().join("\n")
         };
-        let three = reasons("each study on three days of its own, four launches a day");
-        let few = "and 3 labels of it are too few: measure on 5 or more in each study";
-        assert!(
-            three.contains("units with the same `day` resemble each other (p ")
-                && three.contains(few),
-            "{three}"
+        let few = "too few: measure on 5 or more in each study";
+        let (alike, units) = (
+            "units with the same `day` resemble each other (p ",
+            "so the labels of `day` are the units",
         );
-        let six = reasons("each study on six days of its own, three launches a day");
-        assert!(
-            six.contains("so the labels of `day` are the units"),
-            "{six}"
-        );
+        for (three, six) in [
+            (
+                "each study on three days of its own, four launches a day",
+                "each study on six days of its own, three launches a day",
+            ),
+            (
+                "each study on three dates of its own, four launches a date",
+                "each study on six dates of its own, three launches a date",
+            ),
+        ] {
+            let (three, six) = (reasons(three), reasons(six));
+            assert!(three.contains(alike) && three.contains(few), "{three}");
+            assert!(six.contains(units), "{six}");
+        }
         let rows = reasons("each launch like the one before (0.8), 12 blocks");
         assert!(
             rows.contains("each `block` resembles the one before it (p "),
             "{rows}"
         );
         // Days that have nothing in common cost nothing.
-        let alike = named("six days of three launches, and all days alike");
-        assert!(alike.count(1.1, &rule, 40).fail >= 38);
+        for alike in [
+            "six days of three launches, and all days alike",
+            "six dates of three launches, and all dates alike",
+        ] {
+            assert!(named(alike).count(1.1, &rule, 40).fail >= 38, "{alike}");
+        }
     }
 
     #[test]
