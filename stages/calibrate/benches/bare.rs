@@ -3,8 +3,8 @@
 //! `cargo bench -p calibrate --bench bare [-- --quick]`. The bare client is only hyper: one connection per stream, one
 //! thread, two stamps per request. It parses no events, counts no tokens and writes nothing. The load generator parses
 //! every event and writes its tables into a folder. Each run is its own process, so its CPU time is that of the whole
-//! process. The bench prints for each number of streams the medians over the rounds, and the median of the differences
-//! of the pairs.
+//! process. The bench starts its own binary as server and clients, so it also runs on machines without a Rust toolchain.
+//! It prints for each number of streams the medians over the rounds, and the median of the differences of the pairs.
 
 mod client;
 
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use contract::{Api, Phase};
-use load::reference::{Launcher, ReferenceProcess};
+use load::reference::{Launcher, PROCESS_COMMAND, ReferenceProcess, serve_process};
 use load::{
     LoadSpec, Monitoring, Origin, Settings, Slo, Summarizer, Target, Telemetry, run_load_into,
 };
@@ -32,6 +32,10 @@ const REQUESTS: usize = 4;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().map(String::as_str) == Some(PROCESS_COMMAND) {
+        let options = arguments.into_iter().skip(1);
+        return Ok(serve_process(options, std::io::stdin(), std::io::stdout())?);
+    }
     if let Some([what, url, streams]) = arguments
         .iter()
         .position(|a| a == "client")
@@ -148,12 +152,7 @@ fn compare(out: &mut impl Write, rounds: usize) -> Result<(), Failure> {
 /// Runs one client against its own server.
 fn one(what: &str, streams: &str) -> Result<Seen, Failure> {
     let arguments = ["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"].map(str::to_owned);
-    let launcher = Launcher {
-        program: env!("CARGO_BIN_EXE_reference-server").into(),
-        arguments: Vec::new(),
-        ca_file: None,
-    };
-    let server: ReferenceProcess = launcher.start(&arguments)?;
+    let server: ReferenceProcess = Launcher::own()?.start(&arguments)?;
     let output = Command::new(std::env::current_exe()?)
         .args(["client", what, server.url(), streams])
         .stdin(Stdio::null())
