@@ -83,7 +83,7 @@ function heldTable([studies, study, kind, name], { cell, from = 0, to = 1000, so
   let places = whole.rows.map((_, i) => i).filter((i) => equal.every(([column, value]) => String(column?.values[i] ?? "") === value));
   const all = equal.length ? places.length : whole.rows_in_all;
   places = places.slice(Number(from), Number(to));
-  return { ...whole, from: Number(from), rows: places.map((i) => whole.rows[i]), rows_in_all: all, columns: whole.columns.map((c) => ({ ...c, values: places.map((i) => c.values[i]) })) };
+  return { ...whole, from: Number(from), rows: places.map((i) => whole.rows[i]), rows_in_all: all, rows_held: equal.length ? all : whole.rows.length, columns: whole.columns.map((c) => ({ ...c, values: places.map((i) => c.values[i]) })) };
 }
 
 // A file contains the distribution of a metric for every combination of labels. For fewer axes, the curves are added

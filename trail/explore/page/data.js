@@ -5,7 +5,10 @@ import { asTable, get, isFile, objectText, save, table } from "./api.js";
 import { plural } from "./format.js";
 import { tableView } from "./table.js";
 
-const PAGE = 200;
+// The most rows and values of a page: a browser needs a second for 30,000 values.
+const PAGE_ROWS = 200;
+const PAGE_VALUES = 8000;
+const FEWEST_ROWS = 20;
 
 export async function dataView(main, study) {
   const { parameters } = here();
@@ -35,7 +38,14 @@ export async function dataView(main, study) {
 
 function bounds(parameters) {
   const from = Number(parameters.from ?? 0);
-  return { from, to: from + PAGE };
+  return { from, to: from + PAGE_ROWS };
+}
+
+// The first rows of a reply, as many as a page shows at once.
+function firstPage(found, narrow) {
+  const size = Math.min(PAGE_ROWS, Math.max(FEWEST_ROWS, Math.floor(PAGE_VALUES / Math.max(1, narrow.columns.length))));
+  const count = Math.min(found.rows.length, size);
+  return { ...narrow, size, count, rows: narrow.rows.slice(0, count), columns: narrow.columns.map((c) => ({ ...c, values: c.values.slice(0, count) })) };
 }
 
 function ordered(parameters, again) {
@@ -48,7 +58,8 @@ function ordered(parameters, again) {
 async function answer(shown, study, parameters, again) {
   const { sort, onsort } = ordered(parameters, again);
   const question = { query: parameters.sql, ...bounds(parameters), ...(parameters.sort && { sort: parameters.sort, order: parameters.order ?? "asc" }) };
-  const found = asTable(await get(["studies", study, "sql"], question));
+  const whole = asTable(await get(["studies", study, "sql"], question));
+  const found = firstPage(whole, whole);
   replace(shown, found.notes.map((n) => h("p", { class: "note" }, n)), pages(found, again), tableView(found, { sort, onsort }),
     saver(["studies", study, "sql"], { query: parameters.sql }, "answer", ["csv"]));
 }
@@ -57,17 +68,17 @@ async function rows(shown, study, name, overview, parameters, again) {
   const { sort, onsort } = ordered(parameters, again);
   const entry = overview.tables.find((t) => t.name === name);
   const cell = parameters.cell;
-  const question = isFile() ? (cell ? { cell, from: 0, to: 5000 } : { from: 0, to: 2000 })
+  const question = isFile() ? { ...(cell && { cell }), ...bounds(parameters) }
     : { ...(cell && { cell }), ...bounds(parameters), ...(parameters.contains && { contains: parameters.contains }), ...(parameters.sort && { sort: parameters.sort, order: parameters.order ?? "asc" }) };
   const found = await table(study, name, question);
-  const narrow = named(found, parameters.named);
+  const narrow = firstPage(found, named(found, parameters.named));
   const single = cell !== undefined || entry?.cells === 1;
   const link = (column, _, row) => (single ? whyLink({ table: name, cell: cell ?? "", row, column: column.name }) : null);
   const files = isFile() ? null : saver(["studies", study, "tables", name], cell === undefined ? {} : { cell }, name, ["csv", "parquet"]);
   const isRequests = name.endsWith(".requests") && cell !== undefined;
   const [stage] = name.split(".");
   replace(shown, cell !== undefined && cell !== "" ? h("p", {}, "of ", h("a", { href: address(["study", study, "cell", stage], { cell }) }, cellText(stage, cell))) : null,
-    found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(found, again),
+    found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(narrow, again),
     narrow.columns.length < found.columns.length ? h("p", { class: "soft" }, `${narrow.columns.length} of ${plural(found.columns.length, "column")}. Saving saves all.`) : null,
     tableView(narrow, { sort, onsort, link, rowLink: isRequests ? (row) => address(["study", study, "request", stage], { cell, row }) : null }), files);
   const mark = parameters.mark === undefined ? -1 : found.rows.indexOf(Number(parameters.mark));
@@ -89,10 +100,10 @@ function saver(path, parameters, name, formats) {
 }
 
 function pages(found, again) {
-  const { from, rows_in_all: all } = found;
+  const { from, size, count, rows_in_all: all } = found;
   const step = (to, text) => h("button", { type: "button", onclick: () => again({ from: to || null, mark: null }) }, text);
-  return h("div", { class: "row" }, h("span", {}, all > found.count ? `rows ${from} to ${from + found.count} of ${all.toLocaleString("en-US")}` : plural(all, "row")),
-    from > 0 ? step(Math.max(0, from - PAGE), "Earlier") : null, from + found.count < all && !isFile() ? step(from + PAGE, "Later") : null);
+  return h("div", { class: "row" }, h("span", {}, all > count ? `rows ${from} to ${from + count} of ${all.toLocaleString("en-US")}` : plural(all, "row")),
+    from > 0 ? step(Math.max(0, from - size), "Earlier") : null, from + count < (found.rows_held ?? all) ? step(from + count, "Later") : null);
 }
 
 // Any object as text: a log, a descriptor, a record.
