@@ -142,14 +142,31 @@ impl Project {
     /// If the store does not exist.
     pub(crate) fn open_existing(&self) -> Result<Store, Stop> {
         if !self.store.is_dir() {
-            return Err(
-                Stop::nothing(format!("there is no store at {}", self.store.display())).hint(
-                    "create one with `benchtrail run EXPERIMENT`, or choose another with \
-                        `--store DIR`",
+            let missing = Stop::nothing(format!("there is no store at {}", self.store.display()));
+            return Err(missing.hint(match self.stores_below().as_slice() {
+                [] => "create one with `benchtrail run EXPERIMENT`, or choose another with `--store DIR`".to_owned(),
+                [below] => format!("there is one below this folder: use `--store {below}`"),
+                several => format!(
+                    "there are some below this folder; choose with `--store DIR`: {}",
+                    several.join(", ")
                 ),
-            );
+            }));
         }
         self.open()
+    }
+
+    /// Returns the stores of the folders in the project's folder, sorted. Without a repository, `run FOLDER/FILE` makes
+    /// its store in FOLDER.
+    fn stores_below(&self) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(&self.root) else {
+            return Vec::new();
+        };
+        let stores = entries
+            .filter_map(|entry| Some(entry.ok()?.path().join(".benchtrail")))
+            .filter(|store| store.join("objects").is_dir());
+        let mut stores: Vec<String> = stores.map(|store| shown(&store)).collect();
+        stores.sort_unstable();
+        stores
     }
 
     /// Returns the default path of an experiment's report.

@@ -150,6 +150,28 @@ fn a_command_that_needs_a_store_says_how_to_get_one() {
 }
 
 #[test]
+fn a_command_without_a_store_names_the_stores_in_the_folders_below() {
+    let project = Project::new();
+    let remove = || fs::remove_dir(project.path().join(".benchtrail")).expect("it is empty");
+    remove();
+    // A folder without a repository: the study makes its store beside itself.
+    let study = "experiments/simulated.yaml";
+    project.run(["run", study, "--smoke", "--keep-going"]).ok();
+    let below = project.run(["fsck"]);
+    assert_eq!(below.code, Some(5), "{}", below.stderr);
+    assert!(
+        below
+            .stderr
+            .contains("use `--store experiments/.benchtrail`"),
+        "{}",
+        below.stderr
+    );
+    project
+        .run(["fsck", "--store", "experiments/.benchtrail"])
+        .ok();
+}
+
+#[test]
 fn a_stage_that_is_not_there_is_met_with_a_suggestion() {
     refused(
         "unknown-stage",

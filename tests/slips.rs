@@ -853,3 +853,14 @@ fn a_store_is_not_created_under_the_name_of_a_study() {
     );
     assert!(!project.path().join("study.yaml").exists());
 }
+
+#[test]
+fn a_kind_that_is_a_setting_of_one_kind_leads_to_it() {
+    let project = written();
+    for (kind, setting) in [("import", "load"), ("simulate", "load")] {
+        let hint = format!(
+            "`{kind}` is a setting of a `{setting}` stage: write `kind: {setting}`, and `{kind}: …` below it\n"
+        );
+        hinted(&project, "kind: report", &format!("kind: {kind}"), &hint);
+    }
+}

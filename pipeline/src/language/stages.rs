@@ -169,13 +169,30 @@ pub(crate) fn drafts<'a>(
     drafts
 }
 
-/// Returns the remedy for an unknown kind: the kind that another tool calls by this word, otherwise the closest names.
+/// Returns the remedy for an unknown kind: the kind that another tool calls by this word, then the only kind with a
+/// setting of this name, otherwise the closest names.
 fn kind_remedy(word: &str, registry: &Registry) -> String {
     let typed = word.to_lowercase().replace('_', "-");
     let mut kinds = registry.kinds.iter();
-    match kinds.find(|kind| kind.other_words().contains(&typed.as_str())) {
-        Some(kind) => format!("write `{}`", kind.name()),
-        None => remedy(word, "kinds", registry.kinds.iter().map(|k| k.name())),
+    if let Some(kind) = kinds.find(|kind| kind.other_words().contains(&typed.as_str())) {
+        return format!("write `{}`", kind.name());
+    }
+    let has_setting = |kind: &&Box<dyn StageKind>| {
+        let schema = kind.schema();
+        let settings = schema.get("properties");
+        settings.is_some_and(|settings| settings.get(&typed).is_some())
+    };
+    let with: Vec<&str> = registry
+        .kinds
+        .iter()
+        .filter(has_setting)
+        .map(|k| k.name())
+        .collect();
+    match with.as_slice() {
+        [kind] => format!(
+            "`{typed}` is a setting of a `{kind}` stage: write `kind: {kind}`, and `{typed}: …` below it"
+        ),
+        _ => remedy(word, "kinds", registry.kinds.iter().map(|k| k.name())),
     }
 }
 

@@ -157,7 +157,7 @@ fn distributions(list: &mut List, stats: &[Stats<'_>]) {
         (
             "output_token_count",
             "tok",
-            "output_tokens where the usage told them, else chunks with text",
+            "output_tokens if the server reported its usage, else chunks with text",
             stats
                 .iter()
                 .map(|s| once(s.tokens.map(|n| n as f64)))

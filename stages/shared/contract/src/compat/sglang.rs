@@ -66,7 +66,7 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
     list.put(
         "total_output_tokens",
         "tok",
-        "output_tokens where the usage told them, else requested_output_tokens",
+        "output_tokens if the server reported its usage, else requested_output_tokens",
         Some(tokens as f64),
     );
     list.put(
