@@ -132,8 +132,8 @@ fn faults(text: &mut String) {
          wrong. The other gates may give a false alarm, and they may miss weak faults. \
          [Statistics](operating-characteristics.md#gates) lists both rates for every gate, over more than a \
          thousand simulated studies of each kind. A machine with other work violates the assumptions of the tests \
-         and rightly causes an alarm. `comparability` tests prompt-token counts only if no prompt has the same digest, at 0.1 % for each \
-         pair.\n\nWhere gates are least sensitive:\n\n- **One slow cell of several in a ragged closed loop.** If \
+         and rightly causes an alarm. `comparability` tests prompt-token counts only if no prompt has the same \
+         digest, at 0.1 % for each pair.\n\nWhere gates are least sensitive:\n\n- **One slow cell of several in a ragged closed loop.** If \
          answers have 9 to 65 tokens and requests wait for each other, the lengths of the others are part of a \
          latency. `outlying-repeats` therefore judges such cells by their time per token. A cell that is only 20 % \
          slower often escapes \
