@@ -1,6 +1,6 @@
 //! Simulates verdicts many times, for every shipped experiment with comparisons and for two synthetic ones with many
-//! tables. Prints the table of docs/statistics.md, and fails if more than 5 % of the studies without an effect have a
-//! false verdict, allowing for the error of the simulation.
+//! tables. Prints the table of docs/operating-characteristics.md, and fails if more than 5 % of the studies without an
+//! effect have a false verdict, allowing for the error of the simulation.
 //!
 //! `cargo bench --bench power` simulates 1,000 studies each. After `--`, a number sets the number of studies; other
 //! words select the files whose names contain one of them. `cargo bench --profile dev --bench power -- 20 quickstart`

@@ -130,15 +130,17 @@ fn faults(text: &mut String) {
     text.push_str(
         "\n## False alarms and power\n\nGates that count or compare are not tests: on correct rows, they are never \
          wrong. The other gates may give a false alarm, and they may miss weak faults. \
-         [Statistics](statistics.md#gates) lists both rates for every gate, over more than a thousand simulated \
-         studies of each kind. A machine with other work violates the assumptions of the tests and rightly causes an \
-         alarm. `comparability` tests prompt-token counts only if no prompt has the same digest, at 0.1 % for each \
-         pair.\n\nWhere gates are least sensitive:\n\n- **One slow cell of several in a ragged closed loop.** If \
+         [Statistics](operating-characteristics.md#gates) lists both rates for every gate, over more than a \
+         thousand simulated studies of each kind. A machine with other work violates the assumptions of the tests \
+         and rightly causes an alarm. `comparability` tests prompt-token counts only if no prompt has the same \
+         digest, at 0.1 % for each pair.\n\nWhere gates are least sensitive:\n\n- **One slow cell of several in a ragged closed loop.** If \
          answers have 9 to 65 tokens and requests wait for each other, the lengths of the others are part of a \
          latency. `outlying-repeats` therefore judges such cells by their time per token. A cell that is only 20 % \
-         slower often escapes ([table](statistics.md#gates)).\n- **Token counts without a second count.** \
-         `token-bias` pairs imported rows without prompts by the order of sending. It finds counts that are 12 % high \
-         only if the order is the same and few rows are missing ([table](statistics.md#token-bias-of-imported-rows)).\n\nThe table below \
+         slower often escapes \
+         ([table](operating-characteristics.md#faults-seen-by-gates-in-ragged-closed-loops)).\n- **Token counts \
+         without a second count.** `token-bias` pairs imported rows without prompts by the order of sending. It \
+         finds counts that are 12 % high only if the order is the same and few rows are missing \
+         ([table](operating-characteristics.md#token-bias-of-imported-rows)).\n\nThe table below \
          covers `warm-up`, `stationarity` and `order-effects` with an `alpha` of 1 %, over simulated closed loops \
          with fixed seeds. A run has 16 cells of 40 requests, with 1 and 4 clients. One server works on all requests \
          at once, another one on a single request. Latencies are log-normal, and all requests in flight share a \

@@ -17,7 +17,7 @@ pub const LEAST_UNITS: usize = 3;
 
 /// The smallest number of clusters for an interval over their means. It is the first at which an effect of two standard
 /// deviations of the clusters is found with chance 80 % (2.1 with four, 3.3 with three). The interval itself is valid
-/// with fewer: see docs/statistics.md for the simulation.
+/// with fewer: see docs/operating-characteristics.md for the simulation.
 pub const LEAST_CLUSTERS: usize = 5;
 
 /// A standard deviation below this share of the largest effect is rounding.
