@@ -17,6 +17,26 @@ const NAMES: [&str; 12] = [
     "cookie",
 ];
 
+/// The words before `token` in names of counts, times and special tokens, which are no secrets.
+const OF_TEXT: [&str; 16] = [
+    "first",
+    "second",
+    "last",
+    "next",
+    "per",
+    "each",
+    "every",
+    "output",
+    "input",
+    "prompt",
+    "completion",
+    "reasoning",
+    "stop",
+    "end",
+    "bos",
+    "eos",
+];
+
 /// The beginnings of common keys, and the shortest length of each kind of key, in bytes.
 const BEGINNINGS: [(&str, usize); 18] = [
     ("sk-", 23),
@@ -174,6 +194,13 @@ fn key_before(text: &[char]) -> String {
 
 /// Returns whether a key is named like a secret.
 pub(super) fn names_a_secret(key: &str) -> bool {
+    let of_text = |before: &str| {
+        let before = before.trim_end_matches('-');
+        OF_TEXT.contains(&before.rsplit('-').next().unwrap_or_default())
+    };
+    if key.strip_suffix("token").is_some_and(of_text) {
+        return false;
+    }
     let is_last = |last: &str| {
         let rest = key.strip_suffix(last);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('-'))
@@ -270,6 +297,7 @@ mod tests {
             "running: http://127.0.0.1:8000/v1",
             "max-tokens: 16, prompt-tokens: 5, tokenizer: x",
             "{output_token: 3, price_per_token: 0.25}",
+            "columns: {first_token: ttft_column, time-to-first-token: b, last_token: c}",
             "keys: [die], authors: {a: b}",
             "arguments: [--max-tokens, \"4\", --api-key, --port, x]",
             "x: \"ada@example.org\"",
