@@ -93,7 +93,8 @@ pub fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
             return Err(failure.evidence(original(bytes)));
         }
     };
-    let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
+    let wrong =
+        |e: artifacts::TableError| Failure::failed(format!("{}: {e}", source.path.display()));
     let mut done = Done::default();
     for (name, table) in tables::tables(import, &imported, digest).map_err(wrong)? {
         done.outputs.push(Output::table(name, &table)?);
