@@ -220,11 +220,40 @@ impl Stop {
             Words::Message(message) => crate::terminal::complain(&format!("error: {message}")),
             Words::Diagnostics(all) => crate::terminal::complain(all),
         }
-        if let Some(hint) = &self.hint {
+        let system = match &self.words {
+            Words::Message(message) if self.exit == Exit::Machine => remedy(message),
+            _ => None,
+        };
+        if let Some(hint) = self.hint.as_deref().or(system) {
             crate::terminal::complain(&format!("hint: {hint}"));
         }
         ExitCode::from(self.exit as u8)
     }
+}
+
+/// Returns the remedy for an error of the operating system's disks that a message repeats.
+fn remedy(message: &str) -> Option<&'static str> {
+    let remedies = [
+        (
+            "(os error 28)",
+            "make room on that disk, and start the command again; what was complete is kept",
+        ),
+        (
+            "(os error 122)",
+            "make room within your quota, and start the command again; what was complete is kept",
+        ),
+        (
+            "(os error 27)",
+            "raise the limit on file sizes (`ulimit -f`)",
+        ),
+        (
+            "(os error 30)",
+            "make that disk writable, or choose a folder on another one",
+        ),
+    ];
+    let mut remedies = remedies.into_iter();
+    let (_, remedy) = remedies.find(|(words, _)| message.contains(words))?;
+    Some(remedy)
 }
 
 impl From<artifacts::StoreError> for Stop {
@@ -253,6 +282,24 @@ impl From<artifacts::StoreError> for Stop {
     }
 }
 
+impl From<load::PromptError> for Stop {
+    fn from(error: load::PromptError) -> Self {
+        match error.by_machine {
+            true => Self::machine(error),
+            false => Self::usage(error),
+        }
+    }
+}
+
+impl From<load::LoadError> for Stop {
+    fn from(error: load::LoadError) -> Self {
+        match error.by_disk {
+            true => Self::machine(error),
+            false => Self::failed(error),
+        }
+    }
+}
+
 impl From<artifacts::TableError> for Stop {
     fn from(error: artifacts::TableError) -> Self {
         Self::failed(error)
@@ -264,6 +311,22 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+
+    #[test]
+    fn a_full_or_read_only_disk_has_a_remedy() {
+        for (code, word) in [
+            (28, "make room"),
+            (122, "quota"),
+            (27, "ulimit"),
+            (30, "writable"),
+        ] {
+            let error = std::io::Error::from_raw_os_error(code);
+            let said = remedy(&format!("/data/store: {error}")).expect("known");
+            assert!(said.contains(word), "{error}: {said}");
+        }
+        let other = std::io::Error::from_raw_os_error(13);
+        assert_eq!(remedy(&other.to_string()), None);
+    }
 
     #[test]
     fn a_clock_beyond_all_dates_is_reported_and_any_other_is_not() {

@@ -62,6 +62,7 @@ fn main() -> ExitCode {
     }
     if let Err(stop) = room::settle()
         .and_then(|()| signals::survive_the_limit_on_file_sizes())
+        .and_then(|()| signals::survive_a_lack_of_memory())
         .and_then(|()| room::files())
         .and_then(|()| exit::check_the_clock())
     {

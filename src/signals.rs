@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and the end of the terminal, and the signal of a limit on file sizes.
+//! Ctrl-C, SIGTERM and the end of the terminal, and the signals of a limit on file sizes and of a lack of memory.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,4 +36,15 @@ pub(crate) fn survive_the_limit_on_file_sizes() -> Result<(), Stop> {
     )
     .map(|_| ())
     .map_err(|e| Stop::machine(format!("cannot listen for signals: {e}")))
+}
+
+/// Ends the process with the exit code of a machine that lacks something if an allocation of memory fails, for example
+/// because of a limit on addresses (`ulimit -v`). The standard library says how much was asked for, and then aborts: no
+/// other abort is expected here.
+pub(crate) fn survive_a_lack_of_memory() -> Result<(), Stop> {
+    let always = Arc::new(AtomicBool::new(true));
+    let code = i32::from(Stop::machine("").code());
+    signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGABRT, code, always)
+        .map(|_| ())
+        .map_err(|e| Stop::machine(format!("cannot listen for signals: {e}")))
 }

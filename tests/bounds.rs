@@ -2,6 +2,7 @@
 //! `BENCHTRAIL_CELLS` sets the number of cells; docs/limits.md has the figures for 10,000.
 
 use std::fs;
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
@@ -163,4 +164,47 @@ fn what_does_not_fit_into_the_memory_it_may_use_says_so_before_it_starts() {
         let limit = format!("may use {} MiB (`ulimit -v`)", kib >> 10);
         assert!(outcome.stderr.contains(&limit), "{}", outcome.stderr);
     }
+}
+
+#[test]
+fn prompts_and_results_too_large_for_the_memory_are_refused_with_the_reason() {
+    let project = Project::new();
+    let text = format!("{{\"prompt\": \"{}\"}}\n", "word ".repeat(12 << 20));
+    fs::write(project.path().join("one.jsonl"), text).expect("writable");
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", server.local_addr().expect("an address"));
+    let load = ["load", &url, "--model", "m", "--output-len", "2"];
+    let dataset = ["--requests", "2", "--dataset", "one.jsonl"];
+    let outcome = within(&project, *LOADS + 300_000, &[&load[..], &dataset].concat());
+    assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
+    let said = "one.jsonl: it takes about 301 MiB of memory";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    let study = "experiment: large\nseed: 1\nstages:\n  rows:\n    kind: load\n    import: {tool: csv, file: rows.csv, \
+                 columns: {status: {from: status}}}\n";
+    fs::write(project.path().join("large.yaml"), study).expect("writable");
+    let rows = format!("status\n\"{}\"\n", "no ".repeat(20 << 20));
+    fs::write(project.path().join("rows.csv"), rows).expect("writable");
+    let run = ["run", "large.yaml", "--no-dry-run"];
+    let outcome = within(&project, *LOADS + 300_000, &run);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let said = "rows.csv: it takes about 301 MiB of memory";
+    let all = outcome.stdout + &outcome.stderr;
+    assert!(all.contains(said), "{all}");
+}
+
+#[test]
+fn a_process_that_aborts_for_want_of_memory_ends_with_the_code_of_a_machine_that_lacks_something() {
+    let project = Project::new();
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", server.local_addr().expect("an address"));
+    let mut command = project.command(["load", &url, "--model", "m", "--requests", "1"]);
+    let mut load = command.spawn().expect("the binary starts");
+    // It works when its first request is here.
+    let request = server.accept().expect("a request");
+    let id = load.id().to_string();
+    let sent = Command::new("kill").args(["-ABRT", &id]).status();
+    assert!(sent.expect("kill starts").success());
+    let ended = load.wait().expect("it ends");
+    assert_eq!(ended.code(), Some(4));
+    drop(request);
 }

@@ -48,6 +48,29 @@ fn a_limit_on_the_size_of_files_is_reported_and_loses_nothing() {
 }
 
 #[test]
+fn a_load_that_the_disk_refuses_says_where_and_what_to_do() {
+    let project = Project::new();
+    let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", server.local_addr().expect("an address"));
+    let load = [
+        "load",
+        &url,
+        "--model",
+        "m",
+        "--requests",
+        "2000",
+        "--out",
+        "rows",
+    ];
+    let ended = under(&project, 1, &load);
+    assert_eq!(ended.code, Some(4), "{}", ended.stderr);
+    let said = "cannot store the prompts in rows: File too large";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let remedy = "hint: raise the limit on file sizes (`ulimit -f`)";
+    assert!(ended.stderr.contains(remedy), "{}", ended.stderr);
+}
+
+#[test]
 fn a_missing_temporary_folder_is_reported_with_the_remedy() {
     let project = Project::new();
     project.run(["run", STUDY]).ok();

@@ -48,6 +48,23 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns whether this process may take this much more memory. A limit on its addresses (`ulimit -v`) makes an
+/// allocation fail, which would end the process in the middle of its work.
+///
+/// # Errors
+/// If the memory cannot be had.
+pub fn room_for(bytes: u64) -> io::Result<()> {
+    let length = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let mut room: Vec<u8> = Vec::new();
+    room.try_reserve_exact(length).map_err(|_| {
+        let reason = format!(
+            "it takes about {} MiB of memory, more than there is for this process",
+            bytes.div_ceil(1 << 20)
+        );
+        io::Error::new(io::ErrorKind::OutOfMemory, reason)
+    })
+}
+
 /// Reads a regular file of text.
 ///
 /// # Errors
@@ -166,5 +183,8 @@ mod tests {
         rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
         let error = read(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
+        let error = room_for(5 << 30).unwrap_err();
+        assert!(error.to_string().contains("about 5120 MiB"), "{error}");
+        assert!(room_for(1 << 20).is_ok());
     }
 }

@@ -2,6 +2,7 @@
 //! panics if not. Here, a broken promise is an error.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
@@ -11,10 +12,11 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use crate::pages;
 
-/// Rejects metadata whose offsets and counts are impossible in a file of this length in bytes.
+/// Rejects metadata whose offsets and counts are impossible in a file of this length in bytes, or whose columns share a
+/// name.
 ///
 /// # Errors
-/// If an offset or count is negative or lies outside the file.
+/// If an offset or count is negative or lies outside the file, or two columns have the same name.
 pub(crate) fn check(metadata: &ParquetMetaData, length: u64) -> Result<(), ParquetError> {
     let rows = metadata.file_metadata().num_rows();
     let counted = metadata.row_groups().iter().map(|group| group.num_rows());
@@ -23,6 +25,14 @@ pub(crate) fn check(metadata: &ParquetMetaData, length: u64) -> Result<(), Parqu
     }
     if counted.map(i128::from).sum::<i128>() != i128::from(rows) {
         return Err(broken("its row groups do not have the rows of the file"));
+    }
+    // Readers would not agree on which of them a name means.
+    let fields = metadata.file_metadata().schema_descr().root_schema();
+    let mut names = BTreeSet::new();
+    for field in fields.get_fields() {
+        if !names.insert(field.name()) {
+            return Err(broken(&format!("two columns are named `{}`", field.name())));
+        }
     }
     for group in metadata.row_groups() {
         for chunk in group.columns() {
@@ -43,10 +53,12 @@ fn lies_within(chunk: &ColumnChunkMetaData, length: u64) -> bool {
 
 /// Returns the offset and the length in bytes of a column's pages.
 fn place(chunk: &ColumnChunkMetaData) -> Option<(u64, u64)> {
-    let start = chunk
-        .dictionary_page_offset()
-        .unwrap_or(i64::MAX)
-        .min(chunk.data_page_offset());
+    // A file begins with its mark, so no page is at 0. Writers put 0 there for a column without data pages.
+    let dictionary = chunk.dictionary_page_offset();
+    let start = match (dictionary, chunk.data_page_offset()) {
+        (Some(dictionary), 0) => dictionary,
+        (dictionary, data) => dictionary.unwrap_or(i64::MAX).min(data),
+    };
     let number = |n: i64| u64::try_from(n).ok();
     Some((number(start)?, number(chunk.compressed_size())?))
 }

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
 use artifacts::{Column, ColumnReader, Digest, Store, Table};
+use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataReader,
     ParquetMetaDataWriter, RowGroupMetaData,
@@ -43,12 +46,18 @@ fn varint(mut value: u64) -> Vec<u8> {
 
 /// Returns a file around the pages of a column, whose headers may declare anything.
 fn file(pages: &[u8], like: &ParquetMetaData, rows: i64) -> Vec<u8> {
+    placed(pages, like, rows, (None, 4))
+}
+
+/// Returns such a file whose footer says that the dictionary and the data pages are at these offsets.
+fn placed(pages: &[u8], like: &ParquetMetaData, rows: i64, at: (Option<i64>, i64)) -> Vec<u8> {
     let group = &like.row_groups()[0];
     let chunk: ColumnChunkMetaData = group
         .column(0)
         .clone()
         .into_builder()
-        .set_data_page_offset(4)
+        .set_dictionary_page_offset(at.0)
+        .set_data_page_offset(at.1)
         .set_total_compressed_size(pages.len() as i64)
         .set_num_values(rows)
         .build()
@@ -135,4 +144,32 @@ fn rows_that_a_footer_only_declares_take_no_memory() {
         let error = Table::from_parquet(made).unwrap_err().to_string();
         assert!(error.contains("values"), "{rows}: {error}");
     }
+}
+
+/// The page of a dictionary without entries: its header, and one byte of snappy.
+const EMPTY_DICTIONARY: &[u8] = b"\x15\x04\x15\x00\x15\x02\x4c\x15\x00\x15\x00\x12\x00\x00\x00";
+
+#[test]
+fn a_table_without_rows_as_others_write_it_is_a_table() {
+    // Arrow in C++ writes the offset 0 for data pages that do not exist.
+    let column = Column::text("word", [Some("a"), Some("b")]);
+    let like = metadata(&Table::new(vec![column]).unwrap().to_parquet().unwrap());
+    let made = placed(EMPTY_DICTIONARY, &like, 0, (Some(4), 0));
+    let table = Table::from_parquet(made).unwrap();
+    assert_eq!((table.rows(), table.names()), (0, vec!["word".to_owned()]));
+}
+
+#[test]
+fn two_columns_of_one_name_are_no_table() {
+    let column = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
+    let field = |name: &str| Field::new(name, DataType::Int64, true);
+    let schema = Arc::new(Schema::new(vec![field("ok"), field("n"), field("ok")]));
+    let columns = vec![column(vec![1, 2]), column(vec![3, 4]), column(vec![5, 6])];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, schema, None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let error = refused(&bytes);
+    assert!(error.contains("two columns are named `ok`"), "{error}");
 }

@@ -92,7 +92,12 @@ fn regular(path: &Path) -> io::Result<Vec<u8>> {
             "it has {bytes} bytes; the limit is {MOST_BYTES}"
         )));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    let mut bytes = Vec::new();
+    let length = usize::try_from(metadata.len()).unwrap_or_default();
+    bytes.try_reserve_exact(length).map_err(|_| {
+        let reason = format!("it has {length} bytes, more than there is memory for");
+        io::Error::new(ErrorKind::OutOfMemory, reason)
+    })?;
     artifacts::regular::open(path)?
         .0
         .take(MOST_BYTES)

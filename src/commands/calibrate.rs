@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         if cancelled.load(Ordering::Relaxed) {
             Stop::interrupted()
         } else {
-            Stop::failed(e)
+            Stop::from(e)
         }
     };
     let calibration = calibration.map_err(stopped)?;

@@ -65,7 +65,7 @@ impl Level<'_> {
         let (arguments, global) = (self.arguments, self.global);
         let declared = settings.clone();
         let spec = LoadSpec::for_target(settings, origin.clone(), target, self.folder)
-            .map_err(Stop::usage)?;
+            .map_err(Stop::from)?;
         let quiet = arguments.quiet || global.json;
         let (control, bar) = self.control(&spec, target, cancelled, quiet);
         let slo = slo(arguments);
@@ -83,7 +83,7 @@ impl Level<'_> {
             },
         );
         bar.finish_and_clear();
-        let result = result.map_err(Stop::failed)?;
+        let result = result.map_err(Stop::from)?;
         if let Ending::Refused(refusal) = &result.ending {
             return Err(server.refusal(target, refusal));
         }

@@ -71,7 +71,7 @@ fn send(
         metrics: None,
         ..target.clone()
     };
-    let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
+    let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::from)?;
     let control = Control::new(Arc::clone(cancelled), None, Box::new(|_| {}));
     let monitoring = Monitoring::new(Telemetry::none());
     let mut wrong = None;
@@ -91,6 +91,6 @@ fn send(
             Ok(())
         },
     );
-    let result = result.map_err(Stop::failed)?;
+    let result = result.map_err(Stop::from)?;
     Ok((result.ending, wrong))
 }

@@ -93,7 +93,7 @@ impl Account {
             "requests": self.requests,
             "warmup": u64::from(clients).min(self.requests),
         }))
-        .map_err(|e| LoadError(format!("the settings of a closed loop: {e}")))
+        .map_err(|e| LoadError::new(format!("the settings of a closed loop: {e}")))
     }
 }
 
@@ -165,7 +165,7 @@ pub fn account(
     let mut loops = Vec::new();
     for clients in account.levels(slots) {
         let spec = LoadSpec::new(account.load(clients, target.api)?, origin.clone())
-            .map_err(|e| LoadError(e.to_string()))?;
+            .map_err(|e| LoadError::new(e.to_string()))?;
         let result = run_load(&spec, target, control)?;
         ended_well(&result.ending, &target.base_url)?;
         let accounted = Accounted::of(clients, &result.requests);
@@ -175,7 +175,7 @@ pub fn account(
                 .iter()
                 .find_map(|r| r.error.clone())
                 .unwrap_or_default();
-            return Err(LoadError(format!(
+            return Err(LoadError::new(format!(
                 "{} answered no request; the first error: {first}",
                 target.base_url
             )));

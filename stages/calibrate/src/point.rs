@@ -77,7 +77,7 @@ pub fn measure_point(
 ) -> Result<Measured, LoadError> {
     let server = launcher
         .start(&options(grid.ttft, point.gap, grid.tokens, core))
-        .map_err(|e| LoadError(format!("the reference server: {e}")))?;
+        .map_err(|e| LoadError::new(format!("the reference server: {e}")))?;
     let arrival = match (point.concurrency, point.rate) {
         (Some(clients), _) => json!({"closed-loop": {"clients": clients}}),
         (None, Some(rate)) => json!({"constant": {"rate": rate}}),
@@ -93,10 +93,10 @@ pub fn measure_point(
         "requests": point.requests,
         "warmup": point.concurrency.map_or(1, |clients| u64::from(clients).min(point.requests)),
     }))
-    .map_err(|e| LoadError(format!("the settings of a point: {e}")))?;
+    .map_err(|e| LoadError::new(format!("the settings of a point: {e}")))?;
     let spec = LoadSpec {
         generators: generators.clone(),
-        ..LoadSpec::new(settings, origin.clone()).map_err(|e| LoadError(e.to_string()))?
+        ..LoadSpec::new(settings, origin.clone()).map_err(|e| LoadError::new(e.to_string()))?
     };
     let target = Target {
         ca_file: launcher.ca_file.clone(),
@@ -106,7 +106,7 @@ pub fn measure_point(
     ended_well(&result.ending, "the reference server")?;
     let truth = server
         .truth()
-        .map_err(|e| LoadError(format!("the reference server's log: {e}")))?;
+        .map_err(|e| LoadError::new(format!("the reference server's log: {e}")))?;
     Ok(judge(point, &result, &truth))
 }
 
@@ -130,10 +130,12 @@ fn options(ttft: TimeSpan, gap: TimeSpan, tokens: u32, core: Option<usize>) -> V
 pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError> {
     match ending {
         Ending::Complete => Ok(()),
-        Ending::Stopped(_, reason) => Err(LoadError(reason.clone())),
-        Ending::Refused(words) => Err(LoadError(words.to_string())),
-        Ending::Lost(lost) => Err(LoadError(lost.to_string())),
-        Ending::Hung | Ending::Gone(_) => Err(LoadError(format!("{server} stopped answering"))),
+        Ending::Stopped(_, reason) => Err(LoadError::new(reason.clone())),
+        Ending::Refused(words) => Err(LoadError::new(words.to_string())),
+        Ending::Lost(lost) => Err(LoadError::new(lost.to_string())),
+        Ending::Hung | Ending::Gone(_) => {
+            Err(LoadError::new(format!("{server} stopped answering")))
+        }
     }
 }
 

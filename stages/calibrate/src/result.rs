@@ -76,9 +76,9 @@ pub fn calibrate(
     let server_core = spare_core();
     // Removed together with the last server.
     let certificate = match grid.tls {
-        true => {
-            Some(Certificate::throw_away().map_err(|e| LoadError(format!("a certificate: {e}")))?)
-        }
+        true => Some(
+            Certificate::throw_away().map_err(|e| LoadError::new(format!("a certificate: {e}")))?,
+        ),
         false => None,
     };
     let with_tls = certificate
@@ -91,7 +91,7 @@ pub fn calibrate(
     for (done, point) in (0..).zip(points) {
         control
             .check()
-            .map_err(|failure| LoadError(failure.reason))?;
+            .map_err(|failure| LoadError::new(failure.reason))?;
         control.progress(done, Some(total), "grid points");
         // A run reports its requests; a calibration reports its points instead.
         let inner = control.silent();

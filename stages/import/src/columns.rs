@@ -390,15 +390,21 @@ impl<'a> Map<'a> {
         }
     }
 
-    fn text(&self, name: &str, row: usize) -> Option<String> {
-        match self.field(name, row).0 {
-            Field::Null => None,
-            other => Some(other.to_string()),
+    fn text(&self, name: &str, row: usize) -> Result<Option<String>, ImportError> {
+        let (field, place) = self.field(name, row);
+        match field {
+            Field::Null => Ok(None),
+            Field::Other(what) => Err(ImportError::at(
+                place,
+                format!("expected a text for `{name}`, found {what}"),
+                "leave the field empty if there is none",
+            )),
+            other => Ok(Some(other.to_string())),
         }
     }
 
     fn row(&self, row: usize, base: Option<i128>) -> Result<Row, ImportError> {
-        let (status, error) = self.status(row);
+        let (status, error) = self.status(row)?;
         let mut out = Row {
             error,
             ..Row::new(status)
@@ -406,8 +412,8 @@ impl<'a> Map<'a> {
         let sent = self.time("sent", row)?;
         if base.is_some()
             && sent.is_none()
-            && self.text("error", row).is_none()
-            && self.status(row).0 == RequestStatus::Ok
+            && out.error.is_none()
+            && out.status == RequestStatus::Ok
         {
             let (_, place) = self.field("sent", row);
             return Err(ImportError::at(
@@ -472,14 +478,17 @@ impl<'a> Map<'a> {
         out.client_id = self.count("client_id", row)?;
         out.session_id = self.count("session_id", row)?;
         out.turn = self.count("turn", row)?;
-        out.prompt_digest = self.text("prompt_digest", row);
-        out.finish_reason = self.text("finish_reason", row);
+        out.prompt_digest = self.text("prompt_digest", row)?;
+        out.finish_reason = self.text("finish_reason", row)?;
         Ok(out)
     }
 
     /// Returns a word from a list, if the column is mapped and has a value.
     fn word<W: Word>(&self, name: &str, row: usize) -> Result<Option<W>, ImportError> {
-        let word = self.text(name, row).map(|word| W::parse(&word)).transpose();
+        let word = self
+            .text(name, row)?
+            .map(|word| W::parse(&word))
+            .transpose();
         word.map_err(|unknown| {
             let hint = format!("write one of {}", W::EACH.join(", "));
             ImportError::at(self.field(name, row).1, unknown.to_string(), hint)
@@ -488,26 +497,26 @@ impl<'a> Map<'a> {
 
     /// Returns status and error. If `status` is mapped, it decides; otherwise, the presence of an
     /// error does.
-    fn status(&self, row: usize) -> (RequestStatus, Option<String>) {
-        let error = self.text("error", row);
+    fn status(&self, row: usize) -> Result<(RequestStatus, Option<String>), ImportError> {
+        let error = self.text("error", row)?;
         let Some(source) = self.import.columns.get("status") else {
-            return match error {
+            return Ok(match error {
                 None => (RequestStatus::Ok, None),
                 error => (RequestStatus::Failed, error),
-            };
+            });
         };
-        let Some(word) = self.text("status", row) else {
+        let Some(word) = self.text("status", row)? else {
             let error = error.or(Some("the file has no status".to_owned()));
-            return (RequestStatus::Failed, error);
+            return Ok((RequestStatus::Failed, error));
         };
         if source.ok.contains(&word) {
-            return (RequestStatus::Ok, error);
+            return Ok((RequestStatus::Ok, error));
         }
         // If there is a list of words for success, every other word is a failure with that name.
-        match RequestStatus::parse(&word) {
+        Ok(match RequestStatus::parse(&word) {
             Ok(status) if status != RequestStatus::Ok || source.ok.is_empty() => (status, error),
             _ => (RequestStatus::Failed, error.or(Some(word))),
-        }
+        })
     }
 }
 

@@ -68,7 +68,11 @@ pub(super) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
         let table = Table::from_parquet(bytes.clone()).map_err(wrong)?;
         match name.as_str() {
             ROWS => {
-                Request::read(&table).map_err(wrong)?;
+                let rows = Request::read(&table).map_err(wrong)?;
+                let impossible = rows.iter().find_map(Request::impossible_count);
+                if let Some(why) = impossible {
+                    return Err(wrong(artifacts::TableError::new(why)));
+                }
                 file = source.name;
             }
             "chunks" => drop(Chunk::read(&table).map_err(wrong)?),

@@ -78,6 +78,12 @@ pub fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     let digest = import.digest.as_deref().unwrap_or_default();
     let (source, bytes) = job.files.read(digest).map_err(fail)?;
     job.control.check()?;
+    // The values, and the rows and tables that they become.
+    let needed = tabular::memory(&bytes).saturating_add(5 * bytes.len() as u64);
+    artifacts::regular::room_for(needed).map_err(|e| {
+        Failure::failed(format!("{}: {e} (`ulimit -v`)", source.path.display()))
+            .hint("raise the limit, or divide the file")
+    })?;
     let read = read(import, &bytes);
     let original = |bytes: Vec<u8>| Output {
         name: "original".to_owned(),
@@ -93,7 +99,8 @@ pub fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
             return Err(failure.evidence(original(bytes)));
         }
     };
-    let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());
+    let wrong =
+        |e: artifacts::TableError| Failure::failed(format!("{}: {e}", source.path.display()));
     let mut done = Done::default();
     for (name, table) in tables::tables(import, &imported, digest).map_err(wrong)? {
         done.outputs.push(Output::table(name, &table)?);

@@ -106,7 +106,10 @@ fn request(request_id: i64, row: &Row) -> Request {
 /// Makes the table `requests`: one row per request, in the file's order.
 fn requests(rows: &[Row]) -> Result<Table, TableError> {
     let rows: Vec<Request> = (0..).zip(rows).map(|(id, row)| request(id, row)).collect();
-    Request::table(&rows)
+    match rows.iter().find_map(Request::impossible_count) {
+        Some(why) => Err(TableError::new(why)),
+        None => Request::table(&rows),
+    }
 }
 
 /// Makes the table `chunks`: one row per chunk, by request and time.

@@ -76,7 +76,7 @@ pub(crate) fn drive(
     companions: impl FnOnce(&Start) -> Companions,
     take: &mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
-    let peers = target.peers().map_err(|e| LoadError(e.to_string()))?;
+    let peers = target.peers().map_err(|e| LoadError::new(e.to_string()))?;
     let servers = Servers::new(peers, &spec.prompts);
     let plan = Arc::new(plan(spec, target, servers.clone())?);
     if spec.generators.are_others() {
@@ -210,7 +210,7 @@ impl<'a> Sending<'a> {
             ..
         } = watching;
         if let Some(error) = failed {
-            return Err(LoadError(format!("cannot store the rows: {error}")));
+            return Err(LoadError::disk(format!("cannot store the rows: {error}")));
         }
         match shared.stopped() {
             Some(Stop::Hung) => ending = Ending::Hung,
@@ -231,7 +231,7 @@ pub(crate) fn schema(spec: &LoadSpec) -> Result<Option<Validator>, LoadError> {
     let structured = spec.workload.structured.as_ref();
     structured
         .and_then(|s| s.schema.as_ref())
-        .map(|schema| Validator::new(schema).map_err(LoadError))
+        .map(|schema| Validator::new(schema).map_err(LoadError::new))
         .transpose()
 }
 
@@ -241,14 +241,14 @@ fn own_counter(spec: &LoadSpec) -> Result<Option<FileCounter>, LoadError> {
         Some(Tokenizer::File(file)) => {
             FileCounter::open(&file.file, file.digest.as_deref(), &spec.files)
                 .map(Some)
-                .map_err(|e| LoadError(e.to_string()))
+                .map_err(|e| LoadError::new(e.to_string()))
         }
         Some(Tokenizer::Server(_)) | None => Ok(None),
     }
 }
 
 pub(crate) fn unread(e: &io::Error) -> LoadError {
-    LoadError(format!("the prompts cannot be read again: {e}"))
+    LoadError::new(format!("the prompts cannot be read again: {e}"))
 }
 
 /// Runs the load to its end: the measuring thread, a thread for each companion, and one that renders the remaining
@@ -272,19 +272,19 @@ fn on_threads(
         let rendering = rendering
             .map(|rendering| render.spawn_scoped(scope, move || rendering.follow()))
             .transpose()
-            .map_err(|e| LoadError(format!("cannot start the rendering thread: {e}")))?;
+            .map_err(|e| LoadError::new(format!("cannot start the rendering thread: {e}")))?;
         let measuring = std::thread::Builder::new()
             .name("measure".to_owned())
             .spawn_scoped(scope, move || {
                 let _ended = end_queue;
                 measure(watched, planned, sender)
             })
-            .map_err(|e| LoadError(format!("cannot start the measuring thread: {e}")))?;
+            .map_err(|e| LoadError::new(format!("cannot start the measuring thread: {e}")))?;
         let ((), samples) = while_sampling(companions, interval, epoch, |_| {
             watching.until_done(&receiver);
         });
         let measured = joined(measuring.join())
-            .map_err(|e| LoadError(format!("the measuring thread cannot run: {e}")))?;
+            .map_err(|e| LoadError::new(format!("the measuring thread cannot run: {e}")))?;
         rendering
             .map_or(Ok(()), |rendering| joined(rendering.join()))
             .map_err(|e| unread(&e))?;

@@ -153,7 +153,7 @@ pub fn run_load_into(
     watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
     let logs = logs(target, monitoring);
-    let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(unwritten)?;
+    let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(unwritten(folder))?;
     let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
     let mut driven = drive(
         spec,
@@ -174,7 +174,7 @@ pub fn run_load_into(
             watch(&rows.request, &rows.chunks)?;
             sheets.push(rows)
         })
-        .map_err(unwritten)?;
+        .map_err(unwritten(folder))?;
     let Written {
         mut tables,
         tables_by_name,
@@ -185,13 +185,13 @@ pub fn run_load_into(
     } = sheets.finish(&driven, folder)?;
     driven.tables.extend(tables_by_name);
     if !monitoring.members.is_empty() {
-        let members = write_members(&monitoring.members, folder).map_err(unwritten)?;
+        let members = write_members(&monitoring.members, folder).map_err(unwritten(folder))?;
         driven.tables.push(members);
     }
     driven.tables.sort_by_key(|table| table.name);
     let cell = facts(spec, target, &tally, &driven, health);
     let row = cell_table(&cell, &spec.prompts, &tally, lags.as_ref(), &prompt_set);
-    tables.push(write_cell(&row.map_err(unwritten)?, folder)?);
+    tables.push(write_cell(&row.map_err(unwritten(folder))?, folder)?);
     tables.push(prompts);
     tables.append(&mut driven.tables);
     let mask = |text: String| {
@@ -218,19 +218,22 @@ pub fn run_load_into(
     })
 }
 
-/// The error of a table that cannot be written.
-fn unwritten(e: impl std::fmt::Display) -> LoadError {
-    let reason = e.to_string();
-    // The writer of tables puts `External:` before the disk's error.
-    let reason = reason.trim_start_matches("External: ");
-    LoadError(format!("the tables cannot be written: {reason}"))
+/// The error of a table that cannot be written into a folder.
+fn unwritten<E: std::fmt::Display>(folder: &Path) -> impl Fn(E) -> LoadError {
+    move |e| {
+        let reason = e.to_string();
+        // The writer of tables puts `External:` before the disk's error.
+        let reason = reason.trim_start_matches("External: ");
+        let folder = folder.display();
+        LoadError::disk(format!("cannot write the tables into {folder}: {reason}"))
+    }
 }
 
 /// Writes the table with the one row of the cell.
 fn write_cell(table: &Table, folder: &Path) -> Result<TableFile, LoadError> {
     let path = folder.join("cell.parquet");
-    let bytes = table.to_parquet().map_err(unwritten)?;
-    std::fs::write(&path, bytes).map_err(|e| unwritten(format!("{}: {e}", path.display())))?;
+    let bytes = table.to_parquet().map_err(unwritten(folder))?;
+    std::fs::write(&path, bytes).map_err(unwritten(folder))?;
     Ok(TableFile {
         name: "cell",
         path,
@@ -263,10 +266,10 @@ struct Written {
 impl<'a> Sheets<'a> {
     fn create(spec: &LoadSpec, target: &'a Target, folder: &Path) -> Result<Self, LoadError> {
         Ok(Self {
-            requests: Sheet::create(folder, &[]).map_err(unwritten)?,
-            chunks: Sheet::create(folder, &[]).map_err(unwritten)?,
-            turns: InTurn::of(spec, target, folder).map_err(unwritten)?,
-            by_generator: ByGenerator::of(spec, folder).map_err(unwritten)?,
+            requests: Sheet::create(folder, &[]).map_err(unwritten(folder))?,
+            chunks: Sheet::create(folder, &[]).map_err(unwritten(folder))?,
+            turns: InTurn::of(spec, target, folder).map_err(unwritten(folder))?,
+            by_generator: ByGenerator::of(spec, folder).map_err(unwritten(folder))?,
             tally: Tally::default(),
             lags: Sample::new(folder.to_owned()),
         })
@@ -300,7 +303,7 @@ impl<'a> Sheets<'a> {
             }
             Some(by_generator) => {
                 let finished = by_generator.finish(&driven.health, &driven.clock_bounds_ns, folder);
-                let (tables, each) = finished.map_err(unwritten)?;
+                let (tables, each) = finished.map_err(unwritten(folder))?;
                 tables_by_name.extend(tables);
                 ClientHealth::worst_of(&each, &self.tally)
             }
@@ -308,16 +311,16 @@ impl<'a> Sheets<'a> {
         let mut servers = Vec::new();
         if let Some(turns) = self.turns {
             servers = turns.counts;
-            tables_by_name.push(turns.sheet.finish().map_err(unwritten)?);
+            tables_by_name.push(turns.sheet.finish().map_err(unwritten(folder))?);
         }
         Ok(Written {
             tables: vec![
-                self.requests.finish().map_err(unwritten)?,
-                self.chunks.finish().map_err(unwritten)?,
+                self.requests.finish().map_err(unwritten(folder))?,
+                self.chunks.finish().map_err(unwritten(folder))?,
             ],
             tables_by_name,
             tally: self.tally,
-            lags: self.lags.distribution().map_err(unwritten)?,
+            lags: self.lags.distribution().map_err(unwritten(folder))?,
             health,
             servers,
         })

@@ -29,12 +29,12 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, servers: Servers) -> Result
             &spec.origin.stream("load arrivals v1", &content),
             &spec.files,
         )
-        .map_err(LoadError)?;
+        .map_err(LoadError::new)?;
     if let (Some(offsets), Some(duration)) = (&mut offsets, spec.extent.duration) {
         offsets.truncate(offsets.partition_point(|at| *at < duration.nanoseconds()));
         units = offsets.len();
         if offsets.is_empty() {
-            return Err(LoadError(format!(
+            return Err(LoadError::new(format!(
                 "no request arrives within {duration}; raise `duration` or the rate"
             )));
         }
@@ -50,7 +50,7 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, servers: Servers) -> Result
         .iter()
         .find_map(|(name, value)| header_problem(name, value))
     {
-        return Err(LoadError(problem));
+        return Err(LoadError::new(problem));
     }
     let at_most = spec
         .extent

@@ -241,13 +241,36 @@ pub struct CellFacts {
     pub cache_reset: Option<CacheReset>,
 }
 
-/// A run could not begin.
+/// A run could not begin, or its rows could not be kept.
 #[derive(Debug)]
-pub struct LoadError(pub String);
+pub struct LoadError {
+    /// The reason.
+    pub message: String,
+    /// Whether the disk of this machine refused.
+    pub by_disk: bool,
+}
+
+impl LoadError {
+    /// The run could not begin.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            by_disk: false,
+        }
+    }
+
+    /// The disk refuses.
+    pub(crate) fn disk(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            by_disk: true,
+        }
+    }
+}
 
 impl std::fmt::Display for LoadError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -423,7 +446,9 @@ impl LoadSpec {
                 return Self::counted(settings, origin, None, folder);
             }
         };
-        let peer = target.peer().map_err(|e| PromptError(e.to_string()))?;
+        let peer = target
+            .peer()
+            .map_err(|e| PromptError::wrong(e.to_string()))?;
         let expected = declared.server.fingerprint.as_deref();
         let mut server =
             ServerCounter::open(&peer, &target.model, target.api_key.as_ref(), expected)?;
@@ -445,7 +470,7 @@ impl LoadSpec {
         let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) =
             (settings.workload, settings.arrival)
         else {
-            return Err(PromptError(
+            return Err(PromptError::wrong(
                 "workload or arrival is missing, or the workload still a name".to_owned(),
             ));
         };

@@ -180,3 +180,100 @@ fn rows_of_one_big_file_are_picked_by_coordinate() {
         );
     }
 }
+
+/// Requests as pandas and Arrow write them: categories, decimals, bytes, lists and timestamps (pyarrow 26).
+const TYPES: &[u8] = include_bytes!("../../tests/files/types.parquet");
+
+fn types(columns: &[(&str, &str, Option<Unit>)]) -> Result<Imported, ImportError> {
+    let mut map = import(Tool::Parquet);
+    for (ours, from, unit) in columns {
+        map.columns.insert((*ours).to_owned(), column(from, *unit));
+    }
+    read(&map, TYPES)
+}
+
+#[test]
+fn categories_and_decimals_of_other_writers_are_texts_and_numbers() {
+    let imported = types(&[
+        ("sent", "decimal_s", Some(Unit::S)),
+        ("output_tokens", "decimal_tokens", None),
+        ("status", "category", None),
+    ])
+    .unwrap();
+    let rows = imported.requests.iter();
+    let read: Vec<_> = rows
+        .map(|row| (row.sent_ns, row.output_tokens, row.status.word()))
+        .collect();
+    assert_eq!(
+        read,
+        [
+            (Some(0), Some(3), "ok"),
+            (Some(250_000_000), Some(4), "timeout"),
+            (Some(500_000_000), None, "ok"),
+        ]
+    );
+}
+
+#[test]
+fn a_column_of_another_type_is_refused_and_no_request_counts_as_failed_for_it() {
+    for (name, from, part) in [
+        (
+            "status",
+            "bytes",
+            "expected a text for `status`, found bytes",
+        ),
+        ("error", "list", "expected a text for `error`, found a list"),
+        (
+            "phase",
+            "object",
+            "expected a text for `phase`, found an object",
+        ),
+        (
+            "sent",
+            "timestamp",
+            "found a date or a timestamp; write it as a number",
+        ),
+        (
+            "sent",
+            "zoned",
+            "found a date or a timestamp; write it as a number",
+        ),
+        ("output_tokens", "list", "expected a count, found a list"),
+    ] {
+        let unit = (name == "sent").then_some(Unit::S);
+        let mut map = vec![(name, from, unit)];
+        if !["status", "error"].contains(&name) {
+            map.push(("status", "category", None));
+        }
+        let error = types(&map).unwrap_err();
+        assert!(error.message.contains(part), "{name}: {error}");
+        assert_eq!(error.place, format!("row 1, column {from}"));
+    }
+}
+
+#[test]
+fn a_count_of_tokens_that_no_request_can_have_is_refused() {
+    let text = |count: u64| format!("start,ttft_ms,tokens,error\n1,5,8,\n1,5,{count},\n");
+    let made = |text: &str| {
+        tables(
+            &csv_map(),
+            &read(&csv_map(), text.as_bytes()).unwrap(),
+            "b3:0",
+        )
+    };
+    assert!(made(&text(4_294_967_295)).is_ok());
+    let error = made(&text(4_294_967_296)).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "request 1, attempt 1: `output_tokens` is 4294967296, and a count is between 0 and 4294967295"
+    );
+}
+
+#[test]
+fn a_table_without_rows_as_others_write_it_has_no_requests() {
+    let mut map = import(Tool::Parquet);
+    map.columns
+        .insert("status".to_owned(), column("status", None));
+    let empty = include_bytes!("../../tests/files/empty.parquet");
+    assert!(read(&map, empty).unwrap().requests.is_empty());
+}

@@ -123,10 +123,10 @@ impl Share {
                 api_key: target.api_key.as_ref().map(ApiKey::reveal),
                 absent_cached_is_zero: target.absent_cached_is_zero,
             },
-            tokenizer: spec.tokenizer_file().map_err(LoadError)?,
-            certificates: certificates
-                .transpose()
-                .map_err(|e| LoadError(format!("the certificates cannot be read again: {e}")))?,
+            tokenizer: spec.tokenizer_file().map_err(LoadError::new)?,
+            certificates: certificates.transpose().map_err(|e| {
+                LoadError::new(format!("the certificates cannot be read again: {e}"))
+            })?,
             prompts: spec.prompts.clone(),
             deal: deal.clone(),
             due: offsets
@@ -234,8 +234,8 @@ impl Part {
     /// # Errors
     /// If they cannot be read, or the folder for prompts cannot be used.
     pub(super) fn begin(text: &str) -> Result<Self, LoadError> {
-        let assignment: Assignment =
-            serde_json::from_str(text).map_err(|e| LoadError(format!("the assignment: {e}")))?;
+        let assignment: Assignment = serde_json::from_str(text)
+            .map_err(|e| LoadError::new(format!("the assignment: {e}")))?;
         let gathered = Gathered::new(&assignment.folder(), assignment.in_sessions);
         Ok(Self {
             gathered: gathered.map_err(unkept)?,
@@ -274,13 +274,12 @@ impl Part {
                         std::fs::write(file.path(), bytes)?;
                         Ok(file)
                     });
-                self.certificates =
-                    Some(kept.map_err(|e| {
-                        LoadError(format!("the certificates cannot be stored: {e}"))
-                    })?);
+                self.certificates = Some(kept.map_err(|e| {
+                    LoadError::new(format!("the certificates cannot be stored: {e}"))
+                })?);
                 Ok(())
             }
-            other => Err(LoadError(format!("{other:?} came before its time"))),
+            other => Err(LoadError::new(format!("{other:?} came before its time"))),
         }
     }
 
@@ -327,7 +326,7 @@ impl Part {
                 .map(|(name, base_url)| LoadedServer { name, base_url })
                 .collect(),
         );
-        let peers = target.peers().map_err(|e| LoadError(e.to_string()))?;
+        let peers = target.peers().map_err(|e| LoadError::new(e.to_string()))?;
         let dealt = [warmup, measured].concat();
         let servers = match dealt.as_slice() {
             [] => Servers::new(peers, &prompts),
@@ -405,5 +404,8 @@ impl Whole {
 }
 
 fn unkept(error: PromptError) -> LoadError {
-    LoadError(error.0)
+    match error.by_machine {
+        true => LoadError::disk(error.message),
+        false => LoadError::new(error.message),
+    }
 }

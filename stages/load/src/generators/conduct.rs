@@ -83,11 +83,11 @@ pub(crate) fn conduct(
     };
     conductor.until(Stage::Prepared);
     if let Ending::Lost(lost) = conductor.ending {
-        return Err(LoadError(lost.to_string()));
+        return Err(LoadError::new(lost.to_string()));
     }
     let before = conductor.compare_clocks();
     if let Ending::Lost(lost) = conductor.ending {
-        return Err(LoadError(lost.to_string()));
+        return Err(LoadError::new(lost.to_string()));
     }
     let epoch = Epoch::start();
     let start = Start::now(epoch, &plan.servers);
@@ -116,7 +116,7 @@ pub(crate) fn conduct(
         ..
     } = conductor;
     if let Some(error) = failed {
-        return Err(LoadError(format!("cannot store the rows: {error}")));
+        return Err(LoadError::disk(format!("cannot store the rows: {error}")));
     }
     let accounts = crew.members.iter().map(|member| member.account.clone());
     let accounts: Vec<Option<Account>> = accounts.collect();

@@ -254,7 +254,7 @@ impl Drop for Crew {
 }
 
 fn cannot_start(error: &io::Error) -> LoadError {
-    LoadError(format!("a generator cannot be started: {error}"))
+    LoadError::new(format!("a generator cannot be started: {error}"))
 }
 
 /// Starts one generator, with threads for its input and output.

@@ -70,7 +70,7 @@ pub fn generate_process(
         .spawn(move || alive.give_signs())?;
     let last = match generate(&line, &orders, gate) {
         Ok(account) => Word::Done(Box::new(account)),
-        Err(LoadError(why)) => Word::Failed(why),
+        Err(LoadError { message, .. }) => Word::Failed(message),
     };
     line.over.store(true, Ordering::Relaxed);
     line.say(&last)
@@ -155,9 +155,11 @@ fn generate(
     orders: &Receiver<Order>,
     gate: Arc<Gate>,
 ) -> Result<Account, LoadError> {
-    let nothing_more = |_| LoadError("its orders ended".to_owned());
+    let nothing_more = |_| LoadError::new("its orders ended".to_owned());
     let Order::Assignment(text) = orders.recv().map_err(nothing_more)? else {
-        return Err(LoadError("the first order is not an assignment".to_owned()));
+        return Err(LoadError::new(
+            "the first order is not an assignment".to_owned(),
+        ));
     };
     let mut part = Part::begin(&text)?;
     loop {
@@ -187,7 +189,7 @@ fn generate(
     let rendered = rendering.fill().map_err(|e| unread(&e))?;
     line.say_or_end(&Word::Prepared);
     let Order::Begin(began_ns) = orders.recv().map_err(nothing_more)? else {
-        return Err(LoadError(
+        return Err(LoadError::new(
             "it did not receive the start of the clock".to_owned(),
         ));
     };
@@ -236,10 +238,10 @@ fn generate(
     };
     line.say_or_end(&Word::Sent { gone });
     let Order::HandOver = orders.recv().map_err(nothing_more)? else {
-        return Err(LoadError("it was not asked for its rows".to_owned()));
+        return Err(LoadError::new("it was not asked for its rows".to_owned()));
     };
     hand_over(line, ordered)
-        .map_err(|e| LoadError(format!("the rows cannot be read again: {e}")))?;
+        .map_err(|e| LoadError::new(format!("the rows cannot be read again: {e}")))?;
     Ok(Account {
         expected_requests: expected_requests(spec, &plan, &measured),
         connections: shared.connections.load(Ordering::Relaxed),
@@ -255,7 +257,7 @@ fn counter(tokenizer: Option<&Tokenizer>, bytes: &[u8]) -> Result<FileCounter, L
         Some(Tokenizer::Server(_)) | None => "",
     };
     let digest = Digest::of(bytes).to_string();
-    FileCounter::of_bytes(name, bytes, digest).map_err(|e| LoadError(e.to_string()))
+    FileCounter::of_bytes(name, bytes, digest).map_err(|e| LoadError::new(e.to_string()))
 }
 
 /// Numbers the rows of an attempt as with one generator.

@@ -48,13 +48,13 @@ impl FileCounter {
         files: &NamedFiles,
     ) -> Result<Self, PromptError> {
         let (file, bytes, actual) =
-            named_file::read("tokenizer", file, digest, files).map_err(PromptError)?;
+            named_file::read("tokenizer", file, digest, files).map_err(PromptError::wrong)?;
         Self::of_bytes(&file, &bytes, actual)
     }
 
     /// Makes a counter of the bytes of a file, which are not checked against the digest.
     pub(crate) fn of_bytes(file: &str, bytes: &[u8], digest: String) -> Result<Self, PromptError> {
-        let wrong = |message: String| PromptError(format!("tokenizer {file}: {message}"));
+        let wrong = |message: String| PromptError::wrong(format!("tokenizer {file}: {message}"));
         let mut tokenizer =
             tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| wrong(e.to_string()))?;
         // Files often contain the truncation from their training.
@@ -71,9 +71,9 @@ impl Counter for FileCounter {
         let tokens = self
             .tokenizer
             .encode_fast(text, false)
-            .map_err(|e| PromptError(format!("tokenizing: {e}")))?;
+            .map_err(|e| PromptError::wrong(format!("tokenizing: {e}")))?;
         u32::try_from(tokens.len())
-            .map_err(|_| PromptError("more than 4,294,967,295 tokens".to_owned()))
+            .map_err(|_| PromptError::wrong("more than 4,294,967,295 tokens".to_owned()))
     }
 
     fn source(&self) -> LengthSource {
@@ -127,7 +127,9 @@ impl ServerCounter {
         expected: Option<&str>,
     ) -> Result<Self, PromptError> {
         let mut counter = Self {
-            site: peer.site(api_key).map_err(|e| PromptError(e.to_string()))?,
+            site: peer
+                .site(api_key)
+                .map_err(|e| PromptError::wrong(e.to_string()))?,
             address: peer.address.to_string(),
             model: model.to_owned(),
             fingerprint: String::new(),
@@ -137,7 +139,7 @@ impl ServerCounter {
         let text = serde_json::to_vec(&tokens).expect("numbers always serialize");
         counter.fingerprint = Digest::of(&text).to_string();
         match expected {
-            Some(expected) if expected != counter.fingerprint => Err(PromptError(format!(
+            Some(expected) if expected != counter.fingerprint => Err(PromptError::wrong(format!(
                 "the server at {} tokenizes differently from the workload's declaration: \
                  fingerprint {}, expected {expected}",
                 counter.address, counter.fingerprint
@@ -172,7 +174,9 @@ impl ServerCounter {
         let answer = self
             .site
             .ask(&Ask::post("/apply-template", &body), LIMIT)
-            .map_err(|e| PromptError(format!("{}: POST /apply-template: {e}", self.address)))?;
+            .map_err(|e| {
+                PromptError::wrong(format!("{}: POST /apply-template: {e}", self.address))
+            })?;
         let answer = answer.json().ok().filter(|_| answer.status == 200);
         Ok(answer.and_then(|answer| answer["prompt"].as_str().map(str::to_owned)))
     }
@@ -186,7 +190,7 @@ impl ServerCounter {
         });
         let wrong = |message: String| {
             let message = self.site.mask(&message);
-            PromptError(format!(
+            PromptError::wrong(format!(
                 "{} does not count tokens: POST /tokenize: {message}; give the workload a `tokenizer: {{file: …}}`, \
                  or lengths in words",
                 self.address
@@ -219,7 +223,7 @@ impl Counter for ServerCounter {
             return self.count(text);
         };
         let prompt = self.applied(template, text)?.ok_or_else(|| {
-            PromptError(format!(
+            PromptError::wrong(format!(
                 "{} no longer applies its chat template",
                 self.address
             ))

@@ -28,12 +28,28 @@ fn read(
     digest: Option<&str>,
     files: &NamedFiles,
 ) -> Result<(String, String), PromptError> {
-    let (file, bytes, _) = named_file::read(what, file, digest, files).map_err(PromptError)?;
+    let (file, bytes, _) =
+        named_file::read(what, file, digest, files).map_err(PromptError::wrong)?;
+    room(what, &file, &bytes)?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok((file, text)),
-        Err(e) => Err(PromptError(not_text(what, &file, e.as_bytes()))),
+        Err(e) => Err(PromptError::wrong(not_text(what, &file, e.as_bytes()))),
     }
 }
+
+/// Checks that there is memory for the contents of a file: its values, and several copies of its texts, because a text
+/// grows by copying, and is stored for the load.
+fn room(what: &str, file: &str, bytes: &[u8]) -> Result<(), PromptError> {
+    let needed = tabular::memory(bytes).saturating_add(COPIES * bytes.len() as u64);
+    artifacts::regular::room_for(needed).map_err(|e| {
+        PromptError::machine(format!(
+            "{what} {file}: {e} (`ulimit -v`); raise the limit, or use a part of the file"
+        ))
+    })
+}
+
+/// The copies of a file's texts that exist at once.
+const COPIES: u64 = 5;
 
 /// Describes a file that is not text: what it is, and how to make it text, if its first bytes show that.
 pub(super) fn not_text(what: &str, file: &str, bytes: &[u8]) -> String {
@@ -62,14 +78,17 @@ pub(super) fn read_pack(
     )?;
     let mut prompts = Vec::new();
     for (place, value) in
-        records(&text).map_err(|e| PromptError(format!("prompt pack {file}, {e}")))?
+        records(&text).map_err(|e| PromptError::wrong(format!("prompt pack {file}, {e}")))?
     {
-        let prompt = packed(&value)
-            .map_err(|message| PromptError(format!("prompt pack {file}, {place}: {message}")))?;
+        let prompt = packed(&value).map_err(|message| {
+            PromptError::wrong(format!("prompt pack {file}, {place}: {message}"))
+        })?;
         prompts.push(prompt);
     }
     if prompts.is_empty() {
-        return Err(PromptError(format!("prompt pack {file} holds no prompts")));
+        return Err(PromptError::wrong(format!(
+            "prompt pack {file} holds no prompts"
+        )));
     }
     Ok(prompts)
 }
@@ -128,6 +147,7 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
         return Ok(records.into_iter().map(|r| (place(&r), r.value)).collect());
     }
     let sheet = tabular::read(tabular::Format::Csv, text.as_bytes(), None).map_err(unreadable)?;
+    tabular::check_objects(sheet.rows(), sheet.names.len()).map_err(unreadable)?;
     let row = |row: usize| {
         let field = |(name, column): (&String, &Vec<tabular::Field>)| match &column[row] {
             tabular::Field::Null => None,
@@ -162,16 +182,24 @@ fn strings(text: &str) -> Result<Vec<(String, Value)>, String> {
         .collect()
 }
 
+/// The most words of a corpus. Each takes about 56 bytes of memory.
+const MOST_WORDS: usize = if cfg!(test) { 1 << 16 } else { 1 << 26 };
+
 /// Returns the words of a text.
 pub(super) fn read_corpus(corpus: &Corpus, files: &NamedFiles) -> Result<Vec<String>, PromptError> {
     let (file, text) = read("corpus", &corpus.file, corpus.digest.as_deref(), files)?;
+    if text.split_whitespace().nth(MOST_WORDS).is_some() {
+        return Err(PromptError::wrong(format!(
+            "corpus {file} holds more than {MOST_WORDS} words; use a part of the text"
+        )));
+    }
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     if words.is_empty() {
-        return Err(PromptError(format!("corpus {file} holds no words")));
+        return Err(PromptError::wrong(format!("corpus {file} holds no words")));
     }
     let longest = corpus.length.parts().1.ends().1 as usize;
     if corpus.length.parts().0 == crate::workload::Unit::Words && words.len() < longest {
-        return Err(PromptError(format!(
+        return Err(PromptError::wrong(format!(
             "corpus {file} holds {} words, but passages of {longest} are needed",
             words.len()
         )));
@@ -185,7 +213,7 @@ pub(super) fn read_dataset(
     files: &NamedFiles,
 ) -> Result<Vec<Conversation>, PromptError> {
     let (file, text) = read("dataset", &dataset.file, dataset.digest.as_deref(), files)?;
-    let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
+    let wrong = |message: String| PromptError::wrong(format!("dataset {file}: {message}"));
     let mut conversations = Vec::new();
     for (place, record) in &records(&text).map_err(wrong)? {
         let conversation = recorded(record).map_err(|e| wrong(format!("{place}: {e}")))?;

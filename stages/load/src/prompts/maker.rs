@@ -140,8 +140,8 @@ impl<'a> Maker<'a> {
                     .collect::<Result<_, PromptError>>()?,
             },
             PromptSource::Trace(trace) => {
-                let (rows, _) =
-                    read_trace(&trace.file, trace.digest.as_deref(), files).map_err(PromptError)?;
+                let (rows, _) = read_trace(&trace.file, trace.digest.as_deref(), files)
+                    .map_err(PromptError::wrong)?;
                 Kind::Trace {
                     rows,
                     words_per_token: trace.words_per_token,
@@ -362,7 +362,7 @@ impl<'a> Maker<'a> {
         let turn = conversation
             .turns
             .get(turn)
-            .ok_or_else(|| PromptError(format!("conversation {at} is over")))?;
+            .ok_or_else(|| PromptError::wrong(format!("conversation {at} is over")))?;
         prompt.text.clone_from(&turn.said);
         if let (true, Some(counter), Some(answer)) = (recorded_output, self.counter, &turn.answered)
         {
@@ -387,7 +387,7 @@ impl<'a> Maker<'a> {
         };
         let row = rows.get(at as usize).ok_or_else(|| {
             let had = rows.len();
-            PromptError(format!(
+            PromptError::wrong(format!(
                 "request {n} has no row in the trace, which has {had} and is never repeated; lower the number of requests to {had}"
             ))
         })?;
@@ -396,7 +396,7 @@ impl<'a> Maker<'a> {
             (Some(_), Some(tokens)) => (Unit::Tokens, tokens.round().max(1.0) as u32),
             _ => {
                 let words = row.words(words_per_token).ok_or_else(|| {
-                    PromptError(format!("request {n} has no prompt length in the trace"))
+                    PromptError::wrong(format!("request {n} has no prompt length in the trace"))
                 })?;
                 (Unit::Words, words)
             }
@@ -497,7 +497,7 @@ fn part_at<'m, 'a>(
         ticket -= weight;
     }
     let why = "a mixture without weights cannot be drawn from";
-    Err(PromptError(why.to_owned()))
+    Err(PromptError::wrong(why.to_owned()))
 }
 
 fn draw_count(draws: &mut Draws, count: &Count) -> u32 {
@@ -524,7 +524,7 @@ fn enough(
     content: &str,
 ) -> Result<(), PromptError> {
     if when_short == WhenShort::Refuse && (there as u64) < needed {
-        return Err(PromptError(format!(
+        return Err(PromptError::wrong(format!(
             "the {what} holds {there} {content}, but the cell needs {needed}; allow repeats with \
              `when-short: repeat`"
         )));
@@ -541,7 +541,7 @@ fn wrapped(
     content: &str,
 ) -> Result<usize, PromptError> {
     if there == 0 || (place >= there as u64 && when_short == WhenShort::Refuse) {
-        return Err(PromptError(format!(
+        return Err(PromptError::wrong(format!(
             "the {what} holds only {there} {content}"
         )));
     }

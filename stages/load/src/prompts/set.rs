@@ -71,11 +71,34 @@ impl Prompt {
 
 /// Why prompts cannot be made. The text says whose mistake it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PromptError(pub String);
+pub struct PromptError {
+    /// The reason.
+    pub message: String,
+    /// Whether the disk or the memory of this machine refused, and nothing is wrong with the settings or a file.
+    pub by_machine: bool,
+}
+
+impl PromptError {
+    /// The settings or a file are wrong.
+    pub(crate) fn wrong(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            by_machine: false,
+        }
+    }
+
+    /// This machine refuses.
+    pub(crate) fn machine(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            by_machine: true,
+        }
+    }
+}
 
 impl std::fmt::Display for PromptError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -157,7 +180,7 @@ impl PromptSet {
             None => None,
             Some(Tokenizer::File(_)) => file.as_ref().map(|f| f as &dyn Counter),
             Some(Tokenizer::Server(_)) => Some(server.ok_or_else(|| {
-                PromptError(
+                PromptError::wrong(
                     "the server's tokenizer must count the tokens, but no server is available here"
                         .to_owned(),
                 )
@@ -206,7 +229,7 @@ impl PromptSet {
             }
             draw += 1;
             if draw > 1000 + 2 * warmup as u64 {
-                return Err(PromptError(
+                return Err(PromptError::wrong(
                     "cannot find warm-up prompts that differ from the measured ones; make prompts \
                      longer, or set `warmup: 0`"
                         .to_owned(),
@@ -214,7 +237,7 @@ impl PromptSet {
             }
         }
         Ok(Self {
-            spooled: drawn.spool.finish().map_err(|e| unkept(&e))?,
+            spooled: drawn.spool.finish().map_err(|e| unkept(folder, &e))?,
             warmup,
             sessions: ranges.map(Arc::from),
             exact: drawn.exact,
@@ -304,6 +327,7 @@ impl PromptSet {
 /// the warm-up.
 pub(crate) struct Gathered {
     spool: Spool,
+    folder: PathBuf,
     warmup: usize,
     sessions: Option<Vec<Range<usize>>>,
     last: Option<u64>,
@@ -316,7 +340,8 @@ impl Gathered {
     /// If the disk refuses.
     pub(crate) fn new(folder: &Path, in_sessions: bool) -> Result<Self, PromptError> {
         Ok(Self {
-            spool: Spool::new(folder).map_err(|e| unkept(&e))?,
+            spool: Spool::new(folder).map_err(|e| unkept(folder, &e))?,
+            folder: folder.to_owned(),
             warmup: 0,
             sessions: in_sessions.then(Vec::new),
             last: None,
@@ -338,7 +363,9 @@ impl Gathered {
             },
         }
         self.last = prompt.session;
-        self.spool.push(prompt).map_err(|e| unkept(&e))
+        self.spool
+            .push(prompt)
+            .map_err(|e| unkept(&self.folder, &e))
     }
 
     /// Returns the set, which does not record the counter of its lengths.
@@ -347,7 +374,7 @@ impl Gathered {
     /// If the disk refuses.
     pub(crate) fn finish(self) -> Result<PromptSet, PromptError> {
         Ok(PromptSet {
-            spooled: self.spool.finish().map_err(|e| unkept(&e))?,
+            spooled: (self.spool.finish()).map_err(|e| unkept(&self.folder, &e))?,
             warmup: self.warmup,
             sessions: self.sessions.map(Arc::from),
             exact: false,
@@ -410,7 +437,7 @@ struct Drawn {
 impl Drawn {
     fn new(folder: &Path, planned: u64, compared: bool) -> Result<Self, PromptError> {
         let spool = Spool::new(folder).map_err(|e| {
-            PromptError(format!(
+            PromptError::machine(format!(
                 "cannot store the prompts in {}: {e}; set `TMPDIR` to a folder that can be written",
                 folder.display()
             ))
@@ -432,7 +459,9 @@ impl Drawn {
         }
         self.exact |= prompt.output_mode == OutputMode::Exact;
         self.context = self.context.with(prompt);
-        self.spool.push(prompt).map_err(|e| unkept(&e))?;
+        self.spool
+            .push(prompt)
+            .map_err(|e| unkept(&self.folder, &e))?;
         match self.spool.len() {
             SAMPLED => self.check_room(),
             _ => Ok(()),
@@ -454,7 +483,7 @@ impl Drawn {
             1_000_000_000.. => format!("{:.1} GB", bytes as f64 / 1e9),
             _ => format!("{:.1} MB", bytes as f64 / 1e6),
         };
-        Err(PromptError(format!(
+        Err(PromptError::machine(format!(
             "the prompts of {} requests need about {}, and {} has {} free; measure fewer requests, or make room \
              there (without --out it is the folder that TMPDIR names)",
             self.planned,
@@ -468,8 +497,9 @@ impl Drawn {
 /// The number of prompts after which their size is known well enough.
 const SAMPLED: usize = 1000;
 
-fn unkept(error: &io::Error) -> PromptError {
-    PromptError(format!("cannot store the prompts: {error}"))
+fn unkept(folder: &Path, error: &io::Error) -> PromptError {
+    let folder = folder.display();
+    PromptError::machine(format!("cannot store the prompts in {folder}: {error}"))
 }
 
 /// Returns the fingerprint of a text: half of its digest.

@@ -157,7 +157,7 @@ fn source(
     let question = json!([form, source, needed, most_turns, demand.requests]).to_string();
     let holds = once(library, &question, |files| {
         holds(source, needed, demand.requests, most_turns, files).unwrap_or_else(|e| Holds {
-            wrong: Some(e.0),
+            wrong: Some(e.message),
             ..Holds::default()
         })
     });
@@ -269,11 +269,11 @@ fn holds(
         },
         PromptSource::Trace(trace) => {
             let read = read_trace(&trace.file, trace.digest.as_deref(), files);
-            let (rows, _) = read.map_err(PromptError)?;
+            let (rows, _) = read.map_err(PromptError::wrong)?;
             let used = rows.iter().take(requests.unwrap_or(1) as usize);
             let bare = used.enumerate().find(|(_, row)| row.words(1.0).is_none());
             match bare {
-                Some((row, _)) => Err(PromptError(format!(
+                Some((row, _)) => Err(PromptError::wrong(format!(
                     "request {row} of the trace has no prompt length: `input_tokens`, `input_length` or `input_words`"
                 ))),
                 None => Ok(counted(rows.len())),
@@ -302,7 +302,7 @@ fn long_text(digest: Option<&str>, files: &NamedFiles) -> Option<Result<(), Prom
     let name = source.path.display().to_string();
     Some(match is_text {
         true => Ok(()),
-        false => Err(PromptError(not_text("corpus", &name, &bytes))),
+        false => Err(PromptError::wrong(not_text("corpus", &name, &bytes))),
     })
 }
 
@@ -349,8 +349,10 @@ fn large(
             entries,
             turns,
         }),
-        Err(e) => Err(PromptError(format!("{what} {name}: {e}"))),
-        Ok(()) if entries == 0 => Err(PromptError(format!("{what} {name} holds no prompts"))),
+        Err(e) => Err(PromptError::wrong(format!("{what} {name}: {e}"))),
+        Ok(()) if entries == 0 => Err(PromptError::wrong(format!(
+            "{what} {name} holds no prompts"
+        ))),
         Ok(()) => Ok(Holds {
             wrong: None,
             entries,

@@ -77,7 +77,7 @@ pub(super) fn write(
             Unit::Characters => "characters",
             Unit::Tokens => "tokens",
         };
-        return Err(PromptError(format!(
+        return Err(PromptError::wrong(format!(
             "a prompt of {count} {what} is too long: the limit is {LONGEST}"
         )));
     }
@@ -93,7 +93,7 @@ pub(super) fn write(
             Ok(())
         }
         (Unit::Tokens, Some(counter)) => write_tokens(text, words, count, counter),
-        (Unit::Tokens, None) => Err(PromptError(
+        (Unit::Tokens, None) => Err(PromptError::wrong(
             "a length in tokens needs a tokenizer, but the workload does not name one".to_owned(),
         )),
     }
@@ -148,7 +148,7 @@ fn write_tokens(
     counter: &dyn Counter,
 ) -> Result<(), PromptError> {
     if text.is_empty() && wanted <= counter.least() {
-        return Err(PromptError(format!(
+        return Err(PromptError::wrong(format!(
             "no prompt can have {wanted} tokens, because the server's chat template alone takes \
              {}; ask for more, or give the workload `tokenizer: {{server: {{template: \
              left-out}}}}`",
@@ -262,7 +262,10 @@ mod tests {
                 let mut text = String::new();
                 let source = &mut Random(&mut draws);
                 let refused = write(&mut text, source, unit, count, counter).unwrap_err();
-                assert!(refused.0.contains("the limit is 16777216"), "{refused}");
+                assert!(
+                    refused.message.contains("the limit is 16777216"),
+                    "{refused}"
+                );
             }
         }
     }

@@ -52,19 +52,24 @@ const TABLE: u64 = 16 << 10;
 /// The largest token count of one request. With this bound, a sum over 2³¹ rows fits an `i64`.
 const MOST_TOKENS: i64 = u32::MAX as i64;
 
-/// Returns whether every token count of a row is plausible. Rows from other tools may hold any number.
-fn is_countable(row: &Request) -> bool {
-    [
-        row.prompt_tokens,
-        row.cached_prompt_tokens,
-        row.output_tokens,
-        row.reasoning_tokens,
-        row.requested_output_tokens,
-        row.first_chunk_tokens,
-    ]
-    .into_iter()
-    .flatten()
-    .all(|count| (0..=MOST_TOKENS).contains(&count))
+impl Request {
+    /// Returns why a token count of the row cannot be, if one cannot. Rows from other tools may hold any number.
+    pub fn impossible_count(&self) -> Option<String> {
+        let counts = [
+            ("prompt_tokens", self.prompt_tokens),
+            ("cached_prompt_tokens", self.cached_prompt_tokens),
+            ("output_tokens", self.output_tokens),
+            ("reasoning_tokens", self.reasoning_tokens),
+            ("requested_output_tokens", self.requested_output_tokens),
+            ("first_chunk_tokens", self.first_chunk_tokens),
+        ];
+        let mut given = counts.into_iter().filter_map(|(name, n)| Some((name, n?)));
+        let (name, count) = given.find(|(_, count)| !(0..=MOST_TOKENS).contains(count))?;
+        let (id, attempt) = (self.request_id, self.attempt);
+        Some(format!(
+            "request {id}, attempt {attempt}: `{name}` is {count}, and a count is between 0 and {MOST_TOKENS}"
+        ))
+    }
 }
 
 impl CellRows {
@@ -107,9 +112,7 @@ impl CellRows {
         let (requests_digest, requests) = Self::table(store, cell, "requests")?
             .ok_or_else(|| wrong(&"the cell has no such output"))?;
         let requests = Request::read(&requests).map_err(|e| wrong(&e))?;
-        if let Some(row) = requests.iter().find(|row| !is_countable(row)) {
-            let (id, attempt) = (row.request_id, row.attempt);
-            let message = format!("request {id}, attempt {attempt}: its token counts cannot be");
+        if let Some(message) = requests.iter().find_map(Request::impossible_count) {
             return Err(wrong(&message));
         }
         Ok(Self {
@@ -203,10 +206,12 @@ impl CellRows {
     }
 }
 
-fn unreadable(cell: &InputCell, name: &str, e: &dyn std::fmt::Display) -> Failure {
-    let at = &cell.coordinates;
+/// Makes the error for a table of a load cell that cannot be read.
+pub(crate) fn unreadable(cell: &InputCell, name: &str, e: &dyn std::fmt::Display) -> Failure {
+    let at = cell.coordinates.to_string();
+    let space = if at.is_empty() { "" } else { " " };
     Failure::failed(format!(
-        "`{name}` of the load cell {at} cannot be read: {e}"
+        "`{name}` of the load cell{space}{at} cannot be read: {e}"
     ))
 }
 

@@ -8,6 +8,7 @@ use artifacts::{ColumnBatch, ColumnReader, Store, TableError};
 use pipeline::place::CellName;
 use pipeline::{Failure, InputCell};
 
+use crate::cell_rows::unreadable;
 use crate::declare::Word;
 use crate::lineage::{LineageSource, SourceArtifact};
 use crate::metrics::Metric;
@@ -44,11 +45,7 @@ impl NarrowRows {
         metrics: &[&Metric],
     ) -> Result<Self, Failure> {
         let at = &cell.coordinates;
-        let wrong = |e: &dyn std::fmt::Display| {
-            Failure::failed(format!(
-                "`requests` of the load cell {at} cannot be read: {e}"
-            ))
-        };
+        let wrong = |e: &dyn std::fmt::Display| unreadable(cell, "requests", e);
         let artifact = cell
             .outputs
             .get("requests")

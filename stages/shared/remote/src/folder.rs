@@ -64,6 +64,14 @@ fn failed(url: &str, path: &Path, error: &io::Error) -> RemoteError {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             RemoteError::Access(url.to_owned(), text)
         }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            let remedy = "make room there, and start the command again; what was complete is kept";
+            RemoteError::Refused(url.to_owned(), text, remedy.to_owned())
+        }
+        io::ErrorKind::FileTooLarge => {
+            let remedy = "raise the limit on file sizes (`ulimit -f`), or that of the disk";
+            RemoteError::Refused(url.to_owned(), text, remedy.to_owned())
+        }
         _ => RemoteError::Other(url.to_owned(), text),
     }
 }

@@ -64,7 +64,19 @@ const VALUE: u64 = 72;
 /// # Errors
 /// If the estimate is larger than 4 GiB.
 pub fn bounded(bytes: &[u8]) -> Result<(), Unreadable> {
-    let needed = memory(bytes);
+    affordable(memory(bytes))
+}
+
+/// Refuses rows that take too much memory as objects.
+///
+/// # Errors
+/// If the estimate is larger than 4 GiB.
+pub fn check_objects(rows: usize, columns: usize) -> Result<(), Unreadable> {
+    let object = OBJECT.saturating_add(VALUE.saturating_mul(columns as u64));
+    affordable(object.saturating_mul(rows as u64))
+}
+
+fn affordable(needed: u64) -> Result<(), Unreadable> {
     if needed <= MOST_MEMORY {
         return Ok(());
     }
@@ -79,7 +91,7 @@ pub fn bounded(bytes: &[u8]) -> Result<(), Unreadable> {
 }
 
 /// Estimates the memory in bytes that the values of a document take, without parsing them.
-pub(crate) fn memory(bytes: &[u8]) -> u64 {
+pub fn memory(bytes: &[u8]) -> u64 {
     let (mut needed, mut in_text, mut escaped) = (0, false, false);
     for byte in bytes {
         match byte {

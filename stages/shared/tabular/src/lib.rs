@@ -10,5 +10,5 @@ mod parquet;
 mod sheet;
 
 pub use field::{Field, Unreadable};
-pub use json::{Record, bounded, records};
+pub use json::{Record, bounded, check_objects, memory, records};
 pub use sheet::{Format, Places, Sheet, read};

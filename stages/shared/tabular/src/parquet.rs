@@ -2,18 +2,18 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, Decimal128Array};
 use arrow_schema::DataType;
 use artifacts::Table;
 
 use crate::field::{Field, Unreadable};
 use crate::sheet::{Places, Sheet, check_fields};
 
-/// Reads a whole Parquet file. Values other than numbers, text and truth values are
-/// [`Field::Other`].
+/// Reads a whole Parquet file. Values other than numbers, text and truth values are [`Field::Other`]. Values that are
+/// written once, with a number for each row (categories), are read as if every row had its own.
 pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, Unreadable> {
     let table = Table::from_parquet(bytes.to_vec()).map_err(|e| {
         let hint = "write a Parquet file without compression, or with snappy";
@@ -80,6 +80,138 @@ fn column(array: &ArrayRef) -> Vec<Field> {
         DataType::LargeUtf8 => texts!(array.as_string::<i64>()),
         DataType::Utf8View => texts!(array.as_string_view()),
         DataType::Null => vec![Field::Null; array.len()],
-        _ => vec![Field::Other("a type that is neither a number nor text"); array.len()],
+        DataType::Dictionary(..) => categories(array),
+        DataType::Decimal128(..) => {
+            let values = array.as_primitive::<Decimal128Type>();
+            (0..values.len()).map(|row| decimal(values, row)).collect()
+        }
+        other => {
+            let field = Field::Other(described(other));
+            let nulls = array.logical_nulls();
+            let is_null = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            let each = (0..array.len()).map(|row| match is_null(row) {
+                true => Field::Null,
+                false => field.clone(),
+            });
+            each.collect()
+        }
+    }
+}
+
+/// Reads values that are written once each, with a number for every row.
+fn categories(array: &ArrayRef) -> Vec<Field> {
+    let coded = array.as_any_dictionary();
+    let values = column(coded.values());
+    if values.is_empty() {
+        return vec![Field::Null; array.len()];
+    }
+    let keys = coded.normalized_keys();
+    let keys = keys.into_iter().enumerate();
+    keys.map(|(row, key)| match array.is_null(row) {
+        true => Field::Null,
+        false => values[key].clone(),
+    })
+    .collect()
+}
+
+/// Reads a decimal number: the integer, or the double that is nearest to it.
+fn decimal(values: &Decimal128Array, row: usize) -> Field {
+    if values.is_null(row) {
+        return Field::Null;
+    }
+    let text = values.value_as_string(row);
+    match (text.parse(), text.parse()) {
+        (Ok(value), _) => Field::Int(value),
+        (Err(_), Ok(value)) => float(value),
+        (Err(_), Err(_)) => Field::Other("a decimal number that no double holds"),
+    }
+}
+
+/// Describes a type that is neither a number nor text, and how to make it one.
+fn described(kind: &DataType) -> &'static str {
+    match kind {
+        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => {
+            "a date or a timestamp; write it as a number, such as seconds since the first request"
+        }
+        DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Duration(_)
+        | DataType::Interval(_) => "a time of day or a duration; write it as a number of one unit",
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => "bytes, not text; write it as text (UTF-8)",
+        DataType::Float16
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal256(..) => {
+            "a number of an unusual type; write it as a double or as an integer of 64 bits"
+        }
+        DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_)
+        | DataType::FixedSizeList(..) => "a list",
+        DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => "an object",
+        _ => "a type that is neither a number nor text",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::types::UInt8Type;
+    use arrow_array::{BinaryArray, DictionaryArray, Int64Array, TimestampNanosecondArray};
+
+    use super::*;
+
+    #[test]
+    fn categories_are_read_as_the_values_that_they_stand_for() {
+        let words: DictionaryArray<Int8Type> = [Some("ok"), None, Some("late"), Some("ok")]
+            .into_iter()
+            .collect();
+        let text = |text: &str| Field::Text(text.to_owned());
+        let read = column(&(Arc::new(words) as ArrayRef));
+        assert_eq!(read, [text("ok"), Field::Null, text("late"), text("ok")]);
+        let keys = arrow_array::UInt8Array::from(vec![Some(1), None, Some(0)]);
+        let values = Arc::new(Int64Array::from(vec![7, 9]));
+        let numbers: DictionaryArray<UInt8Type> = DictionaryArray::new(keys, values);
+        let read = column(&(Arc::new(numbers) as ArrayRef));
+        assert_eq!(read, [Field::Int(9), Field::Null, Field::Int(7)]);
+        let nothing: DictionaryArray<Int8Type> = [None::<&str>, None].into_iter().collect();
+        let read = column(&(Arc::new(nothing) as ArrayRef));
+        assert_eq!(read, [Field::Null, Field::Null]);
+    }
+
+    #[test]
+    fn decimals_are_numbers_and_other_types_are_named_with_the_remedy() {
+        let decimals = |scale| {
+            let values = Decimal128Array::from(vec![Some(1_250), None, Some(-3_000)]);
+            let values = values.with_precision_and_scale(38, scale).unwrap();
+            column(&(Arc::new(values) as ArrayRef))
+        };
+        let whole = [Field::Int(1_250), Field::Null, Field::Int(-3_000)];
+        assert_eq!(decimals(0), whole);
+        let parts = [Field::Float(1.25), Field::Null, Field::Float(-3.0)];
+        assert_eq!(decimals(3), parts);
+        let others: [(ArrayRef, &str); 2] = [
+            (
+                Arc::new(TimestampNanosecondArray::from(vec![Some(5), None])),
+                "timestamp",
+            ),
+            (
+                Arc::new(BinaryArray::from(vec![Some(b"ok".as_slice()), None])),
+                "bytes, not text",
+            ),
+        ];
+        for (array, word) in others {
+            let read = column(&array);
+            assert!(
+                matches!(read[0], Field::Other(what) if what.contains(word)),
+                "{read:?}"
+            );
+            assert_eq!(read[1], Field::Null, "a null has no type");
+        }
     }
 }

@@ -183,6 +183,14 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_become_objects_are_counted_as_json_is() {
+        assert!(json::check_objects(7_000_000, 1).is_ok());
+        let error = json::check_objects(10_000_000, 1).unwrap_err();
+        assert!(error.message.contains("the limit is 4096 MiB"), "{error:?}");
+        assert!(json::check_objects(usize::MAX, usize::MAX).is_err());
+    }
+
+    #[test]
     fn remarks_empty_fields_and_lines_of_csv_are_known() {
         let bytes = b"# source: paper | section: 3\n# note: by hand\nname,n\n\"a,b\",1\n\"two\nlines\",\nlast,3\n";
         let sheet = read(Format::Csv, bytes, None).unwrap();

@@ -111,6 +111,21 @@ fn a_pack_may_say_how_much_output_each_line_asks_for() {
 }
 
 #[test]
+fn a_corpus_of_more_words_than_memory_should_hold_is_refused() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    let corpus = workload(&json!({"corpus": {"file": file.path(), "length": 1}}));
+    std::io::Write::write_all(&mut file, "w ".repeat(1 << 16).as_bytes()).unwrap();
+    assert!(PromptSet::generate(&corpus, &origin(1, 1), 0, 1).is_ok());
+    std::io::Write::write_all(&mut file, b"w").unwrap();
+    let refused = PromptSet::generate(&corpus, &origin(1, 1), 0, 1).unwrap_err();
+    assert!(
+        refused.message.contains("more than 65536 words"),
+        "{refused}"
+    );
+    assert!(!refused.by_machine);
+}
+
+#[test]
 fn passages_of_a_corpus_are_its_words_in_order() {
     let words: Vec<String> = (0..50).map(|i| format!("w{i}")).collect();
     let file = file(&words.join("\n"));
