@@ -40,6 +40,7 @@ mod links;
 mod mistakes;
 mod named_files;
 mod names;
+mod newcomers;
 mod not_worse;
 mod numbers;
 mod outlying_launches;

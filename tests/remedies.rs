@@ -104,7 +104,10 @@ fn a_broken_axis_is_one_mistake_and_its_profile_no_second_one() {
     let to = "profiles: {smoke: {axes: {clients: [1]}}}\naxes:\n  clients: \"1,2,4\"";
     let message = planned(&project, "axes:\n  clients: [1, 2, 4]", to);
     assert_eq!(message.matches("error: ").count(), 1, "{message}");
-    assert!(message.contains("hint: write it as `[1,2,4]`"), "{message}");
+    assert!(
+        message.contains("hint: write it as `[1, 2, 4]`"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -448,7 +448,7 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
         (
             "ladder]}    #",
             gates("{row-status: {}}"),
-            "hint: write `gate: row-status`\n",
+            "hint: write `{gate: row-status}`\n",
         ),
         (
             "ladder]}    #",

@@ -196,9 +196,17 @@ pub fn duration(text: &str) -> Option<String> {
                 .iter()
                 .map(|(number, _, ns)| number * *ns as f64)
                 .sum();
-            Some(format!("{} s", sum / 1e9))
+            Some(in_largest_unit(sum).unwrap_or_else(|| format!("{} s", sum / 1e9)))
         }
     }
+}
+
+/// Writes a number of nanoseconds with the largest unit that divides it: `90 min`, not `5400 s`.
+fn in_largest_unit(nanoseconds: f64) -> Option<String> {
+    const UNITS: [(&str, f64); 4] = [("h", 3.6e12), ("min", 6e10), ("s", 1e9), ("ms", 1e6)];
+    let mut units = UNITS.iter();
+    let (unit, length) = units.find(|(_, length)| nanoseconds % length == 0.0)?;
+    Some(format!("{} {unit}", nanoseconds / length))
 }
 
 /// Returns our word for a unit of time, and its length in nanoseconds; `d` for days, for which we have no word.
@@ -245,8 +253,11 @@ mod tests {
             ("5M", "5 min"),
             ("1:30", "90 s"),
             ("01:00:05", "3605 s"),
-            ("1h30m", "5400 s"),
-            ("1 hour and 30 minutes", "5400 s"),
+            ("1h30m", "90 min"),
+            ("1 hour and 30 minutes", "90 min"),
+            ("1h30m15s", "5415 s"),
+            ("1m 500ms", "60500 ms"),
+            ("2d 12h", "60 h"),
             ("PT45S", "45 s"),
             ("200msec", "200 ms"),
             ("1,5 h", "1.5 h"),

@@ -20,6 +20,7 @@ use super::inclusions::{Inclusion, inclusions};
 use super::interpolate::{Scope, Values};
 use super::library::Layers;
 use super::parameters::parameters;
+use super::renamed::with_our_keys;
 use super::sections::{check_overridden, check_profiles, check_root};
 use super::shared::{arm, look_repeatedly, share};
 use super::spec::{Parts, spec};
@@ -111,6 +112,7 @@ fn compile(
         return None;
     }
     let schema = file_schema();
+    let root = &with_our_keys(root, &schema, sink);
     let plain = Checker::of(&schema);
     let profile = profile(root, options, sink);
     let values = parameters(root, profile, &options.set, &plain, sink);

@@ -3,6 +3,7 @@
 use typed_index_collections::TiVec;
 
 use super::axes::{AxisDraft, axis, is_plain_list, select};
+use super::axis_forms::of_another_tool;
 use super::check::Checker;
 use super::check_name;
 use super::diagnostics::{Mistake, Sink};
@@ -77,7 +78,10 @@ fn declared(
             return None;
         }
         let node = scope.resolve(node, None).map_err(|m| out.push(m)).ok()?;
-        out.extend(checker.check(schema, &node, route));
+        match of_another_tool(&node, route) {
+            Some(mistake) => out.push(mistake),
+            None => out.extend(checker.check(schema, &node, route)),
+        }
         (out.len() == before).then_some(node)
     };
     let mut axes = TiVec::new();

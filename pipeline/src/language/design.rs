@@ -410,8 +410,8 @@ impl DesignDraft {
         let Some(named) = &self.file.unit else {
             return match candidates.as_slice() {
                 [one] => Some(*one),
-                // A stage of an unknown kind may be the unit; its error is reported separately.
-                [] if drafts.iter().any(|d| d.kind.is_none()) => None,
+                // A stage of an unknown kind, or one under a wrong key, may be the unit; its error is reported separately.
+                [] if drafts.is_empty() || drafts.iter().any(|d| d.kind.is_none()) => None,
                 [] => {
                     let message = "the design has no unit: no stage launches or measures anything";
                     let hint = "add a serve or load stage, or remove `design`".to_owned();

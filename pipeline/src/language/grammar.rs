@@ -42,6 +42,22 @@ use crate::stage::{Json, Registry};
     "blocks": "`design: {blocks: N}`",
     "repeat": "`design: {blocks: N}`",
     "repetitions": "`design: {blocks: N}`",
+    "repeats": "`design: {blocks: N}`",
+    "runs": "`design: {blocks: N}`",
+    "trials": "`design: {blocks: N}`",
+    "replicates": "`design: {blocks: N}`",
+    "iterations": "`design: {blocks: N}`",
+    "num-runs": "`design: {blocks: N}`",
+    "workflow": "`stages`",
+    "dimensions": "`axes`",
+    "factors": "`axes`",
+    "include": "`extends: FILE`, for one file that this file changes",
+    "requests": "a key of a stage of kind `load`",
+    "arrival": "a key of a stage of kind `load`",
+    "workload": "a key of a stage of kind `load`",
+    "figures": "a key of a stage of kind `report`",
+    "on": "not needed: you start a study with `benchtrail run`",
+    "version": "not needed: leave it out",
 }))]
 #[expect(
     dead_code,
@@ -59,6 +75,13 @@ pub(crate) struct ExperimentFile {
     /// The question the experiment answers.
     question: Option<String>,
     /// The seed from which every random stream derives.
+    #[schemars(extend("x-other-words" = {
+        "random": "a fixed number, such as `seed: 7`: each run with it sends the same requests",
+        "auto": "a fixed number, such as `seed: 7`: each run with it sends the same requests",
+        "time": "a fixed number, such as `seed: 7`: each run with it sends the same requests",
+        "none": "a fixed number, such as `seed: 7`: each run with it sends the same requests",
+        "-1": "a fixed number, such as `seed: 7`: each run with it sends the same requests",
+    }))]
     seed: u64,
     /// The order of measurements on one server.
     #[serde(default)]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::axes::{Axes, AxisDraft};
 use super::diagnostics::{Mistake, MistakeKind, Span};
 use super::library::merge;
+use super::placeholders::{Context, context_of, is_variable, no_environment, remedy_for};
 use super::tree::{Node, Value, scalar_json};
 use crate::ids::AxisId;
 use crate::stage::{Json, Step};
@@ -138,7 +139,7 @@ impl<'a> Scope<'a> {
         for piece in pieces(text).map_err(wrong)? {
             if let Piece::Placeholder(name) = piece {
                 let head = name.split('.').next().unwrap_or_default();
-                self.known(head).map_err(wrong)?;
+                self.known(head, name).map_err(wrong)?;
                 if self.is_broken(head) {
                     return Ok(Vec::new());
                 }
@@ -214,7 +215,8 @@ impl<'a> Scope<'a> {
             .collect()
     }
 
-    fn known(&self, name: &str) -> Result<(), Wrong> {
+    /// Checks the first name of a placeholder.
+    fn known(&self, name: &str, placeholder: &str) -> Result<(), Wrong> {
         let here = |axis: &AxisId| self.axes[*axis].name == name;
         if self.parameters.contains_key(name) || self.over.iter().any(here) {
             return Ok(());
@@ -236,11 +238,15 @@ impl<'a> Scope<'a> {
             .map(String::as_str)
             .chain(axes)
             .collect();
-        let shell = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-        let hint = match closest(name, names.iter().copied()) {
-            None if name.chars().all(shell) => format!(
-                "environment variables are not read: declare `parameters: {{{name}: …}}`, and give its value with `--set {name}=…`"
-            ),
+        let hint = match (
+            context_of(placeholder),
+            closest(name, names.iter().copied()),
+        ) {
+            (Some(Context::Variables(variable)), _) => no_environment(variable),
+            (Some(Context::Values(meant)), _) if names.contains(&meant) => {
+                format!("write `${{{meant}}}`")
+            }
+            (_, None) if is_variable(name) => no_environment(name),
             _ => remedy(name, "parameters and axes", names.iter().copied()),
         };
         Err(Wrong::new(
@@ -286,7 +292,7 @@ impl<'a> Scope<'a> {
             Some((name, path)) => (name, Some(path)),
             None => (placeholder, None),
         };
-        self.known(name)?;
+        self.known(name, placeholder)?;
         if let Some(value) = self.parameters.get(name) {
             if path.is_some() {
                 let hint = format!("write `${{{name}}}`");
@@ -431,11 +437,11 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
                     .all(|c| c.is_alphanumeric() || c == '-' || c == '_')
         };
         if !name.split('.').all(fits) {
-            let hint = format!("write `${{name}}` or `${{name.field}}`; {escape}");
-            return Err(Wrong::new(
-                format!("`${{{name}}}` is not a placeholder"),
-                hint,
-            ));
+            let hint = remedy_for(name)
+                .unwrap_or_else(|| format!("write `${{name}}` or `${{name.field}}`; {escape}"));
+            let braces = rest[at + end..].chars().take_while(|c| *c == '}').count();
+            let message = format!("`${{{name}{}` is not a placeholder", "}".repeat(braces));
+            return Err(Wrong::new(message, hint));
         }
         pieces.push(Piece::Placeholder(name));
         rest = &rest[at + end + 1..];

@@ -19,7 +19,7 @@ use super::files::Files;
 use super::parse;
 use super::tree::{Key, Node, Value};
 use crate::sources::{NamedFile, NamedFiles};
-use crate::stage::{Json, Library, Problem, Registry, Step};
+use crate::stage::{Json, Library, Problem, Registry, StageKind, Step};
 use crate::suggest::remedy;
 
 pub(crate) struct Layers<'a> {
@@ -77,6 +77,11 @@ impl<'a> Layers<'a> {
             hidden,
             ..Self::in_folders(root, folders, registry, files, sink)
         }
+    }
+
+    /// Returns the kinds of stages.
+    pub(crate) fn kinds(&self) -> &'a [Box<dyn StageKind>] {
+        &self.registry.kinds
     }
 
     /// Makes a library over the sections of `root` and these folders, in this order.

@@ -37,6 +37,7 @@
 //! [`Experiment::spec`]: crate::Experiment::spec
 
 mod axes;
+mod axis_forms;
 mod check;
 mod compile;
 mod declared_axes;
@@ -57,8 +58,11 @@ mod library;
 mod names;
 mod needs;
 mod not_yaml;
+mod other_kinds;
 mod parameters;
 mod parse;
+mod placeholders;
+mod renamed;
 mod rules;
 mod same;
 mod secrets;

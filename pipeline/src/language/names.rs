@@ -23,11 +23,45 @@ pub(crate) fn check_name(
             "a"
         };
         let message = format!("`{shown}` cannot be the name of {article} {what}");
-        let hint = "a name starts with a letter, contains only letters, digits, `-` and `_`, and \
+        let rule = "a name starts with a letter, contains only letters, digits, `-` and `_`, and \
             has at most 64 characters";
+        let hint = match valid(name) {
+            Some(valid) => format!("write `{valid}`: {rule}"),
+            None => rule.to_owned(),
+        };
         out.push(Mistake::new(span, route, message).hint(hint));
     } else if what == "axis" && name == "stage" {
         let hint = "rename the axis: `where: {stage: …}` names a stage";
         out.push(Mistake::new(span, route, "`stage` cannot be the name of an axis").hint(hint));
+    }
+}
+
+/// Returns the nearest valid name: other characters become `-`.
+fn valid(name: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = name.split(|c: char| !plain(c)).filter(|w| !w.is_empty());
+    let joined = words.collect::<Vec<_>>().join("-");
+    let valid = joined.starts_with(|c: char| c.is_ascii_alphabetic());
+    // A name of which little is left was meant otherwise.
+    let kept = joined.chars().count() * 2 > name.chars().count();
+    (valid && kept && joined.len() <= 64).then_some(joined)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::valid;
+
+    #[test]
+    fn a_name_with_other_characters_is_met_with_the_nearest_valid_one() {
+        for (name, nearest) in [
+            ("my study", Some("my-study")),
+            ("ttft@p99", Some("ttft-p99")),
+            ("llama3.1/8b", Some("llama3-1-8b")),
+            ("../x", None),
+            ("1st", None),
+            ("\u{e4}\u{f6}", None),
+        ] {
+            assert_eq!(valid(name).as_deref(), nearest, "{name}");
+        }
     }
 }

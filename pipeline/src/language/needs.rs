@@ -9,7 +9,7 @@ use super::axes::Axes;
 use super::diagnostics::{Mistake, Sink};
 use super::expand::Expanded;
 use super::stages::{Draft, Drafts};
-use super::tree::Node;
+use super::tree::{Node, Value};
 use crate::experiment::Stage;
 use crate::ids::{AxisId, LocalCell, StageId};
 use crate::stage::{Class, Json, Library, Needed, Problem};
@@ -50,7 +50,9 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
         ways.push(own);
     }
     for (number, stage) in all.stages.iter_enumerated() {
-        if stage.class == Class::Pure && !needs_unknown(all.drafts[number]) {
+        let mut near = std::iter::once(&number).chain(&stage.needs);
+        let has_needs = near.all(|near| !needs_unknown(all.drafts[*near]));
+        if stage.class == Class::Pure && has_needs {
             check_axes(all, number, library, sink);
             check_pure(all, number, library, sink);
         }
@@ -147,10 +149,12 @@ fn stages_needed<'a>(all: &Stages<'a>, number: StageId, levels: usize) -> Vec<Ne
     all.stages[number].needs.iter().map(needed).collect()
 }
 
-/// Returns whether an item of `needs` names no stage, so that one of the stage's needs is unknown.
+/// Returns whether `needs` is not a list, or an item of it names no stage, so that one of the stage's needs is unknown.
 fn needs_unknown(draft: &Draft<'_>) -> bool {
-    let written = draft.node.get("needs").map(Node::items).unwrap_or_default();
-    draft.needs.len() < written.len()
+    let Some(written) = draft.node.get("needs") else {
+        return false;
+    };
+    !matches!(written.value, Value::List(_)) || draft.needs.len() < written.items().len()
 }
 
 /// Checks that no axis of the cells that a stage reads has the same name as a column of its tables.

@@ -213,6 +213,7 @@ impl Builder<'_> {
             Event::Alias(id) => return self.alias(id, span),
             Event::Scalar(text, style, anchor, tag) => {
                 self.refuse_tag(tag.as_deref(), span);
+                let span = up_to_its_quote(span, &text, style);
                 (
                     anchor,
                     Node {
@@ -457,6 +458,27 @@ impl Builder<'_> {
             column: small(start.col() + 1),
             width: small(width),
         }
+    }
+}
+
+/// Returns the place of a text without the spaces and the comment behind its closing quote. A text with escapes keeps the
+/// parser's place, because it is longer in the file.
+fn up_to_its_quote(span: Span, text: &str, style: ScalarStyle) -> Span {
+    let (quotes, escaped) = match style {
+        ScalarStyle::SingleQuoted => (2, text.contains(['\'', '\n'])),
+        ScalarStyle::DoubleQuoted => {
+            let plain = |c: char| c == ' ' || c.is_ascii_graphic() && c != '"' && c != '\\';
+            (2, !text.chars().all(plain))
+        }
+        _ => return span,
+    };
+    let width = u32::try_from(text.chars().count() + quotes).unwrap_or(u32::MAX);
+    match escaped {
+        true => span,
+        false => Span {
+            width: span.width.min(width),
+            ..span
+        },
     }
 }
 

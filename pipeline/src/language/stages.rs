@@ -9,6 +9,7 @@ use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
+use super::other_kinds::of_another_kind;
 use super::tree::{Key, Node, Value};
 use crate::ids::{AxisId, DraftId, StageId};
 use crate::stage::{Coordinates, Problem, Registry, StageKind, Step};
@@ -153,6 +154,10 @@ pub(crate) fn drafts<'a>(
                 let hint = kind_remedy(name, registry);
                 out.push(Mistake::new(kind.span, &draft.route(&["kind"]), message).hint(hint));
             }
+        }
+        if let Some(mistake) = of_another_kind(&draft, registry) {
+            draft.kind = None;
+            out.push(mistake);
         }
         draft.needs = positions(&draft, "needs", "stage", &stage_names, &mut out);
         let axis_names: Vec<&str> = axes.iter().map(|a| a.name.as_str()).collect();

@@ -3,6 +3,7 @@
 use artifacts::Scalar;
 
 use super::diagnostics::Span;
+use super::parse::plain_scalar;
 use crate::stage::{Json, Step};
 
 /// A value with its place. The place of a mapping or list under a key is the key.
@@ -132,6 +133,31 @@ impl Node {
                     .map(|(k, v)| (k.text.clone(), v.json()))
                     .collect(),
             ),
+        }
+    }
+
+    /// Writes the value on one line, as it may stand in a list or a mapping in brackets.
+    pub(crate) fn flow(&self) -> String {
+        let word = |text: &str| {
+            text.starts_with(|c: char| c.is_alphanumeric())
+                && text
+                    .chars()
+                    .all(|c| c.is_alphanumeric() || "-_./".contains(c))
+                && matches!(plain_scalar(text), Value::Text(_))
+        };
+        match &self.value {
+            Value::Text(text) if word(text) => text.clone(),
+            Value::Float(number) => number.written.to_string(),
+            Value::List(items) => {
+                let items: Vec<String> = items.iter().map(Node::flow).collect();
+                format!("[{}]", items.join(", "))
+            }
+            Value::Map(entries) => {
+                let entry = |(key, value): &(Key, Node)| format!("{}: {}", key.text, value.flow());
+                let entries: Vec<String> = entries.iter().map(entry).collect();
+                format!("{{{}}}", entries.join(", "))
+            }
+            _ => self.json().to_string(),
         }
     }
 

@@ -9,6 +9,7 @@ use super::diagnostics::{Mistake, Span};
 use super::expand::Context;
 use super::grammar::common_schema;
 use super::interpolate::{MERGE, Scope, merged};
+use super::other_kinds::kind_with;
 use super::rules::reason;
 use super::settings::DurationText;
 use super::stages::{Draft, coordinates, path_remedy};
@@ -149,9 +150,11 @@ impl Variant {
         let common = common_schema();
         let keys = super::stages::common_keys(&common);
         let schema = kind.schema().to_value();
+        let elsewhere = |key: &str| kind_with(key, context.library.kinds());
         let checker = Checker {
             expand: Some(&expand),
             other_keys: &keys,
+            elsewhere: Some(&elsewhere),
             ..Checker::of(&schema)
         };
         let mut out = checker.check(&schema, &self.settings, &draft.route(&[]));

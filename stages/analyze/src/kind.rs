@@ -23,7 +23,7 @@ use crate::operators::ALL;
 use crate::operators::family::Shares;
 use crate::operators::looks::{self, Looks, TESTING};
 use crate::operators::published::{self, Files};
-use crate::other_words::other_words;
+use crate::other_words::{other_parts, other_words, with_words_for_parameters, words_for_operator};
 use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
@@ -87,8 +87,11 @@ impl StageKind for Analyze {
                 if let Some(object) = then.as_object_mut() {
                     object.remove("$schema");
                     object.remove("title");
-                    // `operator` itself is listed beside the parameters.
-                    object.remove("additionalProperties");
+                    // `operator` itself is described beside the parameters.
+                    if let Some(properties) = object["properties"].as_object_mut() {
+                        properties.insert("operator".to_owned(), true.into());
+                    }
+                    with_words_for_parameters(object);
                     let description = format!("{}\nCells: {}.", o.summary(), o.reads());
                     object.insert("description".to_owned(), description.into());
                 }
@@ -111,9 +114,11 @@ impl StageKind for Analyze {
                     "properties": {
                         "operator": {"type": "string", "enum": names, "description": "The \
                         operator that computes the table; without it, the table comes from a `file`.",
-                        "x-other-words": other_words()}
+                        "x-other-words": other_words(), "x-other-parts": other_parts()}
                     },
                     "allOf": cases,
+                    "if": {"anyOf": [{"required": ["operator"]}, {"required": ["file"]}]},
+                    "else": {"x-other-words": words_for_operator()},
                 },
             }),
         );

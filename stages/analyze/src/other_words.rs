@@ -132,6 +132,90 @@ pub(crate) fn other_words() -> serde_json::Map<String, Json> {
     entries.collect()
 }
 
+/// Names of metrics of which people ask a figure, such as `p99_ttft`, with the phrase for the operator that has them.
+const METRICS: (&[&str], &str) = (
+    &[
+        "ttft",
+        "tpot",
+        "itl",
+        "e2e",
+        "e2el",
+        "latency",
+        "throughput",
+        "rps",
+        "qps",
+        "tps",
+    ],
+    "`cell-summary`: its table has a column for each quantile of each metric, such as `ttft_ms_p99`",
+);
+
+/// Returns parts of words that lead to an operator, as a schema has them.
+pub(crate) fn other_parts() -> serde_json::Map<String, Json> {
+    let (words, ours) = METRICS;
+    let entries = words
+        .iter()
+        .map(|word| ((*word).to_owned(), Json::from(ours)));
+    entries.collect()
+}
+
+/// Returns other words for the key `operator`, as a schema has them.
+pub(crate) fn words_for_operator() -> serde_json::Map<String, Json> {
+    let words = [
+        "op",
+        "operation",
+        "function",
+        "func",
+        "fn",
+        "agg",
+        "type",
+        "kind",
+        "method",
+    ];
+    let entries = words.map(|word| (word.to_owned(), Json::from("`operator`")));
+    entries.into_iter().collect()
+}
+
+/// Other words for the parameters that many operators have.
+const PARAMETERS: [(&str, &[&str]); 3] = [
+    (
+        "from",
+        &[
+            "table", "source", "input", "data", "dataset", "df", "of", "in",
+        ],
+    ),
+    (
+        "columns",
+        &[
+            "metrics", "metric", "column", "fields", "field", "measures", "values",
+        ],
+    ),
+    ("load", &["stage", "load-stage"]),
+];
+
+/// Words for the axes that stay keys of a table.
+const GROUPS: [&str; 6] = ["by", "group-by", "groupby", "group", "keys", "per"];
+
+/// Adds other words for the parameters of an operator to its schema.
+pub(crate) fn with_words_for_parameters(schema: &mut serde_json::Map<String, Json>) {
+    let has =
+        |schema: &serde_json::Map<String, Json>, key: &str| schema["properties"].get(key).is_some();
+    let mut words = serde_json::Map::new();
+    for (ours, theirs) in PARAMETERS.iter().filter(|(ours, _)| has(schema, ours)) {
+        let missing = theirs.iter().filter(|word| !has(schema, word));
+        words.extend(missing.map(|word| ((*word).to_owned(), format!("`{ours}`").into())));
+    }
+    if has(schema, "over") && !has(schema, "by") {
+        let phrase = "not needed: the table keeps every axis that `over: [AXIS]` does not combine";
+        words.extend(GROUPS.map(|word| (word.to_owned(), phrase.into())));
+    }
+    if let Some(own) = schema.get("x-other-words").and_then(Json::as_object) {
+        words.extend(own.clone());
+    }
+    if !words.is_empty() {
+        schema.insert("x-other-words".to_owned(), Json::Object(words));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

@@ -91,7 +91,15 @@ pub struct Settings {
     /// How many requests are measured. Give either this or `requests-per-client`. Without them,
     /// steps and ramps send the requests that fit into their time, and traces send all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-other-words" = {
+        "-1": "`duration: 10 min` in its place, for a load that a time ends",
+        "0": "`duration: 10 min` in its place, for a load that a time ends",
+        "inf": "`duration: 10 min` in its place, for a load that a time ends",
+        "infinite": "`duration: 10 min` in its place, for a load that a time ends",
+        "unlimited": "`duration: 10 min` in its place, for a load that a time ends",
+        "none": "`duration: 10 min` in its place, for a load that a time ends",
+        "all": "`dataset: {file: FILE}` in the workload, and the number of its prompts here",
+    }))]
     pub requests: Option<u64>,
     /// How many requests are measured for each client of a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]

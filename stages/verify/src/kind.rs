@@ -63,6 +63,10 @@ pub(crate) const USUAL: [&str; 22] = [
 /// The canonical parameter that planning adds.
 const PROMPT_CACHES: &str = "prompt-caches";
 
+/// What a limit on a figure meets among the gates.
+const FIGURE: &str = "not a gate but a figure: gates judge whether rows can be trusted; bounds on latencies belong to an \
+                      analyze stage, in a table `{operator: goodput, …}`";
+
 fn gate(name: &str) -> Option<&'static dyn Gate> {
     ALL.iter().copied().find(|g| g.name() == name)
 }
@@ -132,7 +136,12 @@ impl StageKind for Verify {
                                 "errors": "`row-status`, with the `tolerance` as a share",
                                 "failures": "`row-status`, with the `tolerance` as a share",
                                 "failure-rate": "`row-status`, with the `tolerance` as a share",
-                                "success-rate": "`row-status`, with the `tolerance` as a share",
+                                "success-rate": "the share of failed requests that counts: `{gate: row-status, tolerance: …}`",
+                                "slo": FIGURE,
+                                "threshold": FIGURE,
+                            }, "x-other-parts": {
+                                "ttft": FIGURE, "tpot": FIGURE, "itl": FIGURE, "latency": FIGURE, "e2e": FIGURE,
+                                "e2el": FIGURE, "throughput": FIGURE, "rps": FIGURE, "tps": FIGURE,
                             }},
                             "severity": {
                                 "type": "string",

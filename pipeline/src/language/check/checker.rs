@@ -6,10 +6,12 @@ use super::super::diagnostics::{Mistake, MistakeKind, Span};
 use super::super::interpolate::merged;
 use super::super::settings::{DurationText, PercentText};
 use super::super::tree::{Node, Value};
-use super::remedies::{duration, first_sentence, instead, is_span, list_of, wrong_type};
+use super::remedies::{
+    duration, first_sentence, instead, is_span, list_of, without_space, wrong_type,
+};
 use super::view::{OTHER_WORDS, View, word_of_stages};
 use crate::stage::{Json, Problem, Step};
-use crate::suggest::remedy;
+use crate::suggest::{closest, remedy};
 
 /// Returns every value that a placeholder may stand for, or the reason why it has none.
 pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;
@@ -23,6 +25,8 @@ pub(crate) struct Checker<'a> {
     pub(crate) expand: Option<Expand<'a>>,
     /// Additional keys at the top of the tree, for suggestions.
     pub(crate) other_keys: &'a [String],
+    /// Says where else a key at the top of the tree belongs, for suggestions.
+    pub(crate) elsewhere: Option<&'a dyn Fn(&str) -> Option<String>>,
     /// The owner of the parameters at the top of the tree, such as "gate `census`".
     pub(crate) owner: Option<&'a str>,
 }
@@ -54,6 +58,7 @@ impl<'a> Checker<'a> {
             document,
             expand: None,
             other_keys: &[],
+            elsewhere: None,
             owner: None,
         }
     }
@@ -100,8 +105,16 @@ impl<'a> Checker<'a> {
             let items = view
                 .keyword("items")
                 .filter(|_| matches!(node.value, Value::Map(_)));
-            let list = items.and_then(|items| list_of(&self.view(items)));
-            out.push(match list {
+            // Conditions on the keys of a mapping hold for everything else, so the view without them decides.
+            let plain = self.view(schema);
+            let hint = self
+                .list_meant(&plain, node)
+                .or_else(|| items.and_then(|items| list_of(&self.view(items))))
+                .or_else(|| {
+                    node.text()
+                        .and_then(|word| self.of_word(&plain, word, node))
+                });
+            out.push(match hint {
                 Some(hint) => mistake.hint(hint),
                 None => wrong_type(mistake, &view, node),
             });
@@ -156,7 +169,12 @@ impl<'a> Checker<'a> {
     }
 
     /// Chooses among alternatives, and adds the chosen ones to the view.
-    fn settle(&self, view: &mut View<'a>, node: &Node, route: &[Step]) -> Result<(), Box<Mistake>> {
+    pub(super) fn settle(
+        &self,
+        view: &mut View<'a>,
+        node: &Node,
+        route: &[Step],
+    ) -> Result<(), Box<Mistake>> {
         let mut at = 0;
         while at < view.parts.len() {
             for keyword in ["oneOf", "anyOf"] {
@@ -216,6 +234,7 @@ impl<'a> Checker<'a> {
     fn below(&self) -> Self {
         Self {
             other_keys: &[],
+            elsewhere: None,
             owner: None,
             ..*self
         }
@@ -223,6 +242,10 @@ impl<'a> Checker<'a> {
 
     fn map(&self, view: &View<'a>, node: &Node, route: &mut Vec<Step>, out: &mut Vec<Mistake>) {
         let entries = node.entries();
+        if let Some(mistake) = self.form_as_key(view, node, route) {
+            out.push(mistake);
+            return;
+        }
         let below = self.below();
         view.lengths(
             entries.len(),
@@ -262,6 +285,11 @@ impl<'a> Checker<'a> {
                     .or_else(|| word_of_stages(&key.text).filter(|_| !self.other_keys.is_empty()))
                     .map(instead)
                     .or_else(|| self.deeper(view, node, &key.text))
+                    .or_else(|| without_space(&key.text, names.clone()))
+                    .or_else(|| match closest(&key.text, names.clone()) {
+                        Some(_) => None,
+                        None => self.elsewhere.and_then(|says| says(&key.text)),
+                    })
                     .unwrap_or_else(|| remedy(&key.text, keys, names));
                 let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
                 out.push(mistake.hint(hint));

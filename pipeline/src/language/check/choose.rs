@@ -60,7 +60,7 @@ impl<'a> Checker<'a> {
             .filter(|(_, v)| self.accepts(v, node))
             .collect();
         let choice = match &node.value {
-            Value::Text(text) => alternatives.by_word(text, &fitting, node, route),
+            Value::Text(text) => alternatives.by_word(self, text, &fitting, node, route),
             Value::Map(entries) => alternatives
                 .by_key(entries, node, route)
                 .or_else(|| alternatives.by_tag(node, route))
@@ -98,6 +98,7 @@ impl<'a> Alternatives<'a, '_> {
 
     fn by_word(
         &self,
+        checker: &Checker<'a>,
         text: &str,
         fitting: &[&(&'a Json, View<'a>)],
         node: &Node,
@@ -107,10 +108,13 @@ impl<'a> Alternatives<'a, '_> {
         if let Some((schema, _)) = views.find(|(_, v)| v.constants().contains(&text)) {
             return Some(Ok(schema));
         }
-        if self.variants.iter().any(|(name, _)| *name == text) {
+        if let Some((name, schema)) = self.variants.iter().find(|(name, _)| *name == text) {
             let message = format!("`{text}` needs settings");
             let mistake = Mistake::new(node.span, route, message);
-            return wrong(mistake.hint(format!("write `{text}: {{…}}`")));
+            let settings = checker.view(schema).property(name);
+            let settings = settings.map(|settings| checker.view(settings).example());
+            let settings = settings.unwrap_or_else(|| "{…}".to_owned());
+            return wrong(mistake.hint(format!("write `{{{text}: {settings}}}`")));
         }
         let words: Vec<&str> = fitting.iter().flat_map(|(_, v)| v.words()).collect();
         if fitting.iter().all(|(_, v)| !v.words().is_empty())

@@ -7,8 +7,11 @@
 
 mod checker;
 mod choose;
+mod lists;
 mod remedies;
 mod view;
 
 pub(crate) use checker::Checker;
 pub use checker::mistakes_in;
+pub(crate) use remedies::range;
+pub(crate) use view::key_meant;

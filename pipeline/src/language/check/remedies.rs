@@ -1,8 +1,10 @@
 //! Remedies for values of the wrong type.
 
 use super::super::diagnostics::{Mistake, MistakeKind};
+use super::super::placeholders::{Context, context_of, is_variable, no_environment};
 use super::super::settings::DurationText;
 use super::super::tree::{Node, Value};
+use super::lists::{several, several_numbers};
 use super::view::View;
 use crate::stage::{Json, Step};
 use crate::suggest::{self, closest};
@@ -88,7 +90,10 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
         return Some(instead(ours));
     }
     if let Some(name) = foreign_placeholder(text) {
-        return Some(format!("a placeholder is written `\"${{{name}}}\"`"));
+        return Some(for_placeholder(name));
+    }
+    if text.trim().starts_with("$(") || text.trim().starts_with('`') {
+        return Some("commands are not run here: write the value itself".to_owned());
     }
     if text.contains("${") {
         return Some("placeholders are not resolved here; write the value itself".to_owned());
@@ -120,7 +125,8 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
         return Some("put a space after the colon".to_owned());
     }
     if wants("array") {
-        return Some(format!("write it as `[{}]`", text.trim()));
+        let list = several(text).unwrap_or_else(|| format!("[{}]", text.trim()));
+        return Some(format!("write it as `{list}`"));
     }
     if wants("object")
         && let Some((key, word)) = chosen(text, view)
@@ -176,7 +182,7 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
             "put it in quotes if it is text: `\"{}\"`",
             value_text(value)
         )),
-        Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("array") => {
+        Value::Int(_) | Value::Float(_) if wants("array") => {
             Some(format!("write it as `[{}]`", value_text(value)))
         }
         // The number of a mapping with a key that a number alone is meant for.
@@ -188,6 +194,11 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
                 return None;
             }
             Some(format!("write `{}`", view.with(key, &value_text(value))))
+        }
+        // `needs: {machine: {}}`, as in files of docker compose.
+        Value::Map(entries) if wants("array") && view.has_texts() && !entries.is_empty() => {
+            let keys: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
+            Some(format!("write it as `[{}]`", keys.join(", ")))
         }
         // `{clients}`, as in Snakemake and Python.
         Value::Map(entries) => match entries.as_slice() {
@@ -239,6 +250,11 @@ fn number(text: &str, fractions: bool) -> Option<String> {
         return Some(format!(
             "write one number; to measure several, make an axis `{{from: {from}, to: {to}}}`, and write `\"${{AXIS}}\"` \
              here"
+        ));
+    }
+    if let Some(list) = several_numbers(text) {
+        return Some(format!(
+            "write one number; as labels of an axis, the numbers are `{list}`"
         ));
     }
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
@@ -349,7 +365,7 @@ fn without_groups(text: &str) -> Option<String> {
 }
 
 /// Reads a range in the syntax of other languages: `1..8`, `1-8`, `1:8`, `range(1, 8)`.
-pub(super) fn range(text: &str) -> Option<(i64, i64)> {
+pub(crate) fn range(text: &str) -> Option<(i64, i64)> {
     let text = text.trim();
     let inner = text
         .strip_prefix("range(")
@@ -399,8 +415,19 @@ pub(super) fn duration(text: &str, shortest: &str) -> String {
         .filter(|meant| DurationText::parse(meant).is_ok() || meant.ends_with("us"))
         .map_or_else(
             || format!("write a number and a unit: {shortest}`500 ms`, `30 s`, `10 min`, `2 h`"),
-            |meant| format!("write `{meant}`"),
+            |meant| match terms(text) {
+                2.. if !text.contains(':') => {
+                    format!("a duration has one number and one unit: write `{meant}`")
+                }
+                _ => format!("write `{meant}`"),
+            },
         )
+}
+
+/// Returns how many numbers a text contains.
+fn terms(text: &str) -> usize {
+    let numbers = text.split(|c: char| !(c.is_ascii_digit() || ".,".contains(c)));
+    numbers.filter(|part| !part.is_empty()).count()
 }
 
 /// Returns whether the text is a number with a unit of time.
@@ -428,6 +455,26 @@ fn foreign_placeholder(text: &str) -> Option<&str> {
             .chars()
             .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     named.then_some(name)
+}
+
+/// Returns the remedy for a name in the placeholder of another tool.
+fn for_placeholder(name: &str) -> String {
+    match context_of(name) {
+        Some(Context::Variables(name)) => no_environment(name),
+        Some(Context::Values(name)) => format!("a placeholder is written `\"${{{name}}}\"`"),
+        None if is_variable(name) => no_environment(name),
+        None => format!("a placeholder is written `\"${{{name}}}\"`"),
+    }
+}
+
+/// Returns the remedy for a key with its value behind it, as in `{blocks:3}`.
+pub(super) fn without_space<'a>(
+    key: &str,
+    mut names: impl Iterator<Item = &'a str>,
+) -> Option<String> {
+    let (key, value) = key.split_once(':')?;
+    let is_key = names.any(|name| name == key);
+    is_key.then(|| format!("put a space after the colon: `{key}: {value}`"))
 }
 
 /// Describes a value without naming its type.

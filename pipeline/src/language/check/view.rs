@@ -6,11 +6,14 @@ use super::super::diagnostics::Mistake;
 use super::super::tree::{Node, Value};
 use super::remedies::{bare, first_sentence, instead};
 use crate::stage::{Json, Step};
-use crate::suggest::{list, remedy, share};
+use crate::suggest::{closest, list, remedy, share};
 
 /// Other tools' words for what a schema describes, each with the phrase for what it is called here. A phrase that begins
 /// with a key in backticks, alone or with a value, stands for this key. This is our extension; editors ignore it.
 pub(super) const OTHER_WORDS: &str = "x-other-words";
+
+/// Parts of words that lead to a value, each with the phrase for it. This is our extension; editors ignore it.
+const OTHER_PARTS: &str = "x-other-parts";
 
 /// The key of a mapping that a value alone is meant for. This is our extension; editors ignore it.
 const ALONE: &str = "x-alone";
@@ -69,6 +72,14 @@ pub(super) fn word_of_stages(key: &str) -> Option<&'static str> {
     entry.map(|(_, ours)| *ours)
 }
 
+/// Returns the key of a mapping that a word of another tool stands for, if it stands for nothing but this key.
+pub(crate) fn key_meant<'a>(schema: &'a Json, word: &str) -> Option<&'a str> {
+    let part = schema.as_object()?;
+    let ours = View { parts: vec![part] }.other_word(word)?;
+    let key = ours.strip_prefix('`')?.strip_suffix('`')?;
+    schema["properties"].get(key).map(|_| key)
+}
+
 /// A schema with everything it refers to, as parts that all apply.
 pub(super) struct View<'a> {
     pub(super) parts: Vec<&'a Map<String, Json>>,
@@ -88,6 +99,16 @@ impl<'a> View<'a> {
             parts.find_map(|part| part.get(OTHER_WORDS)?.get(word)?.as_str())
         };
         said(key).or_else(|| said(&folded))
+    }
+
+    /// Returns what a word is called here that resembles none of the values but has a known part, such as `p99-ttft`.
+    pub(super) fn word_with_part(&self, word: &str) -> Option<&'a str> {
+        if closest(word, self.constants()).is_some() {
+            return None;
+        }
+        let folded = word.to_lowercase();
+        let mut parts = folded.split(['-', '_', ' ', '.']);
+        parts.find_map(|part| self.keyword(OTHER_PARTS)?.get(part)?.as_str())
     }
 
     /// Returns the key that a word from other tools stands for, if it stands for one.
@@ -116,6 +137,37 @@ impl<'a> View<'a> {
         let others = self.required().into_iter().filter(|other| *other != key);
         entries.extend(others.map(|other| format!("{other}: …")));
         format!("{{{}}}", entries.join(", "))
+    }
+
+    /// Returns the key whose value selects the form of this mapping: the only required one, or otherwise the only one, with
+    /// a list of words.
+    pub(super) fn selecting_key(&self) -> Option<&'a str> {
+        let has_words = |key: &&str| {
+            let words = self.property(key).and_then(|schema| schema.get("enum"));
+            words.is_some_and(Json::is_array)
+        };
+        let keys = match self.required() {
+            required if required.is_empty() => self.property_names(),
+            required => required,
+        };
+        match keys.as_slice() {
+            [key] => Some(*key).filter(has_words),
+            _ => None,
+        }
+    }
+
+    /// Returns whether this is a list of texts.
+    pub(super) fn has_texts(&self) -> bool {
+        let items = self.keyword("items").and_then(|items| items.get("type"));
+        items.and_then(Json::as_str) == Some("string")
+    }
+
+    /// Returns this mapping with every required key open.
+    pub(super) fn example(&self) -> String {
+        match self.required().as_slice() {
+            [] => "{…}".to_owned(),
+            [first, ..] => self.with(first, "…"),
+        }
     }
 
     pub(super) fn property(&self, key: &str) -> Option<&'a Json> {
@@ -271,7 +323,8 @@ impl<'a> View<'a> {
         }
         let mistake = Mistake::new(node.span, route, format!("unknown value {}", bare(node)));
         let word = node.text().unwrap_or_default();
-        let ours = self.other_word(word).map(instead);
+        let ours = self.other_word(word).or_else(|| self.word_with_part(word));
+        let ours = ours.map(instead);
         Some(mistake.hint(ours.unwrap_or_else(|| remedy(word, "values", self.constants()))))
     }
 
@@ -318,12 +371,9 @@ impl<'a> View<'a> {
         }
     }
 
-    pub(super) fn bounds(&self, value: f64, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {
-        let format = self
-            .keyword("format")
-            .and_then(Json::as_str)
-            .unwrap_or_default();
-        let (low, high) = match format {
+    /// Returns the least and the greatest number that the type and the schema allow.
+    fn limits(&self) -> (f64, f64) {
+        let (low, high) = match self.format().unwrap_or_default() {
             "uint8" => (0.0, f64::from(u8::MAX)),
             "uint16" => (0.0, f64::from(u16::MAX)),
             "uint32" => (0.0, f64::from(u32::MAX)),
@@ -334,6 +384,36 @@ impl<'a> View<'a> {
         let bound = |name: &str| self.keyword(name).and_then(Json::as_f64);
         let low = bound("minimum").unwrap_or(low).max(low);
         let high = bound("maximum").unwrap_or(high).min(high);
+        (low, high)
+    }
+
+    /// Describes the numbers that the type and the schema allow: `a whole number from 1 to 100`.
+    fn range(&self) -> String {
+        let (low, high) = self.limits();
+        let bound = |name: &str| self.keyword(name).and_then(Json::as_f64);
+        let what = match self.types().contains(&"number") {
+            true => "a number",
+            false => "a whole number",
+        };
+        let above = bound("exclusiveMinimum").map(|low| format!(" above {low}"));
+        let from = above.or_else(|| low.is_finite().then(|| format!(" from {low}")));
+        let below = bound("exclusiveMaximum").map(|high| format!(" below {high}"));
+        // The greatest number of a type is not a limit that people know.
+        let to = high.is_finite() && high < f64::from(u32::MAX);
+        let to = below.or_else(|| to.then(|| format!(" to {high}")));
+        match (&from, &to) {
+            (Some(from), None) if from.starts_with(" from") => format!("{what}{from} on"),
+            _ => format!(
+                "{what}{}{}",
+                from.unwrap_or_default(),
+                to.unwrap_or_default()
+            ),
+        }
+    }
+
+    pub(super) fn bounds(&self, value: f64, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {
+        let (low, high) = self.limits();
+        let bound = |name: &str| self.keyword(name).and_then(Json::as_f64);
         let rule = if value < low {
             format!("at least {low}")
         } else if value > high {
@@ -357,13 +437,13 @@ impl<'a> View<'a> {
         if let Some(hint) = share(value).filter(|_| high == 1.0) {
             return out.push(mistake.hint(hint));
         }
+        if let Some(ours) = self.other_word(&value.to_string()) {
+            return out.push(mistake.hint(instead(ours)));
+        }
+        let range = self.range();
         out.push(match self.description() {
-            Some(text) => mistake.hint(format!(
-                "`{}`: {}",
-                name.trim_matches('`'),
-                first_sentence(text)
-            )),
-            None => mistake.hint("change the value"),
+            Some(text) => mistake.hint(format!("write {range} ({})", first_sentence(text))),
+            None => mistake.hint(format!("write {range}")),
         });
     }
 }
