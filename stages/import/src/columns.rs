@@ -126,7 +126,6 @@ fn is_time(name: &str) -> bool {
     MOMENTS.contains(&name) || SPANS.iter().any(|(span, _)| *span == name)
 }
 
-/// Returns the mistakes in one entry of a column map.
 /// Returns our column for other usual names of it.
 fn meant(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase().replace('-', "_");
@@ -149,6 +148,7 @@ fn meant(name: &str) -> Option<&'static str> {
     Some(ours)
 }
 
+/// Returns the mistakes in one entry of a column map.
 fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
     let at = |message: String, hint: &str| {
         Problem::at(&["import", "columns", name], message).hint(hint.to_owned())
@@ -186,8 +186,8 @@ fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
     }
     if is_time(name) && source.unit.is_none() {
         all.push(at(
-            "missing key `unit`".to_owned(),
-            "add `unit:`, one of `s`, `ms`, `us`, `ns`",
+            format!("the unit of `{name}` is unknown"),
+            "write `{from: COLUMN, unit: ms}`, or `s`, `us`, `ns`; a name that ends in its unit, such as `sent_ms`, needs none",
         ));
     }
     if !is_time(name) && source.unit.is_some() {
@@ -200,6 +200,15 @@ fn entry_problems(name: &str, source: &ColumnSource) -> Vec<Problem> {
         all.push(at("`ok` belongs to `status`".to_owned(), "remove it"));
     }
     all
+}
+
+/// Adds the units that are left out because the names of the file's columns end with them.
+pub(crate) fn add_units(import: &mut Import) {
+    for (name, source) in &mut import.columns {
+        if is_time(name) && source.unit.is_none() {
+            source.unit = source.from.as_deref().and_then(Unit::of_name);
+        }
+    }
 }
 
 /// Returns the mistakes in a column map that are visible without the file.
@@ -533,9 +542,7 @@ fn check_unit(
     };
     let named_unit = match stated {
         Some(stated) => Unit::from_word(stated),
-        None => from
-            .rsplit_once('_')
-            .and_then(|(_, end)| Unit::from_word(end)),
+        None => Unit::of_name(from),
     };
     match named_unit {
         Some(named_unit) if named_unit != unit => Err(ImportError::at(

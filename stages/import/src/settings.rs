@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A result file of another tool, used as the rows of a load cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,7 +30,12 @@ pub struct Import {
     #[schemars(with = "BTreeMap<String, Wanted>")]
     pub only: BTreeMap<String, Wanted>,
     /// For `csv` and `parquet`: the source of each of our columns.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        deserialize_with = "column_sources",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    #[schemars(with = "BTreeMap<String, WrittenSource>")]
     pub columns: BTreeMap<String, ColumnSource>,
     /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,15 +118,42 @@ impl Tool {
     }
 }
 
+/// The source of one of our columns: the name of a column of the file, or more about it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum WrittenSource {
+    /// The column of the file.
+    Name(String),
+    /// The column of the file with its unit, or one value for every row.
+    Source(ColumnSource),
+}
+
+fn column_sources<'de, D: Deserializer<'de>>(
+    written: D,
+) -> Result<BTreeMap<String, ColumnSource>, D::Error> {
+    let written: BTreeMap<String, WrittenSource> = Deserialize::deserialize(written)?;
+    let source = |written| match written {
+        WrittenSource::Name(from) => ColumnSource {
+            from: Some(from),
+            ..ColumnSource::default()
+        },
+        WrittenSource::Source(source) => source,
+    };
+    Ok(written
+        .into_iter()
+        .map(|(name, written)| (name, source(written)))
+        .collect())
+}
+
 /// The source of one of our columns: a column of the file, or one value for every row.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ColumnSource {
     /// The column of the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub from: Option<String>,
-    /// The unit of a time in the file.
+    /// The unit of a time in the file. By default the one that the column's name ends with, such as `_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Unit")]
     pub unit: Option<Unit>,
@@ -168,6 +200,12 @@ impl Unit {
             "ns" | "nanoseconds" => Some(Self::Ns),
             _ => None,
         }
+    }
+
+    /// Returns the unit that the name of a column ends with, as in `ttft_ms`.
+    pub(crate) fn of_name(column: &str) -> Option<Self> {
+        let (_, end) = column.rsplit_once('_')?;
+        Self::from_word(end)
     }
 
     /// Returns its length in nanoseconds.

@@ -29,6 +29,7 @@ pub fn canonical(
             .hint("remove it; the file says what was measured")
         })
         .collect();
+    columns::add_units(&mut import);
     problems.extend(columns::problems(&import));
     if let Some(pattern) = import.file.take() {
         match file::find(&pattern, library) {

@@ -277,3 +277,26 @@ fn a_table_without_rows_as_others_write_it_has_no_requests() {
     let empty = include_bytes!("../../tests/files/empty.parquet");
     assert!(read(&map, empty).unwrap().requests.is_empty());
 }
+
+#[test]
+fn a_column_by_its_name_is_that_column_with_the_unit_that_the_name_ends_with() {
+    let import = |columns: serde_json::Value| {
+        let settings = serde_json::json!({"tool": "csv", "file": "x.csv", "columns": columns});
+        let mut import: Import = serde_json::from_value(settings).unwrap();
+        crate::columns::add_units(&mut import);
+        import
+    };
+    let short = import(serde_json::json!({
+        "sent": "sent_ms", "ttft": {"from": "first_us"}, "output_tokens": "tokens_s", "status": {"value": "ok"}
+    }));
+    let full = import(serde_json::json!({
+        "sent": {"from": "sent_ms", "unit": "ms"}, "ttft": {"from": "first_us", "unit": "us"},
+        "output_tokens": {"from": "tokens_s"}, "status": {"value": "ok"}
+    }));
+    assert_eq!(short, full);
+    assert!(crate::columns::problems(&short).is_empty());
+    let bare = import(serde_json::json!({"ttft": "first", "status": {"value": "ok"}}));
+    let problems = crate::columns::problems(&bare);
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].message, "the unit of `ttft` is unknown");
+}
