@@ -88,6 +88,21 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
         let message = format!("only `api: rerank` ranks `documents`, and this is {name}");
         say("workload", message, "remove `documents`");
     }
+    if workload.batch_size > 1 && api != Api::OpenaiEmbeddings {
+        let message = format!(
+            "`batch-size: {}` of the workload sends several texts in one request, and {name} takes one prompt",
+            workload.batch_size
+        );
+        let hint = match api {
+            Api::Rerank => {
+                "remove `batch-size`; the number of documents is `documents: {count: N, length: 60}`"
+            }
+            _ => {
+                "remove `batch-size`; requests at the same time are `arrival: {closed-loop: {clients: N}}`"
+            }
+        };
+        say("workload", message, hint);
+    }
     if workload.structured.is_some() && api.generates() && !api.can_be_structured() {
         let message = format!("{name} has no way to demand a JSON Schema");
         say(
