@@ -68,7 +68,7 @@ pub struct Workload {
     /// For reranking: documents drawn beside each prompt, which is the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Documents>,
-    /// For embeddings: how many texts are sent in one request. Each is drawn from `prompts`.
+    /// For embeddings: how many texts are sent in one request, 1 by default. Each is drawn from `prompts`.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[schemars(range(min = 1, max = 65536))]
     pub batch_size: u32,
