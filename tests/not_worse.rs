@@ -6,7 +6,7 @@ use std::fs;
 use crate::support::Project;
 
 /// Two simulated servers in six blocks; the new one takes `step` per token.
-fn study(step: &str, margin: &str) -> String {
+pub(crate) fn study(step: &str, margin: &str) -> String {
     format!(
         r#"experiment: release
 title: Whether a release is slower

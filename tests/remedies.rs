@@ -221,3 +221,27 @@ fn one_thing_is_written_in_the_singular() {
         }
     }
 }
+
+#[test]
+fn a_label_that_a_profile_leaves_out_and_a_comparison_names_is_reported_while_planning() {
+    let project = Project::new();
+    let study = crate::not_worse::study("11 ms", "family: study").replace(
+        "axes:\n",
+        "profiles:\n  quick: {axes: {release: [new]}}\n  both: {axes: {release: [new, old]}}\naxes:\n",
+    );
+    fs::write(project.path().join("study.yaml"), study).unwrap();
+    let plan = |profile: &str| {
+        let plan = project.run(["plan", "study.yaml", "--profile", profile]);
+        plan.ok().stdout
+    };
+    let quick = plan("quick");
+    assert!(
+        quick.contains(
+            "note: the profile `quick` leaves out the label `old` of `release`, which `results` names, so that stage will \
+             fail: add the label to `profiles: {quick: {axes: {release: […]}}}`, or run without the profile\n"
+        ),
+        "{quick}"
+    );
+    assert!(!quick.contains("the label `new`"), "{quick}");
+    assert!(!plan("both").contains("leaves out"));
+}

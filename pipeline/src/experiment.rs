@@ -70,6 +70,9 @@ pub struct Axis {
     pub declared: usize,
     /// The fields behind each label (`null` for a plain value).
     pub fields: Vec<Json>,
+    /// The labels that it would have without the profile and without values set on the command line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<Scalar>,
 }
 
 /// A stage with its cells.

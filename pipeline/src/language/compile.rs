@@ -294,6 +294,7 @@ impl Study<'_> {
             labels: a.labels,
             declared: a.declared,
             fields: a.fields,
+            left_out: a.dropped,
         });
         Some(Experiment {
             spec,

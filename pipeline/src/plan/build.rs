@@ -1,8 +1,8 @@
 //! Turns the state of every cell into the plan document.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use artifacts::{ActionKey, Store};
+use artifacts::{ActionKey, Scalar, Store};
 use typed_index_collections::TiVec;
 
 use super::damage::Damage;
@@ -326,6 +326,7 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
         ));
     }
     notes.extend(session.foreign_notes());
+    notes.extend(left_out(session));
     let mut several: Vec<_> = session.several.iter().collect();
     several.sort_unstable();
     for (cell, count) in several {
@@ -333,6 +334,46 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
             "`{}` has {count} results under its key; the lock says which one is used",
             session.graph.name(*cell)
         ));
+    }
+    notes
+}
+
+/// Returns a note for each label that a stage names, and that the profile or the command line leaves out.
+fn left_out(session: &Session<'_>) -> BTreeSet<String> {
+    let experiment = session.graph.experiment;
+    let mut notes = BTreeSet::new();
+    for node in &session.graph.nodes {
+        let stage = &node.stage;
+        let named = stage.parameter_sets.iter();
+        for (axis, label) in named.flat_map(|set| node.kind.labels_named(set)) {
+            let text = label
+                .as_str()
+                .map_or_else(|| label.to_string(), str::to_owned);
+            let is_this = |other: &Scalar| other.to_string() == text;
+            let Some(axis) = experiment.axes.iter().find(|a| a.name == axis) else {
+                continue;
+            };
+            if axis.labels.iter().any(is_this) || !axis.left_out.iter().any(is_this) {
+                continue;
+            }
+            let (what, remedy) = match &experiment.profile {
+                Some(profile) => (
+                    format!("the profile `{profile}`"),
+                    format!(
+                        "add the label to `profiles: {{{profile}: {{axes: {{{}: […]}}}}}}`, or run without the profile",
+                        axis.name
+                    ),
+                ),
+                None => (
+                    "a value set on the command line".to_owned(),
+                    "set one that keeps the label".to_owned(),
+                ),
+            };
+            notes.insert(format!(
+                "{what} leaves out the label `{text}` of `{}`, which `{}` names, so that stage will fail: {remedy}",
+                axis.name, stage.name
+            ));
+        }
     }
     notes
 }

@@ -71,6 +71,8 @@ pub struct Shard {
     pub cells: Vec<ShardCell>,
     /// The sum of the cells' time limits, including retries, if all cells have one.
     pub timeout: Option<Duration>,
+    /// The least time in seconds that the rates and durations in the settings of the cells take.
+    pub declared_s: f64,
     /// The number of times a shard that ended early may be tried again.
     pub retries: u32,
 }
@@ -249,6 +251,12 @@ fn shard(
         let (stage, i) = graph.place(*cell);
         graph.nodes[stage].stage.cells[i].retries
     });
+    let declared = cells.iter().filter_map(|cell| {
+        let (stage, i) = graph.place(*cell);
+        let node = &graph.nodes[stage];
+        let set = node.stage.cells[i].parameters as usize;
+        node.kind.demand(&node.stage.parameter_sets[set])?.seconds
+    });
     let shard = Shard {
         stage: graph.nodes[stage].stage.name.clone(),
         placement: Arc::clone(placement),
@@ -263,6 +271,7 @@ fn shard(
             })
             .collect(),
         timeout: limits.sum(),
+        declared_s: declared.sum(),
         retries: retries.max().unwrap_or_default(),
     };
     let at = (

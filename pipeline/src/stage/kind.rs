@@ -194,6 +194,11 @@ pub trait StageKind: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the labels that these parameters name, each with its axis. A cell fails if one of them does not exist.
+    fn labels_named(&self, _parameters: &Json) -> Vec<(String, Json)> {
+        Vec::new()
+    }
+
     /// Returns the load that a cell of these parameters puts on a server; `None` if it uses no server.
     fn demand(&self, _parameters: &Json) -> Option<Demand> {
         None

@@ -428,6 +428,7 @@ pub(crate) fn experiment(
                 labels: labels.clone(),
                 declared: labels.len(),
                 fields: vec![Json::Null; labels.len()],
+                left_out: Vec::new(),
             })
             .collect(),
         stages: Default::default(),

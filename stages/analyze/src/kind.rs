@@ -45,6 +45,30 @@ pub(crate) struct Planned {
     pub(crate) parameters: Json,
 }
 
+/// Collects the labels of both sides of every comparison, and the order of every series of phases, each with its axis.
+fn sides(settings: &Json, named: &mut Vec<(String, Json)>) {
+    match settings {
+        Json::Array(items) => items.iter().for_each(|item| sides(item, named)),
+        Json::Object(fields) => {
+            let is_label = |label: &&Json| label.is_string() || label.is_number();
+            let mut add = |axis: &str, labels: &[Option<&Json>]| {
+                if let Some(axis) = fields.get(axis).and_then(Json::as_str) {
+                    let labels = labels.iter().flatten().copied().filter(is_label);
+                    named.extend(labels.map(|label| (axis.to_owned(), label.clone())));
+                }
+            };
+            if let (Some(a), Some(b)) = (fields.get("a"), fields.get("b")) {
+                add("axis", &[Some(a), Some(b)]);
+            }
+            if let Some(order) = fields.get("order").and_then(Json::as_array) {
+                add("phase", &order.iter().map(Some).collect::<Vec<_>>());
+            }
+            fields.values().for_each(|value| sides(value, named));
+        }
+        _ => {}
+    }
+}
+
 pub(crate) fn operator(name: &str) -> Option<&'static dyn Operator> {
     ALL.iter().copied().find(|o| o.name() == name)
 }
@@ -71,6 +95,12 @@ impl StageKind for Analyze {
 
     fn semantic_version(&self) -> u32 {
         23
+    }
+
+    fn labels_named(&self, parameters: &Json) -> Vec<(String, Json)> {
+        let mut named = Vec::new();
+        sides(parameters, &mut named);
+        named
     }
 
     fn class(&self) -> Class {

@@ -122,6 +122,7 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
             length: Count::Fixed(12).into(),
         }),
         drawn_by: Default::default(),
+        batch_size: 1,
         system: None,
         output: Output {
             tokens: Count::Fixed(1),

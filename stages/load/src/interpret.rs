@@ -2,6 +2,8 @@
 
 mod answer;
 
+use std::collections::BTreeMap;
+
 use artifacts::Digest;
 use contract::{Chunk, Request, RequestStatus, TokenSource};
 
@@ -13,6 +15,7 @@ use crate::refused::Form;
 use crate::structured::Validator;
 use apis::{Delivery, Server};
 use contract::Api;
+use pipeline::stage::Json;
 
 /// The longest error text kept, in characters.
 const ERROR_LENGTH: usize = 300;
@@ -30,18 +33,19 @@ pub(crate) struct Interpreted {
 }
 
 /// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete answer is checked
-/// against `schema`, if given. If the server reports no token count, `counter` counts the tokens, without special
+/// against `schema`, if given. `extra` has the fields that replaced ours in the body. If the server reports no token count, `counter` counts the tokens, without special
 /// tokens.
 pub(crate) fn interpret(
     attempt: &Attempt,
     prompt: &Prompt,
-    api: Api,
-    delivery: Delivery,
+    (api, delivery): (Api, Delivery),
+    extra: &BTreeMap<String, Json>,
     schema: Option<&Validator>,
     counter: Option<&FileCounter>,
 ) -> Interpreted {
     let mut answer = read_answer(attempt, api, delivery);
     check_claims(&mut answer, prompt.output_tokens);
+    check_results(&mut answer, api, prompt, extra);
     let outcome = outcome(attempt, &answer, schema);
     settle_chunk_tokens(&mut answer);
     let row = row_of(attempt, prompt, &answer, outcome, delivery, counter);
@@ -221,6 +225,24 @@ fn check_claims(answer: &mut Answer, asked: u32) {
         (answer.usage_output, answer.usage_reasoning) = (None, None);
         (answer.usage_prompt, answer.usage_cached) = (None, None);
         answer.server = Server::default();
+    }
+}
+
+/// Checks that an answer has a vector for each text, or a score for each document.
+fn check_results(answer: &mut Answer, api: Api, prompt: &Prompt, extra: &BTreeMap<String, Json>) {
+    let texts = prompt.batch.len().max(1);
+    let owed = apis::results_of(api, &prompt.text, texts, extra);
+    let Some((owed, got)) = owed.zip(answer.results) else {
+        return;
+    };
+    if owed != got {
+        let what = if api == Api::Rerank {
+            "scores"
+        } else {
+            "vectors"
+        };
+        let wrong = format!("the answer has {got} {what}, and the request asked for {owed}");
+        answer.broken.get_or_insert(wrong);
     }
 }
 

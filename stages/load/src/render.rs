@@ -39,9 +39,11 @@ impl Renderer<'_> {
         let images = prompt
             .images
             .map(|images| images::drawn(images, &spec.origin, prompt));
+        let texts = prompt.batched().unwrap_or_default();
         let body = target.api.body(&Generation {
             model: prompt.model.as_deref().unwrap_or(&target.model),
             prompt: &prompt.text,
+            texts: &texts,
             output_tokens: prompt.output_tokens,
             output_mode: prompt.output_mode,
             system: workload.system.as_deref(),

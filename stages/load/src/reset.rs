@@ -276,6 +276,7 @@ fn own_prompt(target: &Target) -> (String, serde_json::Value) {
     let body = target.api.body(&Generation {
         model: &target.model,
         prompt: &sentence.repeat(SENTENCES),
+        texts: &[],
         output_tokens: 1,
         output_mode: OutputMode::Cap,
         system: None,

@@ -112,7 +112,26 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
             "write `mode: cap`, or use openai-completions or openai-chat",
         );
     }
+    problems.extend(batch(api, workload));
     problems
+}
+
+/// Returns the problem with several texts in one request, if the API takes one.
+fn batch(api: Api, workload: &Workload) -> Option<Problem> {
+    if workload.batch_size == 1 || api == Api::OpenaiEmbeddings {
+        return None;
+    }
+    let message = format!(
+        "`batch-size: {}` of the workload sends several texts in one request, and {} takes one prompt",
+        workload.batch_size,
+        api.word()
+    );
+    let hint = if api == Api::Rerank {
+        "remove `batch-size`; the number of documents is `documents: {count: N, length: 60}`"
+    } else {
+        "remove `batch-size`; requests at the same time are `arrival: {closed-loop: {clients: N}}`"
+    };
+    Some(Problem::at(&["workload"], message).hint(hint))
 }
 
 /// Returns whether some prompts have images.

@@ -187,7 +187,9 @@ impl<'a> Watching<'a> {
             return;
         };
         let (api, delivery) = (self.target.api, self.spec.delivery);
-        let Interpreted { row, .. } = interpret(attempt, &prompt, api, delivery, None, None);
+        let extra = &self.spec.workload.extra;
+        let Interpreted { row, .. } =
+            interpret(attempt, &prompt, (api, delivery), extra, None, None);
         let spans = row.sent_ns.zip(row.first_token_ns);
         let look = Look {
             ttft_ns: spans.map(|(sent, first)| first - sent),
@@ -228,13 +230,19 @@ impl<'a> Watching<'a> {
             key.mask_bytes(&mut attempt.bytes);
         }
         let prompt = self.spec.prompts.at(attempt.request)?;
-        let (api, delivery) = (self.target.api, self.spec.delivery);
         let Interpreted {
             mut row,
             chunks,
             text,
             form,
-        } = interpret(&attempt, &prompt, api, delivery, self.schema, self.counter);
+        } = interpret(
+            &attempt,
+            &prompt,
+            (self.target.api, self.spec.delivery),
+            &self.spec.workload.extra,
+            self.schema,
+            self.counter,
+        );
         if self.target.absent_cached_is_zero && row.is_ok() && row.prompt_tokens.is_some() {
             row.cached_prompt_tokens.get_or_insert(0);
         }

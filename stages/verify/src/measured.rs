@@ -19,6 +19,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
     })
     .unwrap();
     let workload = Workload {
+        batch_size: 1,
         description: None,
         prompts: PromptSource::Words(Words {
             length: Count::Fixed(8).into(),

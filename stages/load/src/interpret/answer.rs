@@ -20,6 +20,8 @@ pub(super) type TextChunk = (u64, usize, usize, Option<i64>);
 pub(super) struct Answer {
     pub(super) http_status: Option<u16>,
     pub(super) retry_after: Option<u64>,
+    /// The number of vectors or scores.
+    pub(super) results: Option<usize>,
     /// When an answer without text was complete.
     pub(super) result_ns: Option<u64>,
     /// The reasoning before the answer.
@@ -188,7 +190,8 @@ impl Answer {
         let answered = self.text.len().saturating_sub(before);
         let reasoned = reading.reasoning.as_ref().map_or(0, String::len);
         self.reasoning.extend(reading.reasoning);
-        if reading.result {
+        if reading.results.is_some() {
+            self.results = reading.results;
             self.result_ns = body.marks.last().map(|(_, at_ns, _)| *at_ns);
         }
         if answered + reasoned == 0 {

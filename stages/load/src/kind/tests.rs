@@ -372,6 +372,35 @@ fn what_does_not_apply_to_an_api_is_refused_while_planning() {
         ),
         (
             stage(
+                "openai-chat",
+                json!({"prompts": words, "output": {"tokens": 4}, "batch-size": 8}),
+            ),
+            "`batch-size: 8` of the workload sends several texts in one request, and openai-chat takes one prompt",
+        ),
+        (
+            stage(
+                "rerank",
+                json!({"prompts": words, "documents": {"count": 2, "length": 4}, "batch-size": 8}),
+            ),
+            "the number of documents is `documents:",
+        ),
+        (
+            stage(
+                "openai-embeddings",
+                json!({"prompts": words, "batch-size": 0}),
+            ),
+            "batch-size",
+        ),
+        (
+            stage(
+                "openai-embeddings",
+                json!({"prompts": {"mixture": [{"name": "a", "weight": 1,
+                    "prompts": {"trace": {"file": "t.csv"}}}]}, "batch-size": 2}),
+            ),
+            "a row of a trace is one request",
+        ),
+        (
+            stage(
                 "openai-completions",
                 json!({"prompts": words, "output": {"tokens": 4}, "images": image}),
             ),

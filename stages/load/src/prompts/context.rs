@@ -84,7 +84,7 @@ pub(crate) struct Context {
 
 impl Context {
     pub(super) fn with(self, prompt: &Prompt) -> Self {
-        let Some(tokens) = prompt.tokens.map(u64::from) else {
+        let Some(tokens) = prompt.tokens_at_once().map(u64::from) else {
             return self;
         };
         let output = u64::from(prompt.output_tokens);

@@ -7,7 +7,7 @@ use contract::Phase;
 
 use super::counter::Counter;
 use super::files::{Conversation, read_corpus, read_dataset, read_pack};
-use super::set::{LengthSource, Prompt, PromptError};
+use super::set::{BatchText, LINE_BREAK, LengthSource, Prompt, PromptError};
 use super::text::{Random, Running, WordSource, write};
 use crate::random::{Draws, Stream};
 use pipeline::sources::NamedFiles;
@@ -28,6 +28,7 @@ pub(super) struct Draft<'a> {
     pub(super) output: &'a Output,
     documents: Option<&'a Documents>,
     images: Option<Images>,
+    batch_size: u32,
 }
 
 impl<'a> Draft<'a> {
@@ -41,6 +42,7 @@ impl<'a> Draft<'a> {
             output: &workload.output,
             documents: workload.documents.as_ref(),
             images: workload.images,
+            batch_size: workload.batch_size,
         }
     }
 
@@ -59,6 +61,7 @@ impl<'a> Draft<'a> {
             part: None,
             model: None,
             images: self.images,
+            batch: Vec::new(),
         }
     }
 }
@@ -240,7 +243,7 @@ impl<'a> Maker<'a> {
         place: u64,
     ) -> Result<Prompt, PromptError> {
         let mut prompt = draft.prompt();
-        self.fill(&mut prompt, draws, stream, place, draft.output)?;
+        self.fill(&mut prompt, draws, stream, place, &draft)?;
         if let Some(documents) = draft.documents {
             for _ in 0..draw_count(draws, &documents.count) {
                 prompt.text.push('\n');
@@ -248,7 +251,7 @@ impl<'a> Maker<'a> {
             }
         }
         if let Some(counter) = self.counter {
-            prompt.tokens = Some(counter.prompt_length(&prompt.text)?);
+            count_tokens(&mut prompt, counter)?;
         }
         Ok(prompt)
     }
@@ -281,16 +284,58 @@ impl<'a> Maker<'a> {
         draws: &mut Draws,
         stream: &Stream,
         place: u64,
-        output: &Output,
+        draft: &Draft<'_>,
     ) -> Result<(), PromptError> {
         if let Kind::Mixture { parts, total } = &self.kind {
             let (part, maker) = part_at(parts, draws.below(*total))?;
             prompt.part = Some(part.name.clone());
             prompt.model = part.model.clone().or(prompt.model.take());
             prompt.images = part.images.or(prompt.images);
-            let output = part.output.as_ref().unwrap_or(output);
-            return maker.fill(prompt, draws, stream, place, output);
+            let draft = Draft {
+                output: part.output.as_ref().unwrap_or(draft.output),
+                ..*draft
+            };
+            return maker.fill(prompt, draws, stream, place, &draft);
         }
+        if draft.batch_size <= 1 {
+            return self.fill_text(prompt, draws, stream, place, draft.output);
+        }
+        // All texts of a request come from the same part of a mixture, and the request has a prefix if all have it.
+        let mut all = String::new();
+        let mut prefixes = Vec::new();
+        for i in 0..u64::from(draft.batch_size) {
+            prompt.text.clear();
+            prompt.prefix = None;
+            let place = place * u64::from(draft.batch_size) + i;
+            self.fill_text(prompt, draws, stream, place, draft.output)?;
+            if i > 0 {
+                all.push(LINE_BREAK);
+            }
+            all.push_str(&prompt.text);
+            prefixes.push(prompt.prefix);
+            prompt.batch.push(BatchText {
+                end: all.len(),
+                tokens: None,
+            });
+        }
+        prefixes.dedup();
+        prompt.prefix = match prefixes[..] {
+            [same] => same,
+            _ => None,
+        };
+        prompt.text = all;
+        Ok(())
+    }
+
+    /// Appends one text to a prompt.
+    fn fill_text(
+        &self,
+        prompt: &mut Prompt,
+        draws: &mut Draws,
+        stream: &Stream,
+        place: u64,
+        output: &Output,
+    ) -> Result<(), PromptError> {
         prompt.output_tokens = draw_count(draws, &output.tokens);
         prompt.output_mode = output.mode;
         match &self.kind {
@@ -345,7 +390,7 @@ impl<'a> Maker<'a> {
                 (rows, place),
                 (*words_per_token, *per_id),
             )?,
-            Kind::Mixture { .. } => unreachable!("handled above"),
+            Kind::Mixture { .. } => unreachable!("its parts fill prompts"),
         }
         Ok(())
     }
@@ -482,6 +527,23 @@ impl<'a> Maker<'a> {
         self.units.set(units);
         write(text, words, unit, count, self.counter)
     }
+}
+
+/// Counts the tokens of a prompt: those of all its texts.
+fn count_tokens(prompt: &mut Prompt, counter: &dyn Counter) -> Result<(), PromptError> {
+    let Some(texts) = prompt.batched() else {
+        prompt.tokens = Some(counter.prompt_length(&prompt.text)?);
+        return Ok(());
+    };
+    let counts: Vec<u32> = texts
+        .into_iter()
+        .map(|text| counter.prompt_length(text))
+        .collect::<Result<_, _>>()?;
+    for (text, tokens) in prompt.batch.iter_mut().zip(&counts) {
+        text.tokens = Some(*tokens);
+    }
+    prompt.tokens = Some(counts.iter().fold(0, |sum, n| sum.saturating_add(*n)));
+    Ok(())
 }
 
 /// Returns the part of a mixture that holds a ticket: each part has as many tickets as its weight.

@@ -60,6 +60,17 @@ pub struct Prompt {
     pub model: Option<String>,
     /// Its images, if any.
     pub images: Option<Images>,
+    /// The texts, if one request has several; otherwise empty. In `text`, a line break is between any two.
+    pub batch: Vec<BatchText>,
+}
+
+/// One of several texts in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchText {
+    /// Where it ends in the text of the prompt, in bytes.
+    pub end: usize,
+    /// Its length in tokens, if counted.
+    pub tokens: Option<u32>,
 }
 
 impl Prompt {
@@ -67,7 +78,27 @@ impl Prompt {
     pub fn digest(&self) -> Digest {
         Digest::of(self.text.as_bytes())
     }
+
+    /// Returns the texts, if one request has several.
+    pub fn batched(&self) -> Option<Vec<&str>> {
+        let mut start = 0;
+        let texts = self.batch.iter().map(|text| {
+            let this = &self.text[start..text.end];
+            start = text.end + LINE_BREAK.len_utf8();
+            this
+        });
+        (!self.batch.is_empty()).then(|| texts.collect())
+    }
+
+    /// Returns the tokens that must fit into a server's context at once, if counted: those of the longest text.
+    pub(crate) fn tokens_at_once(&self) -> Option<u32> {
+        let longest = self.batch.iter().filter_map(|text| text.tokens).max();
+        longest.or(self.tokens)
+    }
 }
+
+/// What is between the texts of a request.
+pub(super) const LINE_BREAK: char = '\n';
 
 /// Why prompts cannot be made. The text says whose mistake it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,7 +224,7 @@ impl PromptSet {
         // How many sessions a number of requests takes is known only when they are drawn.
         let needed_in_all = match (&workload.sessions, amount) {
             (Some(_), Amount::Requests(_)) => 0,
-            _ => (warmup + needed) as u64,
+            _ => (warmup + needed) as u64 * u64::from(workload.batch_size),
         };
         let maker = Maker::new(&workload.prompts, needed_in_all, counter, &order, files)?;
         let draft = |phase, index| Draft::new(phase, index, workload);

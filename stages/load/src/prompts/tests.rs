@@ -9,6 +9,7 @@ use crate::random::testing::{KS_LIMIT, ks};
 use crate::workload::Workload;
 use artifacts::{Digest, Scalar};
 use contract::Phase;
+use pipeline::sources::NamedFiles;
 use pipeline::stage::Coordinates;
 use proptest::prelude::*;
 use serde_json::json;
@@ -398,4 +399,79 @@ fn prompt_sets_are_the_bytes_they_have_always_been() {
         .unwrap();
         assert_eq!(artifact(&set), *digest, "{workload:?}");
     }
+}
+
+/// Counts a token for each word, and one at the beginning of each text.
+struct WordAndStart;
+
+impl Counter for WordAndStart {
+    fn count(&self, text: &str) -> Result<u32, PromptError> {
+        Ok(text.split_whitespace().count() as u32)
+    }
+
+    fn prompt_length(&self, text: &str) -> Result<u32, PromptError> {
+        Ok(self.count(text)? + 1)
+    }
+
+    fn identity(&self) -> &str {
+        "word and start"
+    }
+
+    fn source(&self) -> LengthSource {
+        LengthSource::ServerTokenizer
+    }
+}
+
+fn batches(prompts: &serde_json::Value, amount: usize) -> Result<PromptSet, PromptError> {
+    let workload: Workload = serde_json::from_value(
+        json!({"prompts": prompts, "batch-size": 3, "tokenizer": {"server": {}}}),
+    )
+    .unwrap();
+    PromptSet::with_counter(
+        &workload,
+        &origin(1, 1),
+        1,
+        Amount::Requests(amount),
+        Some(&WordAndStart),
+        &std::env::temp_dir(),
+        &NamedFiles::default(),
+    )
+}
+
+#[test]
+fn a_batch_has_the_tokens_of_all_its_texts_and_the_context_must_hold_the_longest() {
+    let texts = ["a", "b b b\nb", "c c", "d", "e", "f", "g", "h", "i"];
+    let pack = json!({"pack": {"texts": texts}});
+    let set = batches(&pack, 2).unwrap();
+    let sent = measured(&set);
+    // A text may contain line breaks of its own.
+    assert_eq!(sent[0].batched().unwrap(), texts[..3]);
+    assert_eq!(sent[1].batched().unwrap(), texts[3..6]);
+    assert_eq!(warmup(&set)[0].batched().unwrap(), texts[6..]);
+    assert_eq!(sent[0].tokens, Some((1 + 4 + 2) + 3));
+    assert_eq!(sent[0].tokens_at_once(), Some(4 + 1));
+    let refused = batches(&pack, 3).unwrap_err().0;
+    assert!(
+        refused.contains("holds 9 prompts, but the cell needs 12"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_texts_of_a_batch_come_from_one_part_of_a_mixture() {
+    let part = |name: &str, length: u32| json!({"name": name, "weight": 1, "prompts": {"words": {"length": length}}});
+    let set = batches(&json!({"mixture": [part("short", 2), part("long", 9)]}), 20).unwrap();
+    let sent = measured(&set);
+    for prompt in &sent {
+        let length = if prompt.part.as_deref() == Some("long") {
+            9
+        } else {
+            2
+        };
+        for text in prompt.batched().unwrap() {
+            assert_eq!(text.split_whitespace().count(), length);
+        }
+    }
+    let parts: BTreeSet<_> = sent.iter().map(|prompt| prompt.part.clone()).collect();
+    assert_eq!(parts.len(), 2);
 }

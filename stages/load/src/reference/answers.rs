@@ -188,8 +188,8 @@ impl Dialect {
         events
     }
 
-    /// Returns the body of an answer that is not streamed.
-    pub(super) fn whole(self, tokens: u32) -> Vec<u8> {
+    /// Returns the body of an answer that is not streamed. `results` is the number of its vectors or scores.
+    pub(super) fn whole(self, tokens: u32, results: usize) -> Vec<u8> {
         let text = text(0, tokens);
         let usage = json!({"prompt_tokens": 7, "completion_tokens": tokens});
         let value = match self {
@@ -221,11 +221,15 @@ impl Dialect {
                 "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 7, "output_tokens": tokens}})
             }
             Self::Embeddings => {
+                let vector = |i| json!({"object": "embedding", "index": i, "embedding": [0.25, -0.5, 0.125]});
                 json!({"object": "list", "usage": {"prompt_tokens": 7, "total_tokens": 7},
-                "data": [{"object": "embedding", "index": 0, "embedding": [0.25, -0.5, 0.125]}]})
+                "data": (0..results).map(vector).collect::<Vec<_>>()})
             }
-            Self::Rerank => json!({"usage": {"total_tokens": 7},
-                "results": [{"index": 1, "relevance_score": 0.75}, {"index": 0, "relevance_score": 0.25}]}),
+            Self::Rerank => {
+                let score = |i| json!({"index": i, "relevance_score": 0.25 / (1.0 + i as f64)});
+                json!({"usage": {"total_tokens": 7},
+                "results": (0..results).map(score).collect::<Vec<_>>()})
+            }
         };
         value.to_string().into_bytes()
     }

@@ -50,6 +50,8 @@ pub enum Fault {
     Claims(i64),
     /// The answer has no token: the end of sequence came first.
     NoTokens,
+    /// The answer has one vector or score fewer than asked for.
+    FewerResults,
     /// Some events have no text.
     EmptyChunks,
     /// Everything is sent, but the connection closes instead of ending the transfer encoding.

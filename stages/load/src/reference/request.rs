@@ -45,6 +45,15 @@ impl Request {
         Some(Digest::of(body.get("prompt")?.as_str()?.as_bytes()).to_string())
     }
 
+    /// Returns how many vectors or scores the answer has.
+    pub(super) fn results(&self) -> usize {
+        let body = serde_json::from_slice::<serde_json::Value>(self.body()).unwrap_or_default();
+        let many = ["input", "documents"]
+            .iter()
+            .find_map(|key| Some(body[key].as_array()?.len()));
+        many.unwrap_or(1)
+    }
+
     pub(super) fn streamed(&self) -> bool {
         self.says("stream") || self.path() == "/generate_stream"
     }

@@ -47,7 +47,12 @@ pub(super) async fn answer(
     }
     let last = answer.due(answer.tokens.saturating_sub(1));
     tokio::time::sleep_until(last.into()).await;
-    let body = dialect.whole(answer.tokens);
+    let asked = request.results();
+    let results = match fault {
+        Fault::FewerResults => asked.saturating_sub(1),
+        _ => asked,
+    };
+    let body = dialect.whole(answer.tokens, results);
     stream
         .send(&answers::whole(200, "", "application/json", &body))
         .await?;

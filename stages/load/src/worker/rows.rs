@@ -277,6 +277,7 @@ mod tests {
             part: None,
             model: None,
             images: None,
+            batch: Vec::new(),
         };
         vec![
             prompt(Phase::Warmup, 0),

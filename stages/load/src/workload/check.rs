@@ -39,6 +39,7 @@ impl Workload {
             check.say(&["sampling".to_owned(), "temperature".to_owned()], message);
         }
         check.sessions(self);
+        check.batch(self);
         if let Some(structured) = &self.structured {
             let route = ["structured".to_owned()];
             if structured.schema.is_some() == structured.file.is_some() {
@@ -254,11 +255,36 @@ impl Check {
         }
     }
 
+    fn batch(&mut self, workload: &Workload) {
+        let route = ["batch-size".to_owned()];
+        let size = workload.batch_size;
+        if !(1..=MAX_BATCH).contains(&size) {
+            let message = format!("`batch-size` must be from 1 to {MAX_BATCH}, got {size}");
+            self.say(&route, message);
+        } else if size > 1 && replays(&workload.prompts) {
+            let message = "a row of a trace is one request with one text, so `batch-size` does not apply; remove it, or \
+                 draw the texts from another source";
+            self.say(&route, message.to_owned());
+        }
+    }
+
     fn turns(&mut self, from: u32, to: u32, route: &[String]) {
         self.count(&Count::Range(Range { from, to }), 1, route);
         if to > MAX_TURNS {
             self.say(route, format!("at most {MAX_TURNS} turns, got {to}"));
         }
+    }
+}
+
+/// The most texts in one request.
+const MAX_BATCH: u32 = 65_536;
+
+/// Returns whether prompts come from a trace.
+fn replays(source: &PromptSource) -> bool {
+    match source {
+        PromptSource::Trace(_) => true,
+        PromptSource::Mixture(parts) => parts.iter().any(|part| replays(&part.prompts)),
+        _ => false,
     }
 }
 

@@ -28,6 +28,10 @@ use crate::trace::RecordedLengths;
     "output-tokens": "`output: {tokens: N}`",
     "output-len": "`output: {tokens: N}`",
     "max-tokens": "`output: {tokens: N}`",
+    "batch": "`batch-size`",
+    "batch-size-text": "`batch-size`",
+    "random-batch-size": "`batch-size`",
+    "texts-per-request": "`batch-size`",
     "temperature": "`sampling: {temperature: …}`",
 }))]
 pub struct Workload {
@@ -64,6 +68,10 @@ pub struct Workload {
     /// For reranking: documents drawn beside each prompt, which is the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<Documents>,
+    /// For embeddings: how many texts are sent in one request, 1 by default. Each is drawn from `prompts`.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub batch_size: u32,
     /// Fields added unchanged to the body of every request. They replace Benchtrail's own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Json>,
@@ -134,6 +142,11 @@ pub struct SharedPrefix {
 
 fn one() -> u32 {
     1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 fn all() -> f64 {

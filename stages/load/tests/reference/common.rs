@@ -79,6 +79,7 @@ impl Run {
                 length: Count::Fixed(self.words).into(),
             }),
             drawn_by: Default::default(),
+            batch_size: 1,
             system: None,
             output: Output {
                 tokens: Count::Fixed(self.tokens),

@@ -1,7 +1,7 @@
 //! APIs that generate nothing, images beside prompts, and models for parts of a mixture.
 
-use contract::{Api, Phase, RequestStatus, TokenSource};
-use load::reference::{Behaviour, ReferenceServer};
+use contract::{Api, Phase, Request, RequestStatus, TokenSource};
+use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{Delivery, LoadResult, LoadSpec, Origin, PromptSet, Slo, Target, Workload, run_load};
 use pipeline::stage::{Control, Coordinates};
 use serde_json::{Value, json};
@@ -10,6 +10,10 @@ use crate::common::Run;
 
 /// Sends four requests of a workload; returns the rows, and the bodies that the server received.
 fn sent(api: Api, workload: &Value) -> (LoadResult, Vec<Value>) {
+    sent_to(Behaviour::default(), api, workload)
+}
+
+fn sent_to(behaviour: Behaviour, api: Api, workload: &Value) -> (LoadResult, Vec<Value>) {
     let workload: Workload = serde_json::from_value(workload.clone()).unwrap();
     let origin = Origin {
         seed: 3,
@@ -26,7 +30,7 @@ fn sent(api: Api, workload: &Value) -> (LoadResult, Vec<Value>) {
         origin,
         ..run.spec()
     };
-    let server = ReferenceServer::start(Behaviour::default()).unwrap();
+    let server = ReferenceServer::start(behaviour).unwrap();
     let target = Target::new(server.url(), "served", api);
     let result = run_load(&spec, &target, &Control::quiet()).unwrap();
     let body = |request: Vec<u8>| {
@@ -75,6 +79,52 @@ fn embeddings_have_a_latency_and_prompt_tokens_but_no_first_token_and_no_output(
             body.get("max_tokens").is_none() && body.get("stream").is_none(),
             "{body}"
         );
+    }
+}
+
+#[test]
+fn a_batch_sends_so_many_different_texts_and_expects_a_vector_for_each() {
+    let workload = json!({"prompts": {"words": {"length": 12}}, "batch-size": 3});
+    let (result, bodies) = sent(Api::OpenaiEmbeddings, &workload);
+    let mut texts = Vec::new();
+    for body in &bodies {
+        let input = body["input"].as_array().unwrap();
+        assert_eq!(input.len(), 3, "{body}");
+        texts.extend(input.iter().map(|text| text.as_str().unwrap()));
+    }
+    for text in &texts {
+        assert_eq!(text.split_whitespace().count(), 12, "{text:?}");
+        assert!(!text.contains('\n'), "{text:?}");
+    }
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), 12);
+    assert!(result.requests.iter().all(Request::is_ok));
+}
+
+#[test]
+fn an_answer_that_lacks_a_vector_or_a_score_is_no_answer() {
+    for (api, workload, wrong) in [
+        (
+            Api::OpenaiEmbeddings,
+            json!({"prompts": {"words": {"length": 12}}, "batch-size": 3}),
+            "the answer has 2 vectors, and the request asked for 3",
+        ),
+        (
+            Api::Rerank,
+            json!({"prompts": {"words": {"length": 5}}, "documents": {"count": 4, "length": 20}}),
+            "the answer has 3 scores, and the request asked for 4",
+        ),
+    ] {
+        let behaviour = Behaviour {
+            faults: Faults::all(Fault::FewerResults),
+            ..Behaviour::default()
+        };
+        let (result, _) = sent_to(behaviour, api, &workload);
+        for row in &result.requests {
+            assert_eq!(row.status, RequestStatus::MalformedStream);
+            assert_eq!(row.error.as_deref(), Some(wrong));
+        }
     }
 }
 

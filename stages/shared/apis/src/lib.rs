@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use division::{Division, Event, divide};
+pub use vectors::results_of;
 
 /// What [`Reading`] holds for a count that is not a whole number, such as a text or 2.5. Whoever reads counts refuses it
 /// like any negative one.
@@ -98,6 +99,8 @@ pub struct Generation<'a> {
     pub model: &'a str,
     /// The text of the prompt.
     pub prompt: &'a str,
+    /// The texts of the prompt, if an API that takes several texts in one request gets several.
+    pub texts: &'a [&'a str],
     /// The number of output tokens.
     pub output_tokens: u32,
     /// Whether the number is a cap or exact.
@@ -212,8 +215,8 @@ pub enum Text {
 pub struct Reading {
     /// Text of the answer.
     pub text: Option<Text>,
-    /// Whether it has a result that is not text: an embedding, scores.
-    pub result: bool,
+    /// The number of results that are not text: vectors or scores. `None` if it has none, or if one is incomplete.
+    pub results: Option<usize>,
     /// New text of the reasoning before the answer, if the API separates the two.
     pub reasoning: Option<String>,
     /// Tokens of the reasoning, from the usage in this event.

@@ -9,6 +9,7 @@ struct Asked {
     sampling: Sampling,
     output_mode: OutputMode,
     images: Vec<String>,
+    texts: Vec<&'static str>,
     extra: BTreeMap<String, Value>,
 }
 
@@ -20,6 +21,7 @@ impl Default for Asked {
             sampling: Sampling::default(),
             output_mode: OutputMode::Cap,
             images: Vec::new(),
+            texts: Vec::new(),
             extra: BTreeMap::new(),
         }
     }
@@ -30,6 +32,7 @@ impl Asked {
         api.body(&Generation {
             model: "m",
             prompt: "and you?",
+            texts: &self.texts,
             output_tokens: 9,
             output_mode: self.output_mode,
             system: self.system,
@@ -394,16 +397,63 @@ fn tgi_counts_the_prompt_at_the_end_of_a_stream() {
 fn an_answer_without_vectors_or_scores_is_an_error() {
     let good = Api::OpenaiEmbeddings
         .read(&json!({"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 4}}));
-    assert!(good.result && good.last && good.error.is_none());
+    assert!(good.results == Some(1) && good.last && good.error.is_none());
     assert_eq!((good.prompt_tokens, good.output_tokens), (Some(4), Some(0)));
     let scores = Api::Rerank.read(&json!({"results": [{"index": 0, "relevance_score": 0.1}]}));
-    assert!(scores.result);
+    assert_eq!(scores.results, Some(1));
     for (api, answer) in [
         (Api::OpenaiEmbeddings, json!({"data": []})),
         (Api::OpenaiEmbeddings, json!({"data": [{"embedding": []}]})),
         (Api::Rerank, json!({"results": [{"index": 0}]})),
     ] {
         let read = api.read(&answer);
-        assert!(!read.result && read.error.is_some(), "{answer}");
+        assert!(read.results.is_none() && read.error.is_some(), "{answer}");
+    }
+}
+
+#[test]
+fn several_texts_are_sent_as_an_array_and_one_as_a_string() {
+    let one = Asked::default();
+    assert_eq!(
+        one.body(Api::OpenaiEmbeddings, &[])["input"],
+        json!("and you?")
+    );
+    let several = Asked {
+        texts: vec!["and", "you?"],
+        ..Asked::default()
+    };
+    assert_eq!(
+        several.body(Api::OpenaiEmbeddings, &[])["input"],
+        json!(["and", "you?"])
+    );
+}
+
+#[test]
+fn an_answer_owes_a_result_for_each_text_or_document_that_was_sent() {
+    let extra = |fields: Value| -> BTreeMap<String, Value> {
+        serde_json::from_value(fields).expect("a mapping")
+    };
+    for (api, fields, results) in [
+        (Api::OpenaiEmbeddings, json!({}), Some(4)),
+        (Api::OpenaiEmbeddings, json!({"input": "a"}), Some(1)),
+        (Api::OpenaiEmbeddings, json!({"input": ["a", "b"]}), Some(2)),
+        (Api::OpenaiEmbeddings, json!({"input": [5, 7, 9]}), Some(1)),
+        (
+            Api::OpenaiEmbeddings,
+            json!({"input": [[5, 7], [9]]}),
+            Some(2),
+        ),
+        (Api::OpenaiEmbeddings, json!({"input": {"a": 1}}), None),
+        (Api::Rerank, json!({}), Some(2)),
+        (Api::Rerank, json!({"top_n": 1}), Some(1)),
+        (Api::Rerank, json!({"top_n": 9}), Some(2)),
+        (Api::Rerank, json!({"top_n": null}), Some(2)),
+        (Api::Rerank, json!({"top_n": "all"}), None),
+        (Api::Rerank, json!({"documents": ["x", "y", "z"]}), Some(3)),
+        (Api::OpenaiChat, json!({}), None),
+    ] {
+        let prompt = "the query\nfirst\n\nsecond\n";
+        let owed = results_of(api, prompt, 4, &extra(fields.clone()));
+        assert_eq!(owed, results, "{api:?} {fields}");
     }
 }

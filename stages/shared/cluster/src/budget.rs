@@ -202,6 +202,8 @@ pub struct Cost {
     pub expected: Option<f64>,
     /// Two standard deviations of the expected cost, from the differences between earlier executions.
     pub uncertainty: f64,
+    /// Their lowest cost, from the rates and durations in the settings; 0 if the settings give no time.
+    pub least: f64,
     /// Their highest cost, from the time limits; `None` if a stage has no limit.
     pub most: Option<f64>,
 }
@@ -241,6 +243,7 @@ pub fn costs(
             launches: 0,
             expected: Some(0.0),
             uncertainty: 0.0,
+            least: 0.0,
             most: Some(0.0),
         });
         // If two places of one currency name two budgets, the smaller one holds.
@@ -253,6 +256,7 @@ pub fn costs(
         };
         *variances.entry(terms.currency.clone()).or_default() +=
             terms.cost(1.0).powi(2) * expected.variance;
+        cost.least += terms.cost(shard.declared_s);
         let limit = shard.timeout.map(|limit| terms.cost(limit.as_secs_f64()));
         cost.most = cost.most.zip(limit).map(|(sum, limit)| sum + limit);
     }
@@ -276,7 +280,8 @@ impl Cost {
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "currency": self.currency, "budget": self.budget, "spent": self.spent, "launches": self.launches,
-            "expected": self.expected, "uncertainty": self.uncertainty, "most": self.most,
+            "expected": self.expected, "uncertainty": self.uncertainty, "least": self.least,
+            "most": self.most,
         })
     }
 
@@ -302,17 +307,37 @@ impl Cost {
                 self.uncertainty
             ),
             (None, Some(most)) => format!(
-                "{launches} cost at most {most:.2} by the time limits; no earlier executions to estimate it"
+                "{launches} cost {}at most {most:.2} by the time limits; no earlier executions to estimate it",
+                match self.least {
+                    least if least > 0.0 =>
+                        format!("at least {least:.2} by the declared rates and durations, and "),
+                    _ => String::new(),
+                }
             ),
-            (None, None) => {
-                format!("no earlier executions and no time limits to estimate what {launches} cost")
+            (None, None) => format!(
+                "no earlier executions and no time limits to estimate what {launches} cost{}",
+                match self.least {
+                    least if least > 0.0 =>
+                        format!("; at least {least:.2} by the declared rates and durations"),
+                    _ => String::new(),
+                }
+            ),
+        };
+        let apart = match self.expected {
+            None if self.least > 0.0 => {
+                " (the least is only for the time in which requests are sent: preparing and starting engines, warm-up, the \
+                 last answers, and attempts that fail come on top)"
             }
+            None => {
+                " (earlier executions of the same stages give an expected cost: run a profile with few cells first, or one launch)"
+            }
+            Some(_) => "",
         };
         let more = match self.expected {
             Some(expected) if spent + expected > *budget => "; that is more than the budget",
             _ => "",
         };
-        format!("budget: {budget:.2} {currency}, {spent:.2} spent; {costs}{more}")
+        format!("budget: {budget:.2} {currency}, {spent:.2} spent; {costs}{apart}{more}")
     }
 }
 
@@ -395,6 +420,7 @@ mod tests {
             launches: 3,
             expected: Some(7.0),
             uncertainty: 1.5,
+            least: 0.0,
             most: None,
         };
         let text = cost.text();
@@ -406,5 +432,16 @@ mod tests {
             ..cost
         };
         assert!(cost.text().contains("at most 30.00"), "{}", cost.text());
+        assert!(cost.text().contains("run a profile"), "{}", cost.text());
+        // Without records, the settings give a range.
+        let cost = Cost { least: 2.0, ..cost };
+        let text = cost.text();
+        assert!(
+            text.contains("at least 2.00 by the declared rates and durations, and at most 30.00"),
+            "{text}"
+        );
+        assert!(text.contains("starting engines, warm-up"), "{text}");
+        let text = Cost { most: None, ..cost }.text();
+        assert!(text.contains("at least 2.00"), "{text}");
     }
 }
