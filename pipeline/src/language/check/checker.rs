@@ -16,6 +16,9 @@ use crate::suggest::{closest, remedy};
 /// Returns every value that a placeholder may stand for, or the reason why it has none.
 pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;
 
+/// Says where else a key belongs; `None` if it belongs nowhere.
+pub(crate) type Elsewhere<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// A check against one schema document.
 #[derive(Clone, Copy)]
 pub(crate) struct Checker<'a> {
@@ -26,7 +29,7 @@ pub(crate) struct Checker<'a> {
     /// Additional keys at the top of the tree, for suggestions.
     pub(crate) other_keys: &'a [String],
     /// Says where else a key at the top of the tree belongs, for suggestions.
-    pub(crate) elsewhere: Option<&'a dyn Fn(&str) -> Option<String>>,
+    pub(crate) elsewhere: Option<Elsewhere<'a>>,
     /// The owner of the parameters at the top of the tree, such as "gate `census`".
     pub(crate) owner: Option<&'a str>,
 }

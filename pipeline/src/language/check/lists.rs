@@ -163,8 +163,7 @@ pub(super) fn several(text: &str) -> Option<String> {
         item.chars()
             .all(|c| c.is_alphanumeric() || "-_.".contains(c))
     };
-    (items.len() > 1 && items.iter().all(|item| word(item)))
-        .then(|| format!("[{}]", items.join(", ")))
+    (items.len() > 1 && items.iter().all(word)).then(|| format!("[{}]", items.join(", ")))
 }
 
 /// Returns the same for a text of numbers only.
