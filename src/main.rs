@@ -19,6 +19,7 @@ mod locks;
 mod main_table;
 #[cfg(test)]
 mod manual;
+mod nearby;
 mod other_words;
 mod place;
 mod progress;

@@ -3,6 +3,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::nearby;
 use Saying::{Advise, LeaveOut, Write};
 use tables::{
     APIS, BEFORE_COMMANDS, COMMANDS, OF_REPORTS, OF_RUNS, OF_STORES, SAYINGS, WORDS, write,
@@ -115,8 +116,9 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         );
         return error;
     }
-    if error.kind() == ErrorKind::MissingRequiredArgument && lacks_the_url(&error) {
-        let saying = "give the server's URL, such as `http://127.0.0.1:8000`";
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && let Some(saying) = saying_about_missing(&error)
+    {
         error.insert(
             ContextKind::Suggested,
             ContextValue::StyledStrs(vec![saying.into()]),
@@ -205,13 +207,20 @@ fn command_for(word: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether an error is about the URL of `load`.
-fn lacks_the_url(error: &Error) -> bool {
+/// Returns what could be given for an argument that is missing.
+fn saying_about_missing(error: &Error) -> Option<String> {
     let missing = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::Strings(missing)) => missing.as_slice(),
         _ => &[],
     };
-    missing.iter().any(|argument| argument.starts_with("<URL>"))
+    let lacks = |name: &str| missing.iter().any(|argument| argument.starts_with(name));
+    if lacks("<URL>") {
+        return Some("give the server's URL, such as `http://127.0.0.1:8000`".to_owned());
+    }
+    if lacks("<EXPERIMENT>") {
+        return Some(nearby::experiments());
+    }
+    lacks("<REPORT>").then(nearby::reports)
 }
 
 /// Returns whether an error is about `--concurrency` beside `--rate`.

@@ -303,3 +303,29 @@ fn every_study_of_the_tutorials_can_be_planned() {
     }
     assert_eq!(planned, 2);
 }
+
+#[test]
+fn a_command_without_its_file_lists_the_files_that_it_could_have() {
+    let project = Project::new();
+    fs::write(project.path().join("notes.yaml"), "steps: [a]\n").expect("a file");
+    fs::write(project.path().join("mine.yaml"), "# x\nexperiment: mine\n").expect("a file");
+    let plan = project.run(["plan"]);
+    assert_eq!(plan.code, Some(2));
+    assert!(
+        plan.stderr
+            .contains("the experiments here are `mine.yaml`, `experiments/"),
+        "{}",
+        plan.stderr
+    );
+    assert!(!plan.stderr.contains("notes.yaml"), "{}", plan.stderr);
+    let folder = project.path().join("reports/mine");
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("report.md"), "x").expect("a file");
+    let why = project.run(["why"]);
+    assert!(
+        why.stderr
+            .contains("the reports here are `reports/mine/report.md`"),
+        "{}",
+        why.stderr
+    );
+}

@@ -182,17 +182,13 @@ fn kind_remedy(word: &str, registry: &Registry) -> String {
     if let Some(kind) = kinds.find(|kind| kind.other_words().contains(&typed.as_str())) {
         return format!("write `{}`", kind.name());
     }
-    let has_setting = |kind: &&Box<dyn StageKind>| {
-        let schema = kind.schema();
+    let has_setting = |schema: schemars::Schema| {
         let settings = schema.get("properties");
         settings.is_some_and(|settings| settings.get(&typed).is_some())
     };
-    let with: Vec<&str> = registry
-        .kinds
-        .iter()
-        .filter(has_setting)
-        .map(|k| k.name())
-        .collect();
+    let kinds = registry.kinds.iter();
+    let with = kinds.filter(|kind| has_setting(kind.schema()));
+    let with: Vec<&str> = with.map(|kind| kind.name()).collect();
     match with.as_slice() {
         [kind] => format!(
             "`{typed}` is a setting of a `{kind}` stage: write `kind: {kind}`, and `{typed}: …` below it"

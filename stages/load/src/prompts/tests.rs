@@ -450,7 +450,7 @@ fn a_batch_has_the_tokens_of_all_its_texts_and_the_context_must_hold_the_longest
     assert_eq!(warmup(&set)[0].batched().unwrap(), texts[6..]);
     assert_eq!(sent[0].tokens, Some((1 + 4 + 2) + 3));
     assert_eq!(sent[0].tokens_at_once(), Some(4 + 1));
-    let refused = batches(&pack, 3).unwrap_err().0;
+    let refused = batches(&pack, 3).unwrap_err().message;
     assert!(
         refused.contains("holds 9 prompts, but the cell needs 12"),
         "{refused}"
