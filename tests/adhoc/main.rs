@@ -369,7 +369,7 @@ fn prompts_of_a_file_are_sent_and_few_requests_carry_few_quantiles() {
 fn more_requests_than_the_disk_can_hold_are_refused_at_once() {
     let server = server(Behaviour::default());
     let shown = run(&server.url(), &["--requests", "4000000000"]);
-    assert_eq!(shown.code, Some(2), "{}", shown.stderr);
+    assert_eq!(shown.code, Some(4), "{}", shown.stderr);
     assert!(shown.stderr.contains("GB free"), "{}", shown.stderr);
 }
 
