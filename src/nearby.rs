@@ -16,18 +16,18 @@ const BEGINNING: u64 = 16 << 10;
 /// Returns a hint for a command without an experiment.
 pub(crate) fn experiments() -> String {
     let folders = [Path::new("."), Path::new("experiments")];
-    let found = folders
+    let paths = folders
         .into_iter()
         .flat_map(|folder| files(folder, is_experiment));
-    match listed(found) {
-        Some(found) => format!("the experiments here are {found}"),
+    match listed(paths) {
+        Some(paths) => format!("the experiments here are {paths}"),
         None => "`benchtrail init` writes an experiment".to_owned(),
     }
 }
 
 /// Returns a hint for a command without a report.
 pub(crate) fn reports() -> String {
-    let found = ["reports", "experiments/reports"]
+    let paths = ["reports", "experiments/reports"]
         .into_iter()
         .flat_map(|folder| {
             let studies = std::fs::read_dir(folder)
@@ -40,8 +40,8 @@ pub(crate) fn reports() -> String {
             reports.sort_unstable();
             reports
         });
-    match listed(found) {
-        Some(found) => format!("the reports here are {found}"),
+    match listed(paths) {
+        Some(paths) => format!("the reports here are {paths}"),
         None => "`benchtrail run EXPERIMENT` writes reports".to_owned(),
     }
 }

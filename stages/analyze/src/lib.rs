@@ -18,6 +18,7 @@ mod operator;
 mod operators;
 mod other_words;
 pub mod power;
+mod sources;
 mod surroundings;
 
 #[cfg(test)]

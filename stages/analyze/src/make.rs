@@ -7,11 +7,12 @@ use pipeline::{Control, Failure, Json};
 
 use crate::frame::Frame;
 use crate::intake::Load;
-use crate::kind::{Planned, operator, sources};
+use crate::kind::{Planned, operator};
 use crate::operator::{Context, Made, Operator, Reads};
 use crate::operators::family::{Asked, Pending, Shares, decide, decide_late};
 use crate::operators::looks::TESTING;
 use crate::operators::published::Files;
+use crate::sources::sources;
 use crate::surroundings::Surroundings;
 
 /// The inputs of the tables.

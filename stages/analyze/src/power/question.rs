@@ -9,11 +9,12 @@ use pipeline::Json;
 use super::draw::{OF_CELLS, Step, cells};
 use super::{AtEffect, Simulated, Study};
 use crate::frame::Frame;
-use crate::kind::{Planned, sources};
+use crate::kind::Planned;
 use crate::operators::crossover::why_undecidable;
 use crate::operators::family::Shares;
 use crate::operators::pairs::rung;
 use crate::operators::units::Scale;
+use crate::sources::sources;
 
 /// The answers of one table in one study.
 #[derive(Default)]

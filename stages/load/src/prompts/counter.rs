@@ -4,7 +4,8 @@ use artifacts::Digest;
 use net::{ApiKey, Ask, Site};
 use serde_json::{Value, json};
 
-use super::set::{LengthSource, PromptError};
+use super::error::PromptError;
+use super::set::LengthSource;
 use crate::get::LIMIT;
 use crate::named_file;
 use crate::peer::Peer;

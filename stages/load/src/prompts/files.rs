@@ -3,7 +3,7 @@
 use pipeline::sources::NamedFiles;
 use serde_json::Value;
 
-use super::set::PromptError;
+use super::error::PromptError;
 use crate::dataset::{OTHERS, TALKS};
 use crate::named_file;
 use crate::workload::{Corpus, Dataset, Pack};

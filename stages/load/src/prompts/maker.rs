@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use contract::Phase;
 
 use super::counter::Counter;
+use super::error::PromptError;
 use super::files::{Conversation, read_corpus, read_dataset, read_pack};
-use super::set::{BatchText, LINE_BREAK, LengthSource, Prompt, PromptError};
+use super::set::{BatchText, LINE_BREAK, LengthSource, Prompt};
 use super::text::{Random, Running, WordSource, write};
 use crate::random::{Draws, Stream};
 use pipeline::sources::NamedFiles;

@@ -2,6 +2,7 @@
 
 mod context;
 mod counter;
+mod error;
 mod files;
 mod maker;
 mod set;
@@ -13,6 +14,7 @@ mod text;
 
 pub(crate) use context::too_long;
 pub(crate) use counter::{Counter, FileCounter, ServerCounter};
+pub use error::PromptError;
 pub(crate) use set::{Amount, Gathered};
-pub use set::{LengthSource, Prompt, PromptError, PromptSet};
+pub use set::{LengthSource, Prompt, PromptSet};
 pub(crate) use supply::{Demand, NoSupply, check as check_supply};

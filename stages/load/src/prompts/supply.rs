@@ -10,8 +10,8 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value, json};
 
+use super::error::PromptError;
 use super::files::{not_text, packed, read_corpus, read_dataset, read_pack, recorded};
-use super::set::PromptError;
 use crate::trace::read_trace;
 use crate::workload::{PromptSource, Tokenizer, Turns, WhenShort, Workload};
 

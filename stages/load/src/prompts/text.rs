@@ -1,7 +1,7 @@
 //! Makes texts of a given length from a source of words.
 
 use super::counter::Counter;
-use super::set::PromptError;
+use super::error::PromptError;
 use crate::random::Draws;
 use crate::workload::Unit;
 

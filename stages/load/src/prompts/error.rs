@@ -1,0 +1,36 @@
+//! Why prompts cannot be made.
+
+/// Why prompts cannot be made. The text says whose mistake it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptError {
+    /// The reason.
+    pub message: String,
+    /// Whether the disk or the memory of this machine refused, and nothing is wrong with the settings or a file.
+    pub by_machine: bool,
+}
+
+impl PromptError {
+    /// The settings or a file are wrong.
+    pub(crate) fn wrong(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            by_machine: false,
+        }
+    }
+
+    /// This machine refuses.
+    pub(crate) fn machine(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            by_machine: true,
+        }
+    }
+}
+
+impl std::fmt::Display for PromptError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PromptError {}
