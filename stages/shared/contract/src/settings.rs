@@ -123,7 +123,7 @@ mod tests {
             [
                 "3: table `x` has no parameter `colums` (did you mean `columns`?)",
                 "3: unknown value `nera` (did you mean `near`?)",
-                "3: `count` must be at least 0, found -1 (change the value)",
+                "3: `count` must be at least 0, found -1 (write a whole number from 0 on)",
                 "2: table `x` needs the parameter `columns` (add `columns:` (Which columns))",
             ]
         );
