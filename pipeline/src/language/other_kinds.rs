@@ -5,8 +5,8 @@ use super::stages::Draft;
 use crate::stage::{Json, Registry, StageKind};
 use crate::suggest::list;
 
-/// The keys that the settings of a kind have at their top.
-fn keys_of(kind: &dyn StageKind) -> Vec<String> {
+/// Returns the keys that the settings of a kind have at their top.
+pub(super) fn keys_of(kind: &dyn StageKind) -> Vec<String> {
     let schema = kind.schema().to_value();
     let properties = schema.get("properties").and_then(Json::as_object);
     let keys = properties.map(|properties| properties.keys().cloned().collect());
@@ -17,13 +17,16 @@ fn keys_of(kind: &dyn StageKind) -> Vec<String> {
 /// each key.
 pub(super) fn of_another_kind(draft: &Draft<'_>, registry: &Registry) -> Option<Mistake> {
     let kind = draft.kind?;
-    let own = keys_of(kind);
     let given = draft
         .settings
         .entries()
         .iter()
         .map(|(key, _)| key.text.as_str());
     let given: Vec<&str> = given.collect();
+    if given.len() < 2 {
+        return None;
+    }
+    let own = keys_of(kind);
     let strange = given
         .iter()
         .copied()

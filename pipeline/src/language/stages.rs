@@ -9,7 +9,7 @@ use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
-use super::other_kinds::of_another_kind;
+use super::other_kinds::{keys_of, of_another_kind};
 use super::tree::{Key, Node, Value};
 use crate::ids::{AxisId, DraftId, StageId};
 use crate::stage::{Coordinates, Problem, Registry, StageKind, Step};
@@ -182,12 +182,8 @@ fn kind_remedy(word: &str, registry: &Registry) -> String {
     if let Some(kind) = kinds.find(|kind| kind.other_words().contains(&typed.as_str())) {
         return format!("write `{}`", kind.name());
     }
-    let has_setting = |schema: schemars::Schema| {
-        let settings = schema.get("properties");
-        settings.is_some_and(|settings| settings.get(&typed).is_some())
-    };
     let kinds = registry.kinds.iter();
-    let with = kinds.filter(|kind| has_setting(kind.schema()));
+    let with = kinds.filter(|kind| keys_of(&***kind).contains(&typed));
     let with: Vec<&str> = with.map(|kind| kind.name()).collect();
     match with.as_slice() {
         [kind] => format!(
