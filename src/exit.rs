@@ -293,7 +293,7 @@ impl From<load::PromptError> for Stop {
 
 impl From<load::LoadError> for Stop {
     fn from(error: load::LoadError) -> Self {
-        match error.by_disk {
+        match error.by_machine {
             true => Self::machine(error),
             false => Self::failed(error),
         }

@@ -142,7 +142,7 @@ impl Project {
     /// If the store does not exist.
     pub(crate) fn open_existing(&self) -> Result<Store, Stop> {
         if !self.store.is_dir() {
-            let missing = Stop::nothing(format!("there is no store at {}", self.store.display()));
+            let missing = Stop::nothing(format!("no store found at {}", self.store.display()));
             return Err(missing.hint(match self.stores_below().as_slice() {
                 [] => "create one with `benchtrail run EXPERIMENT`, or choose another with `--store DIR`".to_owned(),
                 [below] => format!("there is one below this folder: use `--store {below}`"),

@@ -17,7 +17,7 @@ const NAMES: [&str; 12] = [
     "cookie",
 ];
 
-/// The words before `token` in names of counts, times and special tokens, which are no secrets.
+/// Words that come before `token` in the names of counts, times and special tokens. Values of such keys are not secret.
 const OF_TEXT: [&str; 16] = [
     "first",
     "second",

@@ -36,7 +36,7 @@ pub(super) fn no_environment(name: &str) -> String {
     )
 }
 
-/// Returns the remedy for a text between `${` and `}` that is no name of ours; `None` if it is not known.
+/// Returns the remedy for an unknown name between `${` and `}`; `None` if no other tool is known to write it so.
 pub(super) fn remedy_for(inner: &str) -> Option<String> {
     let name = inner.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
     if let Some((name, default)) = with_default(name) {

@@ -210,7 +210,9 @@ impl<'a> Sending<'a> {
             ..
         } = watching;
         if let Some(error) = failed {
-            return Err(LoadError::disk(format!("cannot store the rows: {error}")));
+            return Err(LoadError::machine(format!(
+                "cannot store the rows: {error}"
+            )));
         }
         match shared.stopped() {
             Some(Stop::Hung) => ending = Ending::Hung,

@@ -225,7 +225,7 @@ fn unwritten<E: std::fmt::Display>(folder: &Path) -> impl Fn(E) -> LoadError {
         // The writer of tables puts `External:` before the disk's error.
         let reason = reason.trim_start_matches("External: ");
         let folder = folder.display();
-        LoadError::disk(format!("cannot write the tables into {folder}: {reason}"))
+        LoadError::machine(format!("cannot write the tables into {folder}: {reason}"))
     }
 }
 

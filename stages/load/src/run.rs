@@ -246,8 +246,8 @@ pub struct CellFacts {
 pub struct LoadError {
     /// The reason.
     pub message: String,
-    /// Whether the disk of this machine refused.
-    pub by_disk: bool,
+    /// Whether the disk or the memory of this machine refused, and nothing is wrong with the settings.
+    pub by_machine: bool,
 }
 
 impl LoadError {
@@ -255,15 +255,15 @@ impl LoadError {
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            by_disk: false,
+            by_machine: false,
         }
     }
 
-    /// The disk refuses.
-    pub(crate) fn disk(message: impl Into<String>) -> Self {
+    /// This machine refuses.
+    pub(crate) fn machine(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
-            by_disk: true,
+            by_machine: true,
         }
     }
 }

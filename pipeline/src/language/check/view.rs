@@ -72,7 +72,7 @@ pub(super) fn word_of_stages(key: &str) -> Option<&'static str> {
     entry.map(|(_, ours)| *ours)
 }
 
-/// Returns the key of a mapping that a word of another tool stands for, if it stands for nothing but this key.
+/// Returns the key that a word of another tool means, if it means only this key.
 pub(crate) fn key_meant<'a>(schema: &'a Json, word: &str) -> Option<&'a str> {
     let part = schema.as_object()?;
     let ours = View { parts: vec![part] }.other_word(word)?;

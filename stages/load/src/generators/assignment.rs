@@ -405,7 +405,7 @@ impl Whole {
 
 fn unkept(error: PromptError) -> LoadError {
     match error.by_machine {
-        true => LoadError::disk(error.message),
+        true => LoadError::machine(error.message),
         false => LoadError::new(error.message),
     }
 }

@@ -116,7 +116,9 @@ pub(crate) fn conduct(
         ..
     } = conductor;
     if let Some(error) = failed {
-        return Err(LoadError::disk(format!("cannot store the rows: {error}")));
+        return Err(LoadError::machine(format!(
+            "cannot store the rows: {error}"
+        )));
     }
     let accounts = crew.members.iter().map(|member| member.account.clone());
     let accounts: Vec<Option<Account>> = accounts.collect();
