@@ -199,7 +199,7 @@ fn a_process_that_aborts_for_want_of_memory_ends_with_the_code_of_a_machine_that
     let url = format!("http://{}", server.local_addr().expect("an address"));
     let mut command = project.command(["load", &url, "--model", "m", "--requests", "1"]);
     let mut load = command.spawn().expect("the binary starts");
-    // It works when its first request is here.
+    // The run is working once its first request arrives.
     let request = server.accept().expect("a request");
     let id = load.id().to_string();
     let sent = Command::new("kill").args(["-ABRT", &id]).status();

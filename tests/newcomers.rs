@@ -1,5 +1,5 @@
-//! What people write who come from a workflow tool or another benchmark: their keys, forms, placeholders and units. One
-//! mistake gets one message, and its remedy leads to ours at once.
+//! Keys, forms, placeholders and units of workflow tools and other benchmarks. Each mistake gets one message, with a
+//! remedy that works.
 
 use crate::mistakes::{hinted, planned, written};
 

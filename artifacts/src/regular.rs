@@ -52,13 +52,13 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// allocation fail, which would end the process in the middle of its work.
 ///
 /// # Errors
-/// If the memory cannot be had.
+/// If the process cannot get that much memory.
 pub fn room_for(bytes: u64) -> io::Result<()> {
     let length = usize::try_from(bytes).unwrap_or(usize::MAX);
     let mut room: Vec<u8> = Vec::new();
     room.try_reserve_exact(length).map_err(|_| {
         let reason = format!(
-            "it takes about {} MiB of memory, more than there is for this process",
+            "it takes about {} MiB of memory, more than this process can get",
             bytes.div_ceil(1 << 20)
         );
         io::Error::new(io::ErrorKind::OutOfMemory, reason)

@@ -1,4 +1,4 @@
-//! Forms in which other tools declare an axis, each with ours.
+//! How other tools declare an axis, and the Benchtrail form of each declaration.
 
 use super::check::range;
 use super::diagnostics::{Mistake, MistakeKind};

@@ -42,7 +42,7 @@ fn valid(name: &str) -> Option<String> {
     let words = name.split(|c: char| !plain(c)).filter(|w| !w.is_empty());
     let joined = words.collect::<Vec<_>>().join("-");
     let valid = joined.starts_with(|c: char| c.is_ascii_alphabetic());
-    // A name of which little is left was meant otherwise.
+    // If only a few characters remain, the text was not meant as a name.
     let kept = joined.chars().count() * 2 > name.chars().count();
     (valid && kept && joined.len() <= 64).then_some(joined)
 }

@@ -1,4 +1,4 @@
-//! Placeholders of other tools and of shells, each with ours: `${{ matrix.x }}`, `${X:-16}`, `{{ x }}`, `${env.X}`.
+//! Placeholders of other tools and of shells, and the Benchtrail form of each: `${{ matrix.x }}`, `${X:-16}`, `{{ x }}`, `${env.X}`.
 
 use super::parse::plain_scalar;
 use super::tree::Value;

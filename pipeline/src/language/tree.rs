@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// Writes the value on one line, as it may stand in a list or a mapping in brackets.
+    /// Writes the value on one line, in YAML's flow style.
     pub(crate) fn flow(&self) -> String {
         let word = |text: &str| {
             text.starts_with(|c: char| c.is_alphanumeric())

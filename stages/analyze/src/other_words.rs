@@ -132,7 +132,7 @@ pub(crate) fn other_words() -> serde_json::Map<String, Json> {
     entries.collect()
 }
 
-/// Names of metrics of which people ask a figure, such as `p99_ttft`, with the phrase for the operator that has them.
+/// Parts of words for a figure of a metric, such as `p99_ttft`, each with the phrase for the operator that computes it.
 const METRICS: (&[&str], &str) = (
     &[
         "ttft",

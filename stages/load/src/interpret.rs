@@ -33,8 +33,8 @@ pub(crate) struct Interpreted {
 }
 
 /// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete answer is checked
-/// against `schema`, if given. `extra` has the fields that replaced ours in the body. If the server reports no token count, `counter` counts the tokens, without special
-/// tokens.
+/// against `schema`, if given. `extra` has the fields that replaced ours in the body. If the server reports no token count,
+/// `counter` counts the tokens, without special tokens.
 pub(crate) fn interpret(
     attempt: &Attempt,
     prompt: &Prompt,

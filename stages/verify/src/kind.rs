@@ -63,7 +63,7 @@ pub(crate) const USUAL: [&str; 22] = [
 /// The canonical parameter that planning adds.
 const PROMPT_CACHES: &str = "prompt-caches";
 
-/// What a limit on a figure meets among the gates.
+/// The remedy for a limit on a figure, written as a gate.
 const FIGURE: &str = "not a gate but a figure: gates judge whether rows can be trusted; bounds on latencies belong to an \
                       analyze stage, in a table `{operator: goodput, …}`";
 

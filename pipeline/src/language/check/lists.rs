@@ -1,4 +1,4 @@
-//! Remedies for lists: a mapping or a word in place of a list of mappings, and items without commas or brackets.
+//! Remedies for lists: a mapping or a word where a list of mappings belongs, and items without commas or brackets.
 
 use super::super::diagnostics::{Mistake, MistakeKind};
 use super::super::parse::plain_scalar;
@@ -10,8 +10,8 @@ use crate::stage::{Json, Step};
 use crate::suggest::closest;
 
 impl<'a> Checker<'a> {
-    /// Returns the list that a mapping, a word or a truth value in place of a list of mappings stands for. Each mapping of
-    /// the list has a key that selects its form: `{error-rate: 0.01}` is `[{gate: row-status, tolerance: 0.01}]`.
+    /// Returns the list that the user meant by a mapping, a word or a truth value. Each mapping of the list has a key that
+    /// selects its form: `{error-rate: 0.01}` is `[{gate: row-status, tolerance: 0.01}]`.
     pub(super) fn list_meant(&self, view: &View<'a>, node: &Node) -> Option<String> {
         let items = self.view(view.keyword("items")?);
         let tag = items.selecting_key()?;

@@ -98,7 +98,7 @@ impl Prompt {
     }
 }
 
-/// What is between the texts of a request.
+/// Separates the texts of a request.
 pub(super) const LINE_BREAK: char = '\n';
 
 /// The amount to measure.

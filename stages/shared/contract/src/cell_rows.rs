@@ -53,7 +53,7 @@ const TABLE: u64 = 16 << 10;
 const MOST_TOKENS: i64 = u32::MAX as i64;
 
 impl Request {
-    /// Returns why a token count of the row cannot be, if one cannot. Rows from other tools may hold any number.
+    /// Returns the reason why a token count of the row is impossible, if one is. Rows of other tools may hold any number.
     pub fn impossible_count(&self) -> Option<String> {
         let counts = [
             ("prompt_tokens", self.prompt_tokens),
