@@ -111,8 +111,12 @@ fn main() {
         .collect();
     let wanted = |what: &str| asked.is_empty() || asked.iter().any(|a| what.contains(a.as_str()));
     let faulty = ["closed loop", "ragged", "open, load 0.7"];
-    for (name, arrivals) in kinds.into_iter().filter(|(name, _)| faulty.contains(name)) {
-        for (fault, what, strengths) in FAULTS.into_iter().filter(|f| wanted(f.1)) {
+    let seen = |name: &str, fault: Fault| {
+        faulty.contains(&name) || (name == "batched prefill" && fault == Fault::Stall)
+    };
+    for (name, arrivals) in kinds {
+        let faults = FAULTS.into_iter().filter(|f| seen(name, f.0));
+        for (fault, what, strengths) in faults.filter(|f| wanted(f.1)) {
             println!("\n{name}: {what} …, % of {some} studies in which each gate fails\n");
             let columns: Vec<(String, BTreeMap<&str, Count>)> = strengths
                 .iter()

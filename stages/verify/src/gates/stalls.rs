@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use contract::CellRows;
+use contract::{CellRows, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
@@ -44,6 +44,9 @@ const LONGER: f64 = 10.0;
 /// The smallest number of requests that shows what is usual.
 const REQUESTS: usize = 5;
 
+/// A silence that ends with first tokens must be this many times as long as the fastest prefill of these prompts.
+const PREFILL: f64 = 2.0;
+
 impl TypedGate for Stalls {
     type Parameters = Parameters;
     const NAME: &'static str = "stalls";
@@ -79,8 +82,12 @@ impl TypedGate for Stalls {
                 .max(usual.median() * parameters.factor)
                 .max(parameters.at_least_ms * 1e6);
             let longest = silences.iter().map(|s| s.1 - s.0).max().unwrap_or(0);
+            let prefill = Prefill::of(rows, usual.median() as i64);
             let mut stalls: Vec<(i64, i64)> = silences;
-            stalls.retain(|(from, to)| (to - from) as f64 > bound);
+            stalls.retain(|(from, to)| {
+                let long = (to - from) as f64;
+                long > bound && long > PREFILL * prefill.fastest_until(*to)
+            });
             stalls.sort_by_key(|(from, to)| from - to);
             let evidence: Vec<String> = stalls
                 .iter()
@@ -108,6 +115,78 @@ impl TypedGate for Stalls {
             Assessment::new(stalls.is_empty(), observed, expected).evidence(listed(&evidence))
         })
     }
+}
+
+/// How long the server needs for prompts. A server that computes the prompts of several requests in one batch is silent
+/// for all of them, and then their first tokens come together.
+struct Prefill {
+    /// When the first token came, when the request was sent, both in ns, and the size of the prompt, by the first.
+    firsts: Vec<(i64, i64, f64)>,
+    /// First tokens that are at most this far apart come together, ns.
+    together: i64,
+    /// The shortest time for a unit of size, from sending to the first token, ns. Prompts whose first tokens come
+    /// together count as one.
+    fastest: f64,
+}
+
+impl Prefill {
+    /// The size of a prompt is the number of its tokens that were not cached, or 1 if the tokens of some are unknown.
+    fn of(rows: &CellRows, together: i64) -> Self {
+        let answered = || rows.requests.iter().filter(|r| !r.superseded);
+        let counted = answered().all(|r| r.first_token_ns.is_none() || r.prompt_tokens.is_some());
+        let size = |r: &Request| {
+            let tokens = r.prompt_tokens.filter(|_| counted)?;
+            Some(tokens.saturating_sub(r.cached_prompt_tokens.unwrap_or(0)))
+        };
+        let mut firsts: Vec<(i64, i64, f64)> = answered()
+            .filter_map(|r| {
+                Some((
+                    r.first_token_ns?,
+                    r.sent_ns?,
+                    size(r).unwrap_or(1).max(1) as f64,
+                ))
+            })
+            .collect();
+        firsts.sort_unstable_by_key(|first| (first.0, first.1));
+        let mut prefill = Self {
+            firsts,
+            together,
+            fastest: f64::INFINITY,
+        };
+        let mut from = 0;
+        while let Some((at, ..)) = prefill.firsts.get(from).copied() {
+            let group = prefill.from(at);
+            let sent = group.iter().map(|first| first.1).min().unwrap_or(at);
+            let time = (at - sent).max(0) as f64 / size_of(group);
+            from += group.len();
+            prefill.fastest = prefill.fastest.min(time);
+        }
+        prefill
+    }
+
+    /// Returns the prompts whose first tokens come together from this moment on.
+    fn from(&self, at: i64) -> &[(i64, i64, f64)] {
+        let from = self.firsts.partition_point(|first| first.0 < at);
+        let to = self
+            .firsts
+            .partition_point(|first| first.0 <= at.saturating_add(self.together));
+        &self.firsts[from..to]
+    }
+
+    /// Returns the shortest time, ns, that the prompts need whose first tokens come together from this moment on; 0 if
+    /// there are none.
+    fn fastest_until(&self, at: i64) -> f64 {
+        let group = self.from(at);
+        if group.is_empty() {
+            0.0
+        } else {
+            size_of(group) * self.fastest
+        }
+    }
+}
+
+fn size_of(group: &[(i64, i64, f64)]) -> f64 {
+    group.iter().map(|first| first.2).sum()
 }
 
 /// Returns the cause of a silence, as far as the sampler shows it. The sampler's stamps use the same clock, and it does

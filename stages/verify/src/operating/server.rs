@@ -41,6 +41,8 @@ pub(super) struct Server {
     pub(super) slots: usize,
     /// The share by which each further request slows down all of them.
     pub(super) crowding: f64,
+    /// Whether it computes the prompts of all new requests in one batch, while nothing else moves.
+    pub(super) batches: bool,
 }
 
 impl Server {
@@ -80,6 +82,14 @@ pub(super) struct Flight {
     pub(super) last: f64,
 }
 
+/// What a server did.
+pub(super) struct Served {
+    /// The times of each request.
+    pub(super) flights: Vec<Flight>,
+    /// When decoding stopped for a batch of prompts, and for how long, ms.
+    pub(super) pauses: Vec<(f64, f64)>,
+}
+
 struct Active {
     request: usize,
     prefill: f64,
@@ -96,8 +106,9 @@ pub(super) fn serve(
     senders: &Senders,
     work: &[Work],
     stall: Option<(f64, f64)>,
-) -> Vec<Flight> {
+) -> Served {
     let mut flights = vec![Flight::default(); work.len()];
+    let mut pauses = Vec::new();
     let mut waiting: Vec<(f64, usize)> = Vec::new();
     let mut next = 0;
     match senders {
@@ -127,6 +138,18 @@ pub(super) fn serve(
                 decode,
             });
         }
+        let batch: f64 = active.iter().map(|a| a.prefill).sum();
+        if server.batches && batch > 0.0 {
+            let stalled = stall.filter(|(at, _)| (now..now + batch).contains(at));
+            let long = batch + stalled.map_or(0.0, |(_, long)| long);
+            pauses.push((now, long));
+            now += long;
+            for a in active.iter_mut().filter(|a| a.prefill > 0.0) {
+                a.prefill = 0.0;
+                flights[a.request].first = now;
+            }
+            continue;
+        }
         let slowdown = server.slowdown(active.len());
         let step = active
             .iter()
@@ -141,7 +164,7 @@ pub(super) fn serve(
         };
         let until = (now + step).min(arrival);
         if until.is_infinite() {
-            return flights;
+            return Served { flights, pauses };
         }
         let done = ((until - now) / slowdown).max(0.0);
         for a in &mut active {

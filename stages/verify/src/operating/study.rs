@@ -9,7 +9,7 @@ use contract::{CellRows, Request};
 use pipeline::{Coordinates, InputCell, Json};
 use serde_json::json;
 
-use super::server::{Draws, Flight, Senders, Server, Work, serve};
+use super::server::{Draws, Flight, Senders, Served, Server, Work, serve};
 use super::{Arrivals, Fault, Imported};
 use crate::study::{Cell, Rows, Server as Described, Stage};
 
@@ -30,8 +30,7 @@ struct Place {
 /// The configurations: the name and the slots that the server reports.
 const CONFIGURATIONS: [(&str, usize); 2] = [("batched", 8), ("serial", 1)];
 
-/// Two levels each: clients of a closed loop, or tokens per answer under open arrivals.
-const CLIENTS: [usize; 2] = [1, 4];
+/// The tokens per answer at each level under open arrivals; closed loops have the first.
 const TOKENS: [i64; 2] = [17, 33];
 
 /// A study of two configurations at two levels in five blocks.
@@ -55,7 +54,7 @@ impl Made {
                         block,
                     };
                     let label = match arrivals.are_open() {
-                        false => CLIENTS[level] as i64,
+                        false => arrivals.clients()[level] as i64,
                         true => TOKENS[level],
                     };
                     let at = [
@@ -288,6 +287,10 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         })
         .collect();
     let lengths = lengths(seed, arrivals, place, tokens, number);
+    let prefill = match arrivals {
+        Arrivals::BatchedPrefill => 200.0,
+        _ => 20.0,
+    };
     let mut work = Vec::new();
     let mut mood = 1.0;
     for (i, tokens) in lengths.iter().enumerate() {
@@ -296,17 +299,18 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         }
         let slower = whole * mood * slower(fault, place, i);
         work.push(Work {
-            prefill: prompts[i].map_or(20.0, |n| 0.1 * n as f64) * slower * draws.factor(0.15),
+            prefill: prompts[i].map_or(prefill, |n| 0.1 * n as f64) * slower * draws.factor(0.15),
             decode: 4.0 * *tokens as f64 * slower * draws.factor(0.1),
         });
     }
     let mut server = Server {
         slots: CONFIGURATIONS[place.configuration].1,
         crowding: 0.1,
+        batches: arrivals == Arrivals::BatchedPrefill,
     };
-    let service = 20.0 + 4.0 * tokens as f64;
+    let service = prefill + 4.0 * tokens as f64;
     let senders = match arrivals.are_open() {
-        false => Senders::Closed(CLIENTS[place.level]),
+        false => Senders::Closed(arrivals.clients()[place.level]),
         true => Senders::Open(moments(arrivals, server.capacity(service), &mut draws)),
     };
     if let Some((Fault::MoreSlots, slots)) = fault
@@ -315,9 +319,11 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         server.slots = slots as usize;
     }
     let stall = fault
-        .filter(|(fault, _)| *fault == Fault::Stall && place.configuration == 1 && place.block == 1)
-        .map(|(_, seconds)| (12.0 * service, seconds * 1e3));
-    let flights = serve(server, &senders, &work, stall);
+        .filter(|(fault, _)| *fault == Fault::Stall && place.block == 1)
+        .filter(|_| place.configuration == usize::from(arrivals != Arrivals::BatchedPrefill))
+        .map(|(_, seconds)| (0.3 * arrivals.requests() as f64 * service, seconds * 1e3));
+    let Served { flights, pauses } = serve(server, &senders, &work, stall);
+    let pauses = with_stall(pauses, stall);
     let mut requests: Vec<Request> = (0..)
         .zip(flights.iter().zip(&lengths))
         .map(|(id, (f, tokens))| row(id, f, *tokens))
@@ -334,11 +340,11 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         );
     }
     let streamed = requests.iter().filter(|_| !ragged);
-    let mut chunks: Vec<_> = streamed.flat_map(|r| chunks_around(r, stall)).collect();
+    let mut chunks: Vec<_> = streamed.flat_map(|r| chunks_around(r, &pauses)).collect();
     for chunk in &mut chunks {
         chunk.bytes = Some(2 + (4.0 * draws.uniform()) as i64);
     }
-    let clients = (!arrivals.are_open()).then(|| CLIENTS[place.level] as i64);
+    let clients = (!arrivals.are_open()).then(|| arrivals.clients()[place.level] as i64);
     // Blocks run one after the other, each with its own order of cells.
     let turn = (number * 7 + place.block * 3) % 4;
     let started =
@@ -427,20 +433,41 @@ fn row(id: i64, flight: &Flight, tokens: i64) -> Request {
     }
 }
 
-/// Returns chunks that arrive evenly while the server works.
-fn chunks_around(r: &Request, stall: Option<(f64, f64)>) -> Vec<contract::Chunk> {
-    let Some((at, long)) = stall.map(|(at, long)| ((at * 1e6) as i64, (long * 1e6) as i64)) else {
-        return even_chunks(r);
+/// Adds a stall, ms, to the pauses of a server, unless it is part of one.
+fn with_stall(mut pauses: Vec<(f64, f64)>, stall: Option<(f64, f64)>) -> Vec<(f64, f64)> {
+    let during = |at: f64| {
+        pauses
+            .iter()
+            .any(|(from, long)| (*from..from + long).contains(&at))
     };
-    let worked = |t: Option<i64>| t.map(|t| if t > at { (t - long).max(at) } else { t });
+    pauses.extend(stall.filter(|(at, _)| !during(*at)));
+    pauses.sort_by(|a, b| a.0.total_cmp(&b.0));
+    pauses
+}
+
+/// Returns chunks that arrive evenly while the server works, which it does except in these pauses, ms.
+fn chunks_around(r: &Request, pauses: &[(f64, f64)]) -> Vec<contract::Chunk> {
+    let pauses: Vec<(i64, i64)> = pauses
+        .iter()
+        .map(|(at, long)| ((at * 1e6) as i64, (long * 1e6) as i64))
+        .collect();
+    let worked = |t: Option<i64>| {
+        let without =
+            |t: i64, (at, long): &(i64, i64)| if t > *at { (t - long).max(*at) } else { t };
+        t.map(|t| pauses.iter().rev().fold(t, without))
+    };
     let (first_token_ns, last_token_ns) = (worked(r.first_token_ns), worked(r.last_token_ns));
     let mut chunks = even_chunks(&Request {
         first_token_ns,
         last_token_ns,
         ..r.clone()
     });
-    for chunk in chunks.iter_mut().filter(|c| c.at_ns >= at) {
-        chunk.at_ns += long;
+    for chunk in &mut chunks {
+        for (at, long) in &pauses {
+            if chunk.at_ns >= *at {
+                chunk.at_ns += long;
+            }
+        }
     }
     chunks
 }
