@@ -146,7 +146,7 @@ fn a_word_where_a_number_belongs_is_met_with_the_number() {
         (
             "engine: llama-cpp, model: smollm2-135m-instruct",
             "engine: smollm2-135m-instruct, model: llama-cpp".to_owned(),
-            "hint: `llama-cpp` is one of the engines: are the two exchanged?\n",
+            "hint: `llama-cpp` is one of the engines: did you exchange the two?\n",
         ),
         (
             "engine: llama-cpp,",
