@@ -62,6 +62,20 @@ fn parameters(schema: &Json) -> String {
     }
 }
 
+/// The beginning of the page.
+const HEAD: &str = "# Operators of the analyze stage\n\n\
+         Each table of an `analyze` stage is made by one operator, from the rows of load cells or from other tables of \
+         the same stage.\nThis page lists the operators. For each, it shows an example with its parameters and its \
+         columns.\n\n\
+         - *Cells it reads* lists the statuses of the load cells whose rows the operator reads.\n\
+         - Key columns come first and identify a row.\n\
+         - Undefined values are null, never 0.\n\
+         - The Parquet file holds the unit and the definition of every column.\n\
+         - If an axis has the name of a column of results, such as `model`, the column also carries the operator's \
+         name: `fit_model`.\n\n\
+         The values on this page come from running the examples on a small ladder of synthetic cells: two \
+         configurations, 1, 2 and 4\nclients, three repetitions. The test suite checks them.\n";
+
 /// The table of contents.
 fn contents(text: &mut String) {
     text.push_str("\n| operator | what it makes |\n|---|---|\n");
@@ -74,20 +88,7 @@ fn page() -> String {
     let (_folder, store) = store();
     let settings = everything();
     let done = analyze(&store, &inputs(&store), &settings).unwrap();
-    let mut text = String::from(
-        "# Operators of the analyze stage\n\n\
-         Each table of an `analyze` stage is made by one operator, from the rows of load cells or from other tables of \
-         the same stage.\nThis page lists the operators. For each, it shows an example with its parameters and its \
-         columns.\n\n\
-         - *Cells it reads* lists the statuses of the load cells whose rows the operator reads.\n\
-         - Key columns come first and identify a row.\n\
-         - Undefined values are null, never 0.\n\
-         - The Parquet file holds the unit and the definition of every column.\n\
-         - If an axis has the name of a column of results, such as `model`, the column also carries the operator's \
-         name: `fit_model`.\n\n\
-         The values on this page come from running the examples on a small ladder of synthetic cells: two \
-         configurations, 1, 2 and 4\nclients, three repetitions. The test suite checks them.\n",
-    );
+    let mut text = HEAD.to_owned();
     contents(&mut text);
     for page in crate::pages() {
         let (name, example) = settings
