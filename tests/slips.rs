@@ -428,7 +428,7 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
         (
             server,
             settings("max_num_seqs: 4"),
-            "hint: write `parallel`: slots that serve requests",
+            "hint: write `parallel`: number of slots, each of which serves",
         ),
         (
             server,
