@@ -82,7 +82,7 @@ pub(crate) fn execute(
         cancelled: how.cancelled,
         tell: &tell,
         binary: std::env::current_exe()
-            .map_err(|e| Stop::machine(format!("this program's own file is not found: {e}")))?,
+            .map_err(|e| Stop::refused_at("this program cannot find its own file", &e))?,
         path: std::env::var_os("PATH").unwrap_or_default(),
     };
     match Cluster::open(asked)? {
@@ -396,7 +396,7 @@ impl From<ClusterError> for Stop {
             ClusterError::Remote(error) => return error.into(),
             ClusterError::Pipeline(error) => return error.into(),
             ClusterError::Store(error) => return error.into(),
-            error => Self::machine(error),
+            error => Self::refused(&error),
         };
         match hint {
             Some(hint) => stop.hint(hint),

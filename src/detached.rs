@@ -122,7 +122,7 @@ impl Detached {
             return Ok(Course::Elsewhere);
         }
         let alive = match self.process {
-            Some(process) => process.is_alive().map_err(Stop::machine)?,
+            Some(process) => process.is_alive().map_err(|e| Stop::refused(&e))?,
             None => false,
         };
         if alive {
@@ -166,7 +166,7 @@ impl Detached {
             Err(e) => return Err(at(&stopping, &e)),
             Ok(_) => {}
         }
-        pipeline::process::interrupt(process.pid).map_err(Stop::machine)
+        pipeline::process::interrupt(process.pid).map_err(|e| Stop::refused(&e))
     }
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn start(
         let path = folder.join(name);
         artifacts::regular::create(&path).map_err(|e| at(&path, &e))
     };
-    let binary = std::env::current_exe().map_err(Stop::machine)?;
+    let binary = std::env::current_exe().map_err(|e| Stop::refused(&e))?;
     let status = Command::new(binary)
         .arg(COMMAND)
         .arg("start")
@@ -216,7 +216,7 @@ pub(crate) fn start(
         .stdout(file("output")?)
         .stderr(file("log")?)
         .status()
-        .map_err(Stop::machine)?;
+        .map_err(|e| Stop::refused(&e))?;
     let run = Detached::of(store, lock)?.filter(|run| run.process.is_some());
     run.filter(|_| status.success()).ok_or_else(|| {
         let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
@@ -252,8 +252,8 @@ pub(crate) fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode 
 
 /// Begins a session, and starts the run in it.
 fn begin(folder: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Stop> {
-    rustix::process::setsid().map_err(Stop::machine)?;
-    let binary = std::env::current_exe().map_err(Stop::machine)?;
+    rustix::process::setsid().map_err(|e| Stop::refused(&e))?;
+    let binary = std::env::current_exe().map_err(|e| Stop::refused(&e))?;
     let child = Command::new(binary)
         .arg(COMMAND)
         .arg("run")
@@ -261,8 +261,8 @@ fn begin(folder: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(),
         .args(arguments)
         .stdin(Stdio::null())
         .spawn()
-        .map_err(Stop::machine)?;
-    let process = stat(child.id()).map_err(Stop::machine)?;
+        .map_err(|e| Stop::refused(&e))?;
+    let process = stat(child.id()).map_err(|e| Stop::refused(&e))?;
     // A run that has already ended is our zombie, and still has a number.
     let process = process.ok_or_else(|| Stop::machine("the run ended at once"))?;
     write(&folder.join("process.json"), &process.id)
@@ -283,7 +283,7 @@ fn folder_of(store: &Path, lock: &Path) -> PathBuf {
 }
 
 fn at(path: &Path, error: &io::Error) -> Stop {
-    Stop::machine(format!("{}: {error}", path.display()))
+    Stop::refused_at(path.display(), error)
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Stop> {
@@ -298,7 +298,7 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Stop> {
 
 /// Writes a file so that readers see all of it or nothing.
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Stop> {
-    let text = serde_json::to_vec(value).map_err(Stop::machine)?;
+    let text = serde_json::to_vec(value).map_err(|e| Stop::refused(&e))?;
     let folder = path.parent().unwrap_or(path);
     let put = || {
         let mut file = tempfile::NamedTempFile::new_in(folder)?;

@@ -1,9 +1,11 @@
 //! The end of the process: one error type for the command line, one place for exit codes.
 
+use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use artifacts::DiskFault;
 use pipeline::Lack;
 
 /// The meanings of the exit codes; `--help` lists the same.
@@ -62,6 +64,8 @@ pub(crate) struct Stop {
     exit: Exit,
     words: Words,
     hint: Option<String>,
+    /// What the disk refused, which has its own hint.
+    disk_fault: Option<DiskFault>,
 }
 
 impl Stop {
@@ -98,6 +102,22 @@ impl Stop {
     /// This machine lacks something.
     pub(crate) fn machine(message: impl fmt::Display) -> Self {
         Self::with(Exit::Machine, message)
+    }
+
+    /// This machine refuses with this error.
+    pub(crate) fn refused(error: &(dyn Error + 'static)) -> Self {
+        Self::machine(error).by(DiskFault::behind(error))
+    }
+
+    /// This machine refuses with this error; `place` names the file or says what failed.
+    pub(crate) fn refused_at(place: impl fmt::Display, error: &(dyn Error + 'static)) -> Self {
+        Self::machine(format!("{place}: {error}")).by(DiskFault::behind(error))
+    }
+
+    /// Notes what the disk refused.
+    fn by(mut self, fault: Option<DiskFault>) -> Self {
+        self.disk_fault = fault;
+        self
     }
 
     /// This machine lacks something; the message has been printed.
@@ -198,6 +218,7 @@ impl Stop {
             exit,
             words: Words::Printed,
             hint: None,
+            disk_fault: None,
         }
     }
 
@@ -220,40 +241,25 @@ impl Stop {
             Words::Message(message) => crate::terminal::complain(&format!("error: {message}")),
             Words::Diagnostics(all) => crate::terminal::complain(all),
         }
-        let system = match &self.words {
-            Words::Message(message) if self.exit == Exit::Machine => remedy(message),
-            _ => None,
-        };
-        if let Some(hint) = self.hint.as_deref().or(system) {
+        if let Some(hint) = self.hint.as_deref().or(self.disk_fault.map(remedy)) {
             crate::terminal::complain(&format!("hint: {hint}"));
         }
         ExitCode::from(self.exit as u8)
     }
 }
 
-/// Returns the remedy for an error of the operating system's disks that a message repeats.
-fn remedy(message: &str) -> Option<&'static str> {
-    let remedies = [
-        (
-            "(os error 28)",
-            "make room on that disk, and start the command again; what was complete is kept",
-        ),
-        (
-            "(os error 122)",
-            "make room within your quota, and start the command again; what was complete is kept",
-        ),
-        (
-            "(os error 27)",
-            "raise the limit on file sizes (`ulimit -f`)",
-        ),
-        (
-            "(os error 30)",
-            "make that disk writable, or choose a folder on another one",
-        ),
-    ];
-    let mut remedies = remedies.into_iter();
-    let (_, remedy) = remedies.find(|(words, _)| message.contains(words))?;
-    Some(remedy)
+/// Returns the remedy for what a disk refused.
+fn remedy(fault: DiskFault) -> &'static str {
+    match fault {
+        DiskFault::Full => {
+            "make room on that disk, and start the command again; what was complete is kept"
+        }
+        DiskFault::Quota => {
+            "make room within your quota, and start the command again; what was complete is kept"
+        }
+        DiskFault::FileSize => "raise the limit on file sizes (`ulimit -f`)",
+        DiskFault::ReadOnly => "make that disk writable, or choose a folder on another one",
+    }
 }
 
 impl From<artifacts::StoreError> for Stop {
@@ -277,7 +283,7 @@ impl From<artifacts::StoreError> for Stop {
                 .hint("name another folder with `--store DIR`; if it was a store and its `objects` are lost, remove the folder"),
             // The text contains the remedy; only a damaged file counts as damage.
             artifacts::StoreError::Index(..) if error.is_damaged_index() => Self::damaged(error),
-            other => Self::machine(other),
+            other => Self::refused(&other),
         }
     }
 }
@@ -285,7 +291,7 @@ impl From<artifacts::StoreError> for Stop {
 impl From<load::PromptError> for Stop {
     fn from(error: load::PromptError) -> Self {
         match error.by_machine {
-            true => Self::machine(error),
+            true => Self::machine(&error).by(error.disk_fault),
             false => Self::usage(error),
         }
     }
@@ -294,7 +300,7 @@ impl From<load::PromptError> for Stop {
 impl From<load::LoadError> for Stop {
     fn from(error: load::LoadError) -> Self {
         match error.by_machine {
-            true => Self::machine(error),
+            true => Self::machine(&error).by(error.disk_fault),
             false => Self::failed(error),
         }
     }
@@ -320,12 +326,35 @@ mod tests {
             (27, "ulimit"),
             (30, "writable"),
         ] {
-            let error = std::io::Error::from_raw_os_error(code);
-            let said = remedy(&format!("/data/store: {error}")).expect("known");
-            assert!(said.contains(word), "{error}: {said}");
+            let error = || std::io::Error::from_raw_os_error(code);
+            let path = || std::path::PathBuf::from("/data/store");
+            for stop in [
+                Stop::refused(&error()),
+                Stop::refused_at("/data/store", &error()),
+                artifacts::StoreError::Io(path(), error()).into(),
+                pipeline::PipelineError::Io(path(), error()).into(),
+                pipeline::PipelineError::Lock(pipeline::lock::LockError::Io(path(), error()))
+                    .into(),
+                bundle::BundleError::Io(path(), error()).into(),
+                why::TrailError::Io(path(), error()).into(),
+                cluster::ClusterError::Io(path(), error()).into(),
+                remote::RemoteError::Store(artifacts::StoreError::Io(path(), error())).into(),
+            ] {
+                let hint = stop.disk_fault.map(remedy).expect("a remedy");
+                assert!(hint.contains(word), "{stop:?}: {hint}");
+            }
         }
         let other = std::io::Error::from_raw_os_error(13);
-        assert_eq!(remedy(&other.to_string()), None);
+        assert_eq!(Stop::refused(&other).disk_fault, None);
+    }
+
+    #[test]
+    fn a_message_that_only_mentions_a_full_disk_has_no_remedy() {
+        let error = std::io::Error::from_raw_os_error(28);
+        assert_eq!(
+            Stop::machine(format!("its log says: {error}")).disk_fault,
+            None
+        );
     }
 
     #[test]

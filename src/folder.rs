@@ -32,7 +32,7 @@ pub(crate) fn damaged(name: &str, error: &artifacts::TableError) -> Stop {
 /// # Errors
 /// If the folder cannot be read.
 pub(crate) fn tables(folder: &Path) -> Result<Vec<String>, Stop> {
-    let wrong = |e: std::io::Error| Stop::machine(format!("{}: {e}", folder.display()));
+    let wrong = |e: std::io::Error| Stop::refused_at(folder.display(), &e);
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(wrong)? {
         let path = entry.map_err(wrong)?.path();

@@ -12,7 +12,7 @@ const NOT_SEARCHED: [&str; 4] = [".git", ".benchtrail", "target", "node_modules"
 /// # Errors
 /// If a folder or a lock cannot be read.
 pub(crate) fn find_locks(folder: &Path, locks: &mut Vec<PathBuf>) -> Result<(), Stop> {
-    let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", folder.display()));
+    let fault = |e: std::io::Error| Stop::refused_at(folder.display(), &e);
     let mut entries = std::fs::read_dir(folder)
         .map_err(fault)?
         .collect::<Result<Vec<_>, _>>()
@@ -27,7 +27,7 @@ pub(crate) fn find_locks(folder: &Path, locks: &mut Vec<PathBuf>) -> Result<(), 
             }
         } else if path.extension().is_some_and(|e| e == "lock") {
             let bytes = artifacts::regular::read(&path)
-                .map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
+                .map_err(|e| Stop::refused_at(path.display(), &e))?;
             if bytes.starts_with(b"benchtrail lock ") {
                 locks.push(path);
             }

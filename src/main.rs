@@ -59,7 +59,7 @@ fn main() -> ExitCode {
             Ok(never) => match never {},
             Err(error) => error,
         };
-        return exit::Stop::machine(error).report();
+        return exit::Stop::refused(&error).report();
     }
     if let Err(stop) = room::settle()
         .and_then(|()| signals::survive_the_limit_on_file_sizes())
@@ -78,8 +78,7 @@ fn work() -> ExitCode {
     let first = arguments.next();
     // Another machine uses this one to prepare, start or sample an engine.
     if first.as_ref().is_some_and(|first| first == places::COMMAND) {
-        return place::answer(arguments)
-            .map_or_else(|error| exit::Stop::machine(error).report(), ExitCode::from);
+        return place::answer(arguments).map_or_else(|stop| stop.report(), ExitCode::from);
     }
     // A Slurm job that executes part of a study.
     if first
@@ -102,7 +101,7 @@ fn work() -> ExitCode {
     {
         let generated = load::generate_process(std::io::stdin(), std::io::stdout());
         return generated.map_or_else(
-            |error| exit::Stop::machine(error).report(),
+            |error| exit::Stop::refused(&error).report(),
             |()| ExitCode::SUCCESS,
         );
     }
@@ -126,8 +125,7 @@ fn answered(error: &clap::Error) -> u8 {
     }
     match terminal::written(printed) {
         Ok(()) => 0,
-        Err(error) => {
-            let stop = exit::Stop::machine(error);
+        Err(stop) => {
             stop.report();
             stop.code()
         }
@@ -174,7 +172,7 @@ fn execute(words: impl Iterator<Item = OsString>) -> u8 {
         }
     };
     let done = commands::execute(&cli);
-    let written = terminal::finish().map_err(exit::Stop::machine);
+    let written = terminal::finish();
     match done.and(written) {
         Ok(()) => 0,
         Err(stop) => {

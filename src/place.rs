@@ -8,11 +8,13 @@ use std::path::Path;
 use pipeline::Json;
 use serde_json::json;
 
+use crate::exit::Stop;
+
 /// Executes the arguments; returns our exit code.
 ///
 /// # Errors
-/// The problem, in one sentence.
-pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, String> {
+/// If a request or an argument is wrong, or this machine refuses.
+pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, Stop> {
     let words: Vec<String> = arguments
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
@@ -21,50 +23,49 @@ pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, St
         [_, "hello"] => say(&json!({"digest": own_digest()?})),
         [_, "port"] => {
             let bound = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr());
-            say(&json!({"port": bound.map_err(|e| e.to_string())?.port()}))
+            say(&json!({"port": bound.map_err(|e| Stop::refused(&e))?.port()}))
         }
         [folder, "provision"] => {
             let mut line = String::new();
             stdin()
                 .lock()
                 .read_line(&mut line)
-                .map_err(|e| e.to_string())?;
-            let parameters: Json = serde_json::from_str(&line).map_err(|e| e.to_string())?;
+                .map_err(|e| Stop::refused(&e))?;
+            let parameters: Json = serde_json::from_str(&line).map_err(Stop::machine)?;
             say(&provision::answer(Path::new(folder), &parameters))
         }
-        [folder, "run", order] => serve::run_order(Path::new(folder), order, stdin()),
+        [folder, "run", order] => {
+            serve::run_order(Path::new(folder), order, stdin()).map_err(|e| Stop::refused(&*e))
+        }
         [folder, "keep"] => places::cloud::keep(Path::new(folder), stdin(), |document| {
             // The requester may be gone; the kept machines are destroyed in any case.
             let _unheard = say(document);
-        }),
+        })
+        .map_err(|e| Stop::refused(&e)),
         [folder, "shard", run, name, node] => {
-            let ended = crate::shard::on_host(Path::new(folder), run, name, node);
-            Ok(ended.unwrap_or_else(|stop| {
-                stop.report();
-                stop.code()
-            }))
+            crate::shard::on_host(Path::new(folder), run, name, node)
         }
         [_, "generate"] => load::generate_process(stdin(), stdout())
             .map(|()| 0)
-            .map_err(|e| e.to_string()),
+            .map_err(|e| Stop::refused(&e)),
         [_, "sample", running] => {
             load::answer_questions(Path::new(running), stdin(), stdout().lock())
                 .map(|()| 0)
-                .map_err(|e| e.to_string())
+                .map_err(|e| Stop::refused(&e))
         }
-        _ => Err("this command is for other machines".to_owned()),
+        _ => Err(Stop::machine("this command is for other machines")),
     }
 }
 
-fn say(answer: &Json) -> Result<u8, String> {
+fn say(answer: &Json) -> Result<u8, Stop> {
     let mut out = stdout().lock();
     writeln!(out, "{answer}")
         .and_then(|()| out.flush())
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| Stop::refused(&e))?;
     Ok(0)
 }
 
-fn own_digest() -> Result<String, String> {
-    let exe = std::env::current_exe().map_err(|e| e.to_string())?;
-    places::digest_of(&exe).map_err(|e| e.to_string())
+fn own_digest() -> Result<String, Stop> {
+    let exe = std::env::current_exe().map_err(|e| Stop::refused(&e))?;
+    places::digest_of(&exe).map_err(|e| Stop::refused(&e))
 }

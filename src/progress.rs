@@ -163,7 +163,7 @@ impl Progress {
                     let line = format!("{}\n", first_line(experiment, stop));
                     file.write_all(line.as_bytes()).map(|()| file)
                 };
-                begin().map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
+                begin().map_err(|e| Stop::refused_at(path.display(), &e))
             })
             .transpose()?;
         let live =

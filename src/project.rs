@@ -26,8 +26,8 @@ impl Project {
     /// # Errors
     /// If the working directory cannot be read.
     pub(crate) fn of(file: Option<&Path>, store: Option<&Path>) -> Result<Self, Stop> {
-        let here = std::env::current_dir()
-            .map_err(|e| Stop::machine(format!("the working directory: {e}")))?;
+        let here =
+            std::env::current_dir().map_err(|e| Stop::refused_at("the working directory", &e))?;
         let start = match file {
             Some(file) => here
                 .join(file)
@@ -123,8 +123,7 @@ impl Project {
         }
         // A bundle's own index, if any, was made by another party and is never read. The index of a store that is not
         // writable cannot be opened. A temporary index serves for both.
-        let machine =
-            |e: std::io::Error| Stop::machine(format!("{}: {e}", std::env::temp_dir().display()));
+        let machine = |e: std::io::Error| Stop::refused_at(std::env::temp_dir().display(), &e);
         let work = match self.work.get() {
             Some(work) => work,
             None => {

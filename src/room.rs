@@ -60,11 +60,12 @@ pub(crate) fn on_a_large_stack(main: fn() -> ExitCode) -> ExitCode {
         Ok(thread) => thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        Err(error) => Stop::machine(format!(
-            "the stack is limited (`ulimit -s`), and another cannot be made: {error}"
-        ))
-        .hint("raise the limit")
-        .report(),
+        Err(error) => {
+            let what =
+                "the stack is limited (`ulimit -s`), and this program cannot get a larger one";
+            let hint = "raise the limit: `ulimit -s unlimited`";
+            Stop::refused_at(what, &error).hint(hint).report()
+        }
     }
 }
 
@@ -80,7 +81,7 @@ pub(crate) fn files() -> Result<(), Stop> {
         Some(limit) if limit < FILES => Err(Stop::machine(format!(
             "this process may open {limit} files (`ulimit -n`), and needs {FILES}"
         ))
-        .hint("raise the limit")),
+        .hint(format!("raise the limit: `ulimit -n {FILES}` or more"))),
         _ => Ok(()),
     }
 }
@@ -103,7 +104,7 @@ pub(crate) fn settle() -> Result<(), Stop> {
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_else(|| OsString::from("benchtrail"));
     let binary = std::env::current_exe()
-        .map_err(|e| Stop::machine(format!("this program cannot find its own file: {e}")))?;
+        .map_err(|e| Stop::refused_at("this program cannot find its own file", &e))?;
     let mut again = Command::new(binary);
     again.arg0(name).args(words);
     without.iter().for_each(|name| {
@@ -118,10 +119,8 @@ pub(crate) fn settle() -> Result<(), Stop> {
             .to_owned(),
         false => format!("unset {}", without.join(", ")),
     };
-    let message = format!(
-        "this program cannot start itself with other settings of threads and memory: {error}"
-    );
-    Err(Stop::machine(message).hint(hint))
+    let what = "this program cannot start itself with other settings of threads and memory";
+    Err(Stop::refused_at(what, &error).hint(hint))
 }
 
 /// Returns the name of a variable whose value this program cannot work with.
@@ -190,7 +189,7 @@ pub(crate) fn fits(what: &str, step: &Step) -> Result<(), Stop> {
     within(&what, step.needs(), limit()).map_err(|stop| {
         let jobs = if step.threads > 1 { "`--jobs 1`, " } else { "" };
         stop.hint(format!(
-            "raise the limit, or use less: {jobs}fewer cells (`--profile`), `--no-dry-run` before measuring"
+            "raise the limit (`ulimit -v`), or use less memory: {jobs}fewer cells (`--profile`), `--no-dry-run` before measuring"
         ))
     })
 }

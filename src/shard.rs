@@ -96,7 +96,7 @@ pub(crate) fn on_host(folder: &Path, run: &str, name: &str, node: &str) -> Resul
     wire.tell(RUNNING)?;
     let temporary = folder.join("temporary");
     let made = fs::create_dir_all(&temporary);
-    made.map_err(|e| Stop::machine(format!("{}: {e}", temporary.display())))?;
+    made.map_err(|e| Stop::refused_at(temporary.display(), &e))?;
     let job = Job {
         job: format!("{node}/{name}"),
         node: node.to_owned(),
@@ -132,7 +132,7 @@ fn watch(life: Arc<AtomicU64>, gone: Arc<AtomicBool>, cancelled: Arc<AtomicBool>
 /// Waits until no other shard is running in a folder of this host, and locks it; `None` if the user stops the wait.
 fn alone(folder: &Path, wire: &Wire, cancelled: &AtomicBool) -> Result<Option<File>, Stop> {
     let path = folder.join("shard.lock");
-    let at = |e: std::io::Error| Stop::machine(format!("{}: {e}", path.display()));
+    let at = |e: std::io::Error| Stop::refused_at(path.display(), &e);
     let file = File::options()
         .create(true)
         .truncate(false)
@@ -222,7 +222,7 @@ impl Job {
             start: self.start,
             facts: self.facts,
             binary: std::env::current_exe()
-                .map_err(|e| Stop::machine(format!("this program's own file is not found: {e}")))?,
+                .map_err(|e| Stop::refused_at("this program cannot find its own file", &e))?,
             temporary: self.temporary,
             folder: self.folder,
             registry: &registry,

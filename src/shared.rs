@@ -206,7 +206,7 @@ impl From<RemoteError> for Stop {
             RemoteError::Url(..) => Self::usage(error),
             RemoteError::Absent(..) => Self::nothing(error),
             error if error.is_damage() => Self::damaged(error),
-            error => Self::machine(error),
+            error => Self::refused(&error),
         };
         match hint {
             Some(hint) => stop.hint(hint),

@@ -13,7 +13,7 @@ pub(crate) fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop
     for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(cancelled))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(cancelled)))
-            .map_err(|e| Stop::machine(format!("cannot listen for signals: {e}")))?;
+            .map_err(|e| Stop::refused_at("cannot listen for signals", &e))?;
     }
     Ok(())
 }
@@ -35,7 +35,7 @@ pub(crate) fn survive_the_limit_on_file_sizes() -> Result<(), Stop> {
         Arc::new(AtomicBool::new(false)),
     )
     .map(|_| ())
-    .map_err(|e| Stop::machine(format!("cannot listen for signals: {e}")))
+    .map_err(|e| Stop::refused_at("cannot listen for signals", &e))
 }
 
 /// Ends the process with the exit code of a machine that lacks something if an allocation of memory fails, for example
@@ -46,5 +46,5 @@ pub(crate) fn survive_a_lack_of_memory() -> Result<(), Stop> {
     let code = i32::from(Stop::machine("").code());
     signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGABRT, code, always)
         .map(|_| ())
-        .map_err(|e| Stop::machine(format!("cannot listen for signals: {e}")))
+        .map_err(|e| Stop::refused_at("cannot listen for signals", &e))
 }

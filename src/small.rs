@@ -202,7 +202,7 @@ pub(crate) fn write(folder: &Path) -> Result<PathBuf, Stop> {
     let file = folder.join(FILE);
     if !file.exists() {
         std::fs::write(&file, text(&name_of(folder), folder, Path::new("")))
-            .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+            .map_err(|e| Stop::refused_at(file.display(), &e))?;
     }
     Ok(file)
 }
@@ -220,8 +220,7 @@ pub(crate) struct Small {
 /// # Errors
 /// If one of its tables cannot be read.
 pub(crate) fn open(folder: &Path) -> Result<Small, Stop> {
-    let fault =
-        |e: std::io::Error| Stop::machine(format!("{}: {e}", std::env::temp_dir().display()));
+    let fault = |e: std::io::Error| Stop::refused_at(std::env::temp_dir().display(), &e);
     let work = pipeline::temporary::of_the_system("benchtrail-load");
     let work = work.map_err(fault)?;
     std::fs::create_dir(work.path().join(".benchtrail")).map_err(fault)?;

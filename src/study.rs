@@ -126,8 +126,8 @@ impl Study {
         Ok(Self {
             name,
             lock,
-            lock_file: std::path::absolute(lock_file).map_err(Stop::machine)?,
-            root: std::path::absolute(&project.root).map_err(Stop::machine)?,
+            lock_file: std::path::absolute(lock_file).map_err(|e| Stop::refused(&e))?,
+            root: std::path::absolute(&project.root).map_err(|e| Stop::refused(&e))?,
             store,
             kept: Kept::Project { _project: project },
         })

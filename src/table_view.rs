@@ -28,7 +28,7 @@ impl View {
     pub(crate) fn parse_rows(text: &str) -> Result<(usize, usize), String> {
         let wrong = || {
             format!(
-                "`{text}` is not a range of rows; write FROM..TO, for instance \
+                "`{text}` is not a range of rows; write FROM..TO, for example \
             0..20"
             )
         };

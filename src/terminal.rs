@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 
 use pipeline::place::is_hidden;
 
+use crate::exit::Stop;
+
 /// The first error while writing standard output.
 static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
 
@@ -22,7 +24,7 @@ pub(crate) fn say(text: &str) {
 ///
 /// # Errors
 /// If part of the output could not be written, for example to a full disk.
-pub(crate) fn finish() -> Result<(), String> {
+pub(crate) fn finish() -> Result<(), Stop> {
     written(Ok(()))
 }
 
@@ -30,11 +32,11 @@ pub(crate) fn finish() -> Result<(), String> {
 ///
 /// # Errors
 /// If part of the output could not be written.
-pub(crate) fn written(other: io::Result<()>) -> Result<(), String> {
+pub(crate) fn written(other: io::Result<()>) -> Result<(), Stop> {
     let flushed = other.and_then(|()| io::stdout().lock().flush());
     let unwritten = UNWRITTEN.get().or(flushed.as_ref().err());
     match unwritten.filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-        Some(error) => Err(format!("standard output is incomplete: {error}")),
+        Some(error) => Err(Stop::refused_at("standard output is incomplete", error)),
         None => Ok(()),
     }
 }

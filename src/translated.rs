@@ -114,7 +114,7 @@ fn put(command: &mut Vec<String>, words: Vec<String>) {
 fn text(differences: &[(String, String)], urls: Vec<String>, command: Vec<String>) -> String {
     let widest = differences.iter().map(|(word, _)| word.chars().count());
     let width = widest.filter(|width| *width <= 40).max().unwrap_or(0);
-    let mut text = "error: `benchtrail load` says these words in another way:\n".to_owned();
+    let mut text = "error: `benchtrail load` has other names for these options:\n".to_owned();
     for (word, why) in differences {
         let _ = writeln!(text, "  {word:<width$}  {why}");
     }
@@ -391,7 +391,7 @@ mod tests {
         all.map(str::to_owned).collect()
     }
 
-    fn told(line: &str) -> String {
+    fn explanation(line: &str) -> String {
         explained(&words(line)).unwrap_or_else(|| panic!("nothing differs in {line}"))
     }
 
@@ -432,7 +432,7 @@ mod tests {
                 "http://10.0.0.5:8000 --requests 100 --concurrency 8 --model M",
             ),
         ] {
-            let message = told(theirs);
+            let message = explanation(theirs);
             let expected = format!("hint: the same load: benchtrail load {ours}");
             assert!(message.ends_with(&expected), "{message}\n{expected}");
         }
@@ -452,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_key_on_the_command_line_is_not_repeated() {
-        let message = told(
+        let message = explanation(
             "load http://127.0.0.1:1 --api-key sk-very-secret --header Authorization=sk-very-secret -n 4",
         );
         assert!(!message.contains("very-secret"), "{message}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::steps::told;
+use crate::steps::executed_cells;
 use crate::support::{Project, processes_with};
 use crate::torture::{Random, count};
 
@@ -128,7 +128,7 @@ fn a_run_of_a_real_engine_killed_at_any_moment_goes_on_and_leaves_no_engine() {
         let events = project.path().join("events.jsonl");
         let mut measured = BTreeSet::new();
         let mut hear = || {
-            for cell in told(&events, "ladder") {
+            for cell in executed_cells(&events, "ladder") {
                 assert!(measured.insert(cell.clone()), "{cell} was measured twice");
             }
             fs::remove_file(&events).ok();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Exported functions whose error is a sentence for their callers to print, by file and name.
-const SENTENCES: [(&str, &str); 14] = [
+const SENTENCES: [(&str, &str); 12] = [
     ("pipeline/src/language/settings.rs", "parse"),
     ("pipeline/src/long_log.rs", "check"),
     ("stages/import/src/lib.rs", "read_text"),
@@ -14,11 +14,9 @@ const SENTENCES: [(&str, &str); 14] = [
     ("stages/load/src/search/settings.rs", "lowest"),
     ("stages/load/src/span.rs", "parse"),
     ("stages/report/src/statement/again.rs", "judge_again"),
-    ("stages/serve/src/remote.rs", "run_order"),
     ("stages/shared/engines/src/settings.rs", "check"),
     ("stages/shared/net/src/api_key.rs", "from_environment"),
     ("stages/shared/net/src/http.rs", "json"),
-    ("stages/shared/places/src/cloud/keeper.rs", "keep"),
     ("trail/explore/src/export.rs", "export"),
 ];
 

@@ -34,7 +34,7 @@ fn desk() -> Placed {
 /// Returns the manifests that were created so far.
 fn created(desk: &Placed) -> Vec<Value> {
     let read = |line: &String| serde_json::from_str(line).expect("a manifest");
-    desk.told("asked").iter().map(read).collect()
+    desk.stub_lines("asked").iter().map(read).collect()
 }
 
 /// Waits for a run that succeeds; returns its output.
@@ -266,7 +266,7 @@ fn a_pod_that_can_never_start_fails_at_once_and_its_job_is_deleted() {
         "{}",
         desk.ledger()
     );
-    let deleted = desk.told("all");
+    let deleted = desk.stub_lines("all");
     assert!(
         deleted.iter().any(|line| line.starts_with("delete jobs")),
         "{deleted:?}"
@@ -307,7 +307,7 @@ fn jobs_of_another_version_of_the_study_are_deleted() {
     desk.project.edit(STUDY, "default: 4", "default: 5");
     let second = desk.start();
     let is_deleted = |line: &String| line.starts_with("delete jobs");
-    until(|| desk.told("all").iter().any(is_deleted));
+    until(|| desk.stub_lines("all").iter().any(is_deleted));
     desk.unset("hold");
     let said = ended(second);
     assert!(said.contains("of an earlier run"), "{said}");
@@ -329,10 +329,10 @@ fn an_api_server_that_is_away_is_asked_again_but_a_run_does_not_begin_without_on
     desk.killed();
     desk.set("silent", "3");
     let second = desk.start();
-    until(|| desk.told("silent") == ["0"]);
+    until(|| desk.stub_lines("silent") == ["0"]);
     // Once Kubernetes answers, the pods begin.
-    let asked = desk.told("all").len();
-    until(|| desk.told("all").len() > asked);
+    let asked = desk.stub_lines("all").len();
+    until(|| desk.stub_lines("all").len() > asked);
     desk.unset("hold");
     let said = ended(second);
     assert!(

@@ -63,7 +63,7 @@ stages:
 }
 
 /// Returns the verdict of a run on the claim.
-fn said(step: &str, margin: &str) -> String {
+fn claim_line(step: &str, margin: &str) -> String {
     let project = Project::new();
     fs::write(project.path().join("release.yaml"), study(step, margin)).expect("it can be written");
     let run = project.run(["run", "release.yaml"]).ok();
@@ -76,22 +76,22 @@ fn said(step: &str, margin: &str) -> String {
 #[test]
 fn a_claim_that_something_is_not_worse_is_licensed_refused_or_undecided_by_the_bound() {
     let margin = "margin: {output_throughput: 0.1}";
-    let same = said("10.01 ms", margin);
+    let same = claim_line("10.01 ms", margin);
     assert!(
         same.contains("not-slower: The new release is not slower"),
         "{same}"
     );
-    let slower = said("14 ms", margin);
+    let slower = claim_line("14 ms", margin);
     assert!(
         slower.contains("refused") && slower.contains("lower by more than the margin"),
         "{slower}"
     );
-    let open = said("11 ms", margin);
+    let open = claim_line("11 ms", margin);
     assert!(
         open.contains("undecided") && open.contains("×, beyond the margin, which ends at 0.9091×"),
         "{open}"
     );
-    let without = said("10.01 ms", "family: study");
+    let without = claim_line("10.01 ms", "family: study");
     assert!(
         without.contains("undecided") && without.contains("declare `margin`"),
         "{without}"

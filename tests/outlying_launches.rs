@@ -56,7 +56,7 @@ const GATE: &str =
     "{gate: outlying-launches, axis: launch, columns: [output_throughput, e2e_latency_ms_p50]}";
 
 /// Runs the study, and returns everything that it printed.
-fn said(project: &Project, third: &str, gate: &str) -> String {
+fn run_output(project: &Project, third: &str, gate: &str) -> String {
     let file = project.path().join("launches.yaml");
     fs::write(file, study(third, gate)).expect("it can be written");
     let run = project.run(["run", "launches.yaml"]).ok();
@@ -66,9 +66,9 @@ fn said(project: &Project, third: &str, gate: &str) -> String {
 #[test]
 fn a_run_names_the_launch_that_is_unlike_its_siblings_and_keeps_it() {
     let project = Project::new();
-    let alike = said(&project, "1.005", GATE);
+    let alike = run_output(&project, "1.005", GATE);
     assert!(!alike.contains("outlying-launches (warn)"), "{alike}");
-    let unlike = said(&project, "1.8", GATE);
+    let unlike = run_output(&project, "1.8", GATE);
     let warned: Vec<&str> = unlike
         .lines()
         .filter(|line| line.contains("outlying-launches (warn)"))

@@ -112,7 +112,7 @@ impl Placed {
     }
 
     /// Returns the lines of a file of the stub; none if it does not exist.
-    pub(crate) fn told(&self, file: &str) -> Vec<String> {
+    pub(crate) fn stub_lines(&self, file: &str) -> Vec<String> {
         let text = fs::read_to_string(self.stub.path().join(file)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }

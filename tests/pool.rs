@@ -91,7 +91,7 @@ impl Lab {
             .expect("the binary starts")
     }
 
-    fn said(&self) -> String {
+    fn run_output(&self) -> String {
         fs::read_to_string(self.project.path().join("said")).expect("a file")
     }
 
@@ -231,14 +231,14 @@ fn a_host_that_is_lost_loses_its_launch_which_goes_on_elsewhere() {
     };
     lab.slow();
     let mut run = lab.start();
-    until(|| lab.measured() >= 1, || lab.said());
+    until(|| lab.measured() >= 1, || lab.run_output());
     lab.hosts[0].lose();
     let ended = run.wait().expect("it ends");
-    assert!(ended.success(), "{}", lab.said());
+    assert!(ended.success(), "{}", lab.run_output());
     assert!(
-        lab.said().contains("the host ada was lost"),
+        lab.run_output().contains("the host ada was lost"),
         "{}",
-        lab.said()
+        lab.run_output()
     );
     // The program on the host ends by itself.
     lab.await_silence();
@@ -264,7 +264,7 @@ fn a_run_that_is_killed_leaves_nothing_at_work_and_the_next_one_goes_on() {
     let Some(lab) = Lab::with(2, 4) else { return };
     lab.slow();
     let mut run = lab.start();
-    until(|| lab.measured() >= 2, || lab.said());
+    until(|| lab.measured() >= 2, || lab.run_output());
     run.kill().expect("SIGKILL");
     run.wait().expect("it is gone");
     lab.await_silence();
@@ -291,16 +291,20 @@ fn ctrl_c_stops_the_hosts_keeps_what_they_measured_and_the_next_run_goes_on() {
     let Some(lab) = Lab::with(2, 4) else { return };
     lab.slow();
     let mut run = lab.start();
-    until(|| lab.measured() >= 1, || lab.said());
+    until(|| lab.measured() >= 1, || lab.run_output());
     signal(run.id(), "-INT");
     assert_eq!(
         run.wait().expect("it ends").code(),
         Some(130),
         "{}",
-        lab.said()
+        lab.run_output()
     );
     lab.await_silence();
-    assert!(lab.said().contains("stopping 2 hosts"), "{}", lab.said());
+    assert!(
+        lab.run_output().contains("stopping 2 hosts"),
+        "{}",
+        lab.run_output()
+    );
     let again = lab.run();
     assert_eq!(again.code, Some(0), "{}\n{}", again.stdout, again.stderr);
     assert_eq!(lab.records().len(), 8);
@@ -315,9 +319,13 @@ fn a_host_executes_one_launch_at_a_time_whoever_asks() {
     let other = fs::File::create(there.join("shard.lock")).expect("a file");
     other.lock().expect("nobody holds it");
     let mut run = lab.start();
-    until(|| lab.states() == ["WAITING"], || lab.said());
+    until(|| lab.states() == ["WAITING"], || lab.run_output());
     drop(other);
-    assert!(run.wait().expect("it ends").success(), "{}", lab.said());
+    assert!(
+        run.wait().expect("it ends").success(),
+        "{}",
+        lab.run_output()
+    );
 }
 
 #[test]

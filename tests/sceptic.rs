@@ -254,7 +254,7 @@ const COMPARISONS: [&str; 9] = [
 
 /// Runs a study, and returns the number of rows with a finding by table. The key `least` counts those that find the
 /// first side lower, `undecidable` those without an answer.
-fn found(project: &Project, name: &str, text: &str) -> BTreeMap<String, u64> {
+fn findings_by_table(project: &Project, name: &str, text: &str) -> BTreeMap<String, u64> {
     let file = format!("experiments/{name}.yaml");
     fs::write(project.path().join(&file), text).expect("it can be written");
     // A study with failed cells ends with a different code.
@@ -308,7 +308,7 @@ fn whatever_is_awkward_about_a_study_hardly_any_verdict_of_it_is_false() {
         let mut of_design: BTreeMap<String, u64> = BTreeMap::new();
         let mut any = 0;
         for seed in seeds() {
-            let counts = found(&project, "sceptic", &text(design, seed, 10));
+            let counts = findings_by_table(&project, "sceptic", &text(design, seed, 10));
             studies += 1;
             let false_verdict = counts.iter().any(|(table, n)| is_verdict(table) && *n > 0);
             any += u64::from(false_verdict);
@@ -349,7 +349,7 @@ fn a_side_that_is_slower_is_found_in_the_awkward_studies_that_can_find_it() {
             .iter()
             .find(|d| d.name == name)
             .expect("it is there");
-        let counts = found(&project, "sceptic", &text(design, 1, 14));
+        let counts = findings_by_table(&project, "sceptic", &text(design, 1, 14));
         assert!(
             counts["comparison"] >= 1 && counts["least"] >= 1,
             "{name}: {counts:?}"

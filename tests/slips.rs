@@ -146,7 +146,7 @@ fn a_word_where_a_number_belongs_is_met_with_the_number() {
         (
             "engine: llama-cpp, model: smollm2-135m-instruct",
             "engine: smollm2-135m-instruct, model: llama-cpp".to_owned(),
-            "hint: `llama-cpp` is one of the engines: are the two exchanged?\n",
+            "hint: `llama-cpp` is one of the engines: did you exchange the two?\n",
         ),
         (
             "engine: llama-cpp,",
@@ -428,7 +428,7 @@ fn a_key_or_value_of_another_place_is_met_with_the_right_one() {
         (
             server,
             settings("max_num_seqs: 4"),
-            "hint: write `parallel`: slots that serve requests",
+            "hint: write `parallel`: number of slots, each of which serves",
         ),
         (
             server,

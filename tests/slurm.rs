@@ -20,15 +20,19 @@ fn a_study_on_slurm_is_the_study_here_with_the_same_keys_and_the_same_trail() {
     let login = login();
     let ran = login.run(&["--json"]).ok();
     assert_eq!(ran.json()["counts"]["ok"], 8, "{}", ran.stderr);
-    assert_eq!(login.told("asked").len(), 2, "a job for each launch");
+    assert_eq!(login.stub_lines("asked").len(), 2, "a job for each launch");
     assert_eq!(login.measured(), 2);
     assert_eq!(login.jobs_file(), None, "nothing is left to look after");
     login.ask(&["audit", "reports/nodes/report.md"]).ok();
     login.agrees_with_a_run_here(&ran.json());
-    assert_eq!(login.told("asked").len(), 2);
+    assert_eq!(login.stub_lines("asked").len(), 2);
     let again = login.run(&["--json"]).ok().json();
     assert_eq!(again["executed"], 0);
-    assert_eq!(login.told("asked").len(), 2, "nothing is submitted again");
+    assert_eq!(
+        login.stub_lines("asked").len(),
+        2,
+        "nothing is submitted again"
+    );
 }
 
 #[test]
@@ -42,7 +46,7 @@ fn without_a_shared_store_nothing_is_submitted_and_the_place_is_named() {
         "{}",
         refused.stderr
     );
-    assert_eq!(login.told("asked"), Vec::<String>::new());
+    assert_eq!(login.stub_lines("asked"), Vec::<String>::new());
     let plan = login.ask(&["plan", STUDY]).ok().stdout;
     assert!(
         plan.contains("Slurm: 2 jobs for 2 measured cells, at most 3 at once"),
@@ -67,7 +71,7 @@ fn machines_that_the_study_names_get_whole_blocks_or_launches_in_turn() {
     assert!(plan.contains("launches on machines: a 1, b 1"), "{plan}");
     let ran = login.run(&["--json"]).ok();
     assert_eq!(ran.json()["counts"]["ok"], 8, "{}", ran.stderr);
-    let asked = login.told("asked");
+    let asked = login.stub_lines("asked");
     assert!(
         asked[0].contains("--nodelist=a") && asked[1].contains("--nodelist=b"),
         "{asked:?}"
@@ -89,7 +93,7 @@ fn a_job_out_of_memory_is_tried_again_as_often_as_the_stage_says() {
         "{}",
         ran.stderr
     );
-    assert_eq!(login.told("asked").len(), 3);
+    assert_eq!(login.stub_lines("asked").len(), 3);
     assert_eq!(login.measured(), 2);
 }
 
@@ -132,7 +136,11 @@ fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again() {
             "{}",
             ran.stderr
         );
-        assert_eq!(login.told("asked").len(), 2, "nothing is submitted twice");
+        assert_eq!(
+            login.stub_lines("asked").len(),
+            2,
+            "nothing is submitted twice"
+        );
         assert_eq!(login.measured(), 2, "nothing is measured twice");
     }
 }
@@ -146,7 +154,11 @@ fn results_that_jobs_of_a_killed_run_left_are_nobodys_to_offer() {
     until(|| login.measured() == 2);
     let ran = login.run(&[]).ok();
     assert!(!ran.stderr.contains("left out"), "{}", ran.stderr);
-    assert_eq!(login.told("asked").len(), 2, "nothing is submitted twice");
+    assert_eq!(
+        login.stub_lines("asked").len(),
+        2,
+        "nothing is submitted twice"
+    );
     assert_eq!(login.measured(), 2, "nothing is measured twice");
 }
 
@@ -159,7 +171,7 @@ fn jobs_of_another_version_of_the_study_are_cancelled() {
     login.set("modes", "");
     let ran = login.run(&[]).ok();
     assert!(ran.stderr.contains("of an earlier run"), "{}", ran.stderr);
-    assert_eq!(login.told("asked").len(), 4);
+    assert_eq!(login.stub_lines("asked").len(), 4);
 }
 
 #[test]
@@ -169,7 +181,7 @@ fn a_controller_that_does_not_answer_is_asked_again() {
     let ran = login.run(&[]).ok();
     assert!(ran.stderr.contains("does not answer"), "{}", ran.stderr);
     assert!(ran.stderr.contains("answers again"), "{}", ran.stderr);
-    assert_eq!(login.told("asked").len(), 2);
+    assert_eq!(login.stub_lines("asked").len(), 2);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::sharing::{self, Seat};
 use crate::support::{Outcome, Project};
-use crate::torture::{Random, count, damage, files_below, found, reported, run};
+use crate::torture::{Random, count, damage, files_below, reported, results, run};
 
 const STUDY: &str = "experiments/simulated.yaml";
 
@@ -264,7 +264,7 @@ fn well(place: &Place, command: &[&str], case: &str) -> Outcome {
 }
 
 /// Returns the cells of a stage that a run reported as executed.
-pub(crate) fn told(events: &Path, stage: &str) -> Vec<String> {
+pub(crate) fn executed_cells(events: &Path, stage: &str) -> Vec<String> {
     let text = fs::read_to_string(events).unwrap_or_default();
     let lines = text
         .lines()
@@ -286,11 +286,11 @@ fn after_run(place: &Place, case: &str) {
         case,
     );
     // Results that can be recomputed may be.
-    let first = told(&place.path().join("first.jsonl"), "ladder");
-    for cell in told(&place.path().join("second.jsonl"), "ladder") {
+    let first = executed_cells(&place.path().join("first.jsonl"), "ladder");
+    for cell in executed_cells(&place.path().join("second.jsonl"), "ladder") {
         assert!(!first.contains(&cell), "{case}\n{cell} was measured twice");
     }
-    assert_eq!(&found(&place.project), expected(), "{case}");
+    assert_eq!(&results(&place.project), expected(), "{case}");
     well(place, &["fsck"], case);
     let again = well(place, &["run", STUDY, "--json"], case).json();
     assert_eq!(again["executed"], 0, "{case}\n{again}");
@@ -302,7 +302,7 @@ fn expected() -> &'static Value {
     EXPECTED.get_or_init(|| {
         let project = Project::new();
         run(&project, &["run", STUDY, "--quiet"]).ok();
-        found(&project)
+        results(&project)
     })
 }
 

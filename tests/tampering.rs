@@ -88,7 +88,7 @@ impl Study {
             "a changed byte of {name} goes unseen:\n{}",
             outcome.stdout
         );
-        told(&outcome)
+        output_of(&outcome)
     }
 
     /// Returns the records of the lock by digest, as `show` prints them.
@@ -121,7 +121,7 @@ impl Study {
     }
 }
 
-fn told(outcome: &Outcome) -> String {
+fn output_of(outcome: &Outcome) -> String {
     format!("{}{}", outcome.stdout, outcome.stderr)
 }
 
@@ -148,7 +148,7 @@ fn every_kind_of_artifact_is_hashed_again(study: &Study, at_least: usize) {
         }
     }
     let outcome = study.audit();
-    let said = told(&outcome);
+    let said = output_of(&outcome);
     assert!(outcome.code != Some(0), "{said}");
     for (name, digest) in &artifacts {
         let short = &digest["b3:".len().."b3:".len() + 12];
@@ -291,7 +291,7 @@ fn a_word_of_a_statement_changed_in_the_report_is_named_with_its_line() {
     assert!(report.contains(&words) && other != words, "{words}");
     fs::write(&path, report.replacen(&words, &other, 1)).expect("the report can be written");
     let outcome = study.audit();
-    let said = told(&outcome);
+    let said = output_of(&outcome);
     assert_eq!(outcome.code, Some(1), "{said}");
     assert!(
         said.contains(&format!("report.md:{line}:")) && said.contains("few "),
@@ -331,10 +331,10 @@ fn a_statement_whose_record_is_changed_beside_the_report_is_named() {
         .expect("bytes");
     fs::write(study.path(&name), bytes).expect("the file can be written");
     let outcome = study.audit();
-    assert_eq!(outcome.code, Some(1), "{}", told(&outcome));
+    assert_eq!(outcome.code, Some(1), "{}", output_of(&outcome));
     assert!(
-        told(&outcome).contains("statements was edited"),
+        output_of(&outcome).contains("statements was edited"),
         "{}",
-        told(&outcome)
+        output_of(&outcome)
     );
 }

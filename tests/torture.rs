@@ -75,7 +75,7 @@ pub(crate) fn run(project: &Project, arguments: &[&str]) -> Outcome {
 }
 
 /// The results of the study in its tables, which are the same whenever and however often it was measured.
-pub(crate) fn found(project: &Project) -> Value {
+pub(crate) fn results(project: &Project) -> Value {
     let query = "select * from \"results.cells\"";
     run(
         project,
@@ -90,7 +90,7 @@ pub(crate) fn found(project: &Project) -> Value {
 fn a_run_killed_at_any_moment_goes_on_and_finds_the_same() {
     let whole = Project::new();
     run(&whole, &["run", STUDY, "--quiet"]).ok();
-    let expected = found(&whole);
+    let expected = results(&whole);
     assert!(expected.as_array().is_some_and(|rows| !rows.is_empty()));
     let mut random = Random::new(13);
     let (mut left, mut landed) = (count("BENCHTRAIL_KILLS", 6), 0);
@@ -121,7 +121,7 @@ fn a_run_killed_at_any_moment_goes_on_and_finds_the_same() {
             }
         }
         run(&project, &["run", STUDY, "--quiet"]).ok();
-        assert_eq!(found(&project), expected);
+        assert_eq!(results(&project), expected);
         run(&project, &["fsck"]).ok();
         let again = run(&project, &["run", STUDY, "--json"]).ok().json();
         assert_eq!(again["executed"], 0, "{again}");

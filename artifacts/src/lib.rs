@@ -6,6 +6,7 @@
 mod column;
 mod column_reader;
 mod digest;
+mod disk_fault;
 mod document;
 mod key;
 mod known_files;
@@ -25,6 +26,7 @@ mod untrusted;
 pub use column::{Column, ColumnData, Ratio};
 pub use column_reader::{ColumnBatch, ColumnReader};
 pub use digest::{Digest, DigestParseError, Hasher};
+pub use disk_fault::DiskFault;
 pub use document::at_path;
 pub use key::ActionKey;
 pub use known_files::{FileDigest, FileStamp, KnownFiles};

@@ -272,11 +272,11 @@ impl Table {
         let mut bytes = Vec::new();
         let schema = self.batch.schema();
         let mut writer = ArrowWriter::try_new(&mut bytes, schema, Some(writer_properties()))
-            .map_err(|e| TableError::new(e.to_string()))?;
+            .map_err(|e| TableError::caused_by(&e))?;
         writer
             .write(&self.batch)
-            .map_err(|e| TableError::new(e.to_string()))?;
-        writer.close().map_err(|e| TableError::new(e.to_string()))?;
+            .map_err(|e| TableError::caused_by(&e))?;
+        writer.close().map_err(|e| TableError::caused_by(&e))?;
         Ok(bytes)
     }
 

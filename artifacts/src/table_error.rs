@@ -1,12 +1,16 @@
 //! Why a table cannot be built or read, or why a request does not fit it.
 
+use std::error::Error;
 use std::fmt;
+
+use crate::DiskFault;
 
 /// A table cannot be built or read, or a request does not fit it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableError {
     message: String,
     lacks_column: bool,
+    disk_fault: Option<DiskFault>,
 }
 
 impl TableError {
@@ -15,7 +19,26 @@ impl TableError {
         Self {
             message: message.into(),
             lacks_column: false,
+            disk_fault: None,
         }
+    }
+
+    /// Makes the error for a failure of the writer or the disk.
+    pub(crate) fn caused_by(error: &(dyn Error + 'static)) -> Self {
+        Self::caused(error.to_string(), error)
+    }
+
+    /// Makes the error for a file that the system refuses.
+    pub(crate) fn caused(message: String, error: &(dyn Error + 'static)) -> Self {
+        Self {
+            disk_fault: DiskFault::behind(error),
+            ..Self::new(message)
+        }
+    }
+
+    /// Returns what the disk refused, if that is the reason.
+    pub fn disk_fault(&self) -> Option<DiskFault> {
+        self.disk_fault
     }
 
     /// Returns whether the table is sound and only lacks the requested column.
@@ -31,6 +54,7 @@ impl TableError {
                 names.join(", ")
             ),
             lacks_column: true,
+            disk_fault: None,
         }
     }
 }
@@ -41,4 +65,4 @@ impl fmt::Display for TableError {
     }
 }
 
-impl std::error::Error for TableError {}
+impl Error for TableError {}

@@ -49,14 +49,14 @@ impl TableWriter {
     ) -> Result<Self, TableError> {
         let empty = columns.iter().map(Column::without_values).collect();
         let schema = Table::with_metadata(empty, metadata)?.batch().schema();
-        let file =
-            File::create(path).map_err(|e| TableError::new(format!("{}: {e}", path.display())))?;
+        let file = File::create(path)
+            .map_err(|e| TableError::caused(format!("{}: {e}", path.display()), &e))?;
         let writer = ArrowWriter::try_new(
             BufWriter::new(file),
             schema.clone(),
             Some(writer_properties()),
         )
-        .map_err(|e| TableError::new(e.to_string()))?;
+        .map_err(|e| TableError::caused_by(&e))?;
         Ok(Self {
             writer,
             waiting: BatchCoalescer::new(schema, ROWS),
@@ -84,11 +84,11 @@ impl TableWriter {
             )));
         }
         let batch = RecordBatch::try_new(schema, table.batch().columns().to_vec())
-            .map_err(|e| TableError::new(e.to_string()))?;
+            .map_err(|e| TableError::caused_by(&e))?;
         self.rows += table.rows() as u64;
         self.waiting
             .push_batch(batch)
-            .map_err(|e| TableError::new(e.to_string()))?;
+            .map_err(|e| TableError::caused_by(&e))?;
         self.drain()
     }
 
@@ -99,13 +99,13 @@ impl TableWriter {
     pub fn finish(mut self) -> Result<u64, TableError> {
         self.waiting
             .finish_buffered_batch()
-            .map_err(|e| TableError::new(e.to_string()))?;
+            .map_err(|e| TableError::caused_by(&e))?;
         self.drain()?;
         let mut file = self
             .writer
             .into_inner()
-            .map_err(|e| TableError::new(e.to_string()))?;
-        file.flush().map_err(|e| TableError::new(e.to_string()))?;
+            .map_err(|e| TableError::caused_by(&e))?;
+        file.flush().map_err(|e| TableError::caused_by(&e))?;
         Ok(self.rows)
     }
 
@@ -113,11 +113,9 @@ impl TableWriter {
         while let Some(batch) = self.waiting.next_completed_batch() {
             self.writer
                 .write(&batch)
-                .map_err(|e| TableError::new(e.to_string()))?;
+                .map_err(|e| TableError::caused_by(&e))?;
             if self.writer.in_progress_size() > GROUP_BYTES {
-                self.writer
-                    .flush()
-                    .map_err(|e| TableError::new(e.to_string()))?;
+                self.writer.flush().map_err(|e| TableError::caused_by(&e))?;
             }
         }
         Ok(())

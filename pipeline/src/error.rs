@@ -46,7 +46,16 @@ impl fmt::Display for PipelineError {
     }
 }
 
-impl std::error::Error for PipelineError {}
+impl std::error::Error for PipelineError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Lock(error) => Some(error),
+            Self::Io(_, error) => Some(error),
+            Self::Kind(_) | Self::Selection { .. } | Self::Changed(_) => None,
+        }
+    }
+}
 
 impl From<StoreError> for PipelineError {
     fn from(error: StoreError) -> Self {

@@ -213,7 +213,14 @@ impl fmt::Display for LockError {
     }
 }
 
-impl std::error::Error for LockError {}
+impl std::error::Error for LockError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            Self::Line(..) | Self::Trail(..) => None,
+        }
+    }
+}
 
 /// Returns the path of an experiment's lock: next to its YAML, `NAME.lock` or `NAME.PROFILE.lock` after the name of the
 /// file.

@@ -360,7 +360,14 @@ impl fmt::Display for ExecError {
     }
 }
 
-impl std::error::Error for ExecError {}
+impl std::error::Error for ExecError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Setup(error) | Self::Exec(_, error) => Some(error),
+            Self::Usage | Self::Orphaned => None,
+        }
+    }
+}
 
 /// Becomes the program named by the arguments that follow [`EXEC_COMMAND`], in its own session and process group. The
 /// kernel kills it when its owner dies.

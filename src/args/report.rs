@@ -96,7 +96,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         None => text.to_owned(),
     };
     numbers.parse().map_err(|_| {
-        "write an IP address and a port up to 65535, for instance 127.0.0.1:7311 or [::1]:0 (0 is any free port); \
+        "write an IP address and a port up to 65535, for example 127.0.0.1:7311 or [::1]:0 (0 is any free port); \
          names other than `localhost` are not looked up"
             .to_owned()
     })

@@ -27,7 +27,7 @@ pub(crate) struct GcArgs {
     /// Also remove measurements that no lock and no run needs. You cannot compute them again.
     #[arg(long)]
     pub(crate) measurements: bool,
-    /// Deleted locks that used this store. They no longer protect their results. With `--remote`: roots, by their digits.
+    /// Forget these deleted locks, so that they no longer protect results of this store. With `--remote`, name roots by their digits.
     #[arg(long, value_name = "LOCK", num_args = 1..)]
     pub(crate) forget: Vec<PathBuf>,
     /// Collect this shared store instead of your own: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).

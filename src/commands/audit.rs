@@ -148,5 +148,5 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Stop> {
-    fs::write(file, text).map_err(|error| Stop::machine(format!("{}: {error}", shown(file))))
+    fs::write(file, text).map_err(|error| Stop::refused_at(shown(file), &error))
 }

@@ -28,8 +28,7 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         make_folder(folder)?;
     }
     let target = target(arguments)?;
-    let launcher =
-        Launcher::own().map_err(|e| Stop::machine(format!("this program's file: {e}")))?;
+    let launcher = Launcher::own().map_err(|e| Stop::refused_at("this program's file", &e))?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let points = grid.points().len() as u64;
@@ -181,7 +180,7 @@ fn make_folder(folder: &Path) -> Result<(), Stop> {
         return Err(Stop::usage(format!("{} already exists", there.display()))
             .hint("choose another folder with --out"));
     }
-    fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
+    fs::create_dir_all(folder).map_err(|e| Stop::refused_at(folder.display(), &e))
 }
 
 fn write(
@@ -191,7 +190,7 @@ fn write(
 ) -> Result<(), Stop> {
     let put = |name: &str, bytes: Vec<u8>| {
         let path = folder.join(name);
-        fs::write(&path, bytes).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
+        fs::write(&path, bytes).map_err(|e| Stop::refused_at(path.display(), &e))
     };
     put("calibration.parquet", calibration.table()?.to_parquet()?)?;
     if let Some(table) = account_table(loops.unwrap_or_default())? {

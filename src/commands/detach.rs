@@ -114,7 +114,7 @@ fn elsewhere(run: &Detached, what: &str) -> Stop {
             run.began.host
         ),
     };
-    Stop::usage(message).hint(format!("`benchtrail {what}` there"))
+    Stop::usage(message).hint(format!("run `benchtrail {what}` there"))
 }
 
 /// Shows a detached run until it ends, or until the user detaches.
@@ -277,7 +277,7 @@ impl Tail {
                 file: Some(path.to_owned()),
             };
         }
-        let wrong = |e| Stop::machine(format!("{}: {e}", path.display()));
+        let wrong = |e| Stop::refused_at(path.display(), &e);
         let mut file = fs::File::open(path).map_err(wrong)?;
         file.seek(SeekFrom::Start(self.read)).map_err(wrong)?;
         let mut reader = BufReader::new(file.take(1 << 26));

@@ -124,7 +124,7 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
 /// Hashes the packages unpacked into the store; returns one finding per folder.
 fn unpacked(project: &Project) -> Result<Vec<Diagnosis>, Stop> {
     let looked = provision::check_unpacked(&project.store)
-        .map_err(|e| Stop::machine(format!("{}: {e}", project.store.display())))?;
+        .map_err(|e| Stop::refused_at(project.store.display(), &e))?;
     let finding = |checked: provision::Unpacked| {
         let folder = checked.folder.file_name().unwrap_or_default();
         let name: String = folder.to_string_lossy().chars().take(12).collect();

@@ -68,7 +68,7 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
             )),
             None => stop,
         })?;
-    let root = std::path::absolute(&project.root).map_err(Stop::machine)?;
+    let root = std::path::absolute(&project.root).map_err(|e| Stop::refused(&e))?;
     let below = root.clone();
     let find = move || {
         let mut locks = Vec::new();
@@ -98,7 +98,7 @@ fn archive_in(folder: &Path) -> Option<PathBuf> {
 fn serve(opened: Opened, address: SocketAddr, global: &Global) -> Result<(), Stop> {
     let token = match address.ip().is_loopback() {
         true => None,
-        false => Some(explore::token().map_err(Stop::machine)?),
+        false => Some(explore::token().map_err(|e| Stop::refused(&e))?),
     };
     let study = opened.study.as_ref();
     let mut start = study.map_or_else(String::new, |lock| {
@@ -155,8 +155,7 @@ fn export(
     let exported = explore::export(&opened.site, &id, limit, chunks, &mut heard);
     bar.finish_and_clear();
     let exported = exported.map_err(Stop::failed)?;
-    std::fs::write(file, &exported.html)
-        .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+    std::fs::write(file, &exported.html).map_err(|e| Stop::refused_at(file.display(), &e))?;
     for what in &exported.left_out {
         complain(&format!(
             "warning: left out because of the size limit: {what}"
@@ -178,7 +177,7 @@ fn export(
 
 impl From<ServeError> for Stop {
     fn from(error: ServeError) -> Self {
-        Self::machine(error)
+        Self::refused(&error)
             .hint("`--listen ADDRESS:PORT` serves elsewhere; port 0 is any free one")
     }
 }

@@ -132,7 +132,7 @@ impl Checked {
 
 /// Hashes the packages unpacked into the store.
 fn unpacked(project: &Project, repair: bool) -> Result<Vec<Checked>, Stop> {
-    let trouble = |e: std::io::Error| Stop::machine(format!("{}: {e}", project.store.display()));
+    let trouble = |e: std::io::Error| Stop::refused_at(project.store.display(), &e);
     let mut looked = Vec::new();
     for unpacked in provision::check_unpacked(&project.store).map_err(trouble)? {
         let removed = repair && !unpacked.wrong.is_empty();
@@ -152,6 +152,6 @@ fn parse_subset(text: &str) -> Result<Subset, Stop> {
         .and_then(|(part, total)| Subset::new(part, total))
         .ok_or_else(|| {
             Stop::usage(format!("`{text}` is not a subset"))
-                .hint("write N/T with 1 ≤ N ≤ T, for instance 1/7")
+                .hint("write N/T with 1 ≤ N ≤ T, for example 1/7")
         })
 }

@@ -63,13 +63,13 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
     }
     if let Some(file) = &arguments.figure {
         std::fs::write(file, figure(&arguments.figure_of, &history))
-            .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+            .map_err(|e| Stop::refused_at(file.display(), &e))?;
     }
     tell(arguments, global, &history)
 }
 
 fn unread(error: &GitError) -> Stop {
-    Stop::machine(error)
+    Stop::refused(error)
         .hint("`history` reads the commits of the lock, so the lock must be in a git repository")
 }
 

@@ -71,7 +71,7 @@ pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
             "give another name, as in `benchtrail init other-study`, or replace it with `--force`",
         ));
     }
-    std::fs::write(path, &text).map_err(|e| Stop::machine(format!("{file}: {e}")))?;
+    std::fs::write(path, &text).map_err(|e| Stop::refused_at(format!("{file}"), &e))?;
     if global.json {
         say(&json!({"file": file, "text": text}).to_string());
     } else {
@@ -292,7 +292,7 @@ fn clients(text: &str) -> Result<Vec<u32>, Stop> {
 
 /// Asks a question in the terminal; an empty answer means the default.
 fn ask(question: &str, default: &str) -> Result<String, Stop> {
-    let wrong = |e: std::io::Error| Stop::machine(format!("the terminal: {e}"));
+    let wrong = |e: std::io::Error| Stop::refused_at("the terminal", &e);
     let mut err = std::io::stderr().lock();
     write!(err, "{question} [{default}]: ").map_err(wrong)?;
     err.flush().map_err(wrong)?;

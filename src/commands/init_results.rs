@@ -92,8 +92,8 @@ fn results(path: &Path) -> Result<Vec<Found>, Stop> {
     }
     let Some(recognised) = import::recognised(&bytes) else {
         return Err(Stop::usage(format!("{name} is not a result file of a known tool")).hint(
-            "known are the files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which, and how to \
-             import a table",
+            "Benchtrail reads result files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which files, \
+             and how to import a table",
         ));
     };
     let tool = recognised.tool;

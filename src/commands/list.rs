@@ -248,31 +248,31 @@ fn apis() -> BTreeMap<String, Entry> {
 
 /// Returns the parameters of a schema as a table.
 fn parameters(schema: &Value) -> String {
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let rows: Vec<Vec<String>> = schema["properties"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, property)| {
-            let state = match (&property["default"], required.contains(&name.as_str())) {
-                (_, true) => "required".to_owned(),
-                (Value::Null, false) => "optional".to_owned(),
-                (Value::String(text), false) => text.clone(),
-                (default, false) => default.to_string(),
-            };
-            let meaning = property["description"].as_str().unwrap_or_default();
-            vec![name.clone(), state, meaning.replace('\n', " ")]
-        })
+    let rows: Vec<Vec<String>> = contract::parameters(schema)
+        .iter()
+        .flat_map(|parameter| rows_of("", parameter))
         .collect();
     if rows.is_empty() {
         return "It has no parameters.".to_owned();
     }
     columns(&["parameter", "default", "meaning"], &rows, &[])
+}
+
+/// Returns a line for a parameter, and one for each of its keys.
+fn rows_of(above: &str, parameter: &contract::Parameter) -> Vec<Vec<String>> {
+    let name = format!("{above}{}", parameter.name);
+    let state = match (&parameter.default, parameter.required) {
+        (_, true) => "required".to_owned(),
+        (None, false) => "optional".to_owned(),
+        (Some(Value::String(text)), false) => text.clone(),
+        (Some(default), false) => default.to_string(),
+    };
+    let meaning = format!("{} {}", parameter.meaning, parameter.words());
+    let mut rows = vec![vec![name.clone(), state, meaning.trim().to_owned()]];
+    for field in &parameter.fields {
+        rows.extend(rows_of(&format!("{name}."), field));
+    }
+    rows
 }
 
 fn first_sentence(text: &str) -> String {

@@ -140,7 +140,7 @@ impl<'a> RowsFolder<'a> {
             Some(folder) => make_folder(folder).map(|()| Self::Named(folder)),
             None => tempfile::tempdir()
                 .map(Self::Temporary)
-                .map_err(|e| Stop::machine(format!("cannot create the folder for the rows: {e}"))),
+                .map_err(|e| Stop::refused_at("cannot create the folder for the rows", &e)),
         }
     }
 
@@ -181,10 +181,8 @@ fn make_folder(folder: &Path) -> Result<(), Stop> {
             .hint("choose another folder with --out"));
     }
     fs::create_dir_all(folder).map_err(|e| {
-        Stop::machine(format!(
-            "the folder {} cannot be made: {e}",
-            folder.display()
-        ))
-        .hint("name another folder with --out: a new one, or an empty one that you own")
+        let place = format!("the folder {} cannot be made", folder.display());
+        Stop::refused_at(place, &e)
+            .hint("name another folder with --out: a new one, or an empty one that you own")
     })
 }

@@ -40,7 +40,7 @@ pub(super) fn rows_of(result: &LoadFiles) -> Result<CellRows, Stop> {
         let file = result.tables.iter().find(|t| t.name == name);
         let file = file.ok_or_else(|| Stop::machine(format!("the run wrote no table `{name}`")))?;
         let wrong =
-            |e: &dyn std::fmt::Display| Stop::machine(format!("{}: {e}", file.path.display()));
+            |e: &(dyn std::error::Error + 'static)| Stop::refused_at(file.path.display(), e);
         let bytes = std::fs::read(&file.path).map_err(|e| wrong(&e))?;
         let digest = Digest::of(&bytes);
         Ok((digest, Table::from_parquet(bytes).map_err(|e| wrong(&e))?))

@@ -93,7 +93,7 @@ impl Level<'_> {
             .for_each(|warning| complain(&format!("warning: {}", in_options(warning))));
         let summary = summarizer
             .finish()
-            .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
+            .map_err(|e| Stop::refused_at("the rows cannot be read again", &e))?;
         let compat = compat(arguments, &result, &slo)?;
         load_save::save(arguments, target, &spec, &result, &slo)?;
         let mut document = json_of(arguments.seed, target, &spec, &result, &summary, &slo);

@@ -44,7 +44,7 @@ pub(super) fn try_once(
         search: None,
         ..like.clone()
     };
-    let machine = |e: &dyn std::fmt::Display| Stop::machine(format!("a first request: {e}"));
+    let machine = |e: &(dyn std::error::Error + 'static)| Stop::refused_at("a first request", e);
     let folder = tempfile::tempdir().map_err(|e| machine(&e))?;
     let settings = settings_of(&one, SEED)?;
     let origin = Origin {

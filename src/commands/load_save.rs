@@ -28,8 +28,7 @@ pub(super) fn check(arguments: &LoadArgs, several: bool) -> Result<(), Stop> {
     }
     let tool = layout(arguments);
     if let Some(folder) = &arguments.result_dir {
-        fs::create_dir_all(folder)
-            .map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
+        fs::create_dir_all(folder).map_err(|e| Stop::refused_at(folder.display(), &e))?;
     }
     let Some(file) = &arguments.result_filename else {
         return Ok(());
@@ -90,7 +89,7 @@ pub(super) fn save(
         None => default_name(tool, &facts),
     };
     let path = in_folder(arguments, &name);
-    let wrong = |e: std::io::Error| Stop::machine(format!("{}: {e}", path.display()));
+    let wrong = |e: std::io::Error| Stop::refused_at(path.display(), &e);
     let mut file = OpenOptions::new()
         .create(true)
         .append(true)

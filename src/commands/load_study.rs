@@ -75,7 +75,7 @@ impl LoadStudy {
     pub(super) fn write(&self, folder: &Path) -> Result<(), Stop> {
         let path = folder.join(FILE);
         let text = serde_json::to_string_pretty(self).expect("plain data");
-        fs::write(&path, text + "\n").map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
+        fs::write(&path, text + "\n").map_err(|e| Stop::refused_at(path.display(), &e))
     }
 
     /// Reads the description from a run's folder.

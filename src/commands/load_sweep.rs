@@ -63,8 +63,7 @@ pub(super) fn tell(
     if let Some(folder) = out {
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
-            std::fs::write(&path, text)
-                .map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
+            std::fs::write(&path, text).map_err(|e| Stop::refused_at(path.display(), &e))
         };
         let model = runs.first().map_or("", |(_, run)| run.model.as_str());
         let title = format!("Throughput and latency of {model} over {}", sweep.axis);

@@ -187,7 +187,7 @@ impl Noise {
         };
         let (launch, from) = match given("noise", arguments.noise)? {
             Some(noise) => (noise, "as given".to_owned()),
-            None => Self::known(session)?,
+            None => Self::planned_noise(session)?,
         };
         let cell = given("cell-noise", arguments.cell_noise)?.unwrap_or(launch / 2.0);
         let requests = given("request-noise", arguments.request_noise)?.unwrap_or(USUAL_REQUESTS);
@@ -200,7 +200,7 @@ impl Noise {
     }
 
     /// Returns the noise from the plan.
-    fn known(session: &Session) -> Result<(f64, String), Stop> {
+    fn planned_noise(session: &Session) -> Result<(f64, String), Stop> {
         let store = session.project.open()?;
         let options = PlanOptions::default();
         let plan = pipeline::plan(&session.experiment, &session.registry, &store, &options)?;

@@ -50,7 +50,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         ));
     }
     let text = std::fs::read_to_string(&experiment.file)
-        .map_err(|e| Stop::machine(format!("{}: {e}", shown(&experiment.file))))?;
+        .map_err(|e| Stop::refused_at(shown(&experiment.file), &e))?;
     let sources = Sources::of(experiment, &lock_path(experiment), &arguments.leave_out)?;
     let publication = Publication {
         sources: &sources,
@@ -187,7 +187,7 @@ fn own_names() -> Vec<String> {
 impl From<BundleError> for Stop {
     fn from(error: BundleError) -> Self {
         match error {
-            BundleError::Io(..) => Self::machine(error),
+            BundleError::Io(..) => Self::refused(&error),
             BundleError::Store(error) => error.into(),
             BundleError::NotABundle(..) => Self::usage(error).hint(
                 "name the directory or `.tar.zst` that `benchtrail publish EXPERIMENT --author NAME` wrote",

@@ -101,7 +101,7 @@ pub(super) fn write_not_run(session: &Session, plan: &Plan) -> Result<Option<Pat
     let written = file.parent().map_or(Ok(()), fs::create_dir_all);
     written
         .and_then(|()| fs::write(&file, page))
-        .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+        .map_err(|e| Stop::refused_at(file.display(), &e))?;
     Ok(Some(file))
 }
 
@@ -154,7 +154,7 @@ pub(super) fn write_report<'a>(
             other => folder.join(other),
         };
         let bytes = store.get(&artifact.digest)?;
-        let fault = |e: std::io::Error| Stop::machine(format!("{}: {e}", target.display()));
+        let fault = |e: std::io::Error| Stop::refused_at(target.display(), &e);
         fs::create_dir_all(target.parent().expect("a file lies in a folder")).map_err(fault)?;
         if fs::read(&target).ok().as_deref() != Some(bytes.as_slice()) {
             fs::write(&target, &bytes).map_err(fault)?;

@@ -23,10 +23,10 @@ pub(super) fn man(arguments: &ManArgs, global: &Global) -> Result<(), Stop> {
     let Some(folder) = &arguments.out else {
         let mut page = Vec::new();
         let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
-        rendered.map_err(|e| Stop::machine(format!("the page: {e}")))?;
+        rendered.map_err(|e| Stop::refused_at("the page", &e))?;
         return raw(&page);
     };
-    let wrong = |e: io::Error| Stop::machine(format!("{}: {e}", folder.display()));
+    let wrong = |e: io::Error| Stop::refused_at(folder.display(), &e);
     std::fs::create_dir_all(folder).map_err(wrong)?;
     clap_mangen::generate_to(Cli::command(), folder).map_err(wrong)?;
     if global.json {
@@ -38,5 +38,5 @@ pub(super) fn man(arguments: &ManArgs, global: &Global) -> Result<(), Stop> {
 }
 
 fn raw(bytes: &[u8]) -> Result<(), Stop> {
-    write_raw(bytes).map_err(|e| Stop::machine(format!("standard output: {e}")))
+    write_raw(bytes).map_err(|e| Stop::refused_at("standard output", &e))
 }

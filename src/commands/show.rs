@@ -41,7 +41,7 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
         in_study(arguments, global)?
     };
     if arguments.raw {
-        return write_raw(&bytes).map_err(|e| Stop::machine(format!("standard output: {e}")));
+        return write_raw(&bytes).map_err(|e| Stop::refused_at("standard output", &e));
     }
     print(bytes, &digest.to_string(), &view, global)
 }
@@ -49,10 +49,10 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
 /// Shows a Parquet file outside any store, or a table of a folder that `load --out` wrote.
 fn loose(path: &Path, arguments: &ShowArgs, view: &View, global: &Global) -> Result<(), Stop> {
     let file = crate::folder::table_file(path, arguments.what.as_deref())?;
-    let bytes = artifacts::regular::read(&file)
-        .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+    let bytes =
+        artifacts::regular::read(&file).map_err(|e| Stop::refused_at(file.display(), &e))?;
     if arguments.raw {
-        return write_raw(&bytes).map_err(|e| Stop::machine(format!("standard output: {e}")));
+        return write_raw(&bytes).map_err(|e| Stop::refused_at("standard output", &e));
     }
     print(bytes, &file.display().to_string(), view, global)
 }
@@ -108,8 +108,8 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     let folder = store.root().join("objects").join(&start[..2]);
     let mut matches: Vec<Digest> = Vec::new();
     if folder.is_dir() {
-        let entries = std::fs::read_dir(&folder)
-            .map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
+        let entries =
+            std::fs::read_dir(&folder).map_err(|e| Stop::refused_at(folder.display(), &e))?;
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Some(rest) = name.to_str() else { continue };

@@ -56,8 +56,8 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
     };
     let read = |name: &str| -> Result<Table, Stop> {
         let file = crate::folder::table_file(path, path.is_dir().then_some(name))?;
-        let bytes = artifacts::regular::read(&file)
-            .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+        let bytes =
+            artifacts::regular::read(&file).map_err(|e| Stop::refused_at(file.display(), &e))?;
         Table::from_parquet(bytes)
             .map_err(|e| crate::folder::damaged(&file.display().to_string(), &e))
     };
@@ -111,8 +111,7 @@ fn print(
 ) -> Result<(), Stop> {
     if let Some(file) = &arguments.parquet {
         let content = answer.to_parquet()?;
-        std::fs::write(file, &content)
-            .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+        std::fs::write(file, &content).map_err(|e| Stop::refused_at(file.display(), &e))?;
         let size = bytes(content.len() as u64);
         if global.json {
             say(&json!({"file": file, "rows": answer.rows(), "bytes": content.len()}).to_string());

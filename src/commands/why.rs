@@ -208,7 +208,7 @@ impl From<TrailError> for Stop {
                 let hint = hint.clone();
                 Self::nothing(error).hint(hint)
             }
-            TrailError::Io(..) => Self::machine(error),
+            TrailError::Io(..) => Self::refused(&error),
             TrailError::Trace(..) => {
                 Self::failed(error).hint("`benchtrail run EXPERIMENT` writes it again")
             }

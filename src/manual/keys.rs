@@ -40,12 +40,14 @@ pub(super) fn page() -> String {
         root,
     };
     let mut page = String::from(
-        "# The keys of an experiment\n\nEvery key of the YAML file, generated from the types that read it. [The language by \
-         example](experiments.md) says how they work together; [operators](operators.md), [gates](gates.md) and \
-         [settings of engines](engine-settings.md) have their own pages. `benchtrail schema` prints the same for an \
-         editor.\n\nA value may be a placeholder `\"${name}\"` wherever the type is not *text*. A *duration* is a number \
-         with a unit, such as `500 ms`, `30 s`, `10 min` or `2 h`. A *percentage* is a number with its sign, such as \
-         `3 %`.\n\n## The file\n\n",
+        "# The keys of an experiment\n\nThis page lists every key of an experiment's YAML file. It is generated from the types that read the file. \
+         To learn how the keys work together, read [the language by example](experiments.md). \
+         [Operators](operators.md), [gates](gates.md) and [settings of engines](engine-settings.md) have their own \
+         pages. `benchtrail schema` prints the keys as a JSON Schema, for completion in an editor.\n\n\
+         - A *duration* is a number with a unit, such as `500 ms`, `30 s`, `10 min` or `2 h`.\n\
+         - A *percentage* is a number with its sign, such as `3 %`.\n\
+         - *Literal* marks a word that you write as it is, such as `order: shuffled`.\n\
+         - A setting may contain [placeholders](experiments.md#placeholders), such as `\"${clients}\"`.\n\n## The file\n\n",
     );
     let stages = &schema.root["properties"]["stages"]["additionalProperties"]["oneOf"];
     let stages = stages.as_array().expect("the stage kinds");
@@ -200,7 +202,7 @@ impl Schema {
             match alternative["const"].as_str() {
                 Some(word) => rows.push((
                     word.to_owned(),
-                    format!("this word | | {} |", cell(&sentence(alternative))),
+                    format!("literal | | {} |", cell(&sentence(alternative))),
                 )),
                 None => self.rows(alternative, rows),
             }

@@ -91,7 +91,7 @@ impl Executor<'_, '_> {
                 reason: "it was executed elsewhere, where the cells that it needs had other outputs"
                     .to_owned(),
                 hint: Some(
-                    "the machines prepared the engine differently: pin its parts, for instance the packages of a venv \
+                    "the machines prepared the engine differently: pin its parts, for example the packages of a venv \
                      with `lock`"
                         .to_owned(),
                 ),

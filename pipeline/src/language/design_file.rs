@@ -86,15 +86,15 @@ pub(super) struct RuleFile {
 pub(super) enum ControlFile {
     /// An arm.
     Arm(ArmFile),
-    /// No arm: for a profile that does without.
+    /// None: for a profile that does without.
     Off(Off),
 }
 
-/// No arm.
+/// Switches off a part of the design, for example in a profile.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Off {
-    /// No arm.
+    /// It is off.
     None,
 }
 
@@ -112,7 +112,7 @@ pub(super) struct ArmFile {
     pub(super) name: String,
 }
 
-/// What the machine should be like.
+/// How quiet the machine must be.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct QuietFile {

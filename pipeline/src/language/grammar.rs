@@ -367,7 +367,7 @@ pub fn experiment_schema(registry: &Registry) -> Schema {
         adopt(&mut schema, collection, &mut definitions);
         root["properties"][*collection] = json!({
             "type": "object",
-            "description": format!("Definitions of {collection} that belong to this experiment."),
+            "description": format!("Definitions of {} that belong to this experiment.", collection.replace('-', " ")),
             "additionalProperties": {
                 "if": { "required": ["extends"] },
                 "then": change_of(&schema),

@@ -139,7 +139,7 @@ impl<'a> Scope<'a> {
         for piece in pieces(text).map_err(wrong)? {
             if let Piece::Placeholder(name) = piece {
                 let head = name.split('.').next().unwrap_or_default();
-                self.known(head, name).map_err(wrong)?;
+                self.check_first_name(head, name).map_err(wrong)?;
                 if self.is_broken(head) {
                     return Ok(Vec::new());
                 }
@@ -216,7 +216,7 @@ impl<'a> Scope<'a> {
     }
 
     /// Checks the first name of a placeholder.
-    fn known(&self, name: &str, placeholder: &str) -> Result<(), Wrong> {
+    fn check_first_name(&self, name: &str, placeholder: &str) -> Result<(), Wrong> {
         let here = |axis: &AxisId| self.axes[*axis].name == name;
         if self.parameters.contains_key(name) || self.over.iter().any(here) {
             return Ok(());
@@ -292,7 +292,7 @@ impl<'a> Scope<'a> {
             Some((name, path)) => (name, Some(path)),
             None => (placeholder, None),
         };
-        self.known(name, placeholder)?;
+        self.check_first_name(name, placeholder)?;
         if let Some(value) = self.parameters.get(name) {
             if path.is_some() {
                 let hint = format!("write `${{{name}}}`");

@@ -237,10 +237,7 @@ impl Typed<'_> {
             (ParameterType::Duration, Value::Text(text)) => match DurationText::parse(text) {
                 Ok(span) => return Ok(Json::String(span.to_string())),
                 Err(message) => {
-                    return Err((
-                        message,
-                        "write, for instance, `30 s` or `10 min`".to_owned(),
-                    ));
+                    return Err((message, "write, for example, `30 s` or `10 min`".to_owned()));
                 }
             },
             (ParameterType::List, Value::List(items))
@@ -255,7 +252,7 @@ impl Typed<'_> {
             self.name,
             node.describe()
         );
-        Err((message, format!("write, for instance, `{example}`")))
+        Err((message, format!("write, for example, `{example}`")))
     }
 
     fn help(&self) -> String {

@@ -267,7 +267,7 @@ fn shard(
             .map(|cell| ShardCell {
                 name: graph.written(*cell).to_owned(),
                 class: graph.class(*cell),
-                record: known(session, *cell),
+                record: usable_record(session, *cell),
             })
             .collect(),
         timeout: limits.sum(),
@@ -283,7 +283,7 @@ fn shard(
 }
 
 /// Returns the lock's record of a cell that waits for others, unless the cell will be executed again in any case.
-fn known(session: &Session<'_>, cell: CellId) -> Option<Digest> {
+fn usable_record(session: &Session<'_>, cell: CellId) -> Option<Digest> {
     let line = session.lock_line(cell)?;
     let usable = session.forced[cell] == Forced::No && line.status == CellStatus::Ok;
     line.record.filter(|_| usable)

@@ -36,7 +36,7 @@ const SPANS: [Span; 5] = [
 
 impl Span {
     /// Returns the time of a request, ns.
-    fn of(self, request: &Request) -> Option<i64> {
+    fn ns_of(self, request: &Request) -> Option<i64> {
         let (from, to) = match self {
             Self::FirstToken => (request.sent_ns, request.first_token_ns),
             Self::FirstTokenScheduled => (request.scheduled_ns, request.first_token_ns),
@@ -91,7 +91,7 @@ impl ClockSteps {
                 .filter(|r| r.is_measured() && r.is_ok())
         };
         let of_span = |span: Span| {
-            let times = answered().filter_map(|request| span.of(request));
+            let times = answered().filter_map(|request| span.ns_of(request));
             Some((span, stepped(times.collect())?))
         };
         Self(SPANS.into_iter().filter_map(of_span).collect())
@@ -166,7 +166,7 @@ impl UnlikeSteps {
             };
             return Ok(Self::between(steps, bound));
         }
-        let Some((span, falls, statistic)) = what(column) else {
+        let Some((span, falls, statistic)) = span_behind(column) else {
             return Ok(None);
         };
         // The span of a time per token does not tell by how many tokens it is divided.
@@ -260,7 +260,7 @@ impl UnlikeSteps {
 
 /// Returns the span behind a column, whether the column falls as the span grows, and its statistic; the statistic is `None`
 /// for a throughput.
-fn what(column: &str) -> Option<(Span, bool, Option<Statistic>)> {
+fn span_behind(column: &str) -> Option<(Span, bool, Option<Statistic>)> {
     match statistic_of(column) {
         Some((metric, statistic)) => {
             let (span, falls) = Span::behind(metric.name)?;

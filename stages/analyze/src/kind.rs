@@ -343,7 +343,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
         .filter(|t| !t.is_empty())
     else {
         let problem = Problem::at(&["tables"], "an analyze stage needs at least one table")
-            .hint("for instance, `tables: {cells: {operator: cell-summary}}`");
+            .hint("write, for example, `tables: {cells: {operator: cell-summary}}`");
         return (Vec::new(), vec![problem]);
     };
     let names = order(declared);

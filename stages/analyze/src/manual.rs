@@ -12,6 +12,9 @@ use crate::tests::{analyze, everything, inputs, store, table};
 /// Suffixes of a distribution's statistics, listed once rather than for each metric.
 const REPEATED: &[&str] = &["_n", "_std", "_min", "_p50", "_p90", "_p95", "_p99", "_max"];
 
+/// Suffixes of the ends of the intervals of quantiles, listed once as well.
+const ENDS: &[&str] = &["_low", "_high"];
+
 fn flow(value: &Json) -> String {
     match value {
         Json::Object(map) => {
@@ -46,23 +49,11 @@ fn shown(table: &artifacts::Table, column: &str) -> String {
     }
 }
 
-/// One line per parameter of a schema: name, whether required, default, meaning.
+/// The parameters of a schema as a list.
 fn parameters(schema: &Json) -> String {
-    let required: Vec<&str> = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Json::as_str)
-        .collect();
     let mut text = String::new();
-    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
-        let meaning = property["description"].as_str().unwrap_or_default();
-        let state = match (required.contains(&name.as_str()), property.get("default")) {
-            (true, _) => "required".to_owned(),
-            (false, Some(default)) if !default.is_null() => format!("default `{}`", flow(default)),
-            _ => "optional".to_owned(),
-        };
-        writeln!(text, "- `{name}` ({state}): {meaning}").unwrap();
+    for parameter in contract::parameters(schema) {
+        parameter.write(&mut text, 0, &flow);
     }
     if text.is_empty() {
         "- none\n".to_owned()
@@ -71,20 +62,34 @@ fn parameters(schema: &Json) -> String {
     }
 }
 
+/// The beginning of the page.
+const HEAD: &str = "# Operators of the analyze stage\n\n\
+         Each table of an `analyze` stage is made by one operator, from the rows of load cells or from other tables of \
+         the same stage.\nThis page lists the operators. For each, it shows an example with its parameters and its \
+         columns.\n\n\
+         - *Cells it reads* lists the statuses of the load cells whose rows the operator reads.\n\
+         - Key columns come first and identify a row.\n\
+         - Undefined values are null, never 0.\n\
+         - The Parquet file holds the unit and the definition of every column.\n\
+         - If an axis has the name of a column of results, such as `model`, the column also carries the operator's \
+         name: `fit_model`.\n\n\
+         The values on this page come from running the examples on a small ladder of synthetic cells: two \
+         configurations, 1, 2 and 4\nclients, three repetitions. The test suite checks them.\n";
+
+/// The table of contents.
+fn contents(text: &mut String) {
+    text.push_str("\n| operator | what it makes |\n|---|---|\n");
+    for page in crate::pages() {
+        writeln!(text, "| [`{0}`](#{0}) | {1} |", page.name, page.summary).unwrap();
+    }
+}
+
 fn page() -> String {
     let (_folder, store) = store();
     let settings = everything();
     let done = analyze(&store, &inputs(&store), &settings).unwrap();
-    let mut text = String::from(
-        "# Operators of the analyze stage\n\nOne operator makes each table of an `analyze` stage. It reads the rows \
-         of load cells, or other tables of the\nsame stage. The line *Cells it reads* lists the statuses of these \
-         cells. Key columns come first and \
-         identify a row. Undefined\nvalues are null, never 0. The Parquet file holds the unit and definition of every \
-         column. If an axis\nhas the name of a column of results, such as `model`, the column also carries the \
-         operator's name: `fit_model`. The lists and\nvalues on this page come from running the examples on a small \
-         ladder of synthetic cells: two\nconfigurations, 1, 2 and 4 clients, three repetitions. The test suite checks \
-         them.\n",
-    );
+    let mut text = HEAD.to_owned();
+    contents(&mut text);
     for page in crate::pages() {
         let (name, example) = settings
             .as_object()
@@ -120,8 +125,8 @@ fn page() -> String {
         };
         writeln!(
             text,
-            "The example makes {} rows; the first ({keyed}):\n",
-            made.rows()
+            "The example makes {}; the first ({keyed}):\n",
+            artifacts::counted(made.rows(), "row")
         )
         .unwrap();
         writeln!(
@@ -135,7 +140,9 @@ fn page() -> String {
             .iter()
             .filter(|n| !keys.split(',').any(|k| k == n.as_str()))
         {
-            let stem = REPEATED.iter().find_map(|end| column.strip_suffix(end));
+            let quantile = ENDS.iter().find_map(|end| column.strip_suffix(end));
+            let of_metric = quantile.unwrap_or(column);
+            let stem = REPEATED.iter().find_map(|end| of_metric.strip_suffix(end));
             if page.name == "cell-summary"
                 && stem.is_some_and(|s| names.contains(&format!("{s}_std")))
             {
@@ -158,7 +165,9 @@ fn page() -> String {
             let ends: Vec<String> = REPEATED.iter().map(|e| format!("`{e}`")).collect();
             writeln!(
                 text,
-                "\nFor each metric with `…_mean`, the table also has {}.",
+                "\nFor each metric with `…_mean`, the table also has {}. Next to each quantile, `_low` and `_high` are the \
+                 ends of its 0.95 interval\nfrom order statistics, within this cell; under open arrivals, for the \
+                 effective number of requests.",
                 ends.join(", ")
             )
             .unwrap();

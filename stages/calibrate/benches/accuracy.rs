@@ -111,14 +111,14 @@ fn streams(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
         } else {
             (clients * 8).clamp(16, 4096)
         };
-        out.write_all(&said(own(&[
+        out.write_all(&output_of(own(&[
             "streams",
             &clients.to_string(),
             &requests.to_string(),
         ])?)?)?;
     }
     let requests = if quick { "2048" } else { "4096" };
-    out.write_all(&said(own(&["memory", "1024", requests])?)?)?;
+    out.write_all(&output_of(own(&["memory", "1024", requests])?)?)?;
     Ok(())
 }
 
@@ -132,7 +132,7 @@ fn with_and_without_tls(out: &mut impl Write, quick: bool) -> Result<(), Failure
             (clients * 8).clamp(16, 2048)
         };
         for what in ["streams", "tls"] {
-            let line = said(own(&[what, &clients.to_string(), &requests.to_string()])?)?;
+            let line = output_of(own(&[what, &clients.to_string(), &requests.to_string()])?)?;
             write!(out, "{what:>7} ")?;
             out.write_all(&line)?;
         }
@@ -179,7 +179,7 @@ fn own(arguments: &[&str]) -> Result<std::process::Child, Failure> {
 }
 
 /// Waits until a process of this bench succeeds, and returns its output.
-fn said(child: std::process::Child) -> Result<Vec<u8>, Failure> {
+fn output_of(child: std::process::Child) -> Result<Vec<u8>, Failure> {
     let output = child.wait_with_output()?;
     if output.status.success() {
         Ok(output.stdout)
@@ -456,7 +456,7 @@ fn one_client(clients: &str, throttled: bool) -> Result<Said, Failure> {
         let _ended = rustix::process::kill_process(pid, rustix::process::Signal::CONT);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let text = String::from_utf8(said(child)?)?;
+    let text = String::from_utf8(output_of(child)?)?;
     let fields: Vec<&str> = text.split_whitespace().collect();
     let [verdict, stated, truth, ..] = fields.as_slice() else {
         return Err("the client said nothing".into());

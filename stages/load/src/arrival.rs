@@ -475,7 +475,7 @@ fn stretches_problem(stretches: &[Stretch]) -> Option<(String, &'static str)> {
     match stretches.last() {
         None => Some((
             "a ladder needs at least one step".to_owned(),
-            "write for instance `levels: [{rate: 2, seconds: 30}, {rate: 4, seconds: 30}]`",
+            "write, for example, `levels: [{rate: 2, seconds: 30}, {rate: 4, seconds: 30}]`",
         )),
         _ if stretches.iter().all(|s| s.arrivals() <= 0.0) => Some((
             "at least one rate must be above 0".to_owned(),

@@ -210,9 +210,8 @@ impl<'a> Sending<'a> {
             ..
         } = watching;
         if let Some(error) = failed {
-            return Err(LoadError::machine(format!(
-                "cannot store the rows: {error}"
-            )));
+            let message = format!("cannot store the rows: {error}");
+            return Err(LoadError::caused(message, &error));
         }
         match shared.stopped() {
             Some(Stop::Hung) => ending = Ending::Hung,

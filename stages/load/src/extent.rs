@@ -76,7 +76,7 @@ impl Extent {
 
 /// Returns how many requests or sessions are drawn for a duration if nothing else limits them. For open arrivals, this
 /// covers all arrivals within the duration; for a closed loop, more than most servers answer. `None` if the arrivals do
-/// not determine a number, for instance a burst.
+/// not determine a number, for example a burst.
 pub(crate) fn enough_for(arrival: &Arrival, duration: TimeSpan) -> Option<u64> {
     let seconds = duration.duration().as_secs_f64();
     if let Some(clients) = arrival.clients() {
@@ -103,7 +103,7 @@ pub(crate) fn problems(
             say(
                 "duration",
                 "no request can be sent within 0 s",
-                "write for instance `60 s`",
+                "write, for example, `60 s`",
             );
         }
         if *arrival == Arrival::Burst {
@@ -142,7 +142,7 @@ pub(crate) fn problems(
             say(
                 "cancel",
                 "a request cannot be given up before it is sent",
-                "write for instance `after: 2 s`",
+                "write, for example, `after: 2 s`",
             );
         }
         if !(cancel.share > 0.0 && cancel.share <= 1.0) {
@@ -185,7 +185,11 @@ fn of_generators(
 ) {
     let generators = choice.count();
     if let Some(message) = choice.count_problem() {
-        say("generators", &message, "write for instance `generators: 4`");
+        say(
+            "generators",
+            &message,
+            "write, for example, `generators: 4`",
+        );
     }
     if choice.is_default() || generators == 0 {
         return;

@@ -219,13 +219,16 @@ pub fn run_load_into(
 }
 
 /// The error of a table that cannot be written into a folder.
-fn unwritten<E: std::fmt::Display>(folder: &Path) -> impl Fn(E) -> LoadError {
+fn unwritten<E: std::error::Error + 'static>(folder: &Path) -> impl Fn(E) -> LoadError {
     move |e| {
         let reason = e.to_string();
         // The writer of tables puts `External:` before the disk's error.
         let reason = reason.trim_start_matches("External: ");
         let folder = folder.display();
-        LoadError::machine(format!("cannot write the tables into {folder}: {reason}"))
+        LoadError::caused(
+            format!("cannot write the tables into {folder}: {reason}"),
+            &e,
+        )
     }
 }
 

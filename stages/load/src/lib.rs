@@ -99,9 +99,7 @@ pub use simulate::{
 pub use span::TimeSpan;
 pub use suits::unsuited;
 pub use summarizer::Summarizer;
-pub use summary::{
-    Arrivals, Distribution, Slo, Summary, e2e_beyond_server, quantile, ttft_beyond_server,
-};
+pub use summary::{Arrivals, Distribution, Slo, Summary, e2e_beyond_server, ttft_beyond_server};
 pub use sweep::{LevelFigures, knee, level_name, sweep_figure};
 pub use tables::tables;
 pub use tally::Tally;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
+use artifacts::DiskFault;
 use contract::{CacheReset, Chunk, Phase, Request, RequestStatus, RowSource, ServerMetric};
 use net::ApiKey;
 use pipeline::sources::NamedFiles;
@@ -44,7 +45,7 @@ pub struct LoadSpec {
     pub arrival: Arrival,
     /// Whether answers are streamed.
     pub delivery: Delivery,
-    /// A request's time limits.
+    /// The time limits of a request.
     pub timeouts: Timeouts,
     /// If no stream carries a byte for this long, the run ends as hung.
     pub heartbeat: TimeSpan,
@@ -248,6 +249,8 @@ pub struct LoadError {
     pub message: String,
     /// Whether the disk or the memory of this machine refused, and nothing is wrong with the settings.
     pub by_machine: bool,
+    /// What the disk refused, if that is the reason.
+    pub disk_fault: Option<DiskFault>,
 }
 
 impl LoadError {
@@ -256,14 +259,19 @@ impl LoadError {
         Self {
             message: message.into(),
             by_machine: false,
+            disk_fault: None,
         }
     }
 
-    /// This machine refuses.
-    pub(crate) fn machine(message: impl Into<String>) -> Self {
+    /// This machine refuses because of this error.
+    pub(crate) fn caused(
+        message: impl Into<String>,
+        error: &(dyn std::error::Error + 'static),
+    ) -> Self {
         Self {
-            message: message.into(),
             by_machine: true,
+            disk_fault: DiskFault::behind(error),
+            ..Self::new(message)
         }
     }
 }

@@ -149,7 +149,7 @@ pub struct Settings {
     /// Whether answers are streamed.
     #[serde(default)]
     pub delivery: Delivery,
-    /// A request's time limits.
+    /// The time limits of a request.
     #[serde(default)]
     pub timeouts: Timeouts,
     /// If no byte arrives on any stream for this long while requests are in flight, the cell ends
@@ -161,7 +161,7 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Search")]
     pub search: Option<Search>,
-    /// What is sampled beside the load, and how often.
+    /// What to sample during the load, and how often.
     #[serde(default)]
     pub telemetry: Telemetry,
     /// Take the rows from a declared model of a server instead of sending requests to a server.
@@ -186,17 +186,17 @@ pub enum WorkloadChoice {
     Inline(Box<Workload>),
 }
 
-/// A request's time limits. A request that passes one is a row of status `timeout`.
+/// The time limits of a request. A request that exceeds one gets a row with the status `timeout`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Timeouts {
-    /// For opening a connection.
+    /// The time limit for opening a connection.
     pub connect: TimeSpan,
-    /// From the request's first byte to the first byte of the answer's body.
+    /// The time limit from the request's first byte to the first byte of the answer's body.
     pub first_token: TimeSpan,
-    /// Between bytes of the answer's body.
+    /// The time limit between bytes of the answer's body.
     pub inter_token: TimeSpan,
-    /// From the request's first byte to the answer's end.
+    /// The time limit from the request's first byte to the answer's end.
     pub total: TimeSpan,
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
             say(
                 "workload",
                 message,
-                "write for instance `output: {tokens: 128}` in the workload",
+                "write, for example, `output: {tokens: 128}` in the workload",
             );
         }
     } else {

@@ -54,7 +54,7 @@ impl Distribution {
 
 /// Returns quantile `q` (0–1) of values in ascending order: type 7 (Hyndman and Fan 1996),
 /// linear interpolation, the default of NumPy and R. `None` without values.
-pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let place = q.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
     let (below, above) = (
         sorted[place.floor() as usize],
@@ -67,11 +67,11 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 /// bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Slo {
-    /// On the time to the first token.
+    /// The largest time to the first token, in ms.
     pub ttft_ms: Option<f64>,
-    /// On the time per output token.
+    /// The largest time per output token, in ms.
     pub tpot_ms: Option<f64>,
-    /// On the end-to-end latency.
+    /// The largest end-to-end latency, in ms.
     pub e2e_ms: Option<f64>,
 }
 

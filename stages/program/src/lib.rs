@@ -9,5 +9,4 @@ mod settings;
 mod stage;
 mod tables;
 
-pub use settings::{ColumnSettings, ColumnType, Program, Settings, TableSettings, Word};
 pub use stage::Run;

@@ -21,50 +21,50 @@ use serde::{Deserialize, Serialize};
     "artifacts": "`blobs:`",
     "python": "`interpreter:`",
 }))]
-pub struct Settings {
-    /// What is executed.
-    pub program: Program,
-    /// What executes a script, with its own arguments.
+pub(crate) struct Settings {
+    /// The program to execute.
+    pub(crate) program: Program,
+    /// The program that executes a script, with its own arguments.
     #[serde(default = "interpreter")]
-    pub interpreter: Vec<String>,
-    /// The arguments. `{out}` is the folder for its outputs, `{inputs}` that of the outputs of the
-    /// needed stages, `{files}` that of `files`, `{url}` and `{model}` the server that the stage
-    /// needs and the name of its model, `{urls}` all servers of the stage that it needs, with commas
-    /// between them, `{seed}` the experiment's seed.
+    pub(crate) interpreter: Vec<String>,
+    /// The arguments of the program. They may contain placeholders. Three are folders: `{out}` for its outputs,
+    /// `{inputs}` with the outputs of the needed stages, and `{files}` with `files`. `{url}` is the URL of the server that
+    /// the stage needs, `{urls}` those of all its servers, separated by commas, and `{model}` the name of the model.
+    /// `{seed}` is the experiment's seed.
     #[serde(default)]
     #[schemars(with = "Vec<serde_json::Value>")]
-    pub arguments: Vec<Word>,
+    pub(crate) arguments: Vec<Word>,
     /// Files that the program reads, by their name in `{files}`. They are pinned by their digest.
     #[serde(default)]
-    pub files: BTreeMap<String, String>,
-    /// Environment variables to set; placeholders as in `arguments`.
+    pub(crate) files: BTreeMap<String, String>,
+    /// Environment variables to set. The values may contain the placeholders of `arguments`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
-    pub environment: BTreeMap<String, Word>,
-    /// Names of the variables that it inherits besides `PATH`, `HOME` and `TMPDIR`.
+    pub(crate) environment: BTreeMap<String, Word>,
+    /// Names of environment variables that the program inherits, in addition to `PATH`, `HOME` and `TMPDIR`.
     #[serde(default)]
-    pub inherit: Vec<String>,
+    pub(crate) inherit: Vec<String>,
     /// A command that must succeed before the program is started, such as one that checks whether
     /// counters are accessible. If it fails, the cell is blocked, and the last line of its output is
     /// the reason.
     #[serde(default)]
-    pub check: Vec<String>,
-    /// The tables that it writes, by name.
+    pub(crate) check: Vec<String>,
+    /// The tables that the program writes, by name.
     #[serde(default)]
-    pub tables: BTreeMap<String, TableSettings>,
-    /// Other files that it writes to `{out}`, by the name of the output.
+    pub(crate) tables: BTreeMap<String, TableSettings>,
+    /// Other files that the program writes to `{out}`, by the name of the output.
     #[serde(default)]
-    pub blobs: BTreeMap<String, String>,
-    /// The largest amount that it may write to `{out}`, in MiB.
+    pub(crate) blobs: BTreeMap<String, String>,
+    /// The most that the program may write to `{out}`, in MiB.
     #[serde(default = "budget")]
     #[schemars(range(min = 1))]
-    pub budget_mib: u64,
+    pub(crate) budget_mib: u64,
 }
 
 /// A text. Numbers and booleans, which labels of axes often are, are spelled as in YAML.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Word(pub String);
+pub(crate) struct Word(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Word {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -79,10 +79,10 @@ impl<'de> Deserialize<'de> for Word {
     }
 }
 
-/// What is executed.
+/// The program to execute.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Program {
+pub(crate) enum Program {
     /// A file of the experiment, pinned by its digest; canonical parameters hold the digest.
     Script(String),
     /// A program on the search path, or in the venv of a needed provision stage. The digest of its
@@ -93,41 +93,41 @@ pub enum Program {
 /// A table that the program writes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct TableSettings {
+pub(crate) struct TableSettings {
     /// The file in `{out}`: `.csv` with a heading, or `.jsonl` with an object in each line.
-    pub file: String,
+    pub(crate) file: String,
     /// Its columns by name. A column of the file that is not declared is an error.
-    pub columns: BTreeMap<String, ColumnSettings>,
+    pub(crate) columns: BTreeMap<String, ColumnSettings>,
     /// The columns that name a row.
     #[serde(default)]
-    pub keys: Vec<String>,
+    pub(crate) keys: Vec<String>,
 }
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct ColumnSettings {
+pub(crate) struct ColumnSettings {
     /// The type of its values. An empty field of a CSV file is null.
     #[serde(rename = "type")]
-    pub kind: ColumnType,
-    /// The unit of its numbers, for instance `ms`.
+    pub(crate) kind: ColumnType,
+    /// The unit of its numbers, for example `ms`.
     #[serde(
         default,
         deserialize_with = "contract::unit",
         skip_serializing_if = "Option::is_none"
     )]
     #[schemars(with = "contract::UnitText")]
-    pub unit: Option<String>,
+    pub(crate) unit: Option<String>,
     /// What it means.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    pub description: Option<String>,
+    pub(crate) description: Option<String>,
 }
 
 /// The type of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum ColumnType {
+pub(crate) enum ColumnType {
     /// Whole numbers.
     Integer,
     /// Numbers.
@@ -244,8 +244,7 @@ impl Settings {
                     &[key, name],
                     format!("`{file}` is not a file below `{{out}}`"),
                 );
-                problems
-                    .push(problem.hint("write its path from there, for instance `answers.csv`"));
+                problems.push(problem.hint("write its path from there, for example `answers.csv`"));
             }
         }
         for name in self.files.keys().filter(|name| !is_inside(name)) {
@@ -275,7 +274,7 @@ impl Settings {
         if self.interpreter.is_empty() {
             problems.push(
                 Problem::at(&["interpreter"], "there is no interpreter")
-                    .hint("write the program and its arguments, for instance `[python3, -B]`"),
+                    .hint("write the program and its arguments, for example `[python3, -B]`"),
             );
         }
         problems

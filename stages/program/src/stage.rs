@@ -226,7 +226,7 @@ fn execute(job: &Job<'_>) -> Result<Done, Failure> {
         Ok(status) => status,
         Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
     };
-    if let Some(stored) = prepared.told() {
+    if let Some(stored) = prepared.written_status() {
         let failure =
             match stored.map_err(|why| Failure::failed(format!("the program's {TOLD}: {why}")))? {
                 Told {
@@ -391,7 +391,7 @@ impl Prepared {
     }
 
     /// Returns the path of a program, in the venv or on the search path.
-    fn found(&self, name: &str) -> String {
+    fn program_path(&self, name: &str) -> String {
         let program = launch::find(name, self.venv.as_deref());
         program.map_or_else(|| name.to_owned(), |path| path.display().to_string())
     }
@@ -402,12 +402,12 @@ impl Prepared {
             Program::Script(_) => {
                 let (first, rest) = settings.interpreter.split_first().expect("it was checked");
                 let script = self.program.display().to_string();
-                let own = std::iter::once(self.found(first)).chain(rest.iter().cloned());
+                let own = std::iter::once(self.program_path(first)).chain(rest.iter().cloned());
                 own.chain([script]).chain(arguments).collect()
             }
-            Program::Installed(name) => {
-                std::iter::once(self.found(name)).chain(arguments).collect()
-            }
+            Program::Installed(name) => std::iter::once(self.program_path(name))
+                .chain(arguments)
+                .collect(),
         };
         self.launching(settings, line, &self.log, self.budget(settings))
     }
@@ -446,7 +446,7 @@ impl Prepared {
                 let reason = format!("the program `{first}` is not on the search path");
                 return Err(Failure::blocked(reason));
             }
-            *first = self.found(first);
+            *first = self.program_path(first);
         }
         let log = self.log.with_extension("check");
         let status = launch::run(&self.launching(settings, line, &log, None), job)?;
@@ -469,7 +469,7 @@ impl Prepared {
         masked[from..].to_owned()
     }
 
-    fn told(&self) -> Option<Result<Told, String>> {
+    fn written_status(&self) -> Option<Result<Told, String>> {
         match tables::contents(&self.out, TOLD) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             Err(e) => Some(Err(e.to_string())),

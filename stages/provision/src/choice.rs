@@ -184,7 +184,7 @@ pub(crate) fn find<T>(
             Some(_) => near,
             None if library.find(other_collection(collection), name).is_some() => {
                 format!(
-                    "`{name}` is one of the {}: are the two exchanged?",
+                    "`{name}` is one of the {}: did you exchange the two?",
                     other_collection(collection)
                 )
             }
@@ -198,12 +198,12 @@ pub(crate) fn find<T>(
                 "an engine is what Benchtrail starts; for a server that runs already, `benchtrail init --from-url {name}` writes a study"
             ),
             None if collection == "models" && is_weights_file(name) => format!(
-                "define it under `models:`, for instance `served: {{title: Served, weights: {{local: {{path: {name}, sha256: \"…\"}}}}}}`, \
+                "define it under `models:`, for example `served: {{title: Served, weights: {{local: {{path: {name}, sha256: \"…\"}}}}}}`, \
                  and write `model: served`; {near}"
             ),
             // An id of a hub, for engines that load models themselves.
             None if collection == "models" && name.contains('/') => format!(
-                "define it under `models:`, for instance `served: {{title: Served, weights: {{named: {{id: {name}}}}}}}`, and write \
+                "define it under `models:`, for example `served: {{title: Served, weights: {{named: {{id: {name}}}}}}}`, and write \
                  `model: served`; {near}"
             ),
             None => format!(

@@ -32,8 +32,8 @@ pub use machine::{Gpu, Machine};
 pub use module::missing_module;
 pub use remote::answer;
 pub use requirements::{Unmet, unmet};
-pub use settings::Settings;
+
 pub use stage::Provision;
-pub use surroundings::{Brought, EnvironmentSettings};
+pub use surroundings::Brought;
 pub use unpacked::{Unpacked, check_unpacked, remove_unpacked};
 pub use venv::VenvSettings;

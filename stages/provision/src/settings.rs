@@ -32,24 +32,24 @@ use crate::venv::VenvRecipe;
     "container": "a key of the environment: `environment: {container: {image: …}}`",
     "venv": "a key of the environment: `environment: {venv: …}`",
 }))]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The engine: the name of a definition among `engines`.
-    pub engine: String,
+    pub(crate) engine: String,
     /// The model: the name of a definition among `models`.
-    pub model: String,
+    pub(crate) model: String,
     /// The model that drafts tokens for it (speculative decoding): the name of a definition among
     /// `models`. `launch.draft-arguments` in the engine's definition passes it to the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    pub draft: Option<String>,
+    pub(crate) draft: Option<String>,
     /// The environment of the engine's program. By default, the definition's own packages, or the
     /// program that you installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub environment: Option<EnvironmentSettings>,
+    pub(crate) environment: Option<EnvironmentSettings>,
     /// Where the engine is prepared and runs; by default on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Place")]
-    pub place: Option<Place>,
+    pub(crate) place: Option<Place>,
 }
 
 /// The canonical parameters: the definitions behind the names.

@@ -204,9 +204,9 @@ impl StageKind for Provision {
             contained: parameters.container().is_some(),
             elsewhere: parameters.place.is_some(),
         };
-        weights::there(&parameters.model, "model", &here, files)?;
+        weights::check_present(&parameters.model, "model", &here, files)?;
         if let Some(draft) = &parameters.draft {
-            weights::there(draft, "draft", &here, files)?;
+            weights::check_present(draft, "draft", &here, files)?;
         }
         if let Some(Place::Cloud(cloud)) = &parameters.place {
             cloud

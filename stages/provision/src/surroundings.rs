@@ -11,7 +11,7 @@ use crate::venv::{self, VenvRecipe, VenvSettings};
 /// Where the engine's program is installed.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum EnvironmentSettings {
+pub(crate) enum EnvironmentSettings {
     /// A virtual environment of Python packages, made from pins and shared by all studies with
     /// the same ones.
     Venv(VenvSettings),

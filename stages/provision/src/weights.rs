@@ -26,7 +26,7 @@ pub(crate) struct Purpose<'a> {
 ///
 /// # Errors
 /// If the weights or the token are missing.
-pub(crate) fn there(
+pub(crate) fn check_present(
     model: &Named<Model>,
     key: &str,
     purpose: &Purpose<'_>,

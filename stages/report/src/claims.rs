@@ -26,10 +26,10 @@ use crate::trace::Extracted;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
-    /// What is expected, and why, before anything is measured.
+    /// What you expect, and why. Write it before you measure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hypothesis: Option<String>,
-    /// The sentence that may be said if the rule holds.
+    /// The sentence that the report may say if the rule holds.
     pub says: String,
     /// The decision rule: the claim is licensed if it holds, undecided if a value it needs is null or no row exists,
     /// and otherwise refused.

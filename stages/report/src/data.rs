@@ -161,7 +161,7 @@ impl Data {
     }
 
     /// Returns the digests of the inputs' tables and records.
-    fn known(&self) -> &Known {
+    fn known_digests(&self) -> &Known {
         self.known_parts.get_or_init(|| {
             let cells = || self.stages.iter().flat_map(|s| &s.cells);
             let outputs = cells().flat_map(|c| c.outputs.values());
@@ -173,7 +173,7 @@ impl Data {
         })
     }
 
-    /// Returns a document by its digest alone, for instance a record.
+    /// Returns a document by its digest alone, for example a record.
     pub(crate) fn by_digest(&self, digest: &Digest) -> Result<Arc<Json>, Miss> {
         if let Some(document) = lock(&self.documents).get(digest) {
             return Ok(document.clone());
@@ -258,12 +258,12 @@ impl Data {
         for digest in &wanted {
             let bytes = store.get(digest).map_err(|e| e.to_string())?;
             let wrong = |e: &dyn fmt::Display| format!("{digest}: {e}");
-            if self.known().tables.contains(digest) {
+            if self.known_digests().tables.contains(digest) {
                 let table = Table::from_parquet(bytes).map_err(|e| wrong(&e))?;
                 lock(&self.tables).insert(*digest, Arc::new(table));
             } else {
                 let mut json: Json = serde_json::from_slice(&bytes).map_err(|e| wrong(&e))?;
-                if self.known().records.contains(digest) {
+                if self.known_digests().records.contains(digest) {
                     json = what_is_read_of(&mut json);
                 }
                 lock(&self.documents).insert(*digest, Arc::new(json));

@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    fn found(lines: &[(usize, Option<usize>)], now: usize) -> Option<String> {
+    fn licence_of(lines: &[(usize, Option<usize>)], now: usize) -> Option<String> {
         let ledger: Vec<LedgerLine> = lines.iter().map(|(b, p)| line(*b, *p)).collect();
         Extended::at(&ledger, now).map(|extended| extended.licence())
     }
@@ -138,10 +138,10 @@ mod tests {
             blocks.map(move |b| (b, Some(planned)))
         };
         let five: Vec<_> = rows(1..=5, 5).collect();
-        assert_eq!(found(&five, 5), None);
+        assert_eq!(licence_of(&five, 5), None);
         let more: Vec<_> = rows(1..=5, 5).chain(rows(6..=8, 8)).collect();
         assert_eq!(
-            found(&more, 8).unwrap(),
+            licence_of(&more, 8).unwrap(),
             "after blocks were added to a plan of 5"
         );
         let looks: Vec<_> = rows(1..=5, 5)
@@ -149,16 +149,16 @@ mod tests {
             .chain(rows(7..=8, 8))
             .collect();
         assert_eq!(
-            found(&looks, 8).unwrap(),
+            licence_of(&looks, 8).unwrap(),
             "after blocks were added to a plan of 5 or 6"
         );
         // The first plan was changed before its blocks were measured: there was no verdict to look at.
         let early: Vec<_> = rows(1..=3, 5).chain(rows(4..=8, 8)).collect();
-        assert_eq!(found(&early, 8), None);
+        assert_eq!(licence_of(&early, 8), None);
         let fewer: Vec<_> = rows(1..=5, 8).collect();
-        assert_eq!(found(&fewer, 5).unwrap(), "by 5 of 8 planned blocks");
+        assert_eq!(licence_of(&fewer, 5).unwrap(), "by 5 of 8 planned blocks");
         // Older records do not hold the plan.
         let unknown: Vec<_> = (1..=8).map(|block| (block, None)).collect();
-        assert_eq!(found(&unknown, 8), None);
+        assert_eq!(licence_of(&unknown, 8), None);
     }
 }

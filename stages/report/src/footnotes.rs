@@ -150,11 +150,11 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Condition) -> Re
         for row in &group.rows {
             lacks.markers[*row].extend(marker);
         }
-        lacks.rows.push((marker, group.told(world, table)));
+        lacks.rows.push((marker, group.footnote(world, table)));
     }
     lacks.absent = by_reason(world, absent)
         .iter()
-        .map(|group| group.told(world, table))
+        .map(|group| group.footnote(world, table))
         .collect();
     Ok(lacks)
 }
@@ -336,7 +336,7 @@ impl<'a> Search<'a> {
 
 impl Group {
     /// Writes the cells with their reason, traced to the note of the table.
-    fn told(&self, world: &World, table: &Opened) -> String {
+    fn footnote(&self, world: &World, table: &Opened) -> String {
         let mut by_part: BTreeMap<usize, Vec<&Coordinates>> = BTreeMap::new();
         for Lacking { part, cell } in &self.cells {
             by_part.entry(*part).or_default().push(&cell.coordinates);

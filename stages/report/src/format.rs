@@ -121,11 +121,11 @@ impl fmt::Display for FormatError {
         match self {
             Self::Unknown { format } => write!(
                 f,
-                "unknown format `{format}`; write, for instance, `0.00`, `,0`, `sig3`, `e2`, `0.0%`, `0.0pp`, `0.00×`, \
+                "unknown format `{format}`; write, for example, `0.00`, `,0`, `sig3`, `e2`, `0.0%`, `0.0pp`, `0.00×`, \
                  `0.0u` or `p`"
             ),
             Self::NoWordForNull => f.write_str(
-                "the word for null is empty; say what null means, for instance `never` or `n/a`",
+                "the word for null is empty; say what null means, for example `never` or `n/a`",
             ),
             Self::Text { format } => {
                 write!(f, "format `{format}` is for numbers, but the value is text")

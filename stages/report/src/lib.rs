@@ -37,7 +37,7 @@ mod view;
 
 use pipeline::stage::Shipped;
 
-pub use check::{Objection, Outcome, check};
+pub use check::Objection;
 pub use claims::{Claim, Narrower};
 pub use data::Data;
 pub use figure::Drawn;
@@ -47,7 +47,6 @@ pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;
 pub use statement::{Judge, Rejudged, Rule, TablePart};
 pub use template::Template;
-pub use trace::{Entry, TraceSource, TracedSpan};
 
 /// The templates shipped with the binary, under their full names.
 const TEMPLATES: [(&str, &str); 20] = [

@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, FigureSettings>")]
     pub(crate) figures: serde_json::Map<String, Json>,
-    /// Numbers and words that may be written by hand, each with the reason.
+    /// Numbers and words that the report may contain without a value from an artifact, each with the reason.
     #[serde(default)]
     pub(crate) literals: Vec<Literal>,
     /// The claims it judges, from the collection `claims`; all of them if absent.
@@ -67,13 +67,13 @@ pub struct Named<T> {
     pub settings: T,
 }
 
-/// A number that may be written by hand.
+/// A number or a word that the report may contain without a value from an artifact.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Literal {
-    /// The text as it is in the report, for instance `two-sided`.
+    /// The text as it is in the report, for example `two-sided`.
     pub text: String,
-    /// Why it needs no artifact, for instance "a name, not a quantity".
+    /// Why it needs no artifact, for example "a name, not a quantity".
     pub reason: String,
 }
 

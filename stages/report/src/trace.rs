@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Ratio, Scalar, Table, TableError};
 use contract::TraceRow;
-pub use contract::TraceSource;
+pub(crate) use contract::TraceSource;
 use pipeline::place::{Condition, Coordinates};
 
 use crate::format::clean;
@@ -33,39 +33,39 @@ pub(crate) fn is_mark(c: char) -> bool {
 
 /// A traced text and its origin.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The text as rendered.
-    pub text: String,
+    pub(crate) text: String,
     /// The kind of its source.
-    pub source: TraceSource,
+    pub(crate) source: TraceSource,
     /// The stage that the artifact belongs to; empty for spec, ledger, trail and literals.
-    pub stage: String,
+    pub(crate) stage: String,
     /// The coordinates of the cell that the artifact belongs to; `None` if it does not belong to a single cell, or is
     /// the report's own.
-    pub coordinates: Option<Coordinates>,
+    pub(crate) coordinates: Option<Coordinates>,
     /// The output's name in the stage.
-    pub output: String,
+    pub(crate) output: String,
     /// The artifact.
-    pub artifact: Option<Digest>,
+    pub(crate) artifact: Option<Digest>,
     /// The row of the artifact, from 0.
-    pub row: Option<u64>,
+    pub(crate) row: Option<u64>,
     /// The row's key columns; for counts, the condition; for missing cells, their coordinates. May be empty.
-    pub row_key: Condition,
+    pub(crate) row_key: Condition,
     /// The column, or the path in a JSON artifact or the spec; for literals, the reason.
-    pub column: String,
+    pub(crate) column: String,
     /// The value in full precision.
-    pub value: Scalar,
+    pub(crate) value: Scalar,
     /// The unit of the column.
-    pub unit: Option<String>,
+    pub(crate) unit: Option<String>,
     /// The sides of the ratio, for a ratio column.
-    pub ratio: Option<Ratio>,
+    pub(crate) ratio: Option<Ratio>,
     /// The requested format.
-    pub format: String,
+    pub(crate) format: String,
 }
 
 impl Entry {
     /// Creates an entry without a place in an artifact.
-    pub fn new(
+    pub(crate) fn new(
         source: TraceSource,
         column: impl Into<String>,
         value: Scalar,
@@ -182,17 +182,17 @@ fn take_number(chars: &mut Chars<'_>, end: char) -> Option<usize> {
 
 /// The place of a traced text in the Markdown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TracedSpan {
+pub(crate) struct TracedSpan {
     /// The line, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The first character on the line, from 1.
-    pub column_start: usize,
+    pub(crate) column_start: usize,
     /// One past the last character.
-    pub column_end: usize,
+    pub(crate) column_end: usize,
     /// The same place in bytes of the whole text.
-    pub bytes: Range<usize>,
+    pub(crate) bytes: Range<usize>,
     /// The traced number or statement.
-    pub entry: Entry,
+    pub(crate) entry: Entry,
 }
 
 /// A place in a template, which is given by its position among the rendered ones.

@@ -24,27 +24,27 @@ const GPUS: &str = "CUDA_VISIBLE_DEVICES";
 /// One role of a group: servers with the same task.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Role {
+pub(crate) struct Role {
     /// The provision stage whose environment its members run in; may be left out if the stage needs only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    pub provision: Option<String>,
+    pub(crate) provision: Option<String>,
     /// How many members it has.
     #[schemars(range(min = 1))]
-    pub count: u32,
+    pub(crate) count: u32,
     /// Settings of its engine, the same for all members.
-    pub settings: BTreeMap<String, Json>,
+    pub(crate) settings: BTreeMap<String, Json>,
     /// The GPUs of each member, as `CUDA_VISIBLE_DEVICES` takes them: a text for each member. By default, each member
     /// sees all GPUs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub gpus: Vec<String>,
+    pub(crate) gpus: Vec<String>,
     /// The roles that are passed to its members: the name in the engine's definition
     /// (`launch.peers`), and the role.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub peers: BTreeMap<String, String>,
+    pub(crate) peers: BTreeMap<String, String>,
     /// The check that shows that a member is ready. Use the health check for a worker that cannot
     /// generate alone.
-    pub ready: Readiness,
+    pub(crate) ready: Readiness,
 }
 
 impl Default for Role {

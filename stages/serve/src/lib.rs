@@ -17,7 +17,5 @@ mod remote;
 mod stage;
 mod start;
 
-pub use group::Role;
 pub use remote::run_order;
-pub use stage::{Serve, Settings};
-pub use start::Readiness;
+pub use stage::Serve;

@@ -3,8 +3,8 @@
 //! side closes or falls silent.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fs;
-use std::io;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -49,13 +49,12 @@ pub fn run_order(
     folder: &Path,
     order: &str,
     pipe: impl Read + Send + 'static,
-) -> Result<u8, String> {
-    let order: Order = serde_json::from_str(order).map_err(|e| e.to_string())?;
-    let message = |e: io::Error| e.to_string();
+) -> Result<u8, Box<dyn Error + Send + Sync>> {
+    let order: Order = serde_json::from_str(order)?;
     let store = folder.join("store");
-    pipeline::lease::reap_orphans(&store).map_err(message)?;
-    let scratch = tempfile::tempdir_in(folder).map_err(message)?;
-    let spawner = Spawner::new(std::env::current_exe().map_err(message)?).map_err(message)?;
+    pipeline::lease::reap_orphans(&store)?;
+    let scratch = tempfile::tempdir_in(folder)?;
+    let spawner = Spawner::new(std::env::current_exe()?)?;
     let grace = Duration::try_from_secs_f64(order.grace_s).unwrap_or_default();
     let contained = order.container.as_ref().map(|(containment, port)| {
         let inside = Inside {
@@ -78,18 +77,17 @@ pub fn run_order(
     command.args(arguments);
     // The client of a container runtime needs the user's full environment.
     if contained.is_none() {
-        prepare_environment(&mut command, &order.inherit, order.venv.as_deref())
-            .map_err(message)?;
+        prepare_environment(&mut command, &order.inherit, order.venv.as_deref())?;
         command.envs(&order.environment);
     }
     command.current_dir(scratch.path()).stdin(Stdio::null());
-    let mut child = spawner.spawn(command).map_err(message)?;
+    let mut child = spawner.spawn(command)?;
     let ran = watch(&mut child, folder, &store, &order, contained.as_ref(), pipe);
     // After any failure, nothing must remain.
     if ran.is_err() {
         let _it_may_be_gone = removed(contained.as_ref(), grace);
     }
-    let stopped = stop(&mut child, grace).map_err(message);
+    let stopped = stop(&mut child, grace);
     let code = ran?;
     stopped?;
     Ok(code)
@@ -108,23 +106,22 @@ fn watch(
     order: &Order,
     contained: Option<&Contained>,
     pipe: impl Read + Send + 'static,
-) -> Result<u8, String> {
-    let message = |e: io::Error| e.to_string();
-    await_own_group(child).map_err(message)?;
-    let enclosure = Enclosure::of(child.id()).map_err(message)?;
+) -> Result<u8, Box<dyn Error + Send + Sync>> {
+    await_own_group(child)?;
+    let enclosure = Enclosure::of(child.id())?;
     let leases = Leases::new(store, "remote", &order.token);
     let removal = contained.map_or_else(Vec::new, Contained::removal);
-    let _lease = leases.register_with(child.id(), removal).map_err(message)?;
+    let _lease = leases.register_with(child.id(), removal)?;
     let running = folder.join(RUNNING);
-    fs::create_dir_all(&running).map_err(message)?;
+    fs::create_dir_all(&running)?;
     let name = running.join(&order.token);
     let mut named = contained.is_none();
     if named {
-        fs::write(&name, child.id().to_string()).map_err(message)?;
+        fs::write(&name, child.id().to_string())?;
     }
     let mut heard = listen(pipe, SILENCE);
     let code = loop {
-        match child.try_wait().map_err(message)? {
+        match child.try_wait()? {
             Some(status) => {
                 break status
                     .code()
@@ -138,7 +135,7 @@ fn watch(
         if let Some(one) = contained.filter(|_| !named)
             && let Ok(pid) = one.containment.pid(&one.name)
         {
-            fs::write(&name, pid.to_string()).map_err(message)?;
+            fs::write(&name, pid.to_string())?;
             named = true;
         }
     };
@@ -148,7 +145,7 @@ fn watch(
     let stopped = stop(child, grace).map(drop).and(enclosure.empty());
     // A leftover file names a process that is gone.
     let _may_stay = fs::remove_file(&name);
-    stopped.map_err(message)?;
-    removed.map_err(|e| e.to_string())?;
+    stopped?;
+    removed?;
     Ok(code)
 }

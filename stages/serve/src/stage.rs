@@ -50,17 +50,17 @@ pub struct Serve {
     "url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
     "base-url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
 }))]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Settings of the engine, under the names in its definition; all others keep their defaults.
-    pub settings: BTreeMap<String, Json>,
+    pub(crate) settings: BTreeMap<String, Json>,
     /// The roles of a group of servers, such as a router and the replicas behind it, instead of one
     /// server.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub roles: BTreeMap<String, Role>,
+    pub(crate) roles: BTreeMap<String, Role>,
     /// The role of a group that receives the load. If it has several members, they get requests in turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
-    pub load: Option<String>,
+    pub(crate) load: Option<String>,
 }
 
 impl Serve {

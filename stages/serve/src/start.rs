@@ -181,7 +181,7 @@ impl Default for Manner {
 /// The check that shows that a server is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Readiness {
+pub(crate) enum Readiness {
     /// It generated one token.
     #[default]
     Token,

@@ -9,21 +9,21 @@ use serde::{Deserialize, Serialize};
 /// What an accelerator can do at most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Hardware {
+pub(crate) struct Hardware {
     /// The name for people.
-    pub title: String,
+    pub(crate) title: String,
     /// Where the numbers are from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
+    pub(crate) source: Option<String>,
     /// Peak TFLOP/s of dense matrix products (no sparsity) by type of the factors.
     #[serde(default)]
-    pub peak_tflops: BTreeMap<String, f64>,
+    pub(crate) peak_tflops: BTreeMap<String, f64>,
     /// Memory bandwidth in GB/s (1e9 bytes).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bandwidth_gb_per_s: Option<f64>,
+    pub(crate) bandwidth_gb_per_s: Option<f64>,
     /// Memory in GB (1e9 bytes), rounded up if the manufacturer counts differently, so that it is an upper bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_gb: Option<f64>,
+    pub(crate) memory_gb: Option<f64>,
 }
 
 macro_rules! hardware {

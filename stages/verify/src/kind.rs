@@ -226,7 +226,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
     };
     let Some(declared) = declared else {
         let problem = Problem::at(&["gates"], "a verify stage needs at least one gate")
-            .hint("for instance `gates: [{gate: census}, {gate: row-status}]`");
+            .hint("write, for example, `gates: [{gate: census}, {gate: row-status}]`");
         return (Vec::new(), vec![problem]);
     };
     let names: Vec<&str> = ALL.iter().map(|g| g.name()).collect();

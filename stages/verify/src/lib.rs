@@ -58,5 +58,5 @@ mod tests_of_engines;
 mod tests_of_faults;
 
 pub use gates::{GatePage, pages};
-pub use hardware::{Hardware, collections, shipped};
+pub use hardware::{collections, shipped};
 pub use kind::Verify;

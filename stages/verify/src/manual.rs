@@ -4,8 +4,6 @@
 
 use std::fmt::Write;
 
-use pipeline::Json;
-
 fn page() -> String {
     let mut text = String::from(
         "# Gates of the verify stage\n\n\
@@ -14,10 +12,26 @@ fn page() -> String {
          - `fail`: the run ends with an error, and the cell does not enter any statistic.\n\
          - `exclude`: the cell does not enter any statistic. You must give a `reason`.\n\
          - `warn`: the cell stays, and the report shows a note.\n\n\
-         A gate has three outcomes: `pass`, `fail` and `not judged`. A gate is not judged if it lacks rows or\n\
-         facts. This counts separately and never as a pass. The table `gates` has one row per gate and cell,\n\
-         with the observed and the expected value.\n\n\
-         A verify stage without `gates` uses these gates, which judge any load and need no parameters:\n",
+         The outcome of a gate is `pass`, `fail` or `not judged`. A gate does not judge a cell if it lacks rows\n\
+         or facts. Such a gate counts separately, and never as passed. The table `gates` has one row per gate\n\
+         and cell, with the observed and the expected value.\n",
+    );
+    text.push_str("\n| gate | what it checks |\n|---|---|\n");
+    for page in crate::pages() {
+        let summary = page.summary.replace('\n', " ");
+        let first = summary
+            .split_once(". ")
+            .map_or(&*summary, |(first, _)| first);
+        writeln!(
+            text,
+            "| [`{0}`](#{0}) | {1} |",
+            page.name,
+            first.trim_end_matches('.')
+        )
+        .unwrap();
+    }
+    text.push_str(
+        "\nA verify stage without `gates` uses these gates, which judge any load and need no parameters:\n",
     );
     let usual: Vec<String> = crate::kind::USUAL
         .iter()
@@ -31,33 +45,15 @@ fn page() -> String {
             page.name, page.summary, page.severity
         )
         .unwrap();
-        let required: Vec<&str> = page.schema["required"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Json::as_str)
-            .collect();
-        let properties = page.schema["properties"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
-        for (name, property) in &properties {
-            let state = match (required.contains(&name.as_str()), property.get("default")) {
-                (true, _) => "required".to_owned(),
-                (false, Some(default)) if !default.is_null() => {
-                    format!(
-                        "default `{}`",
-                        default
-                            .as_str()
-                            .map_or_else(|| default.to_string(), str::to_owned)
-                    )
-                }
-                _ => "optional".to_owned(),
-            };
-            let meaning = property["description"].as_str().unwrap_or_default();
-            writeln!(text, "- `{name}` ({state}): {meaning}").unwrap();
+        let parameters = contract::parameters(&page.schema);
+        for parameter in &parameters {
+            parameter.write(&mut text, 0, &|default| {
+                default
+                    .as_str()
+                    .map_or_else(|| default.to_string(), str::to_owned)
+            });
         }
-        if properties.is_empty() {
+        if parameters.is_empty() {
             writeln!(text, "- none").unwrap();
         }
     }

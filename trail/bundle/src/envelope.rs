@@ -37,7 +37,7 @@ pub(crate) struct EnvelopeSignature {
 
 /// The reason why an envelope is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum EnvelopeError {
+pub(crate) enum EnvelopeError {
     /// Text that is not base64, or a signature of a wrong length.
     Malformed(String),
     /// This key made none of the signatures.

@@ -87,7 +87,15 @@ fn words(n: usize) -> &'static str {
     }
 }
 
-impl std::error::Error for BundleError {}
+impl std::error::Error for BundleError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<artifacts::StoreError> for BundleError {
     fn from(error: artifacts::StoreError) -> Self {

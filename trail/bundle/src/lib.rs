@@ -40,7 +40,7 @@ mod statement;
 
 pub use archive::{manifest_of, pack};
 pub use check::{Checked, Complaint, Signature, verify};
-pub use envelope::EnvelopeError;
+
 pub use error::BundleError;
 pub use keys::{KeyPair, PublicKey, generate};
 pub use layout::MANIFEST;

@@ -122,7 +122,7 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     let metrics = LATENCIES.map(|name| metric(name).filter(|_| tells_tpot || name != "tpot_ms"));
     let mut span = WindowActivity::new(from, to.max(from + 1), moments, metrics);
     each(&digest, store, metrics, |attempt| span.add(attempt))?;
-    Ok(Reply::json(&span.told(&whole), Freshness::Tagged))
+    Ok(Reply::json(&span.into_json(&whole), Freshness::Tagged))
 }
 
 /// The time range of all requests of a cell.
@@ -216,7 +216,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn told(self, seconds: f64) -> Value {
+    fn into_json(self, seconds: f64) -> Value {
         let latencies = self
             .latencies
             .into_iter()
@@ -350,7 +350,7 @@ impl WindowActivity {
         }
     }
 
-    fn told(self, whole: &Whole) -> Value {
+    fn into_json(self, whole: &Whole) -> Value {
         let moments = self.moments();
         let step = (self.to - self.from) as f64 / (moments - 1) as f64;
         let at: Vec<i64> = (0..moments)
@@ -391,7 +391,7 @@ impl WindowActivity {
         if self.inside <= ONE_BY_ONE {
             value["single"] = singles(&self.single);
         }
-        value["figures"] = self.figures.told((self.to - self.from) as f64 / 1e9);
+        value["figures"] = self.figures.into_json((self.to - self.from) as f64 / 1e9);
         value
     }
 }
@@ -454,7 +454,7 @@ mod tests {
             from: -100,
             to: 99,
         };
-        let activity = span.told(&whole);
+        let activity = span.into_json(&whole);
         assert_eq!(activity["at_ns"], json!([0, 10, 20, 30, 40]));
         assert_eq!(activity["in_flight"], json!([2, 2, 1, 2, 1]));
         assert_eq!(activity["waiting"], json!([1, 1, 0, 1, 1]));
@@ -488,7 +488,7 @@ mod tests {
             from: 0,
             to: 40,
         };
-        let figures = span.told(&whole)["figures"].take();
+        let figures = span.into_json(&whole)["figures"].take();
         assert_eq!(
             (&figures["sent"], &figures["output_tokens"]),
             (&json!(0), &json!(0))
@@ -508,7 +508,7 @@ mod tests {
             from: 0,
             to: 1_000_000,
         };
-        let activity = span.told(&whole);
+        let activity = span.into_json(&whole);
         assert_eq!(activity["requests"], ONE_BY_ONE + 1);
         assert_eq!(activity["single"], Value::Null);
         let counts = activity["ttft_cloud"]["counts"].as_array().unwrap();

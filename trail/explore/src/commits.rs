@@ -39,7 +39,14 @@ impl fmt::Display for GitError {
     }
 }
 
-impl std::error::Error for GitError {}
+impl std::error::Error for GitError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Start(error) => Some(error),
+            Self::Refused(_) | Self::Lock(_) => None,
+        }
+    }
+}
 
 /// Runs a reading command of git in the folder of a lock, and returns its output.
 ///
@@ -69,7 +76,7 @@ fn git(lock: &Path, arguments: &[&str]) -> Result<String, GitError> {
 ///
 /// # Errors
 /// If the lock is not in a git repository.
-pub fn commits(lock: &Path, most: u32) -> Result<Vec<Commit>, GitError> {
+pub(crate) fn commits(lock: &Path, most: u32) -> Result<Vec<Commit>, GitError> {
     let name = lock.file_name().unwrap_or_default().to_string_lossy();
     let most = format!("--max-count={most}");
     let form = "--format=%h%x09%cs%x09%s";

@@ -309,7 +309,7 @@ impl Pairs {
     fn rows(&self, replicated: bool) -> Vec<Value> {
         let line = |(place, units): &(Vec<Value>, BTreeMap<String, [Option<f64>; 2]>)| {
             let both: Vec<(f64, f64)> = units.values().filter_map(|[a, b]| a.zip(*b)).collect();
-            let mut line = told(&both, replicated);
+            let mut line = distance_of(&both, replicated);
             line["at"] = json!(place);
             line["units"] = json!(both);
             line
@@ -354,7 +354,7 @@ impl Pairs {
 }
 
 /// Describes how far apart the sides of pairs are, with one pair per unit.
-fn told(both: &[(f64, f64)], replicated: bool) -> Value {
+fn distance_of(both: &[(f64, f64)], replicated: bool) -> Value {
     let mean = |side: fn(&(f64, f64)) -> f64| {
         let sample = Sample::new(both.iter().map(side)).ok();
         sample.map(|sample| sample.mean())

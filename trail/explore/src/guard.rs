@@ -8,14 +8,14 @@ use std::net::{IpAddr, SocketAddr};
 /// its own name resolves to this machine, and it cannot hide `Origin` or `Sec-Fetch-Site`. Therefore all three must be
 /// ours.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     address: SocketAddr,
     token: Option<String>,
 }
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub(crate) enum Refused {
     /// It names another host, or no host.
     Host,
     /// It comes from a page with another origin.
@@ -55,7 +55,7 @@ impl Refused {
 
 impl Guard {
     /// Creates the guard of a server at this address. Without a token, the server may only use a loopback address.
-    pub fn new(address: SocketAddr, token: Option<String>) -> Self {
+    pub(crate) fn new(address: SocketAddr, token: Option<String>) -> Self {
         Self { address, token }
     }
 

@@ -148,7 +148,7 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
         "unit": metric.unit,
         "definition": metric.definition,
         "by": names,
-        "groups": lines.map(Group::told).collect::<Vec<_>>(),
+        "groups": lines.map(Group::into_json).collect::<Vec<_>>(),
     });
     Ok(Reply::json(&value, Freshness::Tagged))
 }
@@ -175,7 +175,7 @@ impl Group {
         }
     }
 
-    fn told(mut self) -> Value {
+    fn into_json(mut self) -> Value {
         let n = self.values.len();
         json!({
             "labels": self.labels,

@@ -32,9 +32,10 @@ mod table;
 mod trail;
 
 pub use catalogue::{Catalogue, CatalogueError};
-pub use commits::{Commit, GitError, commits, lock_at};
+pub use commits::{Commit, GitError, lock_at};
 pub use export::{Chunks, Exported, Step, export};
-pub use guard::{Guard, Refused, token};
+pub(crate) use guard::Refused;
+pub use guard::token;
 pub use history::{Followed, History, Judged, Point, Series, history};
 pub use live::{STOP, STOP_TOKEN};
 pub use reply::{Freshness, Reply};

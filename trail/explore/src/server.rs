@@ -82,7 +82,14 @@ impl fmt::Display for ServeError {
     }
 }
 
-impl std::error::Error for ServeError {}
+impl std::error::Error for ServeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            Self::NoToken(_) => None,
+        }
+    }
+}
 
 /// A site on a socket.
 #[derive(Debug)]

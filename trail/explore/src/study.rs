@@ -276,7 +276,7 @@ impl Study {
         let (stage, output) = name.split_once('.').ok_or_else(|| {
             Failure::question(
                 format!("`{name}` does not say its stage"),
-                "write STAGE.OUTPUT, for instance `ladder.requests`",
+                "write STAGE.OUTPUT, for example `ladder.requests`",
             )
         })?;
         let (_, cell) = self.find(stage, at)?;

@@ -48,7 +48,7 @@ impl View {
             let wrong = |text| {
                 Failure::question(
                     format!("`{name}={text}` is not a row"),
-                    "rows count from 0, for instance `from=0&to=100`",
+                    "rows count from 0, for example `from=0&to=100`",
                 )
             };
             let parse = |text: &str| text.parse::<usize>().map_err(|_| wrong(text.to_owned()));

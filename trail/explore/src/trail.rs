@@ -64,7 +64,7 @@ impl<'store> Trail<'store> {
             Found::Several(numbers) => return Ok(json!({"several": numbers})),
         };
         let answer = why::why(document, &self.provenance, number, &also)?;
-        Ok(told(answer, Some(&self.printed), most))
+        Ok(tree_of(answer, Some(&self.printed), most))
     }
 }
 
@@ -147,11 +147,11 @@ fn of_table(study: &Study, table: &str, ask: &Ask, store: &Store) -> Result<Valu
     // Without a report, no line prints the value.
     let document = report::find(study, ask.get("report"), store).ok();
     let printed = document.map(|report| Printed::of(report.document));
-    Ok(told(answer, printed.as_ref(), usize::MAX))
+    Ok(tree_of(answer, printed.as_ref(), usize::MAX))
 }
 
 /// Returns the tree in the form of `why --json`, with every place where the report prints the value.
-fn told(mut answer: Answer, printed: Option<&Printed>, most: usize) -> Value {
+fn tree_of(mut answer: Answer, printed: Option<&Printed>, most: usize) -> Value {
     let mut cut = Cut {
         most,
         longer: Vec::new(),

@@ -25,8 +25,8 @@ pub enum Unaudited {
 impl fmt::Display for Unaudited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Format(format) => write!(f, "{format} is not read; convert it to Markdown, for instance with pandoc -t gfm"),
-            Self::NotText => f.write_str("not UTF-8 text; convert it, for instance with iconv"),
+            Self::Format(format) => write!(f, "{format} is not read; convert it to Markdown, for example with pandoc -t gfm"),
+            Self::NotText => f.write_str("not UTF-8 text; convert it, for example with iconv"),
             Self::NoTable => f.write_str(
                 "no table was read, so only arithmetic written out and the form were checked; tables need bars and a rule under the header, as in GFM; give tables with --data",
             ),

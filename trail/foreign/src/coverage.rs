@@ -356,7 +356,7 @@ impl<'a> Tracer<'a> {
             .map(|row| table.place(*row, derived.column))
             .collect();
         Derivation {
-            formula: derived.said(table),
+            formula: derived.in_words(table),
             places,
             value: derived.value,
         }

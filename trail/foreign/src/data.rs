@@ -139,7 +139,7 @@ fn text(path: &Path) -> Result<String, Reason> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        at_line(line, "not UTF-8 text; convert it, for instance with iconv")
+        at_line(line, "not UTF-8 text; convert it, for example with iconv")
     })?;
     Ok(text
         .strip_prefix('\u{feff}')

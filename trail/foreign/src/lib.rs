@@ -25,7 +25,7 @@ pub use coverage::{Coverage, Derivation, Status, Traced};
 pub use data::{Unread, read_tables};
 pub use document::{Document, Heading, List, Lost, Prose};
 pub use finding::{Audit, Evidence, Finding, Rule};
-pub use number::{Quantity, Range, measure, ranges, shown};
+pub use number::Quantity;
 pub use page::{html, markdown};
 pub use sarif::sarif;
 pub use table::{Cell, Row, Table};

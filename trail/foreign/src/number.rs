@@ -81,7 +81,7 @@ pub(crate) fn spread(a: &Quantity, b: &Quantity, f: impl Fn(f64, f64) -> f64) ->
 }
 
 /// Formats a number for a message, with at most six significant digits.
-pub fn shown(value: f64) -> String {
+pub(crate) fn shown(value: f64) -> String {
     if !value.is_finite() {
         return "undefined".to_owned();
     }
@@ -310,15 +310,15 @@ pub(crate) fn normal_unit(unit: &str) -> String {
 
 /// A range `LOW–HIGH`: two numbers with a dash or the word `to` between them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Range {
+pub(crate) struct Range {
     /// The first number.
-    pub low: Quantity,
+    pub(crate) low: Quantity,
     /// The second number, which carries the unit.
-    pub high: Quantity,
+    pub(crate) high: Quantity,
 }
 
 /// Finds the ranges of a text among its numbers.
-pub fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
+pub(crate) fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
     numbers
         .windows(2)
         .filter_map(|pair| {
@@ -338,7 +338,7 @@ pub fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
 }
 
 /// Returns the measure of a unit, and its size in base units. An unknown unit is its own measure.
-pub fn measure(unit: &str) -> (&str, f64) {
+pub(crate) fn measure(unit: &str) -> (&str, f64) {
     match unit {
         "ns" => ("time", 1e-9),
         "us" => ("time", 1e-6),

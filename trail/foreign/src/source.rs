@@ -436,7 +436,7 @@ impl Derived {
     }
 
     /// Returns the formula in words.
-    pub(crate) fn said(&self, table: &Table) -> String {
+    pub(crate) fn in_words(&self, table: &Table) -> String {
         let column = table.name(self.column);
         let n = self.rows.len();
         let by = if self.by.is_empty() {

@@ -153,7 +153,7 @@ fn documents() -> Vec<(PathBuf, String)> {
 }
 
 /// Whether there is a finding at a line that the unaltered document does not have.
-fn found(before: &Audit, after: &Audit, line: usize) -> bool {
+fn has_new_finding(before: &Audit, after: &Audit, line: usize) -> bool {
     let reported = |audit: &Audit| {
         audit
             .findings
@@ -226,9 +226,13 @@ fn planted_errors_are_found_and_unaltered_reports_have_no_finding() {
                 let changed = changed.join("\n");
                 let counts = tally.entry(class).or_default();
                 counts[0] += 1;
-                counts[1] += usize::from(found(&alone, &audit(&name, &changed, &[]), spot.line));
+                counts[1] += usize::from(has_new_finding(
+                    &alone,
+                    &audit(&name, &changed, &[]),
+                    spot.line,
+                ));
                 let after = audit(&name, &changed, &data);
-                counts[2] += usize::from(found(&traced, &after, spot.line));
+                counts[2] += usize::from(has_new_finding(&traced, &after, spot.line));
                 counts[3] +=
                     usize::from(untraced(&after, spot.line) > untraced(&traced, spot.line));
             }

@@ -55,7 +55,15 @@ impl fmt::Display for TrailError {
     }
 }
 
-impl std::error::Error for TrailError {}
+impl std::error::Error for TrailError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) => Some(error),
+            Self::Store(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 impl From<StoreError> for TrailError {
     fn from(error: StoreError) -> Self {

@@ -165,7 +165,7 @@ pub(crate) fn judge_again(
     statement: &Statement,
     judge: Judge<'_>,
 ) -> Result<Again, String> {
-    stands(document, statement)?;
+    check_place(document, statement)?;
     let (Some(rule), Some(judged)) = (&statement.rule, &statement.judgement) else {
         return Ok(Again::NotJudged);
     };
@@ -210,7 +210,7 @@ pub(crate) fn judge_again(
 }
 
 /// Checks that the words are still at the place where they were rendered.
-fn stands(document: &Document, statement: &Statement) -> Result<(), String> {
+fn check_place(document: &Document, statement: &Statement) -> Result<(), String> {
     let (Some([line, column, to_line, to]), Some(text)) = (statement.place, &statement.text) else {
         return Ok(());
     };

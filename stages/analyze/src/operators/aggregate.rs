@@ -31,7 +31,8 @@ pub(crate) struct Parameters {
     /// The level of the interval of the mean.
     #[serde(default = "confidence")]
     confidence: f64,
-    /// Quantiles of each column, as shares: 0.5 is the median. Columns `…_p50`, `…_p99.9` as `…_p99_9`.
+    /// Quantiles of each column, as probabilities: 0.5 is the median. The column of 0.5 is `…_p50`, that of 0.999 is
+    /// `…_p99_9`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     quantiles: Vec<f64>,
 }
@@ -179,20 +180,21 @@ impl TypedOperator for Aggregate {
     const NAME: &'static str = "aggregate";
     const SUMMARY: &'static str = "Rows combined over named axes: n, mean, std, min, max, \
         quantiles, interval over units and CV of named columns.";
-    const SOURCE: &'static str = "Mean, standard deviation and extremes are computed over the \
-        rows. The interval is that of the mean over units of replication, by Student's t with \
-        units − 1 degrees of freedom. If all units' means are above 0, it is computed for the logarithm of the mean, \
-        so it never reaches 0. For columns that may be negative, as differences and the results of queries may, \
-        this is so only if they are well above 0. The interval of a share ends at 1. If units have unlike numbers of rows, the mean over \
-        the rows can lie outside that interval, which is then null. Repetitions within one launch are not units: their spread does \
-        not show how another launch would differ.";
+    const SOURCE: &'static str = "\
+        Mean, standard deviation and extremes are over the rows.\n\n\
+        The interval is that of the mean over units of replication, by Student's t with units − 1 degrees of freedom. \
+        Repetitions within one launch are not units: their spread does not show how another launch would differ.\n\n\
+        If all units' means are above 0, the interval is computed for the logarithm of the mean, so it never reaches \
+        0. For columns that may be negative, such as differences and the results of queries, this applies only if the \
+        means are well above 0. The interval of a share ends at 1. If units have different numbers of rows, the mean \
+        over the rows can lie outside of the interval, which is then null.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let specs = draft.columns(&given.from, &given.columns)?;
         let mut problems = draft.shares(&[("confidence", given.confidence)]);
         if given.over.is_empty() {
             let problem = draft.problem("over", "nothing to combine");
-            problems.push(problem.hint("name the axes, for instance `over: [rep]`"));
+            problems.push(problem.hint("name the axes, for example `over: [rep]`"));
         }
         for (i, quantile) in given.quantiles.iter().enumerate() {
             let route = [Step::Key("quantiles".to_owned()), Step::Index(i)];

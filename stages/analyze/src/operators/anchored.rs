@@ -16,7 +16,7 @@ use crate::operators::units::{LEVEL, Mean, Together};
 /// The ladder, the anchor and the figures that a table asks for.
 pub(crate) struct Ladder<'a> {
     pub(crate) table: &'a str,
-    /// The axis of N.
+    /// The axis of N, such as `concurrency`.
     pub(crate) axis: &'a str,
     /// The value of N at the anchor.
     pub(crate) anchor: f64,

@@ -25,9 +25,9 @@ type OfUnits = Vec<(Vec<Scalar>, f64)>;
 pub(crate) struct Parameters {
     /// The name of the rule, printed with every result.
     rule: String,
-    /// The axis of N.
+    /// The axis of N, such as `concurrency`.
     ladder: String,
-    /// The conditions: the rule holds if any of them does.
+    /// The conditions. The rule holds if any of them holds.
     any: Vec<Condition>,
     /// The axes whose labels are the units of replication; by default `block`, if the tables have it. Without units,
     /// the result stays unresolved.
@@ -41,7 +41,7 @@ pub(crate) struct Parameters {
 struct Condition {
     /// The table.
     table: String,
-    /// The column.
+    /// The column to read.
     column: String,
     /// Holds where the value is smaller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -210,19 +210,20 @@ impl TypedOperator for Breakdown {
     const NAME: &'static str = "breakdown";
     const SUMMARY: &'static str = "The smallest N at which a named rule holds, if the units of \
         replication resolve it. Otherwise, the values between which it lies.";
-    const SOURCE: &'static str = "The rule is a parameter with a name, because published studies \
-        use different rules under the same word. Each value of the ladder has an interval over \
-        the units, jointly at level 0.95 (Bonferroni). The rule surely holds if an interval is \
-        beyond its bound, and may hold if an interval crosses it. If all units have the same value, it is as uncertain as its steps: a share \
-        has the interval of Clopper & Pearson (Biometrika 26, 1934), a rounded value half a step on each side. `observed_n`, the smallest N \
-        of the means alone, varies between studies of the same truth.";
+    const SOURCE: &'static str = "\
+        The rule is a parameter with a name, because published studies use different rules under the same word.\n\n\
+        Each value of the ladder has an interval over the units, jointly at level 0.95 (Bonferroni). The rule surely \
+        holds if an interval is beyond its bound, and may hold if an interval crosses it. If all units have the same \
+        value, its uncertainty is that of its steps: a share has the interval of Clopper & Pearson (Biometrika 26, \
+        1934), a rounded value half a step on each side.\n\n\
+        `observed_n`, the smallest N of the means alone, varies between studies of the same system.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, mut problems) = (draft.settings, Vec::new());
         if given.any.is_empty() {
             problems.push(
                 draft.problem("any", "a rule needs at least one condition").hint(
-                    "for instance `any: [{table: efficiency, column: parallel_efficiency, below: 0.65}]`",
+                    "write, for example, `any: [{table: efficiency, column: parallel_efficiency, below: 0.65}]`",
                 ),
             );
         }

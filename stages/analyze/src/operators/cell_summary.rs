@@ -19,11 +19,11 @@ pub(crate) struct CellSummary;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
-    /// The quantiles to print: `supported`, if there are enough values to bound them on both sides,
-    /// or `all`.
+    /// The quantiles to print. `supported` prints a quantile only if there are enough values to bound it on both sides;
+    /// `all` prints all.
     #[serde(default)]
     quantiles: Printed,
 }
@@ -431,13 +431,13 @@ impl TypedOperator for CellSummary {
     type Made = Frame;
     const NAME: &'static str = "cell-summary";
     const SUMMARY: &'static str = "One row per load cell: counts, throughput over the window, and the distribution of each metric.";
-    const SOURCE: &'static str = "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), \
-        the default of NumPy and R. Their interval comes from order statistics (Conover 1999, \
-        section 3.2). It is valid for this cell, not for other launches. Under open arrivals, \
-        requests wait in one queue, so the interval uses the effective number of requests \
-        (Geyer, Statist. Sci. 7, 1992). A quantile is null if the values are too few to bound \
-        it, unless you set `quantiles: all`. The window runs from the first byte sent to the end \
-        of the last answer.";
+    const SOURCE: &'static str = "\
+        Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R. A quantile is null if \
+        there are too few values to bound it, unless you set `quantiles: all`.\n\n\
+        The interval of a quantile comes from order statistics (Conover 1999, section 3.2). It is valid for this \
+        cell, not for other launches. Under open arrivals, requests wait in one queue, so the interval uses the \
+        effective number of requests (Geyer, Statist. Sci. 7, 1992).\n\n\
+        The window runs from the first byte sent to the end of the last answer.";
     const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

@@ -17,7 +17,7 @@ use crate::operator::Context;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "Parameters")]
 pub(crate) struct OfLoad {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     pub(crate) load: Option<String>,
 }

@@ -25,19 +25,19 @@ pub(crate) const GIVEN_UP: [RequestStatus; 3] = [
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
-    /// The latency.
+    /// The latency to summarise.
     #[serde(default)]
     metric: Latency,
-    /// How an abandoned request enters the latency.
+    /// How an abandoned request counts.
     #[serde(default)]
     convention: Convention,
-    /// The probabilities of the quantiles.
+    /// The probabilities of the quantiles, each between 0 and 1: 0.5 is the median.
     #[serde(default = "quantiles")]
     quantiles: Vec<f64>,
-    /// Axes whose cells are pooled, value by value. By default, one row per cell.
+    /// Axes whose cells are pooled into one row, value by value. By default, each cell has its own row.
     #[serde(default)]
     over: Vec<String>,
 }
@@ -182,10 +182,10 @@ impl TypedOperator for Censored {
     const NAME: &'static str = "censored";
     const SUMMARY: &'static str = "Latency quantiles in which requests that hung or timed out \
         count as larger than a bound.";
-    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958), as in statsmodels' \
-        SurvfuncRight, with quantiles defined as inf{t: S(t) ≤ 1 − p}. If you drop such \
-        requests, a server that hangs looks fast. Neither zero nor the limit itself is a \
-        latency.";
+    const SOURCE: &'static str = "\
+        Kaplan & Meier (JASA 53, 1958), as in statsmodels' SurvfuncRight, with quantiles defined as inf{t: S(t) ≤ 1 − \
+        p}. Without such requests, a server that hangs looks fast. Neither zero nor the limit itself is a latency, so \
+        the operator counts these requests as censored.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

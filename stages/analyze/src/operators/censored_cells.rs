@@ -94,9 +94,9 @@ impl TypedOperator for CensoredCells {
     const NAME: &'static str = "censored-cells";
     const SUMMARY: &'static str = "A latency combined over cells; hung and timed-out cells count \
         as larger than a limit.";
-    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958), with every hung or timed-out \
-        cell censored at the limit. `…_mean_at_least` uses the limit itself for these cells. A \
-        mean over only the cells that ended is not the mean of the study.";
+    const SOURCE: &'static str = "\
+        Kaplan & Meier (JASA 53, 1958), with every hung or timed-out cell censored at the limit. `…_mean_at_least` \
+        uses the limit itself for these cells. A mean over only the cells that ended is not the mean of the study.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let spec = draft.column(&given.from, &given.column)?;

@@ -25,7 +25,7 @@ pub(crate) struct Parameters {
     /// The phase to compare with.
     #[serde(default)]
     against: Against,
-    /// The columns.
+    /// The columns to compute this for.
     columns: Vec<String>,
     /// The better direction, which determines the word in `…_effect`.
     #[serde(default)]
@@ -109,9 +109,10 @@ impl TypedOperator for Changes {
     type Made = Frame;
     const NAME: &'static str = "changes";
     const SUMMARY: &'static str = "Phase over phase: before, after, change, and change in percent of before, at every other coordinate.";
-    const SOURCE: &'static str = "The base of the percentage is the earlier phase. Percentages \
-        of values that were rounded first can differ in their last digit. The values decide, without a test: of two equal \
-        phases, either has the better value in half of the studies. Use a comparison to decide whether phases differ.";
+    const SOURCE: &'static str = "\
+        The base of the percentage is the earlier phase. Percentages of values that were rounded first can differ in \
+        their last digit. The operator compares values and makes no test: of two equal phases, either has the better \
+        value in half of the studies. Use a comparison to decide whether phases differ.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let specs = draft.columns(&given.from, &given.columns)?;

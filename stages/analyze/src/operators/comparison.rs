@@ -33,19 +33,19 @@ use crate::surroundings::{self, Asked, Judge, Unlike};
 pub(crate) struct Terms {
     /// The table that holds both sides.
     pub(crate) from: String,
-    /// The two sides: axis and labels.
+    /// The two sides: an axis and two of its labels.
     pub(crate) pair: Sides,
     /// Axes compared separately, one row each.
     #[serde(default)]
     pub(crate) by: Vec<String>,
-    /// The columns compared, one row each.
+    /// The columns to compare, such as `output_throughput`. Each makes one row.
     pub(crate) columns: Vec<String>,
     /// The axes whose labels are the units of replication, that is, separate starts. By default
     /// `block`, if the table has it. Values within a unit are averaged. Without units, every
     /// verdict is `undecidable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unit: Option<Vec<String>>,
-    /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
+    /// The scale of the effect. `ratio` needs values above 0; `difference` accepts any.
     #[serde(default)]
     pub(crate) scale: Scale,
     /// For a column, the smallest effect that matters: a share (0.02 is 2 %) on the scale `ratio`, in the column's
@@ -58,11 +58,11 @@ pub(crate) struct Terms {
     /// other condition prevents a verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions_may_differ: Vec<String>,
-    /// How often the study looks at its data. A design with `until` sets this.
+    /// How often the study looks at its data. You need not set it: a design with `until` does.
     #[serde(default, skip_serializing_if = "Looks::is_once")]
     pub(crate) looks: Looks,
-    /// The tests that share the level with those of this table, for the adjustment of p values and
-    /// intervals.
+    /// The tests that share the level with those of this table. The adjustment of p values and intervals covers all of
+    /// them.
     #[serde(default)]
     pub(crate) family: Family,
     /// The probability of any false `different` in the family. If the tables of a study declare
@@ -73,10 +73,10 @@ pub(crate) struct Terms {
     /// intervals. With few units it is too narrow. It does not affect the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bootstrap: Option<Kind>,
-    /// The number of resamples, of a bootstrap or of a permutation that is not enumerated.
+    /// The number of resamples of a bootstrap, or of a permutation test that is not enumerated.
     #[serde(default = "resamples")]
     pub(crate) resamples: u32,
-    /// The seed of resamples; by default, that of the experiment.
+    /// The seed of the resamples. By default, the seed of the experiment.
     #[serde(default)]
     pub(crate) seed: Option<u64>,
 }

@@ -15,12 +15,12 @@ pub(crate) struct Compat;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
     /// The tool whose formulas to use: `vllm`, `sglang`, `guidellm` or `aiperf`.
     tool: Word,
-    /// Bounds for goodput, ms, as you would pass them to the tool.
+    /// Bounds for goodput, in ms, as you would pass them to the tool.
     #[serde(default)]
     bounds: Limits,
 }
@@ -49,13 +49,13 @@ impl Word {
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Limits {
-    /// On the time to the first token.
+    /// The largest time to the first token, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttft_ms: Option<f64>,
-    /// On the time per output token, as the tool defines it.
+    /// The largest time per output token, in ms, as the tool defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tpot_ms: Option<f64>,
-    /// On the end-to-end latency.
+    /// The largest end-to-end latency, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     e2e_ms: Option<f64>,
 }
@@ -76,11 +76,12 @@ impl TypedOperator for Compat {
     const NAME: &'static str = "compat";
     const SUMMARY: &'static str = "The figures that vLLM's, SGLang's, guidellm's or aiperf's \
         benchmark would print, one row per cell.";
-    const SOURCE: &'static str = "The formulas of vLLM 0.33.0, SGLang 0.5.23, guidellm 0.8.1 and \
-        aiperf 0.13.0, applied to the stamps of the rows, under the names in their result files. \
-        Tests compare the figures with those of the tools' own functions, to within 1e-6. The \
-        rows do not hold events without text; docs/load.md lists the substitute for each tool. \
-        If no value enters a figure, the tools print 0, but the figure here is null.";
+    const SOURCE: &'static str = "\
+        The operator applies the formulas of vLLM 0.33.0, SGLang 0.5.23, guidellm 0.8.1 and aiperf 0.13.0 to the \
+        stamps of the rows. Columns have the names of the tools' result files. Tests compare the figures with those \
+        of the tools' own functions, to within 1e-6.\n\n\
+        The rows do not hold events without text; [load.md](load.md#what-another-tool-would-print) lists the \
+        substitute for each tool. If a figure has no values, the tools print 0. Here it is null.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

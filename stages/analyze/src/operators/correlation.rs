@@ -152,10 +152,16 @@ impl TypedOperator for Correlation {
     const NAME: &'static str = "correlation";
     const SUMMARY: &'static str =
         "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values.";
-    const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p: r exact under normality; ρ and τ exact for at most ten points, ties included, as an enumeration of all orders; for more points ρ by Student's t, τ exact without ties for at most 33 points, else normal, as scipy.stats. The \
-        p values assume independent points. Points of one launch are not independent, so p is null if a unit of \
-        replication has several. Two columns that drift from launch to launch seem to be related, so p is also null if \
-        the units resemble each other in both columns.";
+    const SOURCE: &'static str = "\
+        The coefficients:\n\n\
+        - Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²). Its p is exact under normality.\n\
+        - Spearman's ρ is r of mid-ranks. For at most ten points, its p is exact, ties included, from an enumeration \
+        of all orders. For more points, it comes from Student's t.\n\
+        - Kendall's τ-b follows Knight (JASA 61, 1966). For at most ten points, its p is exact, ties included. For \
+        more, it is exact without ties up to 33 points, and otherwise normal, as in scipy.stats.\n\n\
+        The p values assume independent points. Points of one launch are not independent, so p is null if a unit of \
+        replication has several. Two columns that drift from launch to launch seem to be related, so p is also null \
+        if the units resemble each other in both columns.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let route = |i: usize, side: &str| {

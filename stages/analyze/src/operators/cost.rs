@@ -156,12 +156,12 @@ impl TypedOperator for Cost {
     type Made = Frame;
     const NAME: &'static str = "cost";
     const SUMMARY: &'static str = "The cost of a million tokens at a declared price of the devices, with the date and source of the price.";
-    const SOURCE: &'static str = "The price of all devices for an hour ÷ the tokens in an hour at the measured \
-                                  throughput. This assumes that the deployment always has this load. Idle hours, \
-                                  other services and discounts count only if the price includes them. Prices change, \
-                                  so the table repeats the source and the date of the price. The price is exact, but \
-                                  the throughput is not. If the throughput is a mean over units with an interval, as \
-                                  `aggregate` computes it, the cost has an interval too.";
+    const SOURCE: &'static str = "\
+        The cost is the price of all devices for an hour ÷ the tokens in an hour at the measured throughput. This \
+        assumes that the deployment always has this load. Idle hours, other services and discounts count only if the \
+        price includes them.\n\n\
+        Prices change, so the table repeats the source and the date of the price. If the throughput is a mean over \
+        units with an interval, as `aggregate` computes it, the cost has an interval too.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let mut problems = Vec::new();
@@ -180,7 +180,7 @@ impl TypedOperator for Cost {
         let short = |text: &str| !text.trim().is_empty() && text.chars().count() <= 12;
         if !short(&given.currency) {
             let problem = draft.problem("currency", "a currency is a short word");
-            problems.push(problem.hint("for instance `USD`"));
+            problems.push(problem.hint("write, for example, `USD`"));
         }
         let unnamed = |source: &String| source.trim().is_empty();
         if given.price_source.all().is_some_and(unnamed) {
@@ -208,8 +208,9 @@ impl TypedOperator for Cost {
                     spec.name
                 );
                 let problem = draft.problem("column", message);
-                problems
-                    .push(problem.hint("for instance `output_throughput` or `total_throughput`"));
+                problems.push(
+                    problem.hint("write, for example, `output_throughput` or `total_throughput`"),
+                );
                 Err(problems)
             }
             Err(more) => Err(problems.into_iter().chain(more).collect()),

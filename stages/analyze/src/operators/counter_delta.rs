@@ -20,7 +20,7 @@ pub(crate) struct CounterDelta;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
     /// The counters, each under the name that its columns begin with.
@@ -164,19 +164,19 @@ impl TypedOperator for CounterDelta {
     const NAME: &'static str = "counter-delta";
     const SUMMARY: &'static str = "One row per load cell: the rise of counters of the server, the host or the GPUs \
                                    during the measurement.";
-    const SOURCE: &'static str = "The sum of a counter's rises from sample to sample, like Prometheus's `increase`, \
-                                  but without extrapolation to the ends of the window. A falling counter was reset, \
-                                  and then counts from 0. The samples range from the last one before the measured \
-                                  window to the first one after it. The rise may therefore include work just outside \
-                                  the window, and the table gives the time between these two samples. A number of \
-                                  `server_info` has a row only when it changes. If there are several servers, all \
-                                  must have been sampled over the same time; otherwise their sum is unknown.";
+    const SOURCE: &'static str = "\
+        The rise is the sum of a counter's rises from sample to sample, like Prometheus's `increase`, but without \
+        extrapolation to the ends of the window. If a counter falls, it was reset, and counts from 0 afterwards.\n\n\
+        The samples range from the last one before the measured window to the first one after it. The rise may \
+        therefore include work just outside the window; the table gives the time between these two samples. A number \
+        of `server_info` has a row only when it changes. If there are several servers, all must have been sampled \
+        over the same time; otherwise, their sum is unknown.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let mut problems = Vec::new();
         if given.counters.is_empty() {
-            let hint = "for instance `counters: {generated: {metric: \"vllm:generation_tokens_total\", unit: tok}}`";
+            let hint = "write, for example, `counters: {generated: {metric: \"vllm:generation_tokens_total\", unit: tok}}`";
             problems.push(draft.problem("counters", "there is no counter").hint(hint));
         }
         for (name, counter) in &given.counters {

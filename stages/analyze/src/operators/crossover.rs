@@ -29,13 +29,13 @@ pub(crate) struct Crossover;
 pub(crate) struct Parameters {
     /// The table that holds both sides.
     from: String,
-    /// The two sides: axis and labels.
+    /// The two sides: an axis and two of its labels.
     pair: Sides,
     /// The axis along which the winner may change.
     ladder: String,
-    /// The column compared.
+    /// The column to compare, such as `output_throughput`.
     column: String,
-    /// The better direction.
+    /// Which direction is better.
     better: Better,
     /// Axes averaged on each side, over the labels that both sides have, before pairing.
     #[serde(default)]
@@ -44,7 +44,7 @@ pub(crate) struct Parameters {
     /// Without units, no crossover can be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
-    /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
+    /// The scale of the effect. `ratio` needs values above 0; `difference` accepts any.
     #[serde(default)]
     scale: Scale,
     /// The tests that share the level with those of this table.
@@ -53,7 +53,7 @@ pub(crate) struct Parameters {
     /// The probability of any false verdict in the family; here, of a false winner.
     #[serde(default = "alpha")]
     alpha: f64,
-    /// How often the study looks at its data. A design with `until` sets this.
+    /// How often the study looks at its data. You need not set it: a design with `until` does.
     #[serde(default, skip_serializing_if = "Looks::is_once")]
     looks: Looks,
     /// Measurement conditions in which the sides may differ. A difference in any other condition
@@ -223,14 +223,15 @@ impl TypedOperator for Crossover {
     type Parameters = Parameters;
     type Made = Pending;
     const NAME: &'static str = "crossover";
-    const SUMMARY: &'static str = "The first value on a ladder at which the other side is shown \
-        to be better, and the values between which the winner changes.";
-    const SOURCE: &'static str = "Each value of the ladder has a Student's t test of the units' \
-        effects. All values and ladders of the table form one family, which shares the level of \
-        the study with the other tables (weighted Holm). A winner is a side that is shown to be \
-        better. A crossover needs one winner before and the other after. Sides that were \
-        measured under different conditions have no winner. `observed_at` is the change of sign \
-        of the means alone; nearly every study of two equal sides has one.";
+    const SUMMARY: &'static str = "\
+        The first value on a ladder at which the other side is shown to be better, and the values between which the \
+        winner changes.";
+    const SOURCE: &'static str = "\
+        Each value of the ladder has a Student's t test of the units' effects. All values and ladders of the table \
+        form one family, which shares the level of the study with the other tables (weighted Holm).\n\n\
+        A winner is a side that is shown to be better. A crossover needs one winner before and the other after. Sides \
+        that were measured under different conditions have no winner.\n\n\
+        `observed_at` is the change of sign of the means alone. Nearly every study of two equal sides has one.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let spec = draft.column(&given.from, &given.column)?;

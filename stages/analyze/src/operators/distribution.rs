@@ -24,20 +24,20 @@ pub(crate) struct Distribution;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
     /// The metrics: `tpot_ms`, `itl_ms` (per token), `icl_ms` (per chunk), or another of a request.
     #[serde(default = "metrics")]
     metrics: Vec<String>,
-    /// The probabilities of the quantiles.
+    /// The probabilities of the quantiles, each between 0 and 1: 0.5 is the median.
     #[serde(default = "quantiles")]
     quantiles: Vec<f64>,
-    /// The quantiles to print: `supported`, if there are enough values to bound them on both sides,
-    /// or `all`.
+    /// The quantiles to print. `supported` prints a quantile only if there are enough values to bound it on both sides;
+    /// `all` prints all.
     #[serde(default)]
     print: Printed,
-    /// Axes whose cells are pooled, value by value. By default, one row per cell.
+    /// Axes whose cells are pooled into one row, value by value. By default, each cell has its own row.
     #[serde(default)]
     over: Vec<String>,
     /// The axes whose labels are the units of replication, among `over`; by default `block`, if it
@@ -274,14 +274,16 @@ impl TypedOperator for Distribution {
     type Made = Frame;
     const NAME: &'static str = "distribution";
     const SUMMARY: &'static str = "The distribution of TPOT, ITL, ICL or any metric of a request: per cell, or pooled over declared axes.";
-    const SOURCE: &'static str = "Quantiles are exact, of type 7 (Hyndman & Fan 1996). A pooled \
-        quantile is computed from all values together; quantiles are never averaged. ITL is the gap per \
-        token; it is null if a chunk's tokens are unknown. Several tools print the gap between \
-        chunks as ITL; that gap is ICL here. The interval of a pooled quantile treats units as \
-        clusters, because only units are independent (Woodruff, JASA 47, 1952). The units' shares of values up to the \
-        estimate have a t interval, and the quantiles at its ends bound the quantile. The interval is withheld if units \
-        differ so much that it reaches 0 or 1, if they lie within another pooled axis, such as launches within days, and if \
-        their shares resemble each other.";
+    const SOURCE: &'static str = "\
+        Quantiles are exact, of type 7 (Hyndman & Fan 1996). A pooled quantile is computed from all values together; \
+        quantiles are never averaged.\n\n\
+        ITL is the gap per token; it is null if a chunk's tokens are unknown. Several tools print the gap between \
+        chunks as ITL. Here, that gap is ICL.\n\n\
+        The interval of a pooled quantile treats units as clusters, because only units are independent (Woodruff, \
+        JASA 47, 1952). The units' shares of values up to the estimate have a t interval, and the quantiles at its \
+        ends bound the quantile. The operator withholds the interval in three cases: the units differ so much that it \
+        reaches 0 or 1, the units lie within another pooled axis (launches within days), or the units' shares \
+        resemble each other.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

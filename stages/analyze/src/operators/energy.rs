@@ -17,7 +17,7 @@ pub(crate) struct Energy;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
     /// The indices of the GPUs that count; by default, all GPUs of the machine.
@@ -87,14 +87,16 @@ impl TypedOperator for Energy {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "energy";
-    const SUMMARY: &'static str = "One row per load cell: the GPUs' energy over the measured window, and output tokens per joule.";
-    const SOURCE: &'static str = "The source is `gpu_telemetry`. A GPU's own energy counter is \
-        exact, but it is read only at the samples, so its value at each end of the window is \
-        interpolated. For a GPU without a counter, power is integrated by the trapezoid rule. \
-        The sensor averages power, over a second on many GPUs, so in short windows it also \
-        covers the time before. Power at each end of the window is interpolated, or held from a \
-        sample at most five intervals away. A gap of more than five intervals leaves the energy \
-        undefined. The published unit \"tok/W\" means tok/s/W, which is tok/J.";
+    const SUMMARY: &'static str = "\
+        One row per load cell: the energy of the GPUs over the measured window, and output tokens per joule.";
+    const SOURCE: &'static str = "\
+        The operator reads `gpu_telemetry`. A GPU's own energy counter is exact, but it is read only at the samples, \
+        so its value at each end of the window is interpolated.\n\n\
+        For a GPU without a counter, power is integrated by the trapezoid rule. The sensor averages power, over a \
+        second on many GPUs, so in short windows it also covers the time before. Power at each end of the window is \
+        interpolated, or held from a sample at most five intervals away. If a gap is longer than five intervals, the \
+        energy is null.\n\n\
+        The published unit \"tok/W\" means tok/s/W, which is tok/J.";
     const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

@@ -28,7 +28,7 @@ pub(crate) struct Parameters {
     /// The field of a label that names its definition; by default, the label itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     named_by: Option<String>,
-    /// The units of columns, by name.
+    /// The units of columns, by column.
     #[serde(
         default,
         deserialize_with = "contract::units",
@@ -36,7 +36,7 @@ pub(crate) struct Parameters {
     )]
     #[schemars(with = "BTreeMap<String, contract::UnitText>")]
     units: BTreeMap<String, String>,
-    /// What columns mean, by name.
+    /// The meanings of columns, by column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     descriptions: BTreeMap<String, String>,
     /// The labels and their values, in the order of `fields`. Filled in while planning.
@@ -160,12 +160,15 @@ impl TypedOperator for Facts {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "facts";
-    const SUMMARY: &'static str = "One row per label of an axis: fields of the labels, or of the definitions that they name, as columns to join with.";
-    const SOURCE: &'static str = "Facts are declared, not measured: parameters of a model, the peak of a device, the \
-                                  slots of a configuration. They are read when the experiment is planned, so a \
-                                  changed definition computes the table again. A field that no label and no \
-                                  definition has is an error. A field that only some have is null for the others. \
-                                  Join with `sql`: `… join facts using (model)`.";
+    const SUMMARY: &'static str = "\
+        One row per label of an axis: fields of the labels, or of the definitions that they name, to join with other \
+        tables.";
+    const SOURCE: &'static str = "\
+        Facts are declared, not measured: the parameters of a model, the peak of a device, the slots of a \
+        configuration. Benchtrail reads them when it plans the experiment, so a changed definition computes the table \
+        again.\n\n\
+        A field that no label and no definition has is an error. A field that only some have is null for the others. \
+        To join the table, use `sql`: `… join facts using (model)`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let Some(labels) = draft.scope.library.labels(&given.axis) else {

@@ -17,7 +17,7 @@ use crate::operators::units::{Scale, Units, short};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Family {
-    /// All tests of the study, whatever their table, but for those of other families.
+    /// All tests of the study in any table, except those of other families.
     #[default]
     Study,
     /// All tests of the table: the chance holds for the table by itself and adds to that of the study.

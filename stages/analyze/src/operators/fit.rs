@@ -22,11 +22,11 @@ pub(crate) struct Fit;
 pub(crate) struct Parameters {
     /// The table that holds the points.
     from: String,
-    /// The axis of x.
+    /// The axis of x, such as `concurrency`.
     ladder: String,
-    /// The column of y.
+    /// The column of y, such as `output_throughput`.
     column: String,
-    /// The model.
+    /// The scaling model to fit.
     model: Model,
     /// The fitting method. The others are least-squares lines of a transform: of the Michaelis–Menten law, and `log-log` of a
     /// power law.
@@ -260,13 +260,14 @@ impl TypedOperator for Fit {
     const NAME: &'static str = "fit";
     const SUMMARY: &'static str =
         "A scaling model fitted over a ladder by nonlinear least squares, one row per parameter.";
-    const SOURCE: &'static str = "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised \
-        fits (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other \
-        parameters, so the table names the method. `log-log` fits a power law by the line through the \
-        logarithms: it weighs ratios, and the nonlinear fit weighs differences. A prediction beyond `extrapolate` times the \
-        largest measured value is refused, and its row says so. The interval from residuals \
-        treats the misfit of the curve as the noise of launches. With units, each unit has its \
-        own curve, and the interval is over their parameters. USL after Gunther (1993).";
+    const SOURCE: &'static str = "\
+        The fit is nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised fits \
+        (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other parameters, so the table names \
+        the method. `log-log` fits a power law by the line through the logarithms: it weighs ratios, and the \
+        nonlinear fit weighs differences. USL is Gunther's (1993).\n\n\
+        The interval from residuals treats the misfit of the curve as the noise of launches. With units, each unit \
+        has its own curve, and the interval is over their parameters.\n\n\
+        The operator refuses a prediction beyond `extrapolate` times the largest measured value, and its row says so.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         draft.column(&given.from, &given.column)?;

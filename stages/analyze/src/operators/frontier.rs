@@ -18,15 +18,15 @@ pub(crate) struct Frontier;
 pub(crate) struct Parameters {
     /// The table that holds both columns.
     from: String,
-    /// The first column, for instance the decode rate of a request.
+    /// The first column, for example the decode rate of a request.
     x: String,
-    /// Its better direction.
+    /// Which direction is better for it.
     x_better: Better,
-    /// The second column, for instance the output throughput of a device.
+    /// The second column, for example the output throughput of a device.
     y: String,
-    /// Its better direction.
+    /// Which direction is better for it.
     y_better: Better,
-    /// Rows compete only with rows that have the same labels on these axes.
+    /// Axes on which rows must have the same labels to compete with each other.
     #[serde(default)]
     within: Vec<String>,
 }
@@ -104,12 +104,13 @@ impl TypedOperator for Frontier {
     const NAME: &'static str = "frontier";
     const SUMMARY: &'static str = "The rows that no other row beats in two columns, such as a user's speed and a \
                                    device's output.";
-    const SOURCE: &'static str = "Pareto dominance of the values themselves, so a repeated study may have another \
-                                  frontier. If both columns have intervals, as means over units from `aggregate` do, \
-                                  `surely_beaten_by` counts the rows that are better beyond these intervals, widened so that \
-                                  any false count among the competing rows has a chance of at most 5 % (Bonferroni over \
-                                  rows, columns and ends, Student's t with `units` − 1 degrees of freedom). The \
-                                  design's A/A arm does not compete. Nothing was measured between two rows.";
+    const SOURCE: &'static str = "\
+        Dominance is Pareto's, of the values themselves, so a repeated study may have another frontier. Nothing was \
+        measured between two rows.\n\n\
+        If both columns have intervals, as means over units from `aggregate` do, `surely_beaten_by` counts the rows \
+        that are better beyond these intervals. The intervals are widened so that any false count among the competing \
+        rows has a chance of at most 5 % (Bonferroni over rows, columns and ends, Student's t with `units` − 1 \
+        degrees of freedom). The design's A/A arm does not compete.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let wanted = [(at("x"), given.x.as_str()), (at("y"), given.y.as_str())];

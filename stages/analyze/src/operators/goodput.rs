@@ -15,10 +15,10 @@ pub(crate) struct Goodput;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
-    /// The objectives, one row each.
+    /// The objectives. Each makes one row.
     objectives: Vec<Objective>,
 }
 
@@ -116,11 +116,11 @@ impl TypedOperator for Goodput {
     const NAME: &'static str = "goodput";
     const SUMMARY: &'static str =
         "Requests per second that meet every bound of a named objective, and their share.";
-    const SOURCE: &'static str = "Every objective is a row, so you can compare several. A \
-        request for which a bounded metric is undefined does not meet the objective, unless the \
-        bound says `undefined-meets`. A failed request does not meet it either, so shedding load \
-        cannot raise the pass rate. If no request failed, goodput = pass rate · request \
-        throughput.";
+    const SOURCE: &'static str = "\
+        Every objective is a row, so you can compare several.\n\n\
+        A failed request does not meet an objective, so shedding load cannot raise the pass rate. A request for which \
+        a bounded metric is undefined does not meet it either, unless the bound says `undefined-meets`. If no request \
+        failed, goodput = pass rate · request throughput.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

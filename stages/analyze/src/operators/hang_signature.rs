@@ -17,7 +17,7 @@ pub(crate) struct HangSignature;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The load stage, if several are needed.
+    /// The load stage to read, if the stage needs several.
     #[serde(default)]
     load: Option<String>,
     /// The shortest silence that is called a stall, ms.
@@ -138,15 +138,15 @@ impl TypedOperator for HangSignature {
     const NAME: &'static str = "hang-signature";
     const SUMMARY: &'static str = "One row per load cell: its longest silence while requests were in flight, and \
                                    whether GPU and server computed during it.";
-    const SOURCE: &'static str = "A server that computes without answering hangs in a different way from one that \
-                                  waits: \"GPU 99 %, no rows for hours\" is `busy`, a lost wake-up is `idle`. A \
-                                  kernel that spins counts as busy, so `busy` does not mean progress. The load \
-                                  generator measures the silence over all streams together; the samples come from \
-                                  telemetry. In a cell that hung, the silence lasts until the cell was ended. A cell \
-                                  that left no request rows, for instance because its server did not start, is listed \
-                                  as missing, with its reason. A stage that has only tables of this operator needs no \
-                                  verify stage, and runs even if no cell is ok. The gate `stalls` judges whether a \
-                                  silence is unusual.";
+    const SOURCE: &'static str = "\
+        A server that computes without answering hangs in a different way from one that waits. \"GPU 99 %, no rows \
+        for hours\" is `busy`; a lost wake-up is `idle`. A kernel that spins counts as busy, so `busy` does not mean \
+        progress.\n\n\
+        The load generator measures the silence over all streams together; the samples come from telemetry. In a cell \
+        that hung, the silence lasts until the cell was ended. A cell that left no request rows, for example because \
+        its server did not start, is listed as missing, with its reason.\n\n\
+        A stage that has only tables of this operator needs no verify stage, and runs even if no cell is ok. To judge \
+        whether a silence is unusual, use the gate `stalls`.";
     const READS: Reads = Reads::AlsoFailed;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

@@ -167,10 +167,10 @@ impl TypedOperator for Identity {
     const NAME: &'static str = "identity";
     const SUMMARY: &'static str = "Whether columns agree with their definitions: a product or \
         quotient is compared with a column, row by row.";
-    const SOURCE: &'static str = "Examples: output_throughput = request_throughput · \
-        output_tokens_mean; goodput = slo_pass_rate · request_throughput if no request failed; \
-        e2e latency ≥ TTFT; efficiency = speedup ÷ N. You declare tolerance and rounding, \
-        because a published value may satisfy one choice but not another.";
+    const SOURCE: &'static str = "\
+        Examples: output_throughput = request_throughput · output_tokens_mean; goodput = slo_pass_rate · \
+        request_throughput if no request failed; e2e latency ≥ TTFT; efficiency = speedup ÷ N. You declare the \
+        tolerance and the rounding, because a published value may satisfy one choice but not another.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());

@@ -17,7 +17,7 @@ pub(crate) struct LatencyMultipliers;
 pub(crate) struct Parameters {
     /// The table that holds the latencies.
     from: String,
-    /// The axis of N, which must hold the value 1: the anchor.
+    /// The axis of N, such as `concurrency`. It must have the label 1, which is the anchor.
     ladder: String,
     /// The latencies.
     #[serde(default = "latencies")]
@@ -70,9 +70,9 @@ impl TypedOperator for LatencyMultipliers {
     type Made = Frame;
     const NAME: &'static str = "latency-multipliers";
     const SUMMARY: &'static str = "Latencies at N clients over the same latencies at one.";
-    const SOURCE: &'static str = "latency(N) ÷ latency(1), with the same statistic of the same \
-        metric on both sides. The multiplier is computed within each launch. `over: [block]` \
-        combines the launches, with an interval over them.";
+    const SOURCE: &'static str = "\
+        The multiplier is latency(N) ÷ latency(1), with the same statistic of the same metric on both sides. It is \
+        computed within each launch. `over: [block]` combines the launches, with an interval over them.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let specs = draft.columns(&given.from, &given.columns)?;

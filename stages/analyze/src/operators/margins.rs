@@ -31,7 +31,7 @@ pub(crate) struct Parameters {
     /// Axes averaged before the first joint value is formed.
     #[serde(default)]
     over: Vec<String>,
-    /// The columns.
+    /// The columns to compute this for.
     columns: Vec<String>,
 }
 
@@ -116,10 +116,11 @@ impl TypedOperator for Margins {
     type Made = Frame;
     const NAME: &'static str = "margins";
     const SUMMARY: &'static str = "Joint values, the margins of every subset of the axes, and the whole, with the check that they agree.";
-    const SOURCE: &'static str = "Every joint value counts once. In a complete table, the mean \
-        of the margins of either axis equals the mean of the whole. If a joint value is missing, \
-        they differ by `…_margin_gap`, and a sentence about \"the mean\" must say which mean. \
-        Benchtrail refuses a key that is in none of `axes`, `by` and `over`.";
+    const SOURCE: &'static str = "\
+        Every joint value counts once. In a complete table, the mean of the margins of either axis equals the mean of \
+        the whole. If a joint value is missing, they differ by `…_margin_gap`, and a sentence about \"the mean\" must \
+        say which mean.\n\n\
+        Every key must be in `axes`, `by` or `over`; otherwise, Benchtrail refuses the table.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let specs = draft.columns(&given.from, &given.columns)?;

@@ -36,7 +36,7 @@ pub(crate) struct Parameters {
     /// The device: the name of a definition in the collection `hardware`, which has its peak.
     #[serde(default)]
     hardware: Option<String>,
-    /// The type in which the engine multiplies, one of the definition's `peak-tflops`; by default
+    /// The data type in which the engine multiplies: a key of `peak-tflops` in the hardware definition. By default
     /// `bfloat16`.
     #[serde(default)]
     dtype: Option<String>,
@@ -171,7 +171,7 @@ fn parameters_of(
                 &[],
                 format!("{} needs `model` or `model-parameters`", settings.what),
             )
-            .hint("for instance `model-parameters: 8e9`")),
+            .hint("write, for example, `model-parameters: 8e9`")),
         (None, Some(p)) if p.all().is_none_or(|p| *p > 0.0 && p.is_finite()) => Ok(p.clone()),
         (None, Some(_)) => Err(settings.problem(
             &at("model-parameters"),
@@ -216,7 +216,7 @@ fn peak_of(
                 format!("{} needs `hardware` or `peak-flops`", settings.what),
             )
             .hint(format!(
-                "for instance one of {}",
+                "for example one of {}",
                 scope.library.names("hardware").join(", ")
             ))),
         (None, Some(_)) if given.dtype.is_some() => Err(settings
@@ -290,11 +290,11 @@ impl TypedOperator for Mfu {
     const NAME: &'static str = "mfu";
     const SUMMARY: &'static str =
         "Model FLOP utilisation: 2 · P · tokens per second ÷ the peak of the devices.";
-    const SOURCE: &'static str = "Chowdhery et al. (PaLM, 2022), Appendix B, forward pass only: 2 \
-        FLOP per parameter and token, without the attention over the context. The peak is that \
-        of dense matrix products, without sparsity, from the manufacturer's data sheet named in \
-        the hardware definition. Published figures differ in whether prompt tokens count, so you \
-        must choose.";
+    const SOURCE: &'static str = "\
+        The formula is that of Chowdhery et al. (PaLM, 2022), Appendix B, for the forward pass only: 2 FLOP per \
+        parameter and token, without the attention over the context. The peak is that of dense matrix products, \
+        without sparsity, from the manufacturer's data sheet that the hardware definition names.\n\n\
+        Published figures differ in whether prompt tokens count, so you must choose with `prefill`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());

@@ -19,7 +19,7 @@ pub(crate) struct Parameters {
     from: String,
     /// The axis along which it runs.
     ladder: String,
-    /// The column.
+    /// The column to read.
     column: String,
     /// The expected direction.
     expect: Way,
@@ -137,9 +137,10 @@ impl TypedOperator for Monotonicity {
     type Made = Frame;
     const NAME: &'static str = "monotonicity";
     const SUMMARY: &'static str = "Whether a column goes one way along a ladder, its steepest step, and every crossing of a threshold.";
-    const SOURCE: &'static str = "A step is the difference between neighbouring values of the \
-        ladder. If the curve comes back, the first crossing means little: read it together with \
-        `recrosses`. A value equal to the threshold is not below it. The values decide, without a test.";
+    const SOURCE: &'static str = "\
+        A step is the difference between neighbouring values of the ladder. If the curve comes back, the first \
+        crossing means little: read it together with `recrosses`. A value equal to the threshold is not below it. The \
+        operator compares values; it makes no test.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let spec = draft.column(&given.from, &given.column)?;

@@ -23,6 +23,7 @@ pub(crate) enum OfRow<T> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InColumn {
+    /// The column of `from` that has the value.
     column: String,
 }
 

@@ -270,22 +270,23 @@ impl TypedOperator for PairedComparison {
     type Made = Pending;
     const NAME: &'static str = "paired-comparison";
     const SUMMARY: &'static str = "Two sides over matched coordinates, paired within units of replication: effect with interval, adjusted p, smallest detectable effect, verdict.";
-    const SOURCE: &'static str = "A unit is, for example, a block in which both sides were \
-        started; n is the number of units. Within a unit, the values of a side are averaged over \
-        `average`, and the log ratios or differences of its pairs over the keys that are not in \
-        `by`. The test is Student's t of the units' effects. Its interval inverts the test, so \
-        the two agree. For rounded values, the variance of rounding is added to the spread. The \
-        table also has the exact p of all sign flips. P values are adjusted by Holm (Scand. J. \
-        Statist. 6, 1979) within the family, with intervals at the level of each step, and by \
-        Benjamini & Hochberg (JRSS B 57, 1995). The smallest detectable effect uses the \
-        noncentral t at a power of 80 %. Equivalence needs two one-sided t tests (Schuirmann \
-        1987); without a declared margin, a large p is not evidence of equality. For published \
-        data, you can choose another test: Wilcoxon (Biometrics 1, 1945) as in \
-        scipy.stats.wilcoxon, exact for at most 200 nonzero deltas, ties included; the exact \
-        sign test; or a permutation of signs, enumerated for at most 20 units. These have no \
-        interval. A bootstrap interval (Efron & Tibshirani 1993; xoshiro256++, Blackman & Vigna, \
-        ACM TOMS 47, 2021) is computed on request and does not affect the verdict. Rank-biserial \
-        after Kerby (2014).";
+    const SOURCE: &'static str = "\
+        A unit is, for example, a block in which both sides were started; n is the number of units. Within a unit, \
+        the operator averages the values of a side over `average`. It then averages the log ratios or differences of \
+        the pairs, over the keys that are not in `by`. If the two sides were not started in the same blocks, use \
+        `unpaired-comparison`.\n\n\
+        **Test.** Student's t of the units' effects. Its interval inverts the test, so the two agree. For rounded \
+        values, the variance of rounding is added to the spread. The table also has the exact p of all sign flips.\n\n\
+        **Family.** Holm (Scand. J. Statist. 6, 1979) adjusts p values within the family, with intervals at the level \
+        of each step. `bh_p` is adjusted by Benjamini & Hochberg (JRSS B 57, 1995).\n\n\
+        **Smallest detectable effect.** It uses the noncentral t at a power of 80 %.\n\n\
+        **Equivalence.** It needs two one-sided t tests (Schuirmann 1987). Without a declared margin, a large p is \
+        not evidence of equality.\n\n\
+        **Other tests.** For published data, you can choose another test: Wilcoxon (Biometrics 1, 1945) as in \
+        scipy.stats.wilcoxon, exact for at most 200 nonzero deltas, ties included; the exact sign test; or a \
+        permutation of signs, enumerated for at most 20 units. These have no interval.\n\n\
+        **Bootstrap.** A bootstrap interval (Efron & Tibshirani 1993; xoshiro256++, Blackman & Vigna, ACM TOMS 47, \
+        2021) is computed on request and does not affect the verdict. Rank-biserial is Kerby's (2014).";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         given.terms.check(draft)?;

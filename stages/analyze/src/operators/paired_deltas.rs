@@ -22,12 +22,12 @@ pub(crate) struct PairedDeltas;
 pub(crate) struct Parameters {
     /// The table that holds both sides.
     from: String,
-    /// The two sides: axis and labels.
+    /// The two sides: an axis and two of its labels.
     pair: Sides,
     /// Axes averaged on each side, over the labels that both sides have, before pairing; every other key is matched.
     #[serde(default)]
     average: Vec<String>,
-    /// The columns compared.
+    /// The columns to compare, such as `output_throughput`.
     columns: Vec<String>,
     /// The axes whose labels are the units of replication; by default `block`, if the table has it. A
     /// row then combines the units, with an interval of the ratio.
@@ -126,9 +126,9 @@ impl TypedOperator for PairedDeltas {
     type Made = Frame;
     const NAME: &'static str = "paired-deltas";
     const SUMMARY: &'static str = "Delta (a − b) and ratio (a ÷ b) at every coordinate at which both sides were measured, over the units of replication.";
-    const SOURCE: &'static str = "Differences are a − b, and ratios are a ÷ b. Ratios are formed \
-        within each unit and averaged as logarithms. The intervals are those of single ratios and deltas. \
-        For a verdict within a family, use `paired-comparison`.";
+    const SOURCE: &'static str = "\
+        Differences are a − b, and ratios are a ÷ b. Ratios are formed within each unit and averaged as logarithms. \
+        Each interval is for one ratio or delta alone. For a verdict within a family, use `paired-comparison`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let specs = draft.columns(&given.from, &given.columns)?;

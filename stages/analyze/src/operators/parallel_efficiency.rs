@@ -18,7 +18,7 @@ pub(crate) struct ParallelEfficiency;
 pub(crate) struct Parameters {
     /// The table that holds the throughput.
     from: String,
-    /// The axis of N, which must hold the value 1: the anchor.
+    /// The axis of N, such as `concurrency`. It must have the label 1, which is the anchor.
     ladder: String,
     /// The throughput.
     #[serde(default = "column")]
@@ -89,10 +89,11 @@ impl TypedOperator for ParallelEfficiency {
     type Made = Frame;
     const NAME: &'static str = "parallel-efficiency";
     const SUMMARY: &'static str = "Throughput at N clients ÷ (N × throughput at one), with speedup and the serial reference 1/N.";
-    const SOURCE: &'static str = "throughput(N) ÷ (N · throughput(1)). A server that serves one \
-        request at a time has efficiency 1/N, so the reference is that curve, not 0. The levels \
-        of a launch share their anchor, so the efficiency is computed within each launch. `over: \
-        [block]` combines the launches, with an interval over them.";
+    const SOURCE: &'static str = "\
+        Efficiency is throughput(N) ÷ (N · throughput(1)). A server that serves one request at a time has efficiency \
+        1/N, so compare with that curve, not with 0.\n\n\
+        The levels of a launch share their anchor, so efficiency is computed within each launch. `over: [block]` \
+        combines the launches, with an interval over them.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let spec = draft.column(&given.from, &given.column)?;

@@ -17,7 +17,7 @@ pub(crate) struct PerClientEfficiency;
 pub(crate) struct Parameters {
     /// The table that holds the rate of one client.
     from: String,
-    /// The axis of N.
+    /// The axis of N, such as `concurrency`.
     ladder: String,
     /// The value of the ladder that is the base.
     #[serde(default = "anchor")]
@@ -70,10 +70,10 @@ impl TypedOperator for PerClientEfficiency {
     const NAME: &'static str = "per-client-efficiency";
     const SUMMARY: &'static str =
         "The rate of one client among N ÷ its rate at the base of the ladder.";
-    const SOURCE: &'static str = "rate(N) ÷ rate(anchor) of one client or request. This is not \
-        parallel efficiency, which divides the rate of the whole server by N. The two differ as \
-        soon as fewer than N requests are in flight. Published reports have called both \
-        \"scaling efficiency\".";
+    const SOURCE: &'static str = "\
+        The figure is rate(N) ÷ rate(anchor) of one client or request. This is not parallel efficiency, which divides \
+        the rate of the whole server by N. The two differ as soon as fewer than N requests are in flight. Published \
+        reports have called both \"scaling efficiency\".";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let spec = draft.column(&given.from, &given.column)?;

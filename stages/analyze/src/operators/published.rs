@@ -34,7 +34,7 @@ pub(crate) struct Parameters {
     )]
     #[schemars(with = "BTreeMap<String, contract::UnitText>")]
     units: BTreeMap<String, String>,
-    /// What columns mean, by name.
+    /// The meanings of columns, by column.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     descriptions: BTreeMap<String, String>,
     /// Names of columns of the file, each with the name that it has here.
@@ -282,13 +282,13 @@ impl TypedOperator for Published {
     type Made = Frame;
     const NAME: &'static str = "published";
     const SUMMARY: &'static str = "A table that others published, from a CSV, TSV, JSON, JSON Lines or Parquet file; `operator:` can be left out.";
-    const SOURCE: &'static str = "The values are those of the file. They were not measured here, and no gate judges \
-                                  them. The first line of CSV names the columns; lines that begin with `#` are \
-                                  comments. Numbers may be written as `1,234` or `−0.02`, or with their unit after \
-                                  them. The stage keeps the file as the output `NAME.file`, and lineage leads to its \
-                                  lines (for Parquet, to its rows), counted from 0. The name of the file is a \
-                                  parameter, because `why` names it. If you rename the file, the table is computed \
-                                  again.";
+    const SOURCE: &'static str = "\
+        The values are those of the file. They were not measured here, and no gate judges them.\n\n\
+        The first line of a CSV file names the columns; lines that begin with `#` are comments. Numbers may be \
+        written as `1,234` or `−0.02`, or with their unit after them.\n\n\
+        The stage keeps the file as the output `NAME.file`. Lineage leads to its lines (for Parquet, to its rows), \
+        counted from 0. The name of the file is a parameter, because `why` names it. If you rename the file, the \
+        table is computed again.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let wrong = |message: String, hint: String| vec![draft.problem("file", message).hint(hint)];

@@ -37,7 +37,7 @@ pub(crate) struct Parameters {
     among: String,
     /// The column they are ranked by.
     column: String,
-    /// The better direction.
+    /// Which direction is better.
     better: Better,
     /// The largest distance between two values that always counts as a tie, relative to the smaller
     /// one.
@@ -54,7 +54,7 @@ pub(crate) struct Parameters {
     /// contenders.
     #[serde(default = "alpha")]
     alpha: f64,
-    /// How often the study looks at its data. A design with `until` sets this.
+    /// How often the study looks at its data. You need not set it: a design with `until` does.
     #[serde(default, skip_serializing_if = "Looks::is_once")]
     looks: Looks,
     /// Measurement conditions in which contenders may differ. A difference in any other condition
@@ -73,15 +73,17 @@ impl TypedOperator for Ranking {
     const NAME: &'static str = "ranking";
     const SUMMARY: &'static str = "The rank of each label of an axis at every coordinate, the \
         labels that do not differ from it, and the stability of its rank over the units.";
-    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), and \
-        `mid_rank` is fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. \
-        Student's t of the units' log ratios distinguishes two contenders; if a value is not \
-        above 0, it uses differences. All pairs and contests of the table form one family, which \
-        shares the level of the study with the other tables (weighted Holm). If no unit has both \
-        contenders, for example because each system has its own machine, Welch's t of the units' \
-        logarithms is used, and, if one contender has at least twice as many units, also a permutation of labels. Ties do not chain: each pair is judged separately. The design's A/A arm does not contend. A global test \
-        shows whether any contender differs: Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA \
-        47, 1952) if no unit has two contenders, exact if feasible.";
+    const SOURCE: &'static str = "\
+        `rank` is standard competition ranking (1, 2, 2, 4), and `mid_rank` is fractional ranking (1, 2.5, 2.5, 4), \
+        both of the means over the units. The design's A/A arm does not contend.\n\n\
+        Student's t of the units' log ratios distinguishes two contenders; if a value is not above 0, it uses \
+        differences. All pairs and contests of the table form one family, which shares the level of the study with \
+        the other tables (weighted Holm). Ties do not chain: each pair is judged separately.\n\n\
+        If no unit has both contenders, for example because each system has its own machine, the operator uses \
+        Welch's t of the units' logarithms. If one contender has at least twice as many units, it also needs a \
+        permutation of labels.\n\n\
+        A global test shows whether any contender differs: Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA 47, \
+        1952) if no unit has two contenders, exact if feasible.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());

@@ -38,9 +38,9 @@ impl TypedOperator for Requests {
     type Made = Frame;
     const NAME: &'static str = "requests";
     const SUMMARY: &'static str = "One row per measured request, with the metrics of a request.";
-    const SOURCE: &'static str = "[load.md](load.md#per-request) defines the metrics of a \
-        request, and says what other tools mean by the same names. TPOT excludes all tokens of \
-        the first chunk, not just one token.";
+    const SOURCE: &'static str = "\
+        [load.md](load.md#per-request) defines the metrics of a request and compares them with those of other tools. \
+        TPOT excludes all tokens of the first chunk, not just one token.";
     const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

@@ -90,10 +90,11 @@ impl TypedOperator for Sql {
     const NAME: &'static str = "sql";
     const SUMMARY: &'static str =
         "The answer to an SQL query over earlier tables of the stage and over raw request rows.";
-    const SOURCE: &'static str = "SQLite's SELECT, with `quantile(x, p)` (type 7), `median`, \
-        `stddev` and `variance` (n − 1) as in the other operators. [The SQL page](sql.md) lists \
-        functions and limits. Rows are sorted by key. In the lineage, every row depends on the \
-        whole of each table that the query reads, because SQL gives no finer information.";
+    const SOURCE: &'static str = "\
+        The language is SQLite's SELECT, with `quantile(x, p)` (type 7), `median`, `stddev` and `variance` (n − 1) as \
+        in the other operators. [The SQL page](sql.md) lists functions and limits.\n\n\
+        Rows are sorted by key. In the lineage, every row depends on the whole of each table that the query reads, \
+        because SQL gives no finer information.";
     const READS: Reads = Reads::Verified;
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

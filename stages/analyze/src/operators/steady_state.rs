@@ -121,12 +121,13 @@ impl TypedOperator for SteadyState {
     type Made = Frame;
     const NAME: &'static str = "steady-state";
     const SUMMARY: &'static str = "The window in which all clients of a closed loop are busy, and throughput and latency inside it.";
-    const SOURCE: &'static str = "The steady window runs from the latest first request of a \
-        client to the earliest last answer of a client. Outside it, the server has fewer clients \
-        than the cell declares, and much of a short cell is outside. The columns have other \
-        names than those over the whole window (`cell-summary`), which remain the main figures. \
-        Latencies are those of requests entirely inside the window, which leaves out long \
-        requests at its edges.";
+    const SOURCE: &'static str = "\
+        The steady window runs from the latest first request of a client to the earliest last answer of a client. \
+        Outside it, the server has fewer clients than the cell declares. In a short cell, much of the time is \
+        outside.\n\n\
+        These columns have other names than those over the whole window (`cell-summary`), which remain the main \
+        figures. Latencies are those of requests entirely inside the steady window, which leaves out long requests at \
+        its edges.";
     const READS: Reads = Reads::Verified;
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {

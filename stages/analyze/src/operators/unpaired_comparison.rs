@@ -170,22 +170,23 @@ impl TypedOperator for UnpairedComparison {
     type Made = Pending;
     const NAME: &'static str = "unpaired-comparison";
     const SUMMARY: &'static str = "Two sides whose units of replication are independent: effect with interval, adjusted p, smallest detectable effect, verdict.";
-    const SOURCE: &'static str = "The operator averages the rows of a unit to one value, on the chosen \
-        scale. It uses only coordinates that both sides have, and compares each row with the mean of its \
-        coordinate, so a missing coordinate does not shift its unit. It ignores an axis if most of its labels occur \
-        in a single unit, or if most units have a single label of it, as launches have a day. If the sides have \
-        more than 15 % of their units at different labels of such a day, it refuses a verdict. The test is Welch's t \
-        (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
-        each side. Its interval inverts the test. For rounded values, the variance of rounding \
-        is added to the spread. If one side has at least twice as many units, `different`, `equivalent` and the ends of the \
-        margin also need Welch's t over random assignments of labels, because a t test of few against many skewed launches \
-        finds too much. The table also has the exact p over all assignments of labels. \
-        For published data, you can choose another test: Student with pooled variance; \
-        Mann–Whitney as in scipy.stats.mannwhitneyu, exact if feasible (two sides of 40), ties \
-        included; or a permutation of labels, enumerated up to a million assignments, else (hits \
-        + 1) ÷ (resamples + 1). These have no interval. If both sides were started in the same \
-        blocks, `paired-comparison` finds smaller differences. Benchtrail refuses a key that is \
-        in none of `over`, `by` and `pair`.";
+    const SOURCE: &'static str = "\
+        If both sides were started in the same blocks, `paired-comparison` finds smaller differences. Every key must \
+        be in `over`, `by` or `pair`; otherwise, Benchtrail refuses the table.\n\n\
+        **Units.** The operator averages the rows of a unit to one value, on the chosen scale. It uses only \
+        coordinates that both sides have, and compares each row with the mean of its coordinate, so a missing \
+        coordinate does not shift its unit. It ignores an axis if most of its labels occur in a single unit, or if \
+        most units have a single label of it, as launches have a day. If the sides have more than 15 % of their units \
+        at different labels of such a day, it refuses a verdict.\n\n\
+        **Test.** Welch's t (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
+        each side. Its interval inverts the test. For rounded values, the variance of rounding is added to the \
+        spread. The table also has the exact p over all assignments of labels.\n\n\
+        **Unequal numbers of units.** A t test of few against many skewed launches finds too much. If one side has at \
+        least twice as many units, `different`, `equivalent` and the ends of the margin therefore also need Welch's t \
+        over random assignments of labels.\n\n\
+        **Other tests.** For published data, you can choose another test: Student with pooled variance; Mann–Whitney \
+        as in scipy.stats.mannwhitneyu, exact if feasible (two sides of 40), ties included; or a permutation of \
+        labels, enumerated up to a million assignments, else (hits + 1) ÷ (resamples + 1). These have no interval.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         given.terms.check(draft)?;

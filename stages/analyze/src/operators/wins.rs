@@ -23,7 +23,7 @@ pub(crate) struct Parameters {
     among: String,
     /// The column in which they compete.
     column: String,
-    /// The better direction.
+    /// Which direction is better.
     better: Better,
     /// The largest distance from the best that counts as a tie, relative to the smaller of the two
     /// values.
@@ -78,7 +78,9 @@ impl TypedOperator for Wins {
     const NAME: &'static str = "wins";
     const SUMMARY: &'static str =
         "How often each label of an axis has the best value, strictly and under one tie rule.";
-    const SOURCE: &'static str = "The table has the strict counts and those under the tie rule. The values decide, without a test: `ranking` says which contenders are shown to differ. The design's A/A arm does not contend.";
+    const SOURCE: &'static str = "\
+        The table has the strict counts and those under the tie rule. The operator compares values and makes no test: \
+        `ranking` says which contenders are shown to differ. The design's A/A arm does not contend.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());

@@ -404,8 +404,9 @@ impl Whole {
 }
 
 fn unkept(error: PromptError) -> LoadError {
-    match error.by_machine {
-        true => LoadError::machine(error.message),
-        false => LoadError::new(error.message),
+    LoadError {
+        message: error.message,
+        by_machine: error.by_machine,
+        disk_fault: error.disk_fault,
     }
 }

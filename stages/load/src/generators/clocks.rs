@@ -43,7 +43,7 @@ impl Ahead {
     }
 
     /// Converts a time of the local clock to the other clock.
-    pub(super) fn there(self, here_ns: u64) -> u64 {
+    pub(super) fn on_other_clock(self, here_ns: u64) -> u64 {
         here_ns.saturating_add_signed(self.by_ns)
     }
 
@@ -65,7 +65,7 @@ mod tests {
         let early = Ahead::of(u64::MAX, 0, u64::MAX);
         let late = Ahead::of(0, u64::MAX, 0);
         assert_eq!(early.bound_until(late), i64::MAX);
-        assert_eq!(late.there(u64::MAX), u64::MAX);
+        assert_eq!(late.on_other_clock(u64::MAX), u64::MAX);
     }
 
     proptest! {
@@ -79,7 +79,7 @@ mod tests {
             let read = asked + there;
             let clock = Ahead::of(asked, read.saturating_add_signed(ahead), read + back);
             prop_assert!((clock.by_ns - ahead).abs() <= clock.bound_ns, "{clock:?} {ahead}");
-            let at = clock.there(asked);
+            let at = clock.on_other_clock(asked);
             prop_assert!(at.abs_diff(asked.saturating_add_signed(ahead)) as i64 <= clock.bound_ns);
         }
 

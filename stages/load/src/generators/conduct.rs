@@ -116,9 +116,8 @@ pub(crate) fn conduct(
         ..
     } = conductor;
     if let Some(error) = failed {
-        return Err(LoadError::machine(format!(
-            "cannot store the rows: {error}"
-        )));
+        let message = format!("cannot store the rows: {error}");
+        return Err(LoadError::caused(message, &error));
     }
     let accounts = crew.members.iter().map(|member| member.account.clone());
     let accounts: Vec<Option<Account>> = accounts.collect();
@@ -213,7 +212,7 @@ impl Conductor<'_> {
     fn send(&mut self, epoch: Epoch, clocks: &[Option<Ahead>]) -> u64 {
         for (member, ahead) in self.crew.members.iter().zip(clocks) {
             let here_ns = epoch.monotonic_ns();
-            let began_ns = ahead.map_or(here_ns, |ahead| ahead.there(here_ns));
+            let began_ns = ahead.map_or(here_ns, |ahead| ahead.on_other_clock(here_ns));
             member.tell(Order::Begin(began_ns));
         }
         self.until(Stage::Warm);

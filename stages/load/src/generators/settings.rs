@@ -89,7 +89,7 @@ impl GeneratorsChoice {
         }
         if on.hosts.is_empty() {
             let problem = Problem::at(&["generators", "hosts"], "no host is named");
-            return vec![problem.hint("write for instance `hosts: [left, right]`")];
+            return vec![problem.hint("write, for example, `hosts: [left, right]`")];
         }
         // Of the place in a pool, only the place in its list of hosts applies here.
         let at = |problem: Problem| {

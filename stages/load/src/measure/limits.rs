@@ -11,7 +11,7 @@ use crate::settings::Timeouts;
 /// The longest time between two checks of a waiting request for its limits and the stop signal.
 pub(super) const LOOK: Duration = Duration::from_millis(500);
 
-/// A request's time limits.
+/// The time limits of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) connect: Duration,

@@ -1,5 +1,9 @@
 //! Why prompts cannot be made.
 
+use std::io;
+
+use artifacts::DiskFault;
+
 /// Why prompts cannot be made. The text says whose mistake it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptError {
@@ -7,6 +11,8 @@ pub struct PromptError {
     pub message: String,
     /// Whether the disk or the memory of this machine refused, and nothing is wrong with the settings or a file.
     pub by_machine: bool,
+    /// What the disk refused, if that is the reason.
+    pub disk_fault: Option<DiskFault>,
 }
 
 impl PromptError {
@@ -15,14 +21,23 @@ impl PromptError {
         Self {
             message: message.into(),
             by_machine: false,
+            disk_fault: None,
         }
     }
 
     /// This machine refuses.
     pub(crate) fn machine(message: impl Into<String>) -> Self {
         Self {
-            message: message.into(),
             by_machine: true,
+            ..Self::wrong(message)
+        }
+    }
+
+    /// This machine refuses because of this error.
+    pub(crate) fn caused(message: impl Into<String>, error: &io::Error) -> Self {
+        Self {
+            disk_fault: DiskFault::behind(error),
+            ..Self::machine(message)
         }
     }
 }

@@ -434,10 +434,11 @@ struct Drawn {
 impl Drawn {
     fn new(folder: &Path, planned: u64, compared: bool) -> Result<Self, PromptError> {
         let spool = Spool::new(folder).map_err(|e| {
-            PromptError::machine(format!(
+            let message = format!(
                 "cannot store the prompts in {}: {e}; set `TMPDIR` to a folder that can be written",
                 folder.display()
-            ))
+            );
+            PromptError::caused(message, &e)
         })?;
         Ok(Self {
             spool,
@@ -496,7 +497,10 @@ const SAMPLED: usize = 1000;
 
 fn unkept(folder: &Path, error: &io::Error) -> PromptError {
     let folder = folder.display();
-    PromptError::machine(format!("cannot store the prompts in {folder}: {error}"))
+    PromptError::caused(
+        format!("cannot store the prompts in {folder}: {error}"),
+        error,
+    )
 }
 
 /// Returns the fingerprint of a text: half of its digest.

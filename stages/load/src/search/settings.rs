@@ -50,15 +50,15 @@ fn resolution() -> f64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Bounds {
-    /// On the time to the first token.
+    /// The largest time to the first token, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub ttft_ms: Option<f64>,
-    /// On the time per output token.
+    /// The largest time per output token, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub tpot_ms: Option<f64>,
-    /// On the end-to-end latency.
+    /// The largest end-to-end latency, in ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub e2e_ms: Option<f64>,

@@ -132,10 +132,10 @@ fn one_token() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PrefillCost {
-    /// For any length.
+    /// The part that does not depend on the number of tokens.
     #[serde(default)]
     pub fixed: TimeSpan,
-    /// For each token that is not in the cache.
+    /// The part for each token that is not in the cache.
     #[serde(default)]
     pub per_token: TimeSpan,
 }
@@ -144,9 +144,9 @@ pub struct PrefillCost {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DecodeCost {
-    /// With one request.
+    /// The time of a step with one request.
     pub fixed: TimeSpan,
-    /// For each further request.
+    /// The additional time for each further request.
     #[serde(default)]
     pub per_sequence: TimeSpan,
 }

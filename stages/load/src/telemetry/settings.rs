@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::span::TimeSpan;
 
-/// What is sampled beside the load, and how often.
+/// What to sample during the load, and how often.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Telemetry {
@@ -38,7 +38,7 @@ pub enum Gpu {
     Nvml,
     /// The program `nvidia-smi` on the search path.
     NvidiaSmi,
-    /// Nowhere.
+    /// GPUs are not read.
     None,
 }
 
@@ -73,7 +73,7 @@ impl Telemetry {
             return Some((
                 "interval",
                 format!("an interval is at least 10 ms, got {}", self.interval),
-                "write for instance `100 ms`",
+                "write, for example, `100 ms`",
             ));
         }
         match self.hung_below_w {

@@ -215,7 +215,7 @@ pub struct Corpus {
     /// The digest of the file's bytes. Filled in while planning; a file with another digest is refused later.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// How long a passage is.
+    /// The length of a passage.
     pub length: Length,
 }
 
@@ -263,7 +263,7 @@ pub enum WhenShort {
     "ignore-eos": "`mode: exact`",
 }))]
 pub struct Output {
-    /// How many tokens.
+    /// How many tokens to request.
     pub tokens: Count,
     /// Whether the number is a cap or exact.
     #[serde(default)]
@@ -293,7 +293,7 @@ impl Default for Output {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Images {
-    /// How many.
+    /// How many images.
     #[schemars(range(min = 0, max = 64))]
     pub count: u32,
     /// Pixels from left to right.
@@ -308,8 +308,8 @@ pub struct Images {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Documents {
-    /// How many.
+    /// How many documents.
     pub count: Count,
-    /// How long each is.
+    /// How long each document is.
     pub length: Length,
 }

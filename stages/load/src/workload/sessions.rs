@@ -67,9 +67,9 @@ impl Default for Think {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ThinkRange {
-    /// The shortest.
+    /// The shortest time.
     pub from: TimeSpan,
-    /// The longest.
+    /// The longest time.
     pub to: TimeSpan,
 }
 

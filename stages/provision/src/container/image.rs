@@ -266,7 +266,7 @@ pub(crate) fn prepare(
     ready.software = ready
         .answer(&venv::TELL)
         .ok()
-        .and_then(|said| venv::told("container", &said));
+        .and_then(|said| venv::installed_software("container", &said));
     Ok(ready)
 }
 

@@ -42,7 +42,7 @@ const OWN: [(&str, &str); 15] = [
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(extend("x-other-words" = {
     "tag": "a part of `image:`",
-    "digest": "a part of `image:`, for instance `name@sha256:…`",
+    "digest": "a part of `image:`, for example `name@sha256:…`",
     "volumes": "`mounts:` for what is read, `caches:` for what is written",
     "shm-size": "`shm:`",
     "ipc": "`run-arguments: [--ipc=host]`",
@@ -61,28 +61,28 @@ pub struct ContainerSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub runtime: Option<String>,
-    /// Arguments of the runtime before its own command, for instance `--storage-driver=vfs`.
+    /// Arguments of the runtime before its own command, for example `--storage-driver=vfs`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runtime_arguments: Vec<String>,
-    /// Further arguments of `run`, for instance `--ipc=host` or `--memory=64g`.
+    /// Further arguments of `run`, for example `--ipc=host` or `--memory=64g`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run_arguments: Vec<String>,
     /// The GPUs that it sees: `all`, or numbers such as `"0,1"`. By default none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = r"^(all|\d+(,\d+)*)$"))]
     pub gpus: Option<String>,
-    /// The size of its shared memory, for instance `16g`.
+    /// The size of its shared memory, for example `16g`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String", regex(pattern = r"^[1-9]\d*[bkmg]?$"))]
     pub shm: Option<String>,
     /// Files and folders of this machine that it can read, by their path inside.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub mounts: BTreeMap<String, String>,
-    /// Folders of this machine that it can write, by their path inside, for instance the cache of
+    /// Folders of this machine that it can write, by their path inside, for example the cache of
     /// a hub.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub caches: BTreeMap<String, String>,
-    /// The user inside, for instance `"1000:1000"`. By default that of the image.
+    /// The user inside, for example `"1000:1000"`. By default that of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub user: Option<String>,

@@ -124,7 +124,7 @@ pub(super) fn read(environment: &Path, lock: &str) -> Result<InstalledSoftware, 
 }
 
 /// Reads what an interpreter reported about itself; `None` if that is something else.
-pub(crate) fn told(environment: &str, said: &str) -> Option<InstalledSoftware> {
+pub(crate) fn installed_software(environment: &str, said: &str) -> Option<InstalledSoftware> {
     let software = parse(environment, said).ok()?;
     let named = NOTABLE
         .iter()

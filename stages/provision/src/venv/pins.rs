@@ -60,7 +60,7 @@ pub(super) fn check(pin: &str) -> Result<(), (String, String)> {
         .unwrap_or(pin);
     let remedy = || {
         format!(
-            "write the exact version, for instance `{}==1.2.3`",
+            "write the exact version, for example `{}==1.2.3`",
             bare.trim()
         )
     };
@@ -180,7 +180,7 @@ mod tests {
         }
         assert_eq!(
             check("vllm>=0.20").unwrap_err().1,
-            "write the exact version, for instance `vllm==1.2.3`"
+            "write the exact version, for example `vllm==1.2.3`"
         );
     }
 

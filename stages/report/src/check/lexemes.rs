@@ -309,7 +309,7 @@ pub(super) fn altered(text: &str, span: &Range<usize>) -> Option<Range<usize>> {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Vec<&str> {
+    fn lexeme_texts(text: &str) -> Vec<&str> {
         lexemes(text).into_iter().map(|l| &text[l.range]).collect()
     }
 
@@ -344,7 +344,7 @@ mod tests {
             "N8",
             "&#49;",
         ] {
-            assert!(!found(text).is_empty(), "{text}");
+            assert!(!lexeme_texts(text).is_empty(), "{text}");
         }
     }
 
@@ -362,8 +362,12 @@ mod tests {
             "none",
             "magnitude",
         ] {
-            assert!(found(text).is_empty(), "{text}: {:?}", found(text));
+            assert!(
+                lexeme_texts(text).is_empty(),
+                "{text}: {:?}",
+                lexeme_texts(text)
+            );
         }
-        assert_eq!(found("the second run"), ["second"]);
+        assert_eq!(lexeme_texts("the second run"), ["second"]);
     }
 }

@@ -38,11 +38,11 @@ pub struct Objection {
 
 /// The result of the check.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Numerals without a trace, in order.
-    pub findings: Vec<Objection>,
+    pub(crate) findings: Vec<Objection>,
     /// Numerals that are allowed because they are declared, as spans for the trace.
-    pub literals: Vec<TracedSpan>,
+    pub(crate) literals: Vec<TracedSpan>,
 }
 
 const UNTRACED: &str = "a number written by hand";
@@ -61,7 +61,7 @@ pub(crate) fn has_numeral(text: &str) -> bool {
 }
 
 /// Checks a rendered text; `spans` are its traced places in ascending order.
-pub fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) -> Outcome {
+pub(crate) fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) -> Outcome {
     let exempt = places::exempt(markdown);
     let declared = occurrences(markdown, literals);
     let mut outcome = Outcome::default();

@@ -19,19 +19,19 @@ pub(crate) enum FigureError {
     },
     /// No row has everything that a mark needs.
     NothingToDraw {
-        /// What is needed, for instance "both coordinates".
+        /// What is needed, for example "both coordinates".
         needed: String,
     },
     /// A value is not a number.
     NotANumber {
-        /// The column.
+        /// The column to read.
         column: String,
         /// The value.
         value: String,
     },
     /// A number cannot be drawn.
     OutOfRange {
-        /// The column.
+        /// The column to read.
         column: String,
         /// The value.
         value: f64,
@@ -47,7 +47,7 @@ pub(crate) enum FigureError {
     },
     /// The column of a time line is not a time.
     NotATime {
-        /// The column.
+        /// The column to read.
         column: String,
         /// Its unit, if any.
         unit: Option<String>,

@@ -182,7 +182,7 @@ impl Object for Function {
                 text
             }
             _ => {
-                let text = said(&caller, state, &object)?;
+                let text = rendered_words(&caller, state, &object)?;
                 if self.kind == RuleKind::NoEvidence {
                     denied(&unmarked(&text)).map_err(|message| wrong(&message))?;
                 }
@@ -196,7 +196,11 @@ impl Object for Function {
 }
 
 /// Renders the words of a statement.
-fn said(caller: &Value, state: &mut State<'_, '_>, object: &Value) -> Result<String, Error> {
+fn rendered_words(
+    caller: &Value,
+    state: &mut State<'_, '_>,
+    object: &Value,
+) -> Result<String, Error> {
     let takes = caller
         .get_attr("arguments")
         .ok()
@@ -356,7 +360,7 @@ impl Object for Premise {
                 "a premise needs the reason why it holds without data",
             ));
         }
-        let text = said(&caller, state, &Value::from(()))?;
+        let text = rendered_words(&caller, state, &Value::from(()))?;
         let id = self.world.record(Recorded {
             claim: None,
             rule: None,

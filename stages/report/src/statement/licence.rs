@@ -202,7 +202,7 @@ pub(crate) fn checked(text: &str) -> Vec<(Range<usize>, &'static str)> {
             continue;
         }
         // A word followed by a hyphen is part of a name: `all-reduce`, `best-effort`.
-        let longest = known()
+        let longest = known_words()
             .filter_map(|word| Some((phrase(text, &runs[at..], word)?, word)))
             .max_by_key(|((count, _), word)| (*count, word.len()));
         match longest {
@@ -223,7 +223,7 @@ pub(crate) fn denies(text: &str) -> bool {
         .any(|r| DENIALS.contains(&text[r].to_lowercase().as_str()))
 }
 
-fn known() -> impl Iterator<Item = &'static str> {
+fn known_words() -> impl Iterator<Item = &'static str> {
     WORDS
         .iter()
         .flat_map(|(words, _)| words.iter().copied())
@@ -310,7 +310,7 @@ mod tests {
     #[test]
     fn the_documentation_lists_each_word() {
         let page = include_str!("../../../../docs/number-check.md");
-        for word in known() {
+        for word in known_words() {
             assert!(
                 page.contains(&format!("*{word}*")),
                 "docs/number-check.md does not list *{word}*"

@@ -116,7 +116,7 @@ pub struct That {
     /// Only rows with these values.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: Only,
-    /// The predicate, for instance `breakdown_n >= 8`.
+    /// The predicate, for example `breakdown_n >= 8`.
     pub that: String,
 }
 
@@ -159,7 +159,7 @@ pub struct Extremum {
     /// Only rows with these values.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: Only,
-    /// The column.
+    /// The column to read.
     pub column: String,
     /// Which row it is.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -175,7 +175,7 @@ pub struct Between {
     /// Only rows with these values.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: Only,
-    /// The column.
+    /// The column to read.
     pub column: String,
     /// The least value allowed, in the column's unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -194,7 +194,7 @@ pub struct Within {
     /// Only rows with these values.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: Only,
-    /// The column.
+    /// The column to read.
     pub column: String,
     /// The reference: a number, or the name of a column.
     #[serde(rename = "of")]
@@ -296,7 +296,7 @@ pub struct Consistent {
     /// Only rows with these values.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: Only,
-    /// The column.
+    /// The column to read.
     pub column: String,
     /// The columns across whose levels it is consistent; each must have two or more.
     pub across: Vec<String>,

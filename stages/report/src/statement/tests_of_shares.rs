@@ -103,7 +103,7 @@ fn equivalent(level: i64) -> Json {
 }
 
 /// The first of a claim's sentences that may be said, and why the first may not.
-fn said(sentences: &[Rule], table: &Arc<Opened>) -> (Option<usize>, String) {
+fn first_licensed(sentences: &[Rule], table: &Arc<Opened>) -> (Option<usize>, String) {
     let look = |_: &str, only: &Condition| -> Result<View, Miss> { table.choose(only) };
     let all: Vec<&Rule> = sentences.iter().collect();
     let shared = alternatives(&all, &look).unwrap();
@@ -131,7 +131,7 @@ fn rate(sentences: &[Json], levels: usize, shown: &[usize], equal: bool) -> f64 
             p[*level] = 1e-9;
         }
         let table = comparison(&p, &vec![1.0; levels], "the study at 5 %");
-        licensed += u64::from(said(&sentences, &table).0.is_some());
+        licensed += u64::from(first_licensed(&sentences, &table).0.is_some());
     }
     licensed as f64 / STUDIES as f64
 }
@@ -202,7 +202,7 @@ fn neither_a_finding_nor_its_absence_is_counted_at_the_easier_level() {
         let p = [0.02, 0.5, 0.5, 0.5, 0.5, 0.5];
         let table = comparison(&p, &[1.0; 6], "the study at 5 %");
         let claim = json!({form: {"table": "r.c", "that": that, "count": count}});
-        said(&[rule(claim)], &table).0.is_some()
+        first_licensed(&[rule(claim)], &table).0.is_some()
     };
     assert!(!holds("at-least", "verdict = 'equivalent'", 1));
     assert!(!holds("at-least", "verdict != 'no evidence'", 1));
@@ -256,10 +256,10 @@ fn a_reason_states_the_level_and_bounds_on_one_scale() {
     let six: Vec<Json> = (1..=6).map(|level| not_worse(&[level])).collect();
     let p = [0.02, 0.5, 0.5, 0.5, 0.5, 0.5];
     let table = comparison(&p, &[1.0; 6], "the study at 5 %");
-    let (first, reason) = said(&[rule(json!({"any-of": six}))], &table);
+    let (first, reason) = first_licensed(&[rule(json!({"any-of": six}))], &table);
     assert_eq!(first, None);
     assert!(reason.starts_with("it is shown in 0 of 1 comparisons, not in the others: level=1: p = 0.02; its alternatives share the level, so each test counts at 0.83 %"), "{reason}");
-    let (_, reason) = said(&[rule(not_worse(&[2]))], &table);
+    let (_, reason) = first_licensed(&[rule(not_worse(&[2]))], &table);
     assert_eq!(
         reason,
         "it is shown in 0 of 1 comparisons, not in the others: level=2: the one-sided bound is 1.5×, beyond the margin, which ends at 1.05×"

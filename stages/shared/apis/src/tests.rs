@@ -237,7 +237,7 @@ fn reasoning_is_separated_from_the_answer() {
 }
 
 /// Returns the total content of a stream or an answer.
-fn said(api: Api, events: &[Value]) -> (String, [Option<i64>; 3], Option<String>, bool) {
+fn total_content(api: Api, events: &[Value]) -> (String, [Option<i64>; 3], Option<String>, bool) {
     let (mut text, mut reasoning, mut reading) = (String::new(), String::new(), Reading::default());
     for event in events {
         let read = api.read(event);
@@ -283,8 +283,8 @@ fn the_messages_api_counts_cached_input_beside_the_rest_and_its_output_at_the_en
         "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Okay,"}]});
     let counts = [Some(500), Some(18), Some(89)];
     let expected = ("hm|Okay,".to_owned(), counts, Some("stop".to_owned()), true);
-    assert_eq!(said(Api::AnthropicMessages, &events), expected);
-    assert_eq!(said(Api::AnthropicMessages, &[whole]), expected);
+    assert_eq!(total_content(Api::AnthropicMessages, &events), expected);
+    assert_eq!(total_content(Api::AnthropicMessages, &[whole]), expected);
     let error = Api::AnthropicMessages
         .read(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}));
     assert_eq!(error.error.as_deref(), Some("busy"));
@@ -313,8 +313,8 @@ fn the_responses_api_is_read_alike_in_a_stream_and_whole() {
         Some("length".to_owned()),
         true,
     );
-    assert_eq!(said(Api::OpenaiResponses, &events), expected);
-    assert_eq!(said(Api::OpenaiResponses, &[response]), expected);
+    assert_eq!(total_content(Api::OpenaiResponses, &events), expected);
+    assert_eq!(total_content(Api::OpenaiResponses, &[response]), expected);
     let failed = json!({"type": "response.failed", "response": {"status": "failed", "error": {"message": "out of memory"}}});
     assert_eq!(
         Api::OpenaiResponses.read(&failed).error.as_deref(),

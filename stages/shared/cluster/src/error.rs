@@ -45,7 +45,17 @@ impl fmt::Display for ClusterError {
     }
 }
 
-impl std::error::Error for ClusterError {}
+impl std::error::Error for ClusterError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Remote(error) => Some(error),
+            Self::Pipeline(error) => Some(error),
+            Self::Store(error) => Some(error),
+            Self::Io(_, error) => Some(error),
+            Self::Refused(..) | Self::OutOfReach(_) | Self::Busy(_) | Self::Broken(_) => None,
+        }
+    }
+}
 
 impl ClusterError {
     /// Returns advice for the error.
@@ -65,7 +75,7 @@ impl ClusterError {
                  {kubernetes: …}`; or use a bucket: `--remote s3://BUCKET/PREFIX`"
                     .to_owned(),
             ),
-            Self::Refused(..) => Some("run it where Slurm's commands work, for instance on a login node".to_owned()),
+            Self::Refused(..) => Some("run it where Slurm's commands work, for example on a login node".to_owned()),
             Self::Busy(_) => Some("wait for it, or stop it by Ctrl-C where it runs".to_owned()),
             _ => None,
         }

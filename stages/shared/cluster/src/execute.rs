@@ -181,7 +181,7 @@ impl Shard<'_> {
             plan: PlanOptions {
                 only: self.order.only.clone(),
                 // Records that another run left here do not belong to this study.
-                known_records: Some(Arc::new(pushing.known())),
+                known_records: Some(Arc::new(pushing.complete_records())),
                 ..PlanOptions::default()
             },
             keep_going: true,
@@ -382,7 +382,7 @@ impl Pushing {
     }
 
     /// Returns the records that are complete in the shared store.
-    fn known(&self) -> BTreeSet<Digest> {
+    fn complete_records(&self) -> BTreeSet<Digest> {
         let pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
         pushed.iter().copied().collect()
     }

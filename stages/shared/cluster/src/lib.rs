@@ -44,5 +44,5 @@ pub use journal::own_store;
 pub use placements::Placements;
 pub use places::{AT_ONCE, Hosts, Kubernetes, Placement, Slurm};
 pub use pool::{RUNNING, WAITING};
-pub use queue::{JobPhase, JobState, Trouble};
+
 pub use status::{JobLine, jobs_of, records_left};

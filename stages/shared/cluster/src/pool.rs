@@ -304,7 +304,7 @@ fn serve(
         .append(true)
         .open(&errand.log)
         .map_err(|e| format!("{}: {e}", errand.log.display()))?;
-    let (program, arguments) = command.split_first().ok_or("there is no command")?;
+    let (program, arguments) = command.split_first().ok_or("the command is empty")?;
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -404,7 +404,7 @@ fn last_line(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let last = text.lines().rfind(|line| !line.trim().is_empty());
-    last.unwrap_or("it said nothing").trim().to_owned()
+    last.unwrap_or("it printed nothing").trim().to_owned()
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub(crate) use slurm::submit as submit_to_slurm;
 
 /// What the state of a job means for its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JobPhase {
+pub(crate) enum JobPhase {
     /// It waits, runs, or is being ended.
     Active,
     /// It has ended, well or not.
@@ -26,40 +26,40 @@ pub enum JobPhase {
 
 /// The state of a job. States have the names that Slurm gives them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct JobState {
+pub(crate) struct JobState {
     /// The job's number.
-    pub job: String,
+    pub(crate) job: String,
     /// The name that we gave the job.
-    pub name: String,
+    pub(crate) name: String,
     /// The job's state, such as `RUNNING` or `OUT_OF_MEMORY`.
-    pub state: String,
+    pub(crate) state: String,
     /// Why the job is in this state; empty if the scheduler gives no reason.
-    pub reason: String,
+    pub(crate) reason: String,
     /// The machine; empty while the job waits.
-    pub node: String,
+    pub(crate) node: String,
     /// How long the job has run, as Slurm formats it.
-    pub elapsed: String,
+    pub(crate) elapsed: String,
     /// How long the job waited in the queue, or the time since which it waits; empty if unknown.
-    pub waited: String,
+    pub(crate) waited: String,
     /// How long the job has run, s, if known more exactly.
-    pub seconds: Option<f64>,
+    pub(crate) seconds: Option<f64>,
     /// When the job began to run, in seconds since 1970, if known.
-    pub began: Option<i64>,
+    pub(crate) began: Option<i64>,
     /// Whether the job may never start.
-    pub trouble: Trouble,
+    pub(crate) trouble: Trouble,
     /// The scheduler's report about the job, if it comes with the state.
-    pub details: BTreeMap<String, String>,
+    pub(crate) details: BTreeMap<String, String>,
 }
 
 /// Whether a job that has not started may never start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// It waits as usual, or it has started.
     #[default]
     None,
     /// No machine suits it now. The user may want to know why.
     Waits,
-    /// It has a machine but does not start there, for instance because its image does not exist.
+    /// It has a machine but does not start there, for example because its image does not exist.
     Stuck,
 }
 
@@ -73,7 +73,7 @@ impl JobState {
 
 impl JobState {
     /// Returns what the state means.
-    pub fn phase(&self) -> JobPhase {
+    pub(crate) fn phase(&self) -> JobPhase {
         phase(&self.state)
     }
 }

@@ -15,8 +15,8 @@ crate::words! {
 }
 
 crate::table! {
-    /// One probe of a search, in order. The levels of one search are all clients of a closed loop,
-    /// or all requests a second.
+    /// One row per probe of a search, in order. All levels of a search are numbers of clients of a closed loop, or all
+    /// are requests per second.
     pub struct ProbeRow = "probes" {
         /// the probe's number, from 1
         probe: i64,
@@ -48,8 +48,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// One point of the grid and one metric of a calibration: what the load generator reported
-    /// against what the reference server logged. Key: arrival, concurrency, rate, gap, metric.
+    /// One row per point of the grid and metric of a calibration. It compares what the load generator reported with
+    /// what the reference server logged. Key: arrival, concurrency, rate, gap, metric.
     pub struct CalibrationRow = "calibration" {
         /// key: `closed-loop` or `constant`
         arrival: String,
@@ -107,8 +107,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// One closed loop against the server under test and one metric: what of a latency the
-    /// server's own timings do not account for. Key: concurrency, metric.
+    /// One row per closed loop against the server under test and metric: the part of a latency that the server's own
+    /// timings do not cover. Key: concurrency, metric.
     pub struct ServerAccountRow = "server_account" {
         /// key: clients of the closed loop
         concurrency: i64 ["clients"],

@@ -70,8 +70,8 @@ crate::words! {
 }
 
 crate::table! {
-    /// One row: facts about the cell as a whole. What the source of the rows does not tell is
-    /// null; only an imported cell has a tool.
+    /// One row with facts about the cell as a whole. A value is null if the source of the rows does not report it. Only
+    /// an imported cell has a tool.
     #[derive(Default)]
     pub struct Cell = "cell" {
         /// where the rows come from
@@ -195,9 +195,8 @@ crate::words! {
 }
 
 crate::table! {
-    /// One prompt: the measured ones first, then those of the warm-up. Where the note
-    /// `length_source` of the table is `server-template`, `tokens` counts the text within the
-    /// server's chat template.
+    /// One row per prompt: first the measured prompts, then those of the warm-up. If the table's note `length_source`
+    /// is `server-template`, `tokens` counts the text within the server's chat template.
     pub struct PromptRow = "prompts" {
         /// `warmup` or `measured`
         phase: crate::Phase,
@@ -231,7 +230,7 @@ crate::table! {
 }
 
 crate::table! {
-    /// One aggregate that another tool computed, as an imported file holds it.
+    /// One row per aggregate that another tool computed, as an imported file holds it.
     pub struct ToolStatistic = "summary" {
         /// the tool that computed it
         tool: String,

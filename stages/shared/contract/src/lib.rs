@@ -19,6 +19,7 @@ mod manual;
 mod metrics;
 mod narrow;
 mod order;
+mod parameters;
 mod replication;
 mod requests;
 mod settings;
@@ -56,6 +57,7 @@ pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_ta
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings, without_ratio};
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all, in_order};
+pub use parameters::{Parameter, parameters};
 pub use replication::{LevelScope, NotReplicated};
 pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, inline_schema};

@@ -9,16 +9,16 @@ use crate::{ColumnSpec, TableSpec, tables};
 const HEAD: &str = "\
 # Columns
 
-The tables that one stage hands to another, and what each column holds. Benchtrail declares every column once; the
-writers, the readers, SQL and this page follow from that declaration. `benchtrail schema tables` prints the same as JSON.
+This page lists the tables that stages hand to each other, with every column. You can read them with
+[`benchtrail sql`](sql.md), with gates and operators in SQL, or with any reader of Parquet. `benchtrail schema tables` prints
+this page as JSON.
 
-Every table is a Parquet file. A column has one of four types: `int` (64 bits, signed), `float` (a double), `text` and
-`bool`. The unit and the meaning of a column are also in the file itself, in the metadata of its field. A column marked
-*nullable* may hold nulls. A null means that the value does not exist. It never stands for zero or empty text. Where a
-column holds one of a few words, the page lists them, and Benchtrail refuses a table with any other word.
-
-The tables of a load cell have no columns for its coordinates. SQL and the `analyze` stage add the axes as columns when
-they put the cells of a stage together.
+- A column has one of four types: `int` (64 bits, signed), `float` (a double), `text` and `bool`.
+- The file itself also holds the unit and the meaning of each column, in the metadata of its field.
+- A *nullable* column may hold nulls. A null means that the value does not exist. It never stands for zero or empty text.
+- If a column holds one of a few words, this page lists them. Benchtrail refuses a table with any other word.
+- The tables of a load cell have no columns for its coordinates. SQL and the `analyze` stage add the axes as columns when they
+  put the cells of a stage together.
 ";
 
 fn page() -> String {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::words::{Phase, RequestStatus, TokenSource};
 
 crate::table! {
-    /// One attempt of one request, by request and attempt. Times are nanoseconds since the cell's
-    /// start on a monotonic clock. A value that the source of the rows does not tell is null.
+    /// One row per attempt of a request, ordered by request and attempt. Times are nanoseconds since the cell's start,
+    /// on a monotonic clock. A value is null if the source of the rows does not report it.
     #[derive(Serialize, Deserialize)]
     pub struct Request = "requests" {
         /// the request's place in the cell, warm-up requests first
@@ -111,7 +111,7 @@ impl Request {
 }
 
 crate::table! {
-    /// One received event that carries text, by request, attempt and time.
+    /// One row per received event that carries text, ordered by request, attempt and time.
     #[derive(Copy, Eq, Serialize, Deserialize)]
     pub struct Chunk = "chunks" {
         /// the request, as in `requests`

@@ -19,7 +19,7 @@ crate::words! {
 }
 
 crate::table! {
-    /// One piece of software of the environment that an engine runs in. Key: kind and name.
+    /// One row per piece of software in the environment that an engine runs in. Key: kind and name.
     pub struct SoftwareRow = "software" {
         /// what it is: `distribution`, `interpreter`, `runtime` or `system`
         kind: SoftwareKind,

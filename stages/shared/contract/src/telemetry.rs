@@ -12,8 +12,8 @@ crate::words! {
 }
 
 crate::table! {
-    /// One sample of the host, in order of time. What the machine does not tell is null. Counters
-    /// of bytes count since boot.
+    /// One row per sample of the host, in order of time. A value is null if the machine does not report it. Counters of
+    /// bytes count since boot.
     #[derive(Default, serde::Serialize, serde::Deserialize)]
     pub struct HostSample = "host_telemetry" {
         /// when the sample was taken, since the cell's start
@@ -63,9 +63,9 @@ crate::table! {
 }
 
 crate::table! {
-    /// One sample of the machine that the server runs on, where that is another one, in order of
-    /// time. Its columns are those of `host_telemetry`, which is of the machine of the load
-    /// generator; what its exporter does not tell is null.
+    /// One row per sample of the machine that the server runs on, in order of time, if that is not the machine of the
+    /// load generator. The columns are those of `host_telemetry`, which describes the load generator's machine. A value
+    /// is null if the exporter does not report it.
     #[derive(Default)]
     pub struct ServerHostSample = "server_host_telemetry" {
         /// when the sample was asked for, since the cell's start
@@ -170,7 +170,7 @@ impl ServerHostSample {
 }
 
 crate::table! {
-    /// One sample of one process, in order of time.
+    /// One row per sample of a process, in order of time.
     #[derive(serde::Serialize, serde::Deserialize)]
     pub struct ProcessSample = "process_telemetry" {
         /// when the sample was taken, since the cell's start
@@ -200,7 +200,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// One member of the group of servers behind a load, in the order of their start; only of groups.
+    /// One row per member of the group of servers behind a load, in the order of their start. Only groups have this
+    /// table.
     pub struct Member = "members" {
         /// the role and the number among those of the role, from 0
         member: String,
@@ -216,7 +217,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// The server that each request goes to, in order of requests; only of a load on several servers.
+    /// One row per request, with the server that it goes to, in order of requests. Only loads on several servers have
+    /// this table.
     pub struct RequestServer = "request_servers" {
         /// the request, as in `requests`
         request_id: i64,
@@ -226,7 +228,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// The generator that sends each request, in order of requests; only of a load with several generators.
+    /// One row per request, with the generator that sends it, in order of requests. Only loads with several generators
+    /// have this table.
     pub struct RequestGenerator = "request_generators" {
         /// the request, as in `requests`
         request_id: i64,
@@ -236,8 +239,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// One generator of a load with several: its part of the requests, and how it fared; from 0. The table `cell` has the
-    /// worst of them.
+    /// One row per generator of a load with several generators, from 0: its part of the requests, and its figures. The
+    /// table `cell` has the worst figures of all generators.
     #[derive(Default)]
     pub struct Generator = "generators" {
         /// which generator, from 0
@@ -295,7 +298,7 @@ crate::table! {
 }
 
 crate::table! {
-    /// One sample of one GPU, in order of time. What the GPU does not tell is null.
+    /// One row per sample of a GPU, in order of time. A value is null if the GPU does not report it.
     #[derive(Default, serde::Serialize, serde::Deserialize)]
     pub struct GpuSample = "gpu_telemetry" {
         /// when the sample was taken (NVML) or its line came (nvidia-smi), since the cell's start
@@ -335,7 +338,7 @@ crate::table! {
 }
 
 crate::table! {
-    /// One sample of one slot of llama.cpp, in order of time.
+    /// One row per sample of a slot of llama.cpp, in order of time.
     pub struct SlotSample = "slots" {
         /// when the slots were asked for, since the cell's start
         at_ns: i64 ["ns"],
@@ -357,8 +360,8 @@ crate::table! {
 }
 
 crate::table! {
-    /// One number of SGLang's server info that is new, or not what it was in the sample before, in
-    /// order of time.
+    /// One row per number of SGLang's server info that is new or has changed since the previous sample, in order of
+    /// time.
     pub struct ServerInfoChange = "server_info" {
         /// when the document was asked for, since the cell's start
         at_ns: i64 ["ns"],
@@ -370,9 +373,9 @@ crate::table! {
 }
 
 crate::table! {
-    /// One field of one line of the server's log that a pattern of the engine's definition
-    /// matches, in the order of the log; a line without fields has one row. A line that the
-    /// definition marks as an error is the event `error`, with the line as its field `message`.
+    /// One row per field of a line of the server's log, in the order of the log, for lines that a pattern of the
+    /// engine's definition matches. A line without fields has one row. A line that the definition marks as an error is
+    /// the event `error`, with the line as its field `message`.
     pub struct EngineEvent = "engine_events" {
         /// the line's own time since the cell's start, as finely as the log writes it; null if it
         /// has none
@@ -397,7 +400,7 @@ crate::table! {
 }
 
 crate::table! {
-    /// One sample of one series of the server's Prometheus metrics, in the order taken.
+    /// One row per sample of a series of the server's Prometheus metrics, in the order in which they were taken.
     pub struct ServerMetric = "server_metrics" {
         /// when the scrape was asked for, since the cell's start
         at_ns: i64 ["ns"],

@@ -13,7 +13,7 @@ crate::words! {
 }
 
 crate::table! {
-    /// One load stage: its cells, rows and files, counted two ways. Key: stage.
+    /// One row per load stage: its cells, rows and files, counted in two ways. Key: stage.
     pub struct CensusRow = "census" {
         /// the load stage
         stage: String,
@@ -74,7 +74,7 @@ crate::words! {
 }
 
 crate::table! {
-    /// One facet of a pair of cells. Key: stage, at, across, a, b, facet.
+    /// One row per facet of a pair of cells. Key: stage, at, across, a, b, facet.
     pub struct ComparabilityRow = "comparability" {
         /// the load stage
         stage: String,

@@ -109,7 +109,7 @@ impl Engine {
                     "flags",
                     format!("the flags of `{name}` never contain its value"),
                 )
-                .hint("write `{}` where the value goes, for instance [\"--threads\", \"{}\"]"),
+                .hint("write `{}` where the value goes, for example [\"--threads\", \"{}\"]"),
             );
         }
         problems
@@ -157,7 +157,7 @@ impl Engine {
         let at_off = |message: String| Problem::at(&["prompt-cache", "off"], message);
         if cache.off.is_null() {
             let message = format!("the value of `{name}` that switches the cache off is missing");
-            return Some(at_off(message).hint("for instance `off: false`"));
+            return Some(at_off(message).hint("write, for example, `off: false`"));
         }
         let phrase = setting.check(&cache.off).err()?;
         Some(at_off(format!("the setting `{name}` {phrase}")))
@@ -173,7 +173,7 @@ impl Engine {
             let says_where = |text: &String| text.contains("{url}") || text.contains("{port}");
             if !peers.each.iter().any(says_where) {
                 add(
-                    "the arguments for each member never say where it is",
+                    "the arguments for each member do not contain its address",
                     "write `{url}`, or `{host}` and `{port}`",
                 );
             }
@@ -208,7 +208,7 @@ impl Engine {
                 let message = format!("`{}` is not an address", exporter.url);
                 problems.push(
                     Problem::at(&["exporters", name, "url"], message)
-                        .hint("write it in full, for instance `http://10.0.0.5:9100/metrics`"),
+                        .hint("write it in full, for example `http://10.0.0.5:9100/metrics`"),
                 );
             }
         }

@@ -19,10 +19,10 @@ use crate::settings::Setting;
 pub struct Engine {
     /// The name for people, as reports show it.
     pub title: String,
-    /// The version, exactly as it identifies the build. For an engine that is already
-    /// installed or running it is what you declare (see `launch.version-arguments`).
+    /// The exact version of the build. For an engine that you installed or that is already running, it is the version
+    /// that you declare; `launch.version-arguments` checks it.
     pub version: String,
-    /// Where the project lives.
+    /// The URL of the project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub homepage: Option<String>,
     /// The engine's licence.
@@ -46,7 +46,7 @@ pub struct Engine {
     /// substitution is recorded with its reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// How it is started.
+    /// How to start the engine.
     pub launch: Launch,
     /// The settings an experiment may give, each with its type, default and flags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -54,7 +54,7 @@ pub struct Engine {
     /// The HTTP API it speaks.
     #[serde(default)]
     pub api: Api,
-    /// Where its endpoints are.
+    /// The paths of its endpoints.
     #[serde(default)]
     pub endpoints: Endpoints,
     /// The names of its counters.
@@ -70,13 +70,13 @@ pub struct Engine {
     /// When it counts as ready: the model list answers and one token was generated.
     #[serde(default)]
     pub ready: Ready,
-    /// How it is stopped.
+    /// How to stop the engine.
     #[serde(default)]
     pub stop: Stop,
     /// Limits read from the running server, each compared with what the settings promise.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, Limit>,
-    /// How its log is read.
+    /// How to read its log.
     #[serde(default)]
     pub log: Log,
     /// Facts that the server reports about itself, by name, read each time it is started or found.
@@ -125,7 +125,7 @@ pub struct Requirements {
     /// Processor architectures it runs on (`x86_64`, `aarch64`); empty means any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arch: Vec<String>,
-    /// The oldest glibc it runs with, for instance `"2.35"`.
+    /// The oldest glibc it runs with, for example `"2.35"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub glibc: Option<String>,
     /// Processor features it cannot run without, as `/proc/cpuinfo` names them.
@@ -146,7 +146,7 @@ pub struct Requirements {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Library {
-    /// Its file name, for instance `libgomp.so.1`.
+    /// Its file name, for example `libgomp.so.1`.
     pub file: String,
     /// The Debian package that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub struct Library {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tool {
-    /// Its name on the search path, for instance `python3`.
+    /// Its name on the search path, for example `python3`.
     pub name: String,
     /// The Debian package that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,15 +173,16 @@ pub struct Tool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Launch {
-    /// What is executed.
+    /// The program to execute.
     pub program: Program,
     /// The fixed arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// Environment variables it is given.
+    /// Environment variables to set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Environment variables it inherits from Benchtrail besides `PATH`, `HOME` and `TMPDIR`.
+    /// Names of environment variables that the engine inherits from Benchtrail, in addition to `PATH`, `HOME` and
+    /// `TMPDIR`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
     /// Arguments that pass the model's revision to the engine (`["--revision", "{revision}"]`).
@@ -233,7 +234,7 @@ impl Launch {
     }
 }
 
-/// What is executed.
+/// The program to execute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {

@@ -17,7 +17,7 @@ pub struct Model {
     /// definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served_name: Option<String>,
-    /// The number of parameters, for instance 135000000.
+    /// The number of parameters, for example 135000000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<u64>,
     /// The attention of the model, from which the size of its key-value cache follows.
@@ -26,13 +26,13 @@ pub struct Model {
     /// The longest context the model was trained for, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<u64>,
-    /// The file format, for instance `gguf`.
+    /// The file format, for example `gguf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// The architecture's name, for instance `llama`.
+    /// The architecture's name, for example `llama`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// How the weights are quantized, for instance `Q4_1` or `bfloat16`.
+    /// How the weights are quantized, for example `Q4_1` or `bfloat16`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantization: Option<String>,
     /// Whether the weights come with a chat template.
@@ -97,9 +97,9 @@ pub struct LocalWeights {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NamedWeights {
-    /// The model name to pass to the engine, for instance `Qwen/Qwen2.5-1.5B-Instruct`.
+    /// The model name to pass to the engine, for example `Qwen/Qwen2.5-1.5B-Instruct`.
     pub id: String,
-    /// The exact revision, for instance a commit.
+    /// The exact revision, for example a commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// Whether the weights are gated on the hub. Benchtrail then checks for a token before anything

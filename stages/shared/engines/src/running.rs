@@ -30,8 +30,8 @@ impl Facts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Probe {
-    /// The path of the JSON document that contains it, for instance `/version`.
+    /// The path of the JSON document that contains it, for example `/version`.
     pub path: String,
-    /// Where in the document it is: a JSON pointer, for instance `/data/0/max_model_len`.
+    /// Where in the document it is: a JSON pointer, for example `/data/0/max_model_len`.
     pub pointer: String,
 }

@@ -144,7 +144,7 @@ pub enum ContainerError {
 impl fmt::Display for ContainerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoProgram => f.write_str("there is no program"),
+            Self::NoProgram => f.write_str("the command is empty: it names no program"),
             Self::NotStarted { program, error } => write!(f, "`{program}`: {error}"),
             Self::Stopped { program, after } => match after {
                 Some(limit) => write!(f, "`{program}` was stopped after {} s", limit.as_secs()),
@@ -159,7 +159,7 @@ impl fmt::Display for ContainerError {
             }
             Self::NotRunning => f.write_str("the container does not run"),
             Self::NotAPid(text) => write!(f, "it is `{text}`"),
-            Self::StillThere(name) => write!(f, "the container {name} is still there"),
+            Self::StillThere(name) => write!(f, "the container {name} could not be removed"),
         }
     }
 }

@@ -227,7 +227,7 @@ impl Host {
         limit: Duration,
         control: &Control,
     ) -> Result<String, Failure> {
-        let said = said(command, input, limit, control)?;
+        let said = output_of(command, input, limit, control)?;
         said.map_err(|why| self.failure(&why))
     }
 
@@ -244,14 +244,14 @@ impl Host {
 ///
 /// # Errors
 /// If the user stops meanwhile.
-pub fn said(
+pub(crate) fn output_of(
     command: &[String],
     input: Stdio,
     limit: Duration,
     control: &Control,
 ) -> Result<Result<String, String>, Failure> {
     let Some((program, arguments)) = command.split_first() else {
-        return Ok(Err("there is no command".to_owned()));
+        return Ok(Err("the command is empty".to_owned()));
     };
     let child = Command::new(program)
         .args(arguments)
@@ -369,7 +369,7 @@ mod tests {
     fn a_command_that_fails_is_quoted_and_one_that_is_late_is_ended() {
         let run = |script: &str, limit| {
             let command = ["sh", "-c", script].map(str::to_owned);
-            said(&command, Stdio::null(), limit, &Control::quiet()).unwrap()
+            output_of(&command, Stdio::null(), limit, &Control::quiet()).unwrap()
         };
         let long = Duration::from_secs(600);
         assert_eq!(run("echo yes", long), Ok("yes\n".to_owned()));

@@ -67,7 +67,7 @@ pub struct Kubernetes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "f64")]
     pub cpu: Option<f64>,
-    /// The memory, as request and as limit, for instance `64Gi`. Shared memory counts.
+    /// The memory, as request and as limit, for example `64Gi`. Shared memory counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub memory: Option<String>,
@@ -75,22 +75,22 @@ pub struct Kubernetes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub gpus: Option<u32>,
-    /// Other countable resources by name, for instance `amd.com/gpu: 1`.
+    /// Other countable resources by name, for example `amd.com/gpu: 1`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "BTreeMap<String, u32>")]
     pub resources: BTreeMap<String, u32>,
-    /// The disk space for temporary files, as request and as limit, for instance `100Gi`.
+    /// The disk space for temporary files, as request and as limit, for example `100Gi`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub ephemeral_storage: Option<String>,
-    /// The size of `/dev/shm`, for instance `8Gi`; by default, that of the container runtime, often 64 MiB.
+    /// The size of `/dev/shm`, for example `8Gi`; by default, that of the container runtime, often 64 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub shared_memory: Option<String>,
     /// Persistent volume claims to mount.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volumes: Vec<Volume>,
-    /// Names of Secrets, for instance with API keys or the credentials of the shared store. The pod gets each of their keys as
+    /// Names of Secrets, for example with API keys or the credentials of the shared store. The pod gets each of their keys as
     /// a variable.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]

@@ -21,7 +21,7 @@ pub use container::{
     ContainerError, Containment, Inside, Network, PACKAGES, Runtime, WEIGHTS,
     name as container_name, passes, sweep,
 };
-pub use host::{Host, digest_of, said};
+pub use host::{Host, digest_of};
 pub use kubernetes::Kubernetes;
 use pool::{HOSTS, PoolHost};
 pub use pool::{Hosts, NamedHost, Pool};

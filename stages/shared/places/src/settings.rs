@@ -148,7 +148,7 @@ pub(crate) fn folder_problem(place: &str, folder: Option<&str>) -> Option<Proble
         return None;
     }
     let message = format!("`{folder}` is not an absolute path of plain names");
-    Some(Problem::at(&[place, "folder"], message).hint("for instance `/scratch/benchtrail`"))
+    Some(Problem::at(&[place, "folder"], message).hint("write, for example, `/scratch/benchtrail`"))
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub struct Slurm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub partition: Option<String>,
-    /// Generic resources, for instance `gpu:h100:1`.
+    /// Generic resources, for example `gpu:h100:1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub gres: Option<String>,
@@ -45,7 +45,7 @@ pub struct Slurm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub constraint: Option<String>,
-    /// The memory, for instance `64G`.
+    /// The memory, for example `64G`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub memory: Option<String>,

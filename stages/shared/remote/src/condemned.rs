@@ -127,25 +127,25 @@ fn fate_name(number: u32, name: &str) -> String {
 }
 
 impl Remote {
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known_collections(&self) -> std::sync::MutexGuard<'_, Known> {
         self.collections.lock().expect("nobody panics with it")
     }
 
     /// Updates the known collections; returns the number of the last one that began, or 0.
     pub(crate) fn look_at_collections(&self) -> Result<u32, RemoteError> {
         let (last, open) = {
-            let lists = self.known();
+            let lists = self.known_collections();
             (lists.last, lists.open.clone())
         };
         for (number, entry) in open {
             match self.end_of(number)? {
-                Some(End::Done) => drop(self.known().open.remove(&number)),
+                Some(End::Done) => drop(self.known_collections().open.remove(&number)),
                 Some(End::Abandoned) if !entry.abandoned => {
                     let abandoned = Open {
                         abandoned: true,
                         ..entry
                     };
-                    self.known().open.insert(number, abandoned);
+                    self.known_collections().open.insert(number, abandoned);
                 }
                 _ => {}
             }
@@ -161,17 +161,17 @@ impl Remote {
                     condemned: Arc::new(condemned),
                     abandoned: end == Some(End::Abandoned),
                 };
-                self.known().open.insert(number, open);
+                self.known_collections().open.insert(number, open);
             }
-            let mut lists = self.known();
+            let mut lists = self.known_collections();
             lists.last = lists.last.max(number);
         }
-        Ok(self.known().last)
+        Ok(self.known_collections().last)
     }
 
     /// Returns the collections that are not done, as of the last look.
     pub(crate) fn open_collections(&self) -> Vec<Open> {
-        self.known().open.values().cloned().collect()
+        self.known_collections().open.values().cloned().collect()
     }
 
     pub(crate) fn end_of(&self, number: u32) -> Result<Option<End>, RemoteError> {
@@ -266,7 +266,11 @@ impl Remote {
     }
 
     /// Returns whether a result is complete, and saves it from every collection that condemned it.
-    pub(crate) fn stands(&self, key: &ActionKey, record: &Digest) -> Result<bool, RemoteError> {
+    pub(crate) fn keep_if_complete(
+        &self,
+        key: &ActionKey,
+        record: &Digest,
+    ) -> Result<bool, RemoteError> {
         'entry: for (at, entry) in self.entries_of(key)?.iter().enumerate() {
             let Entry::Complete(completion) = entry else {
                 continue;
@@ -290,7 +294,7 @@ impl Remote {
     /// Returns whether a later collection may have removed an object, under any of its names. A collection that is done
     /// no longer shows what it removed.
     pub(crate) fn is_doubtful_since(&self, number: u32, digest: &Digest) -> bool {
-        let lists = self.known();
+        let lists = self.known_collections();
         let is_gone = |n: u32| !lists.open.contains_key(&n);
         if (number + 1..=lists.last).any(is_gone) {
             return true;

@@ -114,7 +114,15 @@ impl fmt::Display for RemoteError {
     }
 }
 
-impl Error for RemoteError {}
+impl Error for RemoteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Store(error) => Some(error),
+            Self::Plan(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
 
 impl From<PipelineError> for RemoteError {
     fn from(error: PipelineError) -> Self {

@@ -173,7 +173,7 @@ impl Push<'_> {
     fn is_open(&self, pushed: &Pushed) -> Result<bool, RemoteError> {
         self.watch.go_on()?;
         let commit = &pushed.view.commit;
-        let stands = self.remote.stands(&commit.key, &commit.record)?;
+        let stands = self.remote.keep_if_complete(&commit.key, &commit.record)?;
         if self.verify || !stands {
             return Ok(true);
         }
@@ -208,7 +208,7 @@ impl Push<'_> {
         let ours = Completion::of(&pushed.view.commit, pushed.maker.clone());
         for round in 0..MOST_ROUNDS {
             self.watch.go_on()?;
-            if self.remote.stands(&ours.key, &ours.record)? {
+            if self.remote.keep_if_complete(&ours.key, &ours.record)? {
                 self.tally.add(|report, progress| {
                     report.already_complete += u64::from(counted);
                     progress.done += u64::from(counted);

@@ -176,7 +176,7 @@ impl Server {
     /// Translates an error of the client.
     pub(crate) fn refusal(&self, error: &Error) -> RemoteError {
         let chain = chain(error);
-        let said = said(error, &chain);
+        let said = server_message(error, &chain);
         let there = match &self.endpoint {
             Some(endpoint) => masked(endpoint),
             None => match self.provider {
@@ -353,7 +353,7 @@ fn element(text: &str, name: &str) -> Option<String> {
 
 /// Returns the server's message, short and on one line. Of its document only the code and the message are used, because
 /// the rest may repeat keys and signatures.
-fn said(error: &Error, chain: &[String]) -> String {
+fn server_message(error: &Error, chain: &[String]) -> String {
     let whole = &chain[0];
     let text = match (element(whole, "Code"), element(whole, "Message")) {
         (Some(code), Some(message)) if !message.is_empty() => format!("{code}: {message}"),

@@ -87,9 +87,7 @@ pub use quantile_interval::{
 pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
-pub use resemblance::{
-    GROUPS_LEVEL, Group, group_resemblance, lag_correlation, neighbours, successive_resemblance,
-};
+pub use resemblance::{GROUPS_LEVEL, Group, group_resemblance, neighbours};
 pub use rounding::{
     resolution, rounding_of_differences_over, rounding_of_logs, rounding_of_logs_over,
     rounding_of_ratios, rounding_of_ratios_over, rounding_of_values_over, shared_errors,

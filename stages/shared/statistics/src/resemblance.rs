@@ -53,7 +53,7 @@ pub fn group_resemblance(groups: &[Group]) -> Option<f64> {
 /// which the sum of squared successive differences is at most the observed one (von Neumann, Ann. Math. Statist. 12,
 /// 1941). Orders are drawn, so the p value is (hits + 1) ÷ (resamples + 1). `None` for fewer than three values, or
 /// without spread.
-pub fn successive_resemblance(values: &[f64], resamples: usize, seed: u64) -> Option<f64> {
+pub(crate) fn successive_resemblance(values: &[f64], resamples: usize, seed: u64) -> Option<f64> {
     let squares = |values: &[f64]| sum(values.windows(2).map(|w| (w[1] - w[0]).powi(2)));
     let observed = squares(values);
     if values.len() < 3 || observed == 0.0 {
@@ -76,7 +76,7 @@ pub fn successive_resemblance(values: &[f64], resamples: usize, seed: u64) -> Op
 /// Returns the correlation of each value with the one before it, from 0 to 0.9. The estimate of a short series is too
 /// low, by about (1 + 3ρ)/n (Kendall, Biometrika 41, 1954), and is corrected for that. 0 for fewer than five values, or
 /// without spread.
-pub fn lag_correlation(values: &[f64]) -> f64 {
+pub(crate) fn lag_correlation(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = sum(values.iter().copied()) / n;
     let squares = sum(values.iter().map(|v| (v - mean).powi(2)));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     /// The share of simulated series in which a test finds something at 5 %.
-    fn found(rho: f64, n: usize, test: impl Fn(&[f64]) -> Option<f64>) -> f64 {
+    fn share_of_findings(rho: f64, n: usize, test: impl Fn(&[f64]) -> Option<f64>) -> f64 {
         let estimate_of = |study: &u64| {
             let mut normal = Normals::new(11, *study);
             let mut last = normal.draw();
@@ -183,10 +183,16 @@ mod tests {
             group_resemblance(&groups)
         };
         let next = |x: &[f64]| successive_resemblance(x, 199, 1);
-        for null in [found(0.0, 12, groups), found(0.0, 12, next)] {
+        for null in [
+            share_of_findings(0.0, 12, groups),
+            share_of_findings(0.0, 12, next),
+        ] {
             assert!((0.02..=0.09).contains(&null), "{null}");
         }
-        let strong = [found(0.8, 20, groups), found(0.8, 20, next)];
+        let strong = [
+            share_of_findings(0.8, 20, groups),
+            share_of_findings(0.8, 20, next),
+        ];
         assert!(strong[1] > 0.85, "{strong:?}");
         assert!(strong[0] > 0.5, "{strong:?}");
         assert_eq!(successive_resemblance(&[1.0, 1.0, 1.0], 99, 1), None);

@@ -115,11 +115,7 @@ pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadabl
             .filter(|b| **b == b'\n')
             .count()
             + 1;
-        Unreadable::new(
-            "it is not UTF-8 text",
-            "convert it, for instance with iconv",
-        )
-        .at(line)
+        Unreadable::new("it is not UTF-8 text", "convert it, for example with iconv").at(line)
     })?;
     let records = records(text.strip_prefix('\u{feff}').unwrap_or(text), below)?;
     let mut names: Vec<String> = Vec::new();

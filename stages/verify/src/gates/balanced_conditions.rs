@@ -35,18 +35,18 @@ fn twentieth() -> f64 {
 impl TypedGate for BalancedConditions {
     type Parameters = Parameters;
     const NAME: &'static str = "balanced-conditions";
-    const SUMMARY: &'static str = "The sides of a comparison were measured under the same \
-        conditions. Telemetry samples these conditions during each cell: the load of \
-        other programs, steal, memory pressure, network errors, other processes on the GPUs, and \
-        the threads that ran, frequency and temperature before the load. What the server itself \
-        causes does not count: its threads, its heat, its processes on the GPUs. For a server on \
-        another machine, the gate uses the conditions there. Each \
-        condition has a smallest difference that matters. With an axis `block`, a condition \
-        fails if the sides differ by more than that and a paired t test over blocks confirms it, \
-        Holm-adjusted over conditions and pairs of sides. Without blocks, it fails if they \
-        differ by more than twice that. The table `imbalances` has a row for each pair of sides \
-        with different conditions. The comparisons of the analyze stage always make the same \
-        check, even without this gate, and call a difference between such sides undecidable.";
+    const SUMMARY: &'static str = "\
+        The sides of a comparison were measured under the same conditions.\n\n\
+        Telemetry samples these conditions during each cell: the load of other programs, steal, memory pressure, \
+        network errors and other processes on the GPUs. It also samples the threads that ran, the frequency and the \
+        temperature before the load. What the server itself causes does not count: its threads, its heat, its \
+        processes on the GPUs. For a server on another machine, the gate uses the conditions there.\n\n\
+        Each condition has a smallest difference that matters. With an axis `block`, a condition fails if the sides \
+        differ by more than that and a paired t test over blocks confirms it, Holm-adjusted over conditions and pairs \
+        of sides. Without blocks, it fails if they differ by more than twice that. The table `imbalances` has a row \
+        for each pair of sides and each condition that differs.\n\n\
+        The comparisons of the analyze stage always make the same check, even without this gate. They call a \
+        difference between such sides undecidable.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

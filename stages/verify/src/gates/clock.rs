@@ -48,13 +48,17 @@ const SET_SINCE_NS: i64 = 946_684_800_000_000_000;
 impl TypedGate for Clock {
     type Parameters = Parameters;
     const NAME: &'static str = "clock";
-    const SUMMARY: &'static str = "Stamps are plausible. Chunks arrive in order. A client of a \
-        closed loop sends its next request after its last one is done. Open arrivals are sent in \
-        the order of their scheduled times; otherwise the clock stepped back within the cell. \
-        The wall clock was set, and compared with the monotonic clock, it did not step between \
-        two cells. Two measured cells do not overlap in time, from start to last answer; simulated \
-        cells have a clock each. A step forward looks like a silence of the server: see `stalls`. This is not a test: it flags only what \
-        cannot happen.";
+    const SUMMARY: &'static str = "\
+        Stamps are plausible. This is not a test: the gate flags only what cannot happen.\n\n\
+        Within a cell:\n\n\
+        - Chunks arrive in order.\n\
+        - A client of a closed loop sends its next request after its last one is done.\n\
+        - Open arrivals are sent in the order of their scheduled times. Otherwise, the clock stepped back.\n\n\
+        Between cells:\n\n\
+        - The wall clock was set, and it did not step against the monotonic clock.\n\
+        - Two measured cells do not overlap in time, from start to last answer. Simulated cells each have their own \
+        clock.\n\n\
+        A step forward looks like a silence of the server: see `stalls`.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {

@@ -42,11 +42,13 @@ fn first() -> Requests {
 impl TypedGate for ColdCache {
     type Parameters = Parameters;
     const NAME: &'static str = "cold-cache";
-    const SUMMARY: &'static str = "No prompt came from a cache that an earlier cell filled, as \
-        reported by the server (`cached_prompt_tokens`). If the server does not report this, the \
-        gate accepts proof that the cache was emptied before the cell (`cache_reset`), or a setting \
-        that switches the cache off, as the engine's definition says (`prompt-cache`). Use this \
-        gate in studies that need cold caches. This is a count, not a test.";
+    const SUMMARY: &'static str = "\
+        No prompt came from a cache that an earlier cell filled. Use this gate in studies that need cold caches. This \
+        is a count, not a test.\n\n\
+        The gate reads the server's own reports (`cached_prompt_tokens`). If the server does not report cached \
+        tokens, the gate accepts proof that the cache was emptied before the cell (`cache_reset`), or a setting that \
+        switches the cache off, as the engine's definition says (`prompt-cache`). It fails if the server refused to \
+        empty its cache.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

@@ -35,22 +35,22 @@ fn engine_and_settings() -> Vec<String> {
 impl TypedGate for Comparability {
     type Parameters = Parameters;
     const NAME: &'static str = "comparability";
-    const SUMMARY: &'static str = "Cells that differ only on the compared axis form a pair. The cells of a pair have \
-                                   the same prompts by digest, the same prompt-token counts, load, host facets and \
-                                   model digest. They differ only in what you declare. A pair is \
-                                   `tokenizer-confounded` if counts differ for the same prompts, or if the counts are \
-                                   disjoint or shifted (Mann–Whitney, p < 0.001 per pair). If a facet of a pair is \
-                                   not known, the pair is `unknown`, which is not a pass. Host, model, engine and \
-                                   settings are known if the verify stage also needs the serve stage. The facet \
-                                   `engine` contains the version, the packages, and what you installed: the program, \
-                                   its Python packages, the variables that it inherits, the image. For a server that \
-                                   was already running, host and settings are unknown. If the engine resolves the \
-                                   weights itself, it must have been started with their revision. If several cells of \
-                                   one server sent the same prompts, one of three things must hold: the cache was \
-                                   emptied before each cell (`cache_reset`), the server reports that none of these \
-                                   prompts came from a cache, or it reports nothing about a cache, and a setting \
-                                   switches the cache off, as the engine's definition says (`prompt-cache`). The \
-                                   table `comparability` lists every pair.";
+    const SUMMARY: &'static str = "\
+        Cells that differ only on the compared axis form a pair, and the cells of a pair differ only in what you \
+        declare. The table `comparability` lists every pair.\n\n\
+        The cells of a pair have the same prompts by digest, the same prompt-token counts, load, host facets and \
+        model digest. If a facet is not known, the pair is `unknown`, which is not a pass. A pair is \
+        `tokenizer-confounded` if counts differ for the same prompts, or if the counts are disjoint or shifted \
+        (Mann–Whitney, p < 0.001 per pair).\n\n\
+        Host, model, engine and settings are known if the verify stage also needs the serve stage. The facet `engine` \
+        contains the version, the packages, and what you installed: the program, its Python packages, the variables \
+        that it inherits, the image. For a server that was already running, host and settings are unknown. If the \
+        engine resolves the weights itself, it must have been started with their revision.\n\n\
+        If several cells of one server sent the same prompts, one of these must hold:\n\n\
+        - The cache was emptied before each cell (`cache_reset`).\n\
+        - The server reports that none of these prompts came from a cache.\n\
+        - The server reports nothing about a cache, and a setting switches the cache off, as the engine's definition \
+        says (`prompt-cache`).";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

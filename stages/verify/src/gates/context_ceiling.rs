@@ -25,11 +25,11 @@ const LIMIT: &str = "context_per_slot";
 impl TypedGate for ContextCeiling {
     type Parameters = Parameters;
     const NAME: &'static str = "context-ceiling";
-    const SUMMARY: &'static str = "The prompt and the requested output of every request fit into \
-        the engine's context, and no answer was cut off at its end. An answer was cut off if it \
-        ended because of its length but has fewer tokens than requested. The limit comes from \
-        the server's descriptor if the verify stage also needs the serve stage. This is a count, \
-        not a test.";
+    const SUMMARY: &'static str = "\
+        The prompt and the requested output of every request fit into the engine's context, and no answer was cut off \
+        at its end. This is a count, not a test.\n\n\
+        An answer counts as cut off if it ended because of its length but has fewer tokens than requested. The limit \
+        comes from the server's descriptor, if the verify stage also needs the serve stage.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

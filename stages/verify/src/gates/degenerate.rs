@@ -36,10 +36,11 @@ fn four() -> u32 {
 impl TypedGate for Degenerate {
     type Parameters = Parameters;
     const NAME: &'static str = "degenerate";
-    const SUMMARY: &'static str = "An ok cell did not fail silently. It has rows, and its ok \
-        rows have tokens, unless its API answers with vectors or scores, or an imported file counts none. Its window is longer than zero, because throughput is null otherwise. \
-        Its durations are not all equal, and no ok row took as long as the time limit. This is a \
-        count, not a test.";
+    const SUMMARY: &'static str = "\
+        An ok cell did not fail silently. This is a count, not a test.\n\n\
+        The gate fails if a cell has no rows, or if an ok row has no tokens. APIs that answer with vectors or scores \
+        have none, and an imported file may lack token counts; the gate ignores both. It also fails if the window has \
+        no length, if all durations are equal, or if an ok row took as long as the time limit.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

@@ -23,8 +23,9 @@ impl Gate for Digests {
     }
 
     fn summary(&self) -> &'static str {
-        "The gate reads and hashes every artifact of every cell again, including logs and \
-         prompts. If bytes differ from the record, the verify cell itself fails and names each \
+        "\
+         Every artifact of every cell still has its digest. The gate reads and hashes all artifacts again, including \
+         logs and prompts. If bytes differ from the record, the verify cell itself fails and names each such \
          artifact. The result is never cached, so the gate judges a repaired store again."
     }
 

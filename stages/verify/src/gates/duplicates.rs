@@ -64,12 +64,13 @@ const WITNESSES: usize = 12;
 impl TypedGate for Duplicates {
     type Parameters = Parameters;
     const NAME: &'static str = "duplicates";
-    const SUMMARY: &'static str = "No row and no cell was copied. If two rows of a stage agree \
-        in every time to the nanosecond, one is a copy, unless the clock is so coarse that rows \
-        agree by chance. The gate computes the pairs expected by chance from how often rows \
-        agree in a single time (Poisson). Two cells are near copies if their latencies, request \
-        by request, differ far less than those of other cells, even after scaling or shifting. \
-        The gate does not look for copies with added noise.";
+    const SUMMARY: &'static str = "\
+        No row and no cell was copied. The gate does not look for copies with added noise.\n\n\
+        If two rows of a stage agree in every time to the nanosecond, one is a copy. The exception is a clock so \
+        coarse that rows agree by chance. The gate computes the number of pairs expected by chance from how often \
+        rows agree in a single time (Poisson).\n\n\
+        Two cells are near copies if their latencies, request by request, differ far less than those of other cells, \
+        even after scaling or shifting.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

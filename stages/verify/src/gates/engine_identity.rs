@@ -21,14 +21,12 @@ pub(crate) struct Parameters {}
 impl TypedGate for EngineIdentity {
     type Parameters = Parameters;
     const NAME: &'static str = "engine-identity";
-    const SUMMARY: &'static str = "All cells of a load stage have the same host. Engines of the \
-                                   same name have the same version and packages, and, if you \
-                                   installed them, the same program, inherited variables and \
-                                   image. Models of \
-                                   the same name have the same digest. No server restarted \
-                                   during a cell; a counter that falls between two scrapes shows \
-                                   a restart. The verify stage must also need the serve stage. \
-                                   This is a comparison, not a test.";
+    const SUMMARY: &'static str = "\
+        All cells of a load stage ran on the same host, engine and model. This is a comparison, not a test.\n\n\
+        Engines of the same name have the same version and packages. If you installed them, they also have the same \
+        program, inherited variables and image. Models of the same name have the same digest. No server restarted \
+        during a cell; a counter that falls between two scrapes shows a restart. The verify stage must also need the \
+        serve stage.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {

@@ -47,18 +47,20 @@ const ON_THEIR_WAY: f64 = 1.0;
 impl TypedGate for InFlight {
     type Parameters = Parameters;
     const NAME: &'static str = "in-flight";
-    const SUMMARY: &'static str = "As many requests were in flight as the load asked for. In a closed loop of N clients, N \
-        requests are in flight on average between the first send and the last one. Time in which a client thinks by \
-        the workload counts as in flight; time in which it waits to send does not. A loop falls short if the client is too slow, \
-        if connections are limited, if a client never sends, or if there are fewer requests than clients. The \
-        finding also gives the mean until the last answer, over which throughput is computed; it is lower, because \
-        clients run out of requests. With `gauges`, the gate also reads the server's own count of running and waiting \
-        requests, also under open arrivals. If the server never counts half as many requests as the client has in \
-        flight, they wait in front of it: in a proxy that passes them one by one, or in a queue of connections. If \
-        it counts more on average, it has other clients. Engines update such gauges only now and then, so a smaller \
-        difference shows nothing; `server-latency` finds it with counters. One request may be on its way, so two clients \
-        behind a proxy that passes them one by one are not found. This is a bound, not a test. Little's law \
-        (requests in flight = rate × latency) holds for any rows, so the gate does not check it.";
+    const SUMMARY: &'static str = "\
+        As many requests were in flight as the load asked for. This is a bound, not a test.\n\n\
+        A closed loop of N clients should have N requests in flight on average, from the first send to the last one. \
+        The time in which a client thinks, as the workload demands, counts as in flight. The time in which it waits \
+        to send does not. A loop falls short if the client is too slow, if connections are limited, if a client never \
+        sends, or if there are fewer requests than clients. The finding also gives the mean until the last answer. It \
+        is lower, because clients run out of requests; throughput is computed over this longer window.\n\n\
+        With `gauges`, the gate also reads the server's own count of running and waiting requests, under open \
+        arrivals too. If the server never counts even half of the client's requests in flight, the others wait in \
+        front of it: in a proxy that passes requests one by one, or in a queue of connections. If the server counts \
+        more on average, it has other clients. Engines update their gauges only now and then, so smaller differences \
+        show nothing; `server-latency` finds them with counters. One request may always be on its way. The gate \
+        therefore does not find a proxy that passes requests one by one if there are only two clients.\n\n\
+        The gate does not check Little's law (requests in flight = rate × latency), because it holds for any rows.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 

@@ -46,16 +46,16 @@ const REQUESTS: usize = 20;
 impl TypedGate for OneMode {
     type Parameters = Parameters;
     const NAME: &'static str = "one-mode";
-    const SUMMARY: &'static str = "Latencies have one mode: the server did not alternate between \
-        two states. Examples of two states are a second instance behind the same address, a \
-        processor that changes its clock, and a cache that hits every other time. The gate \
-        applies Hartigan's dip test to each coordinate, with all repetitions together, and to \
-        each cell, because a single launch may alternate; each half has half of `alpha`, \
-        Holm-adjusted. It uses the logarithm of latency, of the time from the first token on if \
-        more clients than slots wait in turns, or, under open arrivals, of the time per token. Regression first removes the effect of the lengths of \
-        prompt and answer and of the number of requests in flight. Values of a coarse clock, such as one of whole \
-        milliseconds, are spread over its steps. Two modes matter if each has \
-        a tenth of the requests and they are `effect` apart.";
+    const SUMMARY: &'static str = "\
+        Latencies have one mode: the server did not alternate between two states. Examples of two states are a second \
+        instance behind the same address, a processor that changes its clock, and a cache that hits every other time.\n\n\
+        The gate applies Hartigan's dip test to each coordinate, with all repetitions together, and to each cell, \
+        because a single launch may alternate. Coordinates and cells each get half of `alpha`, Holm-adjusted. Two \
+        modes matter if each has a tenth of the requests and they are `effect` apart.\n\n\
+        The gate tests the logarithm of latency. If more clients than slots wait in turns, it uses the time from the \
+        first token on; under open arrivals, the time per token. Regression first removes the effect of the lengths \
+        of prompt and answer and of the number of requests in flight. If the clock is coarse, such as one of whole \
+        milliseconds, the gate spreads the values over the clock's steps.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

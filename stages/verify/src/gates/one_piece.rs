@@ -26,10 +26,11 @@ fn half() -> f64 {
 impl TypedGate for OnePiece {
     type Parameters = Parameters;
     const NAME: &'static str = "one-piece";
-    const SUMMARY: &'static str = "Streamed answers arrive token by token. Among the ok rows \
-        with more than one token, at most `share` have their first and last token at the same \
-        time. If a proxy buffers answers, or the server writes them whole, TPOT is 0 and TTFT is \
-        late, and neither describes the server. This is a count, not a test.";
+    const SUMMARY: &'static str = "\
+        Streamed answers arrive token by token. This is a count, not a test.\n\n\
+        The gate counts the ok rows with more than one token whose first and last token arrived at the same time. It \
+        fails if their share is above `share`. This happens if a proxy buffers answers, or if the server writes them \
+        whole. TPOT is then 0 and TTFT is late, and neither describes the server.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 

@@ -60,13 +60,14 @@ fn most() -> f64 {
 impl TypedGate for OrderEffects {
     type Parameters = Parameters;
     const NAME: &'static str = "order-effects";
-    const SUMMARY: &'static str = "Later cells are neither slower nor faster than earlier ones. \
-        Without blocks, the gate applies the exact seasonal Kendall test to the cells' median \
-        latencies in the order of their start times. It compares each coordinate with itself. \
-        Cells of a coordinate that start at the same time count as one. With an axis `block`, \
-        the cells of a block share launches, so each block is one value: the mean distance of \
-        its cells from their coordinates, on the log scale. The Mann–Kendall test is then over \
-        blocks, and needs at least five.";
+    const SUMMARY: &'static str = "\
+        Later cells are neither slower nor faster than earlier ones.\n\n\
+        Without blocks, the gate applies the exact seasonal Kendall test to the cells' median latencies in the order \
+        of their start times. It compares each coordinate with itself. Cells of a coordinate that start at the same \
+        time count as one.\n\n\
+        With an axis `block`, the cells of a block share launches, so each block is one value: the mean distance of \
+        its cells from their coordinates, on the log scale. The Mann–Kendall test is then over blocks, and needs at \
+        least five.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

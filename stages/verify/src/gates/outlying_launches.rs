@@ -51,17 +51,18 @@ const LEAST_RANGE: f64 = 0.005;
 impl TypedGate for OutlyingLaunches {
     type Parameters = Parameters;
     const NAME: &'static str = "outlying-launches";
-    const SUMMARY: &'static str = "All launches of a condition agree in the figures that the study \
-        compares. For each figure, a launch has one value: the mean of the logarithm over its cells, at the \
-        coordinates that all launches of the condition have. The statistic is Dixon's ratio: the distance from a \
-        launch to the nearest other launch, divided by the range of the others. The p value is that of launches with \
-        an exponential tail, so skewed noise raises no more false alarms than normal noise. Holm adjusts it over \
-        conditions and figures. Each condition is compared only with itself, so conditions may differ in their noise. \
+    const SUMMARY: &'static str = "\
+        All launches of a condition agree in the figures that the study compares. Do not leave a launch out because \
+        of this gate alone: if an engine sometimes starts slowly, that is a result.\n\n\
+        For each figure, a launch has one value: the mean of the logarithm over its cells, at the coordinates that \
+        all launches of the condition have. The statistic is Dixon's ratio: the distance from a launch to the nearest \
+        other launch, divided by the range of the others. The p value is that of launches with an exponential tail, \
+        so skewed noise raises no more false alarms than normal noise. Holm adjusts it over conditions and figures. \
+        Each condition is compared only with itself, so conditions may differ in their noise.\n\n\
         The gate needs three launches of a condition. With three, it finds only a launch that is many times as far \
-        away as the others are from each other; from five on, it finds most launches that are 25 standard deviations \
-        away. `outlying-repeats` finds smaller differences of latencies, but assumes normal noise that is the same in \
-        all cells. Do not leave a launch out because of this gate alone: if an engine sometimes starts slowly, that is a \
-        result.";
+        away as the others are from each other. With five or more, it finds most launches that are 25 standard \
+        deviations away. `outlying-repeats` finds smaller differences of latencies, but assumes normal noise that is \
+        the same in all cells.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -83,7 +84,7 @@ impl TypedGate for OutlyingLaunches {
             problems.push(
                 settings
                     .problem(&[columns()], "`columns` names no figure")
-                    .hint("for instance `columns: [output_throughput, ttft_ms_p50]`"),
+                    .hint("write, for example, `columns: [output_throughput, ttft_ms_p50]`"),
             );
         }
         let names = Figure::names();
@@ -319,8 +320,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// Returns the name of the condition for display.
-    fn of(&self) -> String {
+    /// Returns ` of NAME` for a condition with a name.
+    fn of_condition(&self) -> String {
         match self.condition.name.as_str() {
             "" => String::new(),
             name => format!(" of {name}"),
@@ -351,7 +352,7 @@ impl<'a> Family<'a> {
             };
             let what = format!(
                 "{n} {noun}{} with {column} {are} too few: {LEAST_FOR_AN_OUTLIER} are needed to find one unlike the others",
-                self.of()
+                self.of_condition()
             );
             return (Outcome::NotJudged, what);
         };
@@ -366,7 +367,7 @@ impl<'a> Family<'a> {
             show(own.exp()),
             percent(change.exp() - 1.0),
             others.len(),
-            self.of()
+            self.of_condition()
         );
         let unlike = test.at == launch && p <= parameters.alpha;
         if unlike && change.abs() > parameters.effect.ln_1p() {

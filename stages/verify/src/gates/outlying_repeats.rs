@@ -48,13 +48,15 @@ const LEAST_SPREAD: f64 = 0.005;
 impl TypedGate for OutlyingRepeats {
     type Parameters = Parameters;
     const NAME: &'static str = "outlying-repeats";
-    const SUMMARY: &'static str = "No repetition and no launch is far from the others of its coordinate. The gate \
-        compares a cell's median latency with the median of the other repetitions, on the log scale. Regression \
-        within cells first removes the effect of the lengths of prompt and answer. Under open arrivals, and if \
-        answers have different lengths, it uses the median time per token, corrected for the number of answers \
-        generated at the same time. The noise is the pooled standard deviation, within coordinates, of the cells of \
-        all other blocks or repetitions. If the cell's own standard error is larger, the gate uses that. The test is \
-        Student's t, with Bonferroni's correction over the cells. The gate needs three repetitions.";
+    const SUMMARY: &'static str = "\
+        No repetition and no launch is far from the others of its coordinate.\n\n\
+        The gate compares a cell's median latency with the median of the other repetitions, on the log scale. It \
+        needs three repetitions. Regression within cells first removes the effect of the lengths of prompt and \
+        answer. Under open arrivals, and if answers have different lengths, the gate uses the median time per token, \
+        corrected for the number of answers generated at the same time.\n\n\
+        The noise is the pooled standard deviation, within coordinates, of the cells of all other blocks or \
+        repetitions, or the cell's own standard error if that is larger. The test is Student's t, with Bonferroni's \
+        correction over the cells.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

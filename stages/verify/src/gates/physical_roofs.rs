@@ -88,16 +88,15 @@ fn twentieth() -> f64 {
 impl TypedGate for PhysicalRoofs {
     type Parameters = Parameters;
     const NAME: &'static str = "physical-roofs";
-    const SUMMARY: &'static str = "Nothing is faster than the hardware. There are four roofs. \
-                                   Over the window, 2 × parameters × tokens is within the peak \
-                                   FLOP/s. The same holds for the uncached tokens of every \
-                                   prompt within its TTFT. Every request's decode rate × bytes \
-                                   of weights is within the memory bandwidth. The weights plus \
-                                   the keys and values of the generating requests fit into the \
-                                   memory. The gate does not judge a roof if it lacks the facts. \
-                                   This is not a test: it flags only what cannot happen, unless \
-                                   a fact is wrong or the server does not report a cache or \
-                                   speculation.";
+    const SUMMARY: &'static str = "\
+        Nothing is faster than the hardware. This is not a test: the gate flags only what cannot happen, unless a \
+        fact is wrong or the server does not report a cache or speculation.\n\n\
+        There are four roofs:\n\n\
+        - 2 × parameters × tokens, over the window, stays within the peak FLOP/s.\n\
+        - The same holds for the uncached tokens of every prompt within its TTFT.\n\
+        - Every request's decode rate × bytes of weights stays within the memory bandwidth.\n\
+        - The weights plus the keys and values of the generating requests fit into the memory.\n\n\
+        The gate does not judge a roof if it lacks the facts.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

@@ -34,13 +34,13 @@ fn quarter() -> f64 {
 impl TypedGate for PlausibleTtft {
     type Parameters = Parameters;
     const NAME: &'static str = "plausible-ttft";
-    const SUMMARY: &'static str = "No answer begins before the server can have read the prompt. \
-        TTFT is at least `at-least-us`. It is also at least `share` of the lower decile of the \
-        cell's times per token, because the first token also takes a pass through the model. An \
-        engine without batches shares its passes among the requests, so a few answers may begin \
-        earlier. The gate fails if more than half of them do, or if all tokens of such an answer \
-        come early. A misplaced stamp, a first event without text, or a cache in front of the server violates \
-        this bound. This is a bound, not a test.";
+    const SUMMARY: &'static str = "\
+        No answer begins before the server can have read the prompt. This is a bound, not a test.\n\n\
+        TTFT is at least `at-least-us`. It is also at least `share` of the cell's lower decile of the time per token, \
+        because the first token also takes a pass through the model. An engine without batches shares its passes \
+        among the requests, so a few answers may begin earlier. The gate fails if more than half of the answers do, \
+        or if all tokens of such an answer come early.\n\n\
+        A wrong stamp, a first event without text, or a cache in front of the server violates this bound.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

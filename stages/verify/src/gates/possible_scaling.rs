@@ -43,15 +43,15 @@ fn twenty() -> f64 {
 impl TypedGate for PossibleScaling {
     type Parameters = Parameters;
     const NAME: &'static str = "possible-scaling";
-    const SUMMARY: &'static str = "A server never works on more requests at once than it has \
-        slots. In each cell, at most that many answers are between their first and last token at \
-        the same time. The gate also compares the numbers of clients of a closed loop. The pace \
-        is that of the fewest clients: tokens over the time the server was busy. Throughput with \
-        n clients is at most what the slots can deliver to n clients at that pace. A higher \
-        throughput means that the cells were measured under different conditions, or that tokens \
-        are counted wrongly. The gate fails if the 98 % t interval of the log excess over \
-        repetitions is above `tolerance`. With fewer than three repetitions, it fails if the \
-        excess is above twice the tolerance.";
+    const SUMMARY: &'static str = "\
+        A server never works on more requests at once than it has slots.\n\n\
+        In each cell, at most that many answers are between their first and last token at the same time.\n\n\
+        The gate also compares the numbers of clients of a closed loop. The pace is the number of tokens over the \
+        time the server was busy, with the fewest clients. With n clients, throughput is at most what the slots can \
+        deliver to n clients at that pace. A higher throughput means that the cells were measured under different \
+        conditions, or that tokens were counted wrongly. The gate fails if the 98 % t interval of the log excess over \
+        repetitions is above `tolerance`. With fewer than three repetitions, it fails if the excess is above twice \
+        the tolerance.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

@@ -27,12 +27,14 @@ const QUOTED: usize = 160;
 impl TypedGate for ServerErrors {
     type Parameters = Parameters;
     const NAME: &'static str = "server-errors";
-    const SUMMARY: &'static str = "The server logged at most `lines` errors during a cell. A line is an error if it \
-        contains a text that the engine's definition lists in `log.errors`; the table `engine_events` has these lines \
-        as the event `error`. A server can answer every request with HTTP 200 and the right number of tokens although \
-        its computation failed: LMDeploy 0.18.0 with a library that lacked kernels answered three requests with noise, \
-        and only its log showed it, with 6,308 errors. In 414 cells of seven studies with vLLM, SGLang, LMDeploy, \
-        transformers and llama.cpp, none of 110,112 lines was an error. This is a count, not a test.";
+    const SUMMARY: &'static str = "\
+        The server logged at most `lines` errors during a cell. This is a count, not a test.\n\n\
+        A line is an error if it contains a text that the engine's definition lists in `log.errors`. The table \
+        `engine_events` has these lines as the event `error`.\n\n\
+        A server can answer every request with HTTP 200 and the right number of tokens although its computation \
+        failed. LMDeploy 0.18.0 with a library that lacked kernels answered three requests with noise; only the 6,308 \
+        errors in its log showed this. In 414 cells of seven studies with vLLM, SGLang, LMDeploy, transformers and \
+        llama.cpp, none of 110,112 lines was an error.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 

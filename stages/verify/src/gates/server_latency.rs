@@ -42,15 +42,20 @@ const CLOCKS_DIFFER: f64 = 0.01;
 impl TypedGate for ServerLatency {
     type Parameters = Parameters;
     const NAME: &'static str = "server-latency";
-    const SUMMARY: &'static str = "The latency that the server measured agrees with the latency that the client \
-        measured. The server's metrics have the sum and the number of the whole latencies of its requests; the gate \
-        compares their rise during the cell with the rows. If the server counts more requests than the client sent, \
-        it has other clients. Its mean cannot be higher than the client's, because the client sends first and \
-        receives last; if it is, the stamps of one of them are wrong. If it is much lower, requests wait where the \
-        server does not measure: in its HTTP process, in a proxy, in the network, or in the client. A mean over the \
-        server's own histogram then understates what users wait. The share outside of the server's measurement was 0.4 \
-        to 9 % in 80 cells with vLLM 0.20.2, 0.4 to 19 % in 40 cells with SGLang 0.5.12 and, with LMDeploy 0.18.0, \
-        2 to 13 % in 20 cells with up to 16 clients and 13 to 39 % in 10 cells with 128. This is a bound, not a test.";
+    const SUMMARY: &'static str = "\
+        The latency that the server measured agrees with the latency that the client measured. This is a bound, not a \
+        test.\n\n\
+        A server's metrics have the sum and the number of the latencies of its requests. The gate compares their rise \
+        during the cell with the rows:\n\n\
+        - If the server counts more requests than the client sent, it has other clients.\n\
+        - If the server's mean is higher than the client's, the stamps of one of them are wrong, because the client \
+        sends first and receives last.\n\
+        - If the server's mean is much lower, requests wait where the server does not measure: in its HTTP process, \
+        in a proxy, in the network, or in the client. A mean over the server's histogram then understates what users \
+        wait.\n\n\
+        The share outside of the server's measurement was 0.4 to 9 % in 80 cells with vLLM 0.20.2, and 0.4 to 19 % in \
+        40 cells with SGLang 0.5.12. With LMDeploy 0.18.0, it was 2 to 13 % in 20 cells with up to 16 clients, and 13 \
+        to 39 % in 10 cells with 128.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 

@@ -50,15 +50,17 @@ const PREFILL: f64 = 2.0;
 impl TypedGate for Stalls {
     type Parameters = Parameters;
     const NAME: &'static str = "stalls";
-    const SUMMARY: &'static str = "The server never falls silent on all streams at once while it \
-        has work. Every first token, every chunk and every end of an answer is a sign of life. A \
-        silence is a gap between two signs while a request is in flight. In a closed loop, a gap \
-        in which no client sends also counts. A silence is a stall if it is longer than \
-        `at-least-ms`, longer than `factor` times the usual silence, and either six robust \
-        standard deviations above it on the log scale or ten times as long as nine tenths of \
-        the silences. To find the usual silence, the gate divides the cell into as many \
-        intervals as it has requests, and takes the median of their longest silences. This is a \
-        bound, not a test.";
+    const SUMMARY: &'static str = "\
+        The server never falls silent on all streams at once while it has work. This is a bound, not a test.\n\n\
+        Every first token, every chunk and every end of an answer is a sign of life. A silence is a gap between two \
+        signs while a request is in flight. In a closed loop, a gap in which no client sends also counts.\n\n\
+        A silence is a stall if all of these hold:\n\n\
+        - It is longer than `at-least-ms`.\n\
+        - It is longer than `factor` times the usual silence.\n\
+        - It is six robust standard deviations above the usual silence on the log scale, or ten times as long as the \
+        0.9 quantile of the longest silences.\n\n\
+        To find the usual silence, the gate divides the silences of a cell, in order, into as many groups as the cell \
+        has requests. It takes the longest silence of each group, and their median is the usual one.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 

@@ -40,13 +40,14 @@ fn tenth() -> f64 {
 impl TypedGate for Stationarity {
     type Parameters = Parameters;
     const NAME: &'static str = "stationarity";
-    const SUMMARY: &'static str = "The server becomes neither slower nor faster while a cell is \
-        measured. In a closed loop, the gate uses the medians of waves; under open arrivals, it \
-        uses the server's pace. `warm-up` defines both. If several requests are in flight, the \
-        gate leaves out the first wave, which meets an idle server, and the last, which empties \
-        it. Each cell has a Mann–Kendall test, Holm-adjusted over the cells that have enough \
-        values to decide (Tarone's family). The seasonal Kendall test covers all cells together. \
-        The size of the change is the Theil–Sen slope over the whole cell.";
+    const SUMMARY: &'static str = "\
+        The server becomes neither slower nor faster while a cell is measured.\n\n\
+        In a closed loop, the gate uses the medians of waves; under open arrivals, it uses the server's pace. \
+        `warm-up` defines both. If several requests are in flight, the gate leaves out the first wave, which meets an \
+        idle server, and the last, which empties it.\n\n\
+        Each cell has a Mann–Kendall test, Holm-adjusted over the cells that have enough values to decide (Tarone's \
+        family). The seasonal Kendall test covers all cells together. The size of the change is the Theil–Sen slope \
+        over the whole cell.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

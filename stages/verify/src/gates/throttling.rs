@@ -43,9 +43,9 @@ fn hundredth() -> f64 {
 impl TypedGate for Throttling {
     type Parameters = Parameters;
     const NAME: &'static str = "throttling";
-    const SUMMARY: &'static str = "The machine did not throttle while a cell was measured: no \
-        processor counted a thermal slowdown, and at most `share` of the GPU samples give a \
-        reason that limits the clocks. This is a count, not a test.";
+    const SUMMARY: &'static str = "\
+        The machine did not throttle while a cell was measured. No processor counted a thermal slowdown, and at most \
+        `share` of the samples of a GPU give a reason that limits its clocks. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 

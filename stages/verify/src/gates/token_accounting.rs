@@ -28,10 +28,14 @@ pub(crate) struct Parameters {
 impl TypedGate for TokenAccounting {
     type Parameters = Parameters;
     const NAME: &'static str = "token-accounting";
-    const SUMMARY: &'static str = "The counts of output tokens agree: the server's usage, its \
-        timings, the chunks and the server's own counter. If a counter is named by you or by the \
-        engine's definition, but a server was not scraped before the first request and after the \
-        last, the gate does not judge it. A counter that falls fails.";
+    const SUMMARY: &'static str = "\
+        The counts of output tokens agree: the server's usage, its timings, the chunks and the server's own counter.\n\n\
+        The gate fails if an ok row has no count, if usage and timings disagree, or if a row has more chunks than \
+        tokens.\n\n\
+        It also compares the sum over the rows with the rise of the server's counter, if you or the engine's \
+        definition name one. This needs a scrape of every server before the first request and after the last; \
+        otherwise, the gate does not judge the cell. If some rows are not ok, the gate leaves the counter out. It \
+        fails if the counter falls, because a server restarted.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

@@ -50,14 +50,18 @@ impl Gate for TokenBias {
     }
 
     fn summary(&self) -> &'static str {
-        "Token counts are not biased in one direction. A ratio of throughputs would show such a \
-         bias as speed. Within each cell, the gate makes three comparisons: output tokens with \
-         the tokens of the chunks; output tokens of answers that ended because of their length, \
-         or for an unknown reason above it, with the requested length; prompt tokens with the tokenizer that made the prompts. A \
-         chat template adds the same number to every prompt and does not count. These are \
-         bounds, not tests. With `across`, the gate also compares cells that differ only on that \
-         axis, in the output tokens of answers to the same prompt and in the bytes of text per \
-         token. Where a file holds no prompts, requests at the same place in the order of sending count as the same prompt. If such a difference is above `tolerance`, a t test of log ratios over prompts \
+        "\
+         Token counts are not biased in one direction. A ratio of throughputs would show such a bias as speed.\n\n\
+         Within each cell, the gate makes three comparisons:\n\n\
+         - output tokens with the tokens of the chunks\n\
+         - output tokens with the requested length, for answers that ended because of their length, and for answers \
+         that ended for an unknown reason with more tokens than requested\n\
+         - prompt tokens with the tokenizer that made the prompts. A chat template adds the same number to every \
+         prompt, which does not count as a bias.\n\n\
+         These are bounds, not tests.\n\n\
+         With `across`, the gate also compares cells that differ only on that axis: the output tokens of answers to \
+         the same prompt, and the bytes of text per token. If a file has no prompts, the gate pairs requests by the \
+         order in which they were sent. If a difference is above `tolerance`, a t test of log ratios over prompts \
          decides, with repetitions averaged."
     }
 

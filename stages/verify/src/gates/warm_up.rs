@@ -50,15 +50,14 @@ const POOLED_FROM: usize = 5;
 impl TypedGate for WarmUp {
     type Parameters = Parameters;
     const NAME: &'static str = "warm-up";
-    const SUMMARY: &'static str = "The beginning of a cell is not slower than the rest: the \
-        warm-up was long enough. In a closed loop, the gate divides a cell into waves. A wave is \
-        as many consecutive requests as are in flight on average. Its median is one value, \
-        because requests in flight together are not independent. Under open arrivals, latency is \
-        mostly queueing, so the gate uses the server's pace instead. The pace is the time per \
-        token of batches of answers, corrected by a straight line for the number of answers \
-        generated at the same time. Each cell has a one-sided Mann–Whitney test, Holm-adjusted \
-        over the cells that have enough values to decide (Tarone's family). Van Elteren's test \
-        covers all cells together.";
+    const SUMMARY: &'static str = "\
+        The beginning of a cell is not slower than the rest: the warm-up was long enough.\n\n\
+        In a closed loop, the gate divides a cell into waves. A wave is as many consecutive requests as are in flight \
+        on average. The median of a wave is one value, because requests in flight together are not independent. Under \
+        open arrivals, latency is mostly queueing, so the gate uses the server's pace instead: the time per token of \
+        batches of answers, corrected by a straight line for the number of answers generated at the same time.\n\n\
+        Each cell has a one-sided Mann–Whitney test, Holm-adjusted over the cells that have enough values to decide \
+        (Tarone's family). Van Elteren's test covers all cells together.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

@@ -120,7 +120,7 @@ impl Operands {
         }
     }
 
-    fn said(self, grid: &Grid<'_>) -> String {
+    fn in_words(self, grid: &Grid<'_>) -> String {
         let name = |column: usize| format!("`{}`", grid.names[column]);
         match self {
             Self::One(a) => name(a),
@@ -188,7 +188,7 @@ pub(super) fn proportions(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             let message = format!(
                 "`{}` is in proportion to {} in {others} other rows; here that gives {}",
                 grid.names[result],
-                operands.said(grid),
+                operands.in_words(grid),
                 shown(wanted)
             );
             let evidence: Vec<(usize, usize)> =

@@ -83,7 +83,7 @@ impl Form {
         Some(self.of(x, y))
     }
 
-    fn said(self, a: &str, b: &str) -> String {
+    fn in_words(self, a: &str, b: &str) -> String {
         match self {
             Self::Sum => format!("`{a}` + `{b}`"),
             Self::Difference => format!("`{a}` − `{b}`"),
@@ -183,7 +183,7 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             true => (best.b, best.a),
             false => (best.a, best.b),
         };
-        let relation = best.form.said(&grid.names[a], &grid.names[b]);
+        let relation = best.form.in_words(&grid.names[a], &grid.names[b]);
         for row in broken {
             let mut columns = [result, best.a, best.b];
             columns.sort_unstable();

@@ -8,7 +8,7 @@ use pipeline::Coordinates;
 use super::study::{REPORT, Study, traced};
 use crate::{Audit, Number};
 
-fn said(audit: &Audit, what: &str) -> bool {
+fn mentions(audit: &Audit, what: &str) -> bool {
     audit.to_string().contains(what)
 }
 
@@ -19,7 +19,10 @@ fn an_untouched_report_holds() {
     assert_eq!((audit.numbers, audit.traced, audit.verified), (5, 5, 5));
     // Seven cells: each has a record, and they have twelve outputs in total.
     assert_eq!(audit.artifacts, 7 + 12);
-    assert!(said(&audit, "5 numbers, 5 traced, 5 verified"), "{audit}");
+    assert!(
+        mentions(&audit, "5 numbers, 5 traced, 5 verified"),
+        "{audit}"
+    );
 }
 
 #[test]
@@ -28,8 +31,8 @@ fn a_changed_byte_of_the_table_behind_a_number_is_found() {
     study.damage("results.cells");
     let audit = study.audit();
     assert_eq!(audit.verified, 2, "{audit}");
-    assert!(said(&audit, "`10.5`"), "{audit}");
-    assert!(said(&audit, "an output of results: "), "{audit}");
+    assert!(mentions(&audit, "`10.5`"), "{audit}");
+    assert!(mentions(&audit, "an output of results: "), "{audit}");
 }
 
 #[test]
@@ -39,7 +42,7 @@ fn a_changed_byte_of_raw_rows_is_found_although_every_number_verifies() {
     let audit = study.audit();
     assert_eq!((audit.verified, audit.problems.len()), (5, 1), "{audit}");
     assert!(
-        said(&audit, "an output of ladder[configuration=batched,rep=2]: "),
+        mentions(&audit, "an output of ladder[configuration=batched,rep=2]: "),
         "{audit}"
     );
 }
@@ -52,7 +55,7 @@ fn a_missing_raw_artifact_is_found() {
     let audit = study.audit();
     assert_eq!(audit.problems.len(), 1, "{audit}");
     assert!(
-        said(&audit, "an output of ladder[configuration=batched,rep=1]: "),
+        mentions(&audit, "an output of ladder[configuration=batched,rep=1]: "),
         "{audit}"
     );
 }
@@ -65,9 +68,9 @@ fn a_changed_or_missing_figure_is_found() {
         "<svg><!-- better --></svg>",
     )
     .unwrap();
-    assert!(said(&study.audit(), "curve.svg was edited"));
+    assert!(mentions(&study.audit(), "curve.svg was edited"));
     fs::remove_file(study.folder.path().join("curve.svg")).unwrap();
-    assert!(said(
+    assert!(mentions(
         &study.audit(),
         "curve.svg is missing next to the report"
     ));
@@ -91,12 +94,15 @@ fn a_changed_value_of_the_trace_is_found() {
     study.change_trace(0, |_| "15.51".to_owned(), "value");
     let audit = study.audit();
     assert_eq!(audit.verified, 4);
-    assert!(said(
+    assert!(mentions(
         &audit,
         "report.md:3:13: `15.5`: the trace has 15.51, but results.ladder row 0 \
          throughput_mean has 15.5"
     ));
-    assert!(said(&audit, "the trace was edited: it is b3:"), "{audit}");
+    assert!(
+        mentions(&audit, "the trace was edited: it is b3:"),
+        "{audit}"
+    );
 }
 
 #[test]
@@ -104,7 +110,7 @@ fn a_trace_that_points_to_another_artifact_is_found() {
     let study = Study::new();
     let other = study.outputs["ladder[configuration=batched,rep=1].requests"];
     study.change_trace(3, |_| other.to_string(), "artifact");
-    assert!(said(
+    assert!(mentions(
         &study.audit(),
         "the lock has no output results.cells with the digest"
     ));
@@ -117,14 +123,14 @@ fn a_number_changed_in_report_and_trace_alike_is_found() {
     study.change_trace(3, |_| "11.5".to_owned(), "text");
     let audit = study.audit();
     assert!(
-        said(
+        mentions(
             &audit,
             "`11.5`: the value of results.cells row 0 throughput renders as `10.5`"
         ),
         "{audit}"
     );
     assert!(
-        said(&audit, "no lock of this project lists the report"),
+        mentions(&audit, "no lock of this project lists the report"),
         "{audit}"
     );
 }
@@ -136,13 +142,13 @@ fn a_changed_number_of_the_report_is_found_with_its_place_and_line() {
     let audit = study.audit();
     assert_eq!(audit.verified, 4);
     assert!(
-        said(
+        mentions(
             &audit,
             "report.md:3:13: `15.5`: the report has `25.5` at that place"
         ),
         "{audit}"
     );
-    assert!(said(&audit, "the report was edited: "), "{audit}");
+    assert!(mentions(&audit, "the report was edited: "), "{audit}");
 }
 
 #[test]
@@ -151,7 +157,7 @@ fn a_changed_word_of_the_report_is_found_although_every_number_verifies() {
     fs::write(&study.report, REPORT.replace("# Study", "# Proof")).unwrap();
     let audit = study.audit();
     assert_eq!((audit.verified, audit.problems.len()), (5, 1), "{audit}");
-    assert!(said(&audit, "in line 1"), "{audit}");
+    assert!(mentions(&audit, "in line 1"), "{audit}");
 }
 
 #[test]
@@ -161,7 +167,7 @@ fn a_wrong_count_is_found() {
     for column in ["text", "value"] {
         study.change_trace(1, |_| "3".to_owned(), column);
     }
-    assert!(said(
+    assert!(mentions(
         &study.audit(),
         "`3`: the trace has 3, but results.cells count has 2"
     ));
@@ -182,9 +188,9 @@ fn an_edited_lock_is_found() {
     )
     .unwrap();
     let audit = study.audit();
-    assert!(said(&audit, "a lock cannot be used"), "{audit}");
+    assert!(mentions(&audit, "a lock cannot be used"), "{audit}");
     assert!(
-        said(&audit, "no lock of this project lists the report"),
+        mentions(&audit, "no lock of this project lists the report"),
         "{audit}"
     );
 }
@@ -216,7 +222,7 @@ fn a_lock_in_which_a_key_a_seed_or_a_name_is_edited_is_found() {
         fs::write(&study.lock, edited).unwrap();
         let audit = study.audit();
         assert!(
-            said(&audit, "the lock was edited: ") && said(&audit, what),
+            mentions(&audit, "the lock was edited: ") && mentions(&audit, what),
             "{what}: {audit}"
         );
     }
@@ -235,7 +241,7 @@ fn a_lock_of_another_report_is_not_taken() {
     let text = fs::read_to_string(&study.lock).unwrap();
     let (kept, _) = text.split_once("stage \"report\"").unwrap();
     fs::write(&study.lock, kept).unwrap();
-    assert!(said(
+    assert!(mentions(
         &study.audit(),
         "no lock of this project lists the report"
     ));

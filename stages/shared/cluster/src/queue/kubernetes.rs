@@ -76,7 +76,7 @@ impl Target {
         }
     }
 
-    /// Adds the reason to Jobs without a pod, for instance an exceeded quota.
+    /// Adds the reason to Jobs without a pod, for example an exceeded quota.
     fn explained(&self, mut states: Vec<JobState>) -> Result<Vec<JobState>, ClusterError> {
         if states.iter().all(|state| state.reason != NO_POD) {
             return Ok(states);
@@ -151,7 +151,7 @@ impl Target {
         }
     }
 
-    /// Returns the end of a pod's output; empty if it cannot be read, for instance because the node is lost.
+    /// Returns the end of a pod's output; empty if it cannot be read, for example because the node is lost.
     pub(crate) fn log(&self, job: &str, pod: Option<&str>) -> Vec<u8> {
         let of_job = format!("job/{job}");
         let container = format!("--container={CONTAINER}");

@@ -59,11 +59,15 @@ fn page_of(name: &str, engine: &Engine) -> String {
         text
     };
     let becomes = |setting: &engines::Setting| {
-        let parts = [&setting.flags, &setting.when_true, &setting.when_false];
+        let parts = [
+            (&setting.flags, ""),
+            (&setting.when_true, " if true"),
+            (&setting.when_false, " if false"),
+        ];
         let mut flags: Vec<String> = parts
             .iter()
-            .filter(|p| !p.is_empty())
-            .map(|p| format!("`{}`", p.join(" ")))
+            .filter(|(part, _)| !part.is_empty())
+            .map(|(part, when)| format!("`{}`{when}", part.join(" ")))
             .collect();
         let variables = setting.environment.iter();
         flags.extend(variables.map(|(name, form)| format!("`{name}={form}`")));
@@ -74,15 +78,19 @@ fn page_of(name: &str, engine: &Engine) -> String {
         None => "see [engines.md](engines.md#which-engines-and-how-they-were-verified)".to_owned(),
     };
     let mut page = format!(
-        "\n## `{name}`\n\n{} {}; {status}.\n",
-        engine.title, engine.version
+        "\n## `{name}`\n\n{}, {}; {status}.\n",
+        engine.title,
+        match engine.version.as_str() {
+            "unknown" => "any version".to_owned(),
+            version => format!("version {version}"),
+        }
     );
     if engine.settings.is_empty() {
         page.push_str("\nIt has no settings, because Benchtrail does not start it.\n");
         return page;
     }
     let recorded = engine.settings.values().any(|s| s.ran_on.is_some());
-    page.push_str("\n| setting | value | default | becomes | meaning |");
+    page.push_str("\n| setting | meaning | value | default | becomes |");
     page.push_str(if recorded { " ran on |" } else { "" });
     page.push_str("\n|---|---|---|---|---|");
     page.push_str(if recorded { "---|\n" } else { "\n" });
@@ -95,7 +103,7 @@ fn page_of(name: &str, engine: &Engine) -> String {
         let help = setting.help.clone().unwrap_or_default();
         let (kind, becomes) = (cell(kind(setting)), cell(becomes(setting)));
         page.push_str(&format!(
-            "| `{name}` | {kind} | {default} | {becomes} | {} |",
+            "| `{name}` | {} | {kind} | {default} | {becomes} |",
             cell(help)
         ));
         if recorded {
@@ -114,12 +122,18 @@ fn page_of(name: &str, engine: &Engine) -> String {
 )]
 fn the_page_of_settings_says_what_the_definitions_have() {
     let mut page =
-        "# The settings of the shipped engines\n\nThis page is generated from the definitions: \
-        `UPDATE_DOCS=1 cargo test -p engines page`. If a setting has no default,\nBenchtrail omits it from \
-        the command, and the engine's own default applies. [engines.md](engines.md) describes definitions.\n\n\
-        The column *ran on* says with which values a real engine ran, and where. We saw the effect, or the value in the \
-        engine's own record of\nits configuration. *Untested* means that nobody has recorded such a run. An engine \
-        without this column has no record for single settings.\n"
+        "# The settings of the shipped engines\n\nThis page lists what you can write under `settings:` of a `serve` \
+        stage, for each shipped engine. For example:\n\n    \
+        server: {kind: serve, needs: [machine], settings: {max-num-seqs: 64}}\n\n\
+        - *Default* is the value that Benchtrail uses if you set none. Without a default, Benchtrail omits the setting from \
+        the command,\n  and the engine's own default applies.\n\
+        - *Becomes* is what the setting adds to the engine's command or environment. `{}` stands for the value.\n\
+        - *Ran on* says with which values a real engine ran, and where. We saw the effect, or the value in the engine's own \
+        record of its\n  configuration. *Untested* means that nobody has recorded such a run. An engine without this column \
+        has no record for single\n  settings.\n\n\
+        For an option that is not listed, use `extra-arguments`, or add a setting to the definition: see \
+        [engines.md](engines.md).\n\nThe page is generated from the definitions: `UPDATE_DOCS=1 cargo test -p engines \
+        page`.\n"
             .to_owned();
     for one in shipped().iter().filter(|one| one.collection == "engines") {
         page.push_str(&page_of(one.name, &engine(one.name)));

@@ -68,8 +68,8 @@ pub fn keep(
     folder: &Path,
     pipe: impl Read + Send + 'static,
     mut say: impl FnMut(&Json),
-) -> Result<u8, String> {
-    let error = |e: io::Error| format!("{}: {e}", folder.display());
+) -> io::Result<u8> {
+    let error = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", folder.display()));
     let bytes = fs::read(folder.join(ORDER)).map_err(error)?;
     let Order { mut meter, limit_s } =
         serde_json::from_slice(&bytes).map_err(|e| error(e.into()))?;

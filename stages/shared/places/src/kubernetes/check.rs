@@ -51,7 +51,7 @@ impl Found {
             return;
         };
         let hint = quantity_hint(text).unwrap_or_else(|| {
-            "write a number and a unit, for instance `512Mi` or `64Gi`".to_owned()
+            "write a number and a unit, for example `512Mi` or `64Gi`".to_owned()
         });
         let message = format!("`{text}` is not a quantity of Kubernetes");
         self.tell(&[key], None, message, &hint);
@@ -170,7 +170,7 @@ impl Kubernetes {
                 &["cpu"],
                 None,
                 message,
-                "for instance `cpu: 8`, or `cpu: 0.5`",
+                "write, for example, `cpu: 8`, or `cpu: 0.5`",
             );
         }
         problems.quantity("memory", self.memory.as_deref());
@@ -191,7 +191,7 @@ impl Kubernetes {
                 )),
                 None if !is_qualified(name) || !name.contains('/') => Some((
                     format!("`{name}` cannot be the name of a resource"),
-                    "write it as the nodes report it, for instance `amd.com/gpu`; `kubectl describe nodes` lists them"
+                    "write it as the nodes report it, for example `amd.com/gpu`; `kubectl describe nodes` lists them"
                         .to_owned(),
                 )),
                 None if *count == 0 => Some((
@@ -229,7 +229,7 @@ impl Kubernetes {
                 if path.is_empty() || path.starts_with('/') || steps.into_iter().any(|s| s == "..")
                 {
                     let message = format!("`{path}` is not a relative path in the volume");
-                    let hint = "for instance `sub-path: studies/shared`";
+                    let hint = "write, for example, `sub-path: studies/shared`";
                     problems.tell(&["volumes", "sub-path"], Some(i), message, hint);
                 }
             }
@@ -263,7 +263,12 @@ impl Kubernetes {
     fn check_times(&self, problems: &mut Found) {
         if self.time.is_some_and(|time| time.0.is_zero()) {
             let message = "`time` must be longer than 0".to_owned();
-            problems.tell(&["time"], None, message, "for instance `time: 30 min`");
+            problems.tell(
+                &["time"],
+                None,
+                message,
+                "write, for example, `time: 30 min`",
+            );
         }
     }
 }
@@ -271,7 +276,7 @@ impl Kubernetes {
 fn check_selector(problems: &mut Found, key: &str, value: &str) {
     if !is_qualified(key) {
         let message = format!("`{key}` cannot be the key of a label");
-        let hint = "for instance `nvidia.com/gpu.product`; `kubectl get nodes --show-labels` lists the labels of nodes";
+        let hint = "write, for example, `nvidia.com/gpu.product`; `kubectl get nodes --show-labels` lists the labels of nodes";
         problems.tell(&["node-selector", key], None, message, hint);
     }
     if !value.is_empty() && !is_label(value) {
@@ -290,7 +295,7 @@ fn check_toleration(problems: &mut Found, i: usize, toleration: &Toleration) {
         tell(
             "key",
             message,
-            "for instance `nvidia.com/gpu`; `kubectl describe node NAME` lists the taints of a node",
+            "write, for example, `nvidia.com/gpu`; `kubectl describe node NAME` lists the taints of a node",
         );
     }
     if let Some(value) = &toleration.value {
@@ -361,7 +366,7 @@ fn mount_problem(path: &str) -> Option<(String, &'static str)> {
     let is_plain = path.starts_with('/')
         && !path.contains(':')
         && steps.all(|step| !step.is_empty() && step != "." && step != "..");
-    let hint = "for instance `path: /data`";
+    let hint = "write, for example, `path: /data`";
     if !is_plain {
         return Some((
             format!("`{path}` is not an absolute path of a folder"),

@@ -73,7 +73,7 @@ const NULLS: [(&str, (f64, f64), Noise); 11] = [
 ];
 
 /// Returns the conditions in which a launch is unlike the others, under one level.
-fn found(conditions: &[Vec<f64>]) -> Option<Vec<Option<usize>>> {
+fn outlying(conditions: &[Vec<f64>]) -> Option<Vec<Option<usize>>> {
     let tests: Result<Vec<_>, _> = conditions.iter().map(|c| outlier(c, 0.0)).collect();
     let tests = tests.ok()?;
     let p: Vec<f64> = tests.iter().map(|t| t.p).collect();
@@ -99,7 +99,7 @@ pub(super) fn tables() -> Vec<Table> {
                 };
                 let study = move |rng: &mut Stream| {
                     let drawn: Vec<_> = (0..conditions).map(|_| noise(rng, launches)).collect();
-                    Some(found(&drawn)?.iter().any(Option::is_some))
+                    Some(outlying(&drawn)?.iter().any(Option::is_some))
                 };
                 nulls.push(Check::new((name, column), bounds, study));
             }
@@ -120,7 +120,7 @@ pub(super) fn tables() -> Vec<Table> {
                     let normals = |rng: &mut Stream| (0..launches).map(|_| normal(rng)).collect();
                     let mut drawn: Vec<Vec<f64>> = (0..conditions).map(|_| normals(rng)).collect();
                     drawn[0][0] += f64::from(deviations);
-                    Some(found(&drawn)?[0] == Some(0))
+                    Some(outlying(&drawn)?[0] == Some(0))
                 };
                 let column = format!("{launches} launches");
                 power.push(Check::new((row, column), (0.0, 1.0), study));

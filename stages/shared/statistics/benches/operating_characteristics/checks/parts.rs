@@ -76,7 +76,7 @@ pub(super) fn tables() -> Vec<Table> {
     let mut checks = Vec::new();
     for scenario in SCENARIOS {
         for (column, bounds, happens) in COLUMNS {
-            let study = move |rng: &mut Stream| happens(&said(scenario, rng)?);
+            let study = move |rng: &mut Stream| happens(&outcomes_of(scenario, rng)?);
             checks.push(Check::new((scenario.name, column), bounds, study));
         }
     }
@@ -108,7 +108,7 @@ const COLUMNS: [(&str, (f64, f64), Happens); 4] = [
     }),
 ];
 
-fn said(scenario: Scenario, rng: &mut Stream) -> Option<Said> {
+fn outcomes_of(scenario: Scenario, rng: &mut Stream) -> Option<Said> {
     const BLOCKS: usize = 5;
     let (mut tests, mut truth) = (Vec::new(), Vec::new());
     let mut cells = Vec::new();

@@ -90,7 +90,7 @@ fn steady(noise: Noise, rho: f64, n: usize, rng: &mut Stream) -> Vec<f64> {
 }
 
 pub(super) fn tables() -> Vec<Table> {
-    vec![nulls(), found()]
+    vec![nulls(), shift_table()]
 }
 
 fn nulls() -> Table {
@@ -139,7 +139,7 @@ const PLACES: [(&str, [f64; 2]); 3] = [
     ("the middle third", [1.0 / 3.0, 2.0 / 3.0]),
 ];
 
-fn found() -> Table {
+fn shift_table() -> Table {
     let mut checks = Vec::new();
     for (rho, shifts) in [
         (0.0_f64, &[2.0, 3.0, 4.0, 6.0, 8.0][..]),

@@ -1,0 +1,111 @@
+//! What a disk or a limit refused, read from the types of errors.
+
+use std::error::Error;
+use std::io;
+
+use crate::TableError;
+
+/// Why the operating system refused to write, where the user can remedy it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFault {
+    /// The disk is full.
+    Full,
+    /// The user's quota is spent.
+    Quota,
+    /// The file would exceed the process's limit on file sizes.
+    FileSize,
+    /// The file system is mounted read-only.
+    ReadOnly,
+}
+
+impl DiskFault {
+    /// Returns the fault of the disk behind an error: its own, or that of an error that caused it.
+    pub fn behind(error: &(dyn Error + 'static)) -> Option<Self> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(fault) = Self::at(error) {
+                return Some(fault);
+            }
+            // `source` of an I/O error skips the error that it wraps.
+            let wrapped = error
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::get_ref);
+            next = match wrapped {
+                Some(wrapped) => Some(wrapped),
+                None => error.source(),
+            };
+        }
+        None
+    }
+
+    fn at(error: &(dyn Error + 'static)) -> Option<Self> {
+        if let Some(error) = error.downcast_ref::<TableError>() {
+            return error.disk_fault();
+        }
+        match error.downcast_ref::<io::Error>()?.kind() {
+            io::ErrorKind::StorageFull => Some(Self::Full),
+            io::ErrorKind::QuotaExceeded => Some(Self::Quota),
+            io::ErrorKind::FileTooLarge => Some(Self::FileSize),
+            io::ErrorKind::ReadOnlyFilesystem => Some(Self::ReadOnly),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{Column, StoreError, Table, TableWriter};
+
+    const CODES: [(i32, DiskFault); 4] = [
+        (28, DiskFault::Full),
+        (122, DiskFault::Quota),
+        (27, DiskFault::FileSize),
+        (30, DiskFault::ReadOnly),
+    ];
+
+    #[test]
+    fn a_fault_is_seen_through_every_error_that_wraps_it() {
+        for (code, fault) in CODES {
+            let error = || io::Error::from_raw_os_error(code);
+            let table = TableError::caused_by(&error());
+            let wrapped: [Box<dyn Error>; 5] = [
+                Box::new(error()),
+                Box::new(io::Error::other(error())),
+                Box::new(io::Error::new(error().kind(), "/data: it is refused")),
+                Box::new(io::Error::other(table)),
+                Box::new(StoreError::Io("/data".into(), error())),
+            ];
+            for error in wrapped {
+                assert_eq!(DiskFault::behind(&*error), Some(fault), "{error:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_text_of_an_error_decides_nothing() {
+        let text = io::Error::from_raw_os_error(28).to_string();
+        for error in [
+            io::Error::other(text),
+            io::Error::from_raw_os_error(13),
+            io::ErrorKind::NotFound.into(),
+        ] {
+            assert_eq!(DiskFault::behind(&error), None, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_does_not_fit_onto_its_disk_says_so() {
+        let column = Column::int("n", (0..100_000).map(Some));
+        let table = Table::new(vec![column.clone()]).expect("a table");
+        let write = || -> Result<u64, TableError> {
+            let mut writer = TableWriter::create(Path::new("/dev/full"), &[column])?;
+            writer.write(&table)?;
+            writer.finish()
+        };
+        let error = write().expect_err("the disk is full");
+        assert_eq!(error.disk_fault(), Some(DiskFault::Full), "{error}");
+    }
+}
