@@ -83,7 +83,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        21
+        22
     }
 
     fn class(&self) -> Class {
