@@ -185,6 +185,7 @@ fn a_study_whose_engine_is_missing_leaves_a_page_with_its_plan_and_no_result() {
         "## What the study needs",
         "engine infer research server 0.1.0 (infer)",
         "| sweep | load | pool, model | 4 | 0 |",
+        "\nTo measure: 192 requests in 4 cells.\n",
     ] {
         assert!(page.contains(part), "{part} is not in\n{page}");
     }
