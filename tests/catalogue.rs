@@ -235,3 +235,17 @@ fn the_questions_beyond_the_published_studies_are_on_the_page_and_are_answered()
         .stdout;
     assert_eq!(csv.lines().last(), Some("6,6,3,2"), "{csv}");
 }
+
+#[test]
+fn queries_of_the_catalogue_count_a_request_once_however_often_it_was_tried() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/studies");
+    let files = fs::read_dir(folder).expect("a folder").flatten();
+    let studies = files.filter(|file| file.path().extension().is_some_and(|e| e == "yaml"));
+    for study in studies {
+        let text = fs::read_to_string(study.path()).expect("a study");
+        for line in text.lines().filter(|l| l.contains("phase = 'measured'")) {
+            let once = line.contains("not superseded") || line.contains("status = 'ok'");
+            assert!(once, "{}: {line}", study.path().display());
+        }
+    }
+}
