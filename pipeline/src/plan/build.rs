@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use artifacts::{ActionKey, Scalar, Store};
+use artifacts::{ActionKey, Store};
 use typed_index_collections::TiVec;
 
 use super::damage::Damage;
