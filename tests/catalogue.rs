@@ -185,6 +185,7 @@ fn a_study_whose_engine_is_missing_leaves_a_page_with_its_plan_and_no_result() {
         "## What the study needs",
         "engine infer research server 0.1.0 (infer)",
         "| sweep | load | pool, model | 4 | 0 |",
+        "\nTo measure: 192 requests in 4 cells.\n",
     ] {
         assert!(page.contains(part), "{part} is not in\n{page}");
     }
@@ -233,4 +234,18 @@ fn the_questions_beyond_the_published_studies_are_on_the_page_and_are_answered()
         .ok()
         .stdout;
     assert_eq!(csv.lines().last(), Some("6,6,3,2"), "{csv}");
+}
+
+#[test]
+fn queries_of_the_catalogue_count_a_request_once_however_often_it_was_tried() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments/studies");
+    let files = fs::read_dir(folder).expect("a folder").flatten();
+    let studies = files.filter(|file| file.path().extension().is_some_and(|e| e == "yaml"));
+    for study in studies {
+        let text = fs::read_to_string(study.path()).expect("a study");
+        for line in text.lines().filter(|l| l.contains("phase = 'measured'")) {
+            let once = line.contains("not superseded") || line.contains("status = 'ok'");
+            assert!(once, "{}: {line}", study.path().display());
+        }
+    }
 }

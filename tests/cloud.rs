@@ -330,3 +330,35 @@ fn a_rented_machine_needs_a_module_a_price_and_a_budget() {
         assert!(message.contains(part), "{part} is not in {message}");
     }
 }
+
+#[test]
+fn a_plan_has_the_least_cost_of_rented_machines_by_price_rates_and_durations() {
+    let project = Project::new();
+    fs::create_dir(project.path().join("infra")).expect("a folder");
+    fs::write(project.path().join("infra/main.tf"), "").expect("a file");
+    // A machine costs 1 or 2 EUR per second, and two cells of 30 s are measured on each.
+    let text = "experiment: rented\nseed: 3\naxes:\n  machine:\n    - small: {size: 1, cost: 3600}\n    \
+                - large: {size: 2, cost: 7200}\n  rate: [2, 4]\nstages:\n  host:\n    kind: provision\n    over: [machine]\n    \
+                engine: llama-cpp\n    model: smollm2-135m-instruct\n    place: {cloud: {module: infra, variables: {size: \
+                \"${machine.size}\"}, cost-per-hour: \"${machine.cost}\", budget: 500, currency: EUR}}\n  \
+                server: {kind: serve, needs: [host], over: [machine]}\n  load: {kind: load, needs: [server], over: \
+                [machine, rate], workload: short-decode, arrival: {constant: {rate: \"${rate}\"}}, duration: 30 s}\n";
+    fs::write(project.path().join("rented.yaml"), text).expect("a file");
+    let plan = project.run(["plan", "rented.yaml"]);
+    assert!(
+        plan.stdout.contains(
+            "budget: 500.00 EUR, 0.00 spent; no earlier executions and no time limits to estimate what 2 rented machines \
+             cost; at least 180.00 by the declared rates and durations"
+        ),
+        "{}\n{}",
+        plan.stdout,
+        plan.stderr
+    );
+    let json = project.run(["plan", "rented.yaml", "--json"]).stdout;
+    let json: Value = serde_json::from_str(&json).expect("a document");
+    let cost = &json["costs"][0];
+    assert_eq!(
+        (&cost["machines"], &cost["least"]),
+        (&2.into(), &180.0.into())
+    );
+}

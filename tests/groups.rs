@@ -102,6 +102,21 @@ fn two_replicas_behind_a_balancer_are_one_server_whose_rows_name_their_members()
             {"member": "router-0", "role": "router", "loaded": true},
         ])
     );
+    // How long each took to start, step by step. The router was started after the replicas.
+    let starts = ask(
+        &project,
+        r#"select member, proof, healthy_s > 0 and healthy_s <= listed_s and listed_s <= ready_s as in_order,
+           rank() over (order by started_unix_ns) as turn from "load.server_starts" order by member"#,
+    );
+    let start = |member: &str, turn: u32| json!({"member": member, "proof": "token", "in_order": 1, "turn": turn});
+    assert_eq!(
+        starts,
+        json!([
+            start("replica-0", 1),
+            start("replica-1", 2),
+            start("router-0", 3)
+        ])
+    );
     // Both replicas generated tokens, and their counters together account for every row.
     let counted = ask(
         &project,

@@ -89,3 +89,46 @@ fn a_published_table_without_a_load_stage_is_a_study() {
         refused.stderr
     );
 }
+
+#[test]
+fn facts_of_an_axis_that_no_stage_is_expanded_over_join_a_published_table() {
+    let project = Project::new();
+    let file = |name: &str, text: &str| {
+        fs::write(project.path().join(name), text).expect("a file");
+    };
+    file("paper.csv", "engine,rate\nvllm,100\nsglang,90\n");
+    let study = |operator: &str| {
+        format!(
+            "experiment: paper\nseed: 1\naxes:\n  engine:\n    - vllm: {{gpus: 2}}\n    - sglang: {{gpus: 1}}\nstages:\n  \
+             paper:\n    kind: analyze\n    tables:\n      rates: {{file: paper.csv, keys: [engine], units: {{rate: \
+             tok/s}}}}\n{operator}      per_gpu: {{operator: sql, keys: [engine], query: \"select engine, rate * 1.0 as \
+             of_each from rates\"}}\n"
+        )
+    };
+    let facts =
+        "      known: {operator: facts, axis: engine, fields: {gpus: gpus}, units: {gpus: GPUs}}\n";
+    let joined = study(facts).replace(
+        "rate * 1.0 as of_each from rates",
+        "rate * 1.0 / gpus as of_each from rates join known using (engine)",
+    );
+    file("paper.yaml", &joined);
+    project.run(["run", "paper.yaml", "--quiet"]).ok();
+    let answer = project
+        .run([
+            "sql",
+            "paper.yaml",
+            "select engine, of_each from \"paper.per_gpu\" order by engine",
+            "--csv",
+        ])
+        .ok();
+    assert_eq!(answer.stdout, "engine,of_each\nsglang,90\nvllm,50\n");
+    // Without the table of facts, nothing uses the axis.
+    file("paper.yaml", &study(""));
+    let plan = project.run(["plan", "paper.yaml"]);
+    assert!(
+        plan.stderr
+            .contains("no stage has the axis `engine` in its `over`"),
+        "{}",
+        plan.stderr
+    );
+}

@@ -244,4 +244,15 @@ fn a_label_that_a_profile_leaves_out_and_a_comparison_names_is_reported_while_pl
     );
     assert!(!quick.contains("the label `new`"), "{quick}");
     assert!(!plan("both").contains("leaves out"));
+    // The dry run fails at the table, and blames the profile, too.
+    let tried = project.run(["plan", "study.yaml", "--profile", "quick", "--dry-run"]);
+    assert_eq!(tried.code, Some(2), "{}", tried.stderr);
+    assert!(
+        tried.stderr.contains(
+            "hint: the profile `quick` leaves out the label `old` of `release`: add the label to `profiles: {quick: {axes: \
+             {release: […]}}}`, or run without the profile"
+        ),
+        "{}",
+        tried.stderr
+    );
 }

@@ -106,6 +106,11 @@ fn a_worker_takes_the_place_of_a_server() {
     for expected in ["A stub of a worker", "in-process", "milliseconds: 1"] {
         assert!(report.contains(expected), "{expected}\n{report}");
     }
+    // It starts for each cell, and loads its model each time.
+    let query = "select count(*) as n, count(distinct started_unix_ns) as launches, min(ready_s) > 0 as took, min(proof) as \
+                 proof from \"steps.server_starts\"";
+    let starts = project.run(["sql", "inside.yaml", query, "--csv"]).ok();
+    assert_eq!(starts.stdout, "n,launches,took,proof\n4,4,1,worker\n");
     let again = project.run(["run", "inside.yaml"]).ok();
     assert!(
         again.stdout.contains("0 cells executed"),

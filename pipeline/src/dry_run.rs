@@ -30,10 +30,11 @@ use crate::experiment::Experiment;
 use crate::graph::Graph;
 use crate::ids::{LocalCell, StageId};
 use crate::language::{Place, place_in};
+use crate::left_out::LeftOut;
 use crate::lock::LockClass;
 use crate::plan::Plan;
 use crate::sources::NamedFiles;
-use crate::stage::{CellStatus, Class, Failure, LedgerLine, Registry, Step, Study};
+use crate::stage::{CellStatus, Class, Failure, Json, LedgerLine, Registry, Step, Study};
 use crate::temporary;
 
 pub(crate) use self::effects::look_at_effects;
@@ -192,6 +193,14 @@ impl Failed {
         let stage = node.stage.name.clone();
         let key = |text: &str| Step::Key(text.to_owned());
         let mut route = vec![key("stages"), key(&stage)];
+        let set = node.stage.cells[self.cell].parameters as usize;
+        let settings = below(
+            &node.stage.parameter_sets[set],
+            &self.failure.subject.settings,
+        );
+        let missing = LeftOut::of(graph.experiment, node, settings).into_iter();
+        let hints = missing.map(|label| format!("{}: {}", label.text(), label.remedy()));
+        let hints: Vec<String> = hints.chain(self.failure.hint).collect();
         route.extend(self.failure.subject.settings);
         DryRunFinding {
             place: place_in(&graph.experiment.file, &route),
@@ -199,9 +208,23 @@ impl Failed {
             stage,
             certain,
             reason: self.failure.reason,
-            hint: self.failure.hint,
+            hint: (!hints.is_empty()).then(|| hints.join("; ")),
         }
     }
+}
+
+/// Returns the settings at a route, or as far on the way to it as they go.
+fn below<'a>(settings: &'a Json, route: &[Step]) -> &'a Json {
+    route
+        .iter()
+        .try_fold(settings, |settings, step| {
+            let next = match step {
+                Step::Key(key) => settings.get(key),
+                Step::Index(index) => settings.get(*index),
+            };
+            next.ok_or(settings)
+        })
+        .unwrap_or_else(|last| last)
 }
 
 /// Executes all stages in order over simulated inputs.

@@ -18,6 +18,7 @@ mod ids;
 pub mod key;
 pub mod language;
 pub mod lease;
+mod left_out;
 pub mod lock;
 pub mod long_log;
 mod name;
@@ -55,8 +56,9 @@ pub use name::{NameError, OutputName};
 pub use not_run::not_run;
 pub use plan::{
     AwayFailure, Counts, Decision, DesignPlan, Elsewhere, Lack, NoiseSource, Plan, PlanOptions,
-    PlannedCell, PlannedDemand, Reason, Shard, ShardCell, Smallest, Wanted, launched_cells,
-    measures_here, placed_facets, plan, relative_half_width, shards, wanted,
+    PlannedCell, PlannedDemand, Reason, RentedMachine, Shard, ShardCell, Smallest, Wanted,
+    launched_cells, measures_here, placed_facets, plan, relative_half_width, rented_machines,
+    shards, wanted,
 };
 pub use ready::{unready, wants_shared_store};
 pub use reuse::{Reuse, makers_in_words, this_host};

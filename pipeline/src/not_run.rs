@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use artifacts::counted;
+
 use crate::experiment::{Experiment, Stage};
-use crate::plan::{Decision, Plan};
+use crate::plan::{Decision, Plan, PlannedDemand};
 use crate::stage::{Class, Registry};
 
 /// The largest number of listed labels of an axis.
@@ -136,6 +138,29 @@ fn planned(page: &mut String, experiment: &Experiment, plan: &Plan) {
         );
     }
     page.push('\n');
+    if let Some(demand) = &plan.demand {
+        let _ = writeln!(page, "To measure: {}.\n", to_measure(demand));
+    }
+}
+
+/// Returns the load that a plan puts on servers, for people.
+fn to_measure(demand: &PlannedDemand) -> String {
+    let mut parts = Vec::new();
+    let of_known_size = demand.cells - demand.uncounted_cells;
+    if of_known_size > 0 {
+        parts.push(format!(
+            "{} in {}",
+            counted(demand.requests, "request"),
+            counted(of_known_size, "cell")
+        ));
+    }
+    if demand.uncounted_cells > 0 {
+        parts.push(format!(
+            "as many requests as fit into the time or the sessions of {}",
+            counted(demand.uncounted_cells, "cell")
+        ));
+    }
+    parts.join(", and ")
 }
 
 /// Writes the reasons for excluded cells, with the number of cells.

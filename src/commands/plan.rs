@@ -40,7 +40,11 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         );
     }
     let lock = pipeline::lock::lock_path(&session.experiment);
-    let costs = cluster::costs(&session.experiment, &store, &lock, &shards)?;
+    let mut costs = cluster::costs(&session.experiment, &store, &lock, &shards)?;
+    let machines =
+        pipeline::rented_machines(&session.experiment, &session.registry, &store, &options)?;
+    let rented = cluster::rented_costs(&session.experiment, &store, &machines)?;
+    costs.extend(rented);
     let tried = match arguments.dry_run {
         true => Some(dry_run::try_out(&session, &Arc::default())?),
         false => None,

@@ -34,6 +34,8 @@ pub(crate) struct AxisDraft {
     pub(crate) declared: usize,
     /// Labels that it would have without the profile and the command line. Naming one is valid but selects nothing.
     pub(crate) dropped: Vec<Scalar>,
+    /// The fields of its labels without the profile and the command line: a field that one of them has may be absent.
+    pub(crate) fields_declared: Vec<Json>,
     /// The label of the A/A arm, if the design puts one here.
     pub(crate) arm: Option<Arm>,
     /// Whether its declaration is wrong, so that its labels are unknown.
@@ -78,6 +80,7 @@ impl AxisDraft {
             .iter()
             .filter(|label| !here.contains(&key(label)));
         self.dropped.extend(lost.cloned());
+        self.fields_declared.extend(declared.fields.iter().cloned());
     }
 
     /// Returns whether a label is missing only because of the profile or the command line.
@@ -145,6 +148,7 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
         fields: Vec::new(),
         declared: 0,
         dropped: Vec::new(),
+        fields_declared: Vec::new(),
         arm: None,
         broken: false,
     };

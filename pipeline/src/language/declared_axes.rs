@@ -118,6 +118,7 @@ fn declared(
             fields: Vec::new(),
             declared: 0,
             dropped: Vec::new(),
+            fields_declared: Vec::new(),
             arm: None,
             broken: true,
         };

@@ -277,6 +277,7 @@ impl DesignDraft {
             declared: labels.len(),
             labels,
             dropped: numbers(self.blocks + 1..=self.declared_blocks.min(MAX_LABELS)),
+            fields_declared: Vec::new(),
             arm: None,
             broken: broken || self.blocks == 0,
         });

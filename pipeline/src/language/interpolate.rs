@@ -328,7 +328,8 @@ impl<'a> Scope<'a> {
                 let pointer = format!("/{}", path.replace('.', "/"));
                 let has_field = |fields: &Json| fields.pointer(&pointer).is_some();
                 if closest(field, here.iter().copied()).is_none()
-                    && axis.fields.iter().any(has_field)
+                    && (axis.fields.iter().any(has_field)
+                        || axis.fields_declared.iter().any(has_field))
                 {
                     return Ok(Some(Json::Null));
                 }

@@ -1,4 +1,4 @@
-//! Reports axes that no stage is expanded over. An author who declares such an axis means to vary something, but
+//! Reports axes that no stage is expanded over, and whose labels no stage reads. An author who declares such an axis means to vary something, but
 //! nothing would vary.
 
 use std::collections::BTreeSet;
@@ -40,6 +40,16 @@ pub(super) fn check(
     for draft in drafts {
         used.extend(draft.over.iter().copied());
         used.extend(scope.references(draft.node).into_iter().map(|at| every[at]));
+        let read = draft
+            .kind
+            .map(|kind| kind.axes_read(&draft.settings.json()));
+        for name in read.unwrap_or_default() {
+            used.extend(
+                axes.iter_enumerated()
+                    .find(|(_, axis)| axis.name == name)
+                    .map(|(at, _)| at),
+            );
+        }
     }
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
     // An axis with the design's own name already has a mistake.

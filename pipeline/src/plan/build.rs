@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use artifacts::{ActionKey, Scalar, Store};
+use artifacts::{ActionKey, Store};
 use typed_index_collections::TiVec;
 
 use super::damage::Damage;
@@ -15,6 +15,7 @@ use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::Graph;
 use crate::ids::{CellId, StageId};
+use crate::left_out::LeftOut;
 use crate::lock::LockClass;
 use crate::place::{CellName, WrittenCell};
 use crate::stage::{CellStatus, Class, Demand, Registry};
@@ -343,35 +344,13 @@ fn left_out(session: &Session<'_>) -> BTreeSet<String> {
     let experiment = session.graph.experiment;
     let mut notes = BTreeSet::new();
     for node in &session.graph.nodes {
-        let stage = &node.stage;
-        let named = stage.parameter_sets.iter();
-        for (axis, label) in named.flat_map(|set| node.kind.labels_named(set)) {
-            let text = label
-                .as_str()
-                .map_or_else(|| label.to_string(), str::to_owned);
-            let is_this = |other: &Scalar| other.to_string() == text;
-            let Some(axis) = experiment.axes.iter().find(|a| a.name == axis) else {
-                continue;
-            };
-            if axis.labels.iter().any(is_this) || !axis.left_out.iter().any(is_this) {
-                continue;
-            }
-            let (what, remedy) = match &experiment.profile {
-                Some(profile) => (
-                    format!("the profile `{profile}`"),
-                    format!(
-                        "add the label to `profiles: {{{profile}: {{axes: {{{}: […]}}}}}}`, or run without the profile",
-                        axis.name
-                    ),
-                ),
-                None => (
-                    "a value set on the command line".to_owned(),
-                    "set one that keeps the label".to_owned(),
-                ),
-            };
+        let sets = node.stage.parameter_sets.iter();
+        for missing in sets.flat_map(|set| LeftOut::of(experiment, node, set)) {
             notes.insert(format!(
-                "{what} leaves out the label `{text}` of `{}`, which `{}` names, so that stage will fail: {remedy}",
-                axis.name, stage.name
+                "{}, which `{}` names, so that stage will fail: {}",
+                missing.text(),
+                node.stage.name,
+                missing.remedy()
             ));
         }
     }

@@ -9,6 +9,7 @@ mod foreign;
 mod lines;
 mod past;
 mod reason;
+mod rented;
 mod resolve;
 mod select;
 mod session;
@@ -20,6 +21,7 @@ pub use design::{DesignPlan, NoiseSource, Smallest, launched_cells};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, PlannedDemand, StageCounts};
 pub use elsewhere::{AwayFailure, Elsewhere, Shard, ShardCell, placed_facets, shards};
 pub use reason::Reason;
+pub use rented::{RentedMachine, rented_machines};
 pub(crate) use session::{Outcome, Session, State};
 pub use until::relative_half_width;
 

@@ -199,6 +199,11 @@ pub trait StageKind: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the axes whose labels these settings read without being expanded over them.
+    fn axes_read(&self, _settings: &Json) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns the load that a cell of these parameters puts on a server; `None` if it uses no server.
     fn demand(&self, _parameters: &Json) -> Option<Demand> {
         None

@@ -518,7 +518,7 @@ fn an_experiment_that_extends_another_changes_what_it_says_and_overrides_it_furt
 fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
     let base = "experiment: base\nseed: 1\naxes:\n  workload: [short, long]\n  level: [1, 2]\nstages:\n  \
         ladder: {kind: measure, over: [workload, level], workload: \"${workload}\", requests: 4}\n";
-    // The extended file uses the axis; the extending file does not need it and cannot remove it.
+    // The extended file uses the axis, and the extending file does not need it.
     let files: &'static [(&str, &str)] = Vec::leak(vec![("base.yaml", &*base.to_owned().leak())]);
     let fewer = "experiment: fewer\nextends: base.yaml\nstages: {ladder: {over: [workload]}}\n";
     assert_eq!(
@@ -550,6 +550,34 @@ fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
             "{wrong}"
         );
     }
+}
+
+#[test]
+fn null_removes_what_an_extended_file_has() {
+    let files: &'static [(&str, &str)] = &[
+        (
+            "base.yaml",
+            "experiment: base\nseed: 1\naxes:\n  workload: [short, long]\n  level: [1, 2]\nstages:\n  ladder:\n    \
+             kind: measure\n    over: [workload, level]\n    workload: \"${workload}\"\n    requests: 4\n    timeout: 1 min\n    \
+             exclude: [{where: {level: 2}, reason: later}]\n",
+        ),
+        (
+            "middle.yaml",
+            "extends: base.yaml\nstages: {ladder: {timeout: 2 min, retries: 3}}\n",
+        ),
+    ];
+    let text = "experiment: demo\nextends: middle.yaml\naxes: {level: null}\nstages:\n  ladder: {over: [workload], exclude: \
+                null, timeout: null, retries: null}\n";
+    let experiment = extending(text, files).unwrap();
+    assert_eq!(experiment.axes.len(), 1);
+    let ladder = stage(&experiment, "ladder");
+    assert_eq!((ladder.cells.len(), ladder.excluded.len()), (2, 0));
+    // What the middle file sets goes with what it sets it over.
+    let first = &ladder.cells.raw[0];
+    assert_eq!((first.timeout, first.retries), (None, 0));
+    // Nothing can be removed that is not there.
+    let wrong = extending(&text.replace("exclude: ", "include: "), files).unwrap_err();
+    assert!(wrong.contains("found nothing"), "{wrong}");
 }
 
 #[test]
@@ -683,6 +711,21 @@ fn a_field_that_only_other_labels_have_is_absent() {
     let sets = &stage(&experiment, "ladder").parameter_sets;
     assert!(sets.iter().any(|set| set["warmup"] == 3));
     assert!(sets.iter().any(|set| set.get("warmup").is_none()));
+    // A profile whose labels all lack the field leaves it open in the same way.
+    for labels in ["[serial]", "{other: {slots: 1}}"] {
+        let profile = format!("profiles:\n  few: {{axes: {{configuration: {labels}}}}}\n  ");
+        let text = match text.contains("profiles:\n") {
+            true => text.replace("profiles:\n  ", &profile),
+            false => text.replace("axes:\n", &format!("{}\naxes:\n", profile.trim_end())),
+        };
+        let few = Options {
+            profile: Some("few".to_owned()),
+            ..Options::default()
+        };
+        let few = load(&text, &few).unwrap_or_else(|e| panic!("{e}"));
+        let sets = &stage(&few, "ladder").parameter_sets;
+        assert!(sets.iter().all(|set| set.get("warmup").is_none()));
+    }
     let misspelt = text.replace("${configuration.warm}", "${configuration.wram}");
     let error = load(&misspelt, &Options::default()).unwrap_err();
     assert!(error.contains("has no field `wram`"), "{error}");

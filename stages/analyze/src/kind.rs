@@ -38,6 +38,9 @@ pub struct Analyze;
 /// The operator of tables that name a file.
 const PUBLISHED: &str = "published";
 
+/// The operator of tables with facts of an axis.
+const FACTS: &str = "facts";
+
 /// One table in canonical form.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Planned {
@@ -102,6 +105,14 @@ impl StageKind for Analyze {
         let mut named = Vec::new();
         sides(parameters, &mut named);
         named
+    }
+
+    /// A table of facts has a row for each label of an axis.
+    fn axes_read(&self, settings: &Json) -> Vec<String> {
+        let tables = settings["tables"].as_object().into_iter().flatten();
+        let facts = tables.filter(|(_, table)| table["operator"] == FACTS);
+        let axis = facts.filter_map(|(_, table)| table["axis"].as_str());
+        axis.map(str::to_owned).collect()
     }
 
     fn class(&self) -> Class {

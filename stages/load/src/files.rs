@@ -9,7 +9,7 @@ use apis::Delivery;
 use artifacts::{Digest, Table, TableError, TableWriter};
 use contract::{
     Chunk, Counters, EventPattern, Exporter, LiveElsewhere, LiveMember, Member, Phase, Request,
-    RequestServer,
+    RequestServer, Row, ServerStart,
 };
 use pipeline::stage::Control;
 use serde_json::Value;
@@ -56,6 +56,8 @@ pub struct Monitoring {
     pub members: Vec<LiveMember>,
     /// The sampler of the server's host, if that is not this machine.
     pub elsewhere: Option<LiveElsewhere>,
+    /// The starts of the servers that Benchtrail started; `None` without a study, which starts none.
+    pub starts: Option<Vec<ServerStart>>,
     /// The path of the program `nvidia-smi`; by default found on the search path.
     pub nvidia_smi: Option<PathBuf>,
 }
@@ -111,6 +113,7 @@ impl Monitoring {
             exporters: BTreeMap::new(),
             members: Vec::new(),
             elsewhere: None,
+            starts: None,
             nvidia_smi: find_program("nvidia-smi", std::env::var_os("PATH").as_deref()),
         }
     }
@@ -185,8 +188,13 @@ pub fn run_load_into(
     } = sheets.finish(&driven, folder)?;
     driven.tables.extend(tables_by_name);
     if !monitoring.members.is_empty() {
-        let members = write_members(&monitoring.members, folder).map_err(unwritten(folder))?;
+        let members = monitoring.members.iter().map(row_of).collect();
+        let members = write_rows::<Member>(members, folder).map_err(unwritten(folder))?;
         driven.tables.push(members);
+    }
+    if let Some(starts) = monitoring.starts.clone() {
+        let starts = write_rows::<ServerStart>(starts, folder).map_err(unwritten(folder))?;
+        driven.tables.push(starts);
     }
     driven.tables.sort_by_key(|table| table.name);
     let cell = facts(spec, target, &tally, &driven, health);
@@ -460,19 +468,20 @@ fn logged(parts: &[LogPart<'_>]) -> Option<String> {
     })
 }
 
-/// Writes the table of the members of a group.
-fn write_members(members: &[LiveMember], folder: &Path) -> Result<TableFile, TableError> {
-    let row = |member: &LiveMember| Member {
+/// Returns the row of a member of a group.
+fn row_of(member: &LiveMember) -> Member {
+    Member {
         member: member.name.clone(),
         role: member.role.clone(),
         loaded: member.loaded,
         engine: member.engine.clone(),
         gpus: member.gpus.clone(),
-    };
-    let mut sheet = Sheet::<Member>::create(folder, &[])?;
-    members
-        .iter()
-        .map(row)
-        .try_for_each(|row| sheet.push(row))?;
+    }
+}
+
+/// Writes a table whose rows are known before the load.
+fn write_rows<R: Row>(rows: Vec<R>, folder: &Path) -> Result<TableFile, TableError> {
+    let mut sheet = Sheet::<R>::create(folder, &[])?;
+    rows.into_iter().try_for_each(|row| sheet.push(row))?;
     sheet.finish()
 }

@@ -362,6 +362,7 @@ pub fn target(
         exporters: live.exporters,
         members: live.members,
         elsewhere: live.elsewhere,
+        starts: Some(live.starts),
         ..Monitoring::new(telemetry)
     };
     let loaded = monitoring.members.iter().filter(|member| member.loaded);

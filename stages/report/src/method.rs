@@ -195,11 +195,13 @@ fn planned(input: &Input) -> impl Iterator<Item = &InputCell> {
 
 /// The distinct values of a parameter over the cells, in cell order.
 fn values(input: &Input, key: &str) -> Vec<String> {
+    distinct(planned(input).filter_map(|c| c.parameters.get(key)))
+}
+
+/// Each of these values once, in words.
+fn distinct<'a>(all: impl Iterator<Item = &'a Json>) -> Vec<String> {
     let mut values: Vec<String> = Vec::new();
-    for value in planned(input)
-        .filter_map(|c| c.parameters.get(key))
-        .map(in_words)
-    {
+    for value in all.map(in_words) {
         if !values.contains(&value) {
             values.push(value);
         }
@@ -217,9 +219,21 @@ fn each(values: &[String], what: &str) -> String {
 
 /// The number of requests after the warm-up, for each cell and for all ok cells together.
 fn measured(input: &Input) -> String {
-    if planned(input).any(|c| c.parameters.get("duration").is_some_and(|d| !d.is_null())) {
-        let in_words = " per cell at most; the cell ends after its duration";
-        return each(&values(input, "requests"), in_words);
+    let is_timed = |c: &InputCell| c.parameters.get("duration").is_some_and(|d| !d.is_null());
+    if planned(input).any(is_timed) {
+        let counts = |timed: bool| {
+            let cells = planned(input).filter(|c| is_timed(c) == timed);
+            distinct(cells.filter_map(|c| c.parameters.get("requests")))
+        };
+        let parts = [
+            each(
+                &counts(true),
+                " per cell at most; the cell ends after its duration",
+            ),
+            each(&counts(false), " per cell without a duration"),
+        ];
+        let given = parts.into_iter().filter(|part| !part.is_empty());
+        return given.collect::<Vec<_>>().join("; ");
     }
     let of_ok =
         crate::environment::ok(input).filter_map(|c| c.parameters.get("requests")?.as_u64());
@@ -478,6 +492,23 @@ mod tests {
         assert_eq!(
             in_words(&json!({"inter-token": "1 min"})),
             "inter-token 1 min"
+        );
+    }
+
+    #[test]
+    fn cells_with_and_without_a_duration_are_told_apart() {
+        let cell = |parameters| contract::synthetic::bare(&[], parameters);
+        let timed = |n: u32| cell(json!({"requests": n, "duration": "4 s"}));
+        let plain = cell(json!({"requests": 30, "duration": null}));
+        let stage = |cells| contract::synthetic::input("load", "load", cells);
+        let mixed = stage(vec![timed(53), plain, timed(137)]);
+        assert_eq!(
+            measured(&mixed),
+            "53, 137 per cell at most; the cell ends after its duration; 30 per cell without a duration"
+        );
+        assert_eq!(
+            measured(&stage(vec![timed(9)])),
+            "9 per cell at most; the cell ends after its duration"
         );
     }
 

@@ -6,7 +6,7 @@ use pipeline::OutputName;
 use pipeline::stage::{Json, Library, Problem};
 use pipeline::suggest::remedy;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::claims::Claim;
 use crate::format::check_format;
@@ -94,6 +94,8 @@ pub struct TableSettings {
     /// The table to show, as `stage.output`.
     pub from: String,
     /// The columns, from left to right; with `pivot` those that name its rows.
+    #[serde(deserialize_with = "columns")]
+    #[schemars(with = "Vec<ColumnForm>")]
     pub columns: Vec<ColumnSettings>,
     /// Values of one column side by side, as columns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -122,6 +124,8 @@ pub struct Pivot {
     /// The column whose values become columns, in the order of the rows.
     pub by: String,
     /// What is shown for each of them.
+    #[serde(deserialize_with = "columns")]
+    #[schemars(with = "Vec<ColumnForm>")]
     pub values: Vec<ColumnSettings>,
     /// The word where the table has no row.
     #[serde(default = "no_row")]
@@ -150,6 +154,31 @@ pub struct ColumnSettings {
     /// A second column: the cell then shows an interval, `[low, high]`.
     #[serde(default)]
     pub to: Option<String>,
+}
+
+/// A column of a table of the report, as written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum ColumnForm {
+    /// The name of the column of the artifact; everything else is as usual.
+    Name(String),
+    /// The column and how to show it.
+    Column(ColumnSettings),
+}
+
+fn columns<'de, D: Deserializer<'de>>(written: D) -> Result<Vec<ColumnSettings>, D::Error> {
+    let written = Vec::<ColumnForm>::deserialize(written)?;
+    let column = |form| match form {
+        ColumnForm::Name(column) => ColumnSettings {
+            column,
+            heading: None,
+            format: String::new(),
+            null: not_available(),
+            to: None,
+        },
+        ColumnForm::Column(column) => column,
+    };
+    Ok(written.into_iter().map(column).collect())
 }
 
 fn generic() -> String {
@@ -501,5 +530,24 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     if !plain {
         let message = "a figure's name becomes a file name: letters, digits, `-` and `_` only";
         problems.push(Problem::at(&["figures", &figure.name], message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_that_is_only_a_name_is_the_column_with_its_usual_settings() {
+        let table = |columns: Json| -> Json {
+            let written = serde_json::json!({"from": "a.b", "caption": "c", "columns": columns,
+                "pivot": {"by": "d", "values": columns}});
+            let read: TableSettings = serde_json::from_value(written).unwrap();
+            serde_json::to_value(read).unwrap()
+        };
+        let short = table(serde_json::json!(["a", {"column": "b", "format": "0.0"}]));
+        let long = table(serde_json::json!([{"column": "a"}, {"column": "b", "format": "0.0"}]));
+        assert_eq!(short, long);
+        assert_eq!(short["columns"][0]["null"], not_available());
     }
 }

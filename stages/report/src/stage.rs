@@ -24,7 +24,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        22
+        23
     }
 
     fn class(&self) -> Class {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use artifacts::Store;
-use contract::{LiveMember, RoleDescriptor, ServerDescriptor};
+use contract::{LiveMember, RoleDescriptor, ServerDescriptor, ServerStart};
 use engines::Peer;
 use pipeline::process::Spawner;
 use pipeline::suggest::remedy;
@@ -231,7 +231,7 @@ impl<'a> Plan<'a> {
         let mut group = Group::default();
         let mut addresses: BTreeMap<&str, Vec<Peer>> = BTreeMap::new();
         let (mut described, mut warnings) = (Vec::new(), Vec::new());
-        let mut whole = None;
+        let (mut whole, mut starts) = (None, Vec::new());
         for planned in &self.roles {
             let mut of_first = None;
             for number in 0..planned.role.count {
@@ -252,6 +252,10 @@ impl<'a> Plan<'a> {
                 }
                 warnings.extend(doubts.iter().map(|doubt| format!("{member}: {doubt}")));
                 let live = live(&planned.part, &server, &descriptor, job.files)?;
+                starts.extend(live.starts.iter().map(|start| ServerStart {
+                    member: Some(member.clone()),
+                    ..start.clone()
+                }));
                 group.members.push((member.clone(), server));
                 group.live.push(LiveMember {
                     name: member,
@@ -284,6 +288,7 @@ impl<'a> Plan<'a> {
         whole.members.clone_from(&group.live);
         (whole.pid, whole.log_path, whole.endpoints.metrics) = (None, None, None);
         whole.elsewhere = None;
+        whole.starts = starts;
         group.whole = json!(whole);
         Ok(Done {
             outputs: vec![Output::json("server", &json!(self.whole(described)))],

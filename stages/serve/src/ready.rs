@@ -40,6 +40,17 @@ pub(crate) enum NotReady<E> {
     Ended(E),
 }
 
+/// A server that is ready.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Ready {
+    /// The name the model is served under.
+    pub(crate) model: String,
+    /// When its health check answered; none without one.
+    pub(crate) healthy: Option<Instant>,
+    /// When its list of models named the model; none if the list was not asked for.
+    pub(crate) listed: Option<Instant>,
+}
+
 /// The server that the wait is for.
 pub(crate) struct Wanted<'a> {
     pub(crate) engine: &'a Engine,
@@ -64,35 +75,36 @@ pub(crate) enum Life {
 /// answers the request for a token with 500. A server that cannot load its model may answer so for ever.
 pub(crate) type Watch<'a, E> = dyn FnMut(Option<&str>) -> Result<(), E> + 'a;
 
-/// Waits until the server has generated one token. Returns the name the model is served under.
-pub(crate) fn wait<E>(
-    wanted: &Wanted<'_>,
-    watch: &mut Watch<'_, E>,
-) -> Result<String, NotReady<E>> {
+/// Waits until the server has generated one token, or gives the proof that is asked for.
+pub(crate) fn wait<E>(wanted: &Wanted<'_>, watch: &mut Watch<'_, E>) -> Result<Ready, NotReady<E>> {
     let deadline = Instant::now() + wanted.limit;
     let endpoints = &wanted.engine.endpoints;
+    let mut ready = Ready {
+        model: wanted.models.first().cloned().unwrap_or_default(),
+        healthy: None,
+        listed: None,
+    };
     if let Some(health) = &endpoints.health {
         poll(wanted, ("health", health), None, deadline, watch)?;
+        ready.healthy = Some(Instant::now());
     }
     if wanted.proof == Readiness::Health {
         return match &endpoints.health {
-            Some(_) => Ok(wanted.models.first().cloned().unwrap_or_default()),
+            Some(_) => Ok(ready),
             None => Err(NotReady::Wrong(
                 "`ready: health` needs a health check, but its definition has none".to_owned(),
             )),
         };
     }
-    let model = match &endpoints.models {
-        Some(path) => listed(
-            wanted,
-            &poll(wanted, ("models", path), None, deadline, watch)?,
-        )?,
-        None => wanted.models.first().cloned().unwrap_or_default(),
-    };
-    if wanted.proof == Readiness::Models {
-        return Ok(model);
+    if let Some(path) = &endpoints.models {
+        let answer = poll(wanted, ("models", path), None, deadline, watch)?;
+        ready.model = listed(wanted, &answer)?;
+        ready.listed = Some(Instant::now());
     }
-    let (path, body) = one_token(wanted.engine, &model).map_err(NotReady::Wrong)?;
+    if wanted.proof == Readiness::Models {
+        return Ok(ready);
+    }
+    let (path, body) = one_token(wanted.engine, &ready.model).map_err(NotReady::Wrong)?;
     let key = match wanted.engine.api {
         Api::OpenaiCompletions => "completions",
         Api::OpenaiChat => "chat",
@@ -100,7 +112,7 @@ pub(crate) fn wait<E>(
     };
     let answer = poll(wanted, (key, &path), Some(&body), deadline, watch)?;
     if generated(wanted.engine.api, &answer) {
-        return Ok(model);
+        return Ok(ready);
     }
     Err(NotReady::Wrong(format!(
         "{path} answered without a generated token: `{}`",
@@ -432,6 +444,10 @@ mod tests {
         script: Script,
         limit: Duration,
     ) -> Result<String, NotReady<()>> {
+        ready(stage_of_life, script, limit).map(|ready| ready.model)
+    }
+
+    fn ready(stage_of_life: Life, script: Script, limit: Duration) -> Result<Ready, NotReady<()>> {
         let stub = Stub::new(script);
         let models = ["tiny".to_owned()];
         let wanted = Wanted {
@@ -458,6 +474,19 @@ mod tests {
             ("/v1/completions", vec![(200, TOKEN)]),
         ];
         assert_eq!(wait_for(script, LONG), Ok("tiny".to_owned()));
+    }
+
+    #[test]
+    fn the_steps_to_readiness_are_told_in_their_order() {
+        let before = Instant::now();
+        let script = vec![
+            ("/health", vec![(503, "Loading"), (200, "")]),
+            ("/v1/models", vec![(200, MODELS)]),
+            ("/v1/completions", vec![(200, TOKEN)]),
+        ];
+        let ready = ready(Life::Starting, script, LONG).unwrap();
+        let (healthy, listed) = (ready.healthy.unwrap(), ready.listed.unwrap());
+        assert!(before <= healthy && healthy <= listed && listed <= Instant::now());
     }
 
     #[test]
@@ -538,7 +567,7 @@ mod tests {
             proof: Readiness::Token,
             stage_of_life: Life::Starting,
         };
-        let ready: Result<String, NotReady<()>> = wait(&wanted, &mut |_| Ok(()));
+        let ready: Result<Ready, NotReady<()>> = wait(&wanted, &mut |_| Ok(()));
         assert_eq!(
             ready,
             Err(NotReady::OtherModel(

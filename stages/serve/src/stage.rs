@@ -271,6 +271,7 @@ pub(crate) fn live(
         exporters: engine.exporters.clone(),
         members: Vec::new(),
         elsewhere: server.elsewhere.clone(),
+        starts: server.start.clone().into_iter().collect(),
     })
 }
 

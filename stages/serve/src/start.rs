@@ -5,9 +5,9 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use contract::{LiveElsewhere, LiveEnvironment};
+use contract::{LiveElsewhere, LiveEnvironment, ReadyProof, ServerStart};
 use engines::{Engine, Launch, Paths, Peer, Rendered, render};
 use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::elsewhere::Elsewhere;
 use crate::probe::check_exporters;
 use crate::process::{Contained, Hanging, Process};
-use crate::ready::{self, Life, NotReady, Wanted};
+use crate::ready::{self, Life, NotReady, Ready, Wanted};
 
 const HOST: &str = "127.0.0.1";
 
@@ -46,6 +46,8 @@ pub(crate) struct Server {
     pub(crate) live: Json,
     /// What samples its host, if that is not this machine.
     pub(crate) elsewhere: Option<LiveElsewhere>,
+    /// How long it took to start; none if it was found running.
+    pub(crate) start: Option<ServerStart>,
 }
 
 impl Server {
@@ -62,6 +64,7 @@ impl Server {
             health,
             live: Json::Null,
             elsewhere: None,
+            start: None,
         }
     }
 }
@@ -191,6 +194,41 @@ pub(crate) enum Readiness {
     Health,
 }
 
+/// The moment at which a server was started.
+#[derive(Clone, Copy)]
+struct Began {
+    at: Instant,
+    unix_ns: i64,
+}
+
+impl Began {
+    fn now() -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix_ns = i64::try_from(unix.unwrap_or_default().as_nanos());
+        Self {
+            at: Instant::now(),
+            unix_ns: unix_ns.unwrap_or(i64::MAX),
+        }
+    }
+
+    /// Returns how long each step took that led to a server that is ready now.
+    fn until(self, ready: &Ready, proof: Readiness) -> ServerStart {
+        let seconds = |at: Instant| at.saturating_duration_since(self.at).as_secs_f64();
+        ServerStart {
+            member: None,
+            started_unix_ns: self.unix_ns,
+            healthy_s: ready.healthy.map(seconds),
+            listed_s: ready.listed.map(seconds),
+            ready_s: seconds(Instant::now()),
+            proof: match proof {
+                Readiness::Token => ReadyProof::Token,
+                Readiness::Models => ReadyProof::Models,
+                Readiness::Health => ReadyProof::Health,
+            },
+        }
+    }
+}
+
 pub(crate) fn start(
     spawner: &Arc<Spawner>,
     launch: &ToLaunch<'_>,
@@ -232,6 +270,7 @@ pub(crate) fn start(
         let mut rendered = render(engine, settings, &paths);
         rendered.arguments.extend(manner.arguments.iter().cloned());
         rendered.environment.extend(manner.environment.clone());
+        let began = Began::now();
         let mut process = match &there {
             Some(there) => {
                 let containment = containment.as_ref();
@@ -253,11 +292,12 @@ pub(crate) fn start(
             names.reverse();
         }
         match started(engine, &site, names, manner.ready, &mut process, job) {
-            Ok(model) => {
+            Ok(ready) => {
                 let elsewhere = there.as_ref().map(|there| there.sampler([here, port]));
                 return Ok(Server {
                     elsewhere,
-                    ..Server::new(site, model, Some(process), engine)
+                    start: Some(began.until(&ready, manner.ready)),
+                    ..Server::new(site, ready.model, Some(process), engine)
                 });
             }
             Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
@@ -343,7 +383,7 @@ fn started(
     proof: Readiness,
     process: &mut Process,
     job: &Job<'_>,
-) -> Result<String, Failure> {
+) -> Result<Ready, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
     // Some servers list the model under the given id or path.
     let models = [name.to_owned(), path.to_owned()];
@@ -364,7 +404,7 @@ fn started(
         })
     });
     // Ready, and still the same process: another server could have answered instead.
-    let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
+    let ready = ready.and_then(|ready| process.check().map(|()| ready).map_err(NotReady::Ended));
     ready.map_err(|not| match not {
         NotReady::Late(seen) => {
             let words = process.last_words();
@@ -431,7 +471,7 @@ pub(crate) fn attach(
     };
     job.control
         .progress(1, Some(3), format!("asking {url} for a token"));
-    let model = ready::wait(&wanted, &mut |_| job.control.check()).map_err(|not| match not {
+    let ready = ready::wait(&wanted, &mut |_| job.control.check()).map_err(|not| match not {
         NotReady::Late(seen) => {
             let reason = format!(
                 "no server at {url} was ready within {} s ({seen})",
@@ -491,5 +531,5 @@ pub(crate) fn attach(
         }
         NotReady::Ended(failure) => failure,
     })?;
-    Ok(Server::new(site, model, None, engine))
+    Ok(Server::new(site, ready.model, None, engine))
 }

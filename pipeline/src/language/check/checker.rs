@@ -271,10 +271,15 @@ impl<'a> Checker<'a> {
             } else if view.closed() || self.owner.is_some() || view.other_word(&key.text).is_some()
             {
                 let names = view.property_names();
-                let names = names
+                // A key of every form of a value is a property of each of them.
+                let mut seen = std::collections::BTreeSet::new();
+                let names: Vec<&str> = names
                     .iter()
                     .copied()
-                    .chain(self.other_keys.iter().map(String::as_str));
+                    .chain(self.other_keys.iter().map(String::as_str))
+                    .filter(|name| seen.insert(*name))
+                    .collect();
+                let names = names.iter().copied();
                 let (message, keys) = match self.owner {
                     Some(owner) => (
                         format!("{owner} has no parameter `{}`", key.text),

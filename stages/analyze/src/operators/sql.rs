@@ -463,8 +463,8 @@ fn raw_table(
         }
         columns.push(whole);
     }
-    // Without any cell, the columns of a load cell's table are still known: a query then finds no rows.
-    if let (true, Some(spec)) = (load.cells.is_empty(), spec) {
+    // If no cell has it, the columns of a load cell's table are still known: a query then finds no rows.
+    if let (true, Some(spec)) = (tables.is_empty(), spec) {
         columns.extend(spec.empty_columns());
     }
     if columns.is_empty() {

@@ -72,6 +72,19 @@ fn a_query_sees_every_column_that_a_load_cell_has() {
 }
 
 #[test]
+fn a_table_that_no_cell_left_has_no_rows() {
+    let (_folder, store) = store();
+    let settings = json!({
+        "starts": {"operator": "sql", "keys": ["configuration"], "query":
+            "select configuration, max(ready_s) as ready_s from \"ladder.server_starts\" group by configuration"},
+        "power": {"operator": "sql", "query": "select count(power_w) as n from \"ladder.gpu_telemetry\""},
+    });
+    let done = analyze(&store, &inputs(&store), &settings).unwrap();
+    assert_eq!(table(&done, "starts").rows(), 0);
+    assert_eq!(table(&done, "power").int("n").unwrap(), [Some(0)]);
+}
+
+#[test]
 fn a_query_finds_what_the_operators_find() {
     let (_folder, store) = store();
     let settings = json!({

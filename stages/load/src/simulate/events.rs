@@ -20,15 +20,28 @@ const ERROR_NS: u64 = 1_000_000;
 /// One request as the server sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    pub(super) prompt_tokens: u64,
+    /// Its texts: one, or those of a batch.
+    pub(super) texts: Vec<AskedText>,
     pub(super) output_tokens: u32,
     /// Whether the answer is text. Otherwise (a vector, or scores) it is complete at the end of the prefill.
     pub(super) generates: bool,
-    /// What a prefix cache compares, if the server has one and the prompt has no images.
-    pub(super) cacheable: Option<Cacheable>,
     pub(super) fault: Option<Fault>,
     /// How long after it was sent its sender gives it up, ns.
     pub(super) given_up: Option<u64>,
+}
+
+/// A text of a request as the server sees it.
+#[derive(Clone, Debug)]
+pub(super) struct AskedText {
+    pub(super) tokens: u64,
+    /// What a prefix cache compares, if the server has one and the prompt has no images.
+    pub(super) cacheable: Option<Cacheable>,
+}
+
+impl Asked {
+    pub(super) fn prompt_tokens(&self) -> u64 {
+        self.texts.iter().map(|text| text.tokens).sum()
+    }
 }
 
 /// The fault that hits a request.
@@ -330,14 +343,23 @@ impl<'a> Machine<'a> {
         let now = self.now;
         if let Some(request) = self.admitted.front().copied() {
             let asked = &self.asked[request];
-            let prompt = asked.cacheable.as_ref();
-            let cached = prompt.map_or(0, |prompt| self.cache.share(prompt, asked.prompt_tokens));
-            let left = asked.prompt_tokens - cached;
+            let cacheable =
+                |text: &'a AskedText| text.cacheable.as_ref().map(|own| (own, text.tokens));
+            let in_cache = asked.texts.iter().filter_map(cacheable);
+            let cached = in_cache
+                .map(|(own, tokens)| self.cache.share(own, tokens))
+                .sum();
+            let left = asked.prompt_tokens() - cached;
+            // The server takes as many texts of a batch at once as it has slots.
+            let passes = asked
+                .texts
+                .len()
+                .div_ceil(self.server.slots.max(1) as usize) as u64;
             let cost = &self.server.prefill;
-            let declared =
-                cost.fixed.nanoseconds() + cost.per_token.nanoseconds().saturating_mul(left);
-            if let Some(prompt) = prompt {
-                self.cache.keep(prompt, asked.prompt_tokens);
+            let declared = (cost.fixed.nanoseconds().saturating_mul(passes))
+                .saturating_add(cost.per_token.nanoseconds().saturating_mul(left));
+            for (own, tokens) in asked.texts.iter().filter_map(cacheable) {
+                self.cache.keep(own, tokens);
             }
             let takes = self.pace.stretch(declared, now);
             let flight = self.flight(request);

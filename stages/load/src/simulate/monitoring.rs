@@ -3,8 +3,8 @@
 
 use artifacts::{Table, TableError};
 use contract::{
-    EngineEvent, EngineSource, GpuSample, HostSample, Member, ProcessRole, ProcessSample, Request,
-    RequestServer, Row, ServerHostSample, SlotSample,
+    EngineEvent, EngineSource, GpuSample, HostSample, Member, ProcessRole, ProcessSample,
+    ReadyProof, Request, RequestServer, Row, ServerHostSample, ServerStart, SlotSample,
 };
 use pipeline::stage::{Job, Json};
 
@@ -123,6 +123,39 @@ pub(super) fn group(
         tables.push(("request_servers", RequestServer::table(&rows)?));
     }
     Ok(tables)
+}
+
+/// Returns a synthetic table of the starts of the servers behind a load, without rows if they already run; none without a
+/// server.
+///
+/// # Errors
+/// Never for rows as made here.
+pub(super) fn starts(
+    job: &Job<'_>,
+    group: &[(&'static str, Table)],
+) -> Result<Option<(&'static str, Table)>, TableError> {
+    let Some(server) = server(job) else {
+        return Ok(None);
+    };
+    let members = group.iter().find(|(name, _)| *name == "members");
+    let members = members.map_or(Ok(Vec::new()), |(_, table)| Member::read(table))?;
+    let mut names: Vec<Option<String>> = members.into_iter().map(|m| Some(m.member)).collect();
+    if names.is_empty() {
+        names.push(None);
+    }
+    if server["engine"]["source"] == EngineSource::Running.word() {
+        names.clear();
+    }
+    let row = |member| ServerStart {
+        member,
+        started_unix_ns: 0,
+        healthy_s: Some(1.0),
+        listed_s: Some(1.5),
+        ready_s: 2.0,
+        proof: ReadyProof::Token,
+    };
+    let rows: Vec<ServerStart> = names.into_iter().map(row).collect();
+    Ok(Some(("server_starts", ServerStart::table(&rows)?)))
 }
 
 /// Returns the descriptor of the server that would be loaded.

@@ -6,7 +6,9 @@ use pipeline::design::{BLOCK, CONTROL};
 use pipeline::stage::{Control, Failure, Json};
 
 use super::cache::Cacheable;
-use super::events::{Asked, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal};
+use super::events::{
+    Asked, AskedText, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal,
+};
 use super::model::{Faults, SimulatedServer, Simulation};
 use crate::prompts::Prompt;
 use crate::random::{Draws, Origin, Stream};
@@ -289,12 +291,10 @@ fn asked(
         stream,
     );
     let ask = |(i, prompt): (usize, &Prompt)| {
-        let words = prompt.text.split_whitespace().count() as f64;
-        let seen = prompt.images.map_or(0, |images| u64::from(images.count));
-        let seen = seen * u64::from(server.tokens_per_image.unwrap_or(0));
-        let prompt_tokens = (words * server.tokens_per_word).round().max(1.0) as u64 + seen;
+        let texts = texts(prompt, server);
         let most = server.context.map(u64::from);
-        let needed = prompt_tokens + u64::from(prompt.output_tokens);
+        let longest = texts.iter().map(|text| text.tokens).max();
+        let needed = longest.unwrap_or_default() + u64::from(prompt.output_tokens);
         let at = i.checked_sub(warmup);
         let fault = if most.is_some_and(|most| needed > most) {
             let most = most.unwrap_or_default();
@@ -308,22 +308,38 @@ fn asked(
         } else {
             None
         };
-        // Only a cache needs the text again. Images come before the text, and no two are alike.
-        let cacheable = (server.prefix_cache && seen == 0).then(|| Cacheable {
-            prefix: prompt.prefix,
-            model: prompt.model.clone(),
-            text: prompt.text.clone(),
-        });
         Asked {
-            prompt_tokens,
+            texts,
             output_tokens: prompt.output_tokens,
             generates,
-            cacheable,
             fault,
             given_up: None,
         }
     };
     prompts.iter().enumerate().map(ask).collect()
+}
+
+/// Returns the texts of a request: those of a batch, or its one prompt with its images.
+fn texts(prompt: &Prompt, server: &SimulatedServer) -> Vec<AskedText> {
+    let seen = prompt.images.map_or(0, |images| u64::from(images.count));
+    let seen = seen * u64::from(server.tokens_per_image.unwrap_or(0));
+    let text = |text: &str| {
+        let words = text.split_whitespace().count() as f64;
+        // Only a cache needs the text again. Images come before the text, and no two are alike.
+        let cacheable = (server.prefix_cache && seen == 0).then(|| Cacheable {
+            prefix: prompt.prefix,
+            model: prompt.model.clone(),
+            text: text.to_owned(),
+        });
+        AskedText {
+            tokens: (words * server.tokens_per_word).round().max(1.0) as u64 + seen,
+            cacheable,
+        }
+    };
+    match prompt.batched() {
+        Some(batch) => batch.into_iter().map(text).collect(),
+        None => vec![text(&prompt.text)],
+    }
 }
 
 fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Request {
@@ -365,7 +381,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
             None => (ok && !asked.generates).then_some(ns(done)),
         },
         done_ns: Some(ns(done)),
-        prompt_tokens: has_usage.then_some(ns(asked.prompt_tokens)),
+        prompt_tokens: has_usage.then_some(ns(asked.prompt_tokens())),
         cached_prompt_tokens: has_usage.then_some(ns(flight.cached)),
         output_tokens: has_usage.then_some(i64::from(flight.tokens)),
         tokens_source: has_usage.then_some(if ok {

@@ -140,8 +140,11 @@ pub(crate) fn rehearse(
         .map_err(|e| Failure::failed(format!("synthetic telemetry: {e}")))?;
     let group = monitoring::group(job, &spec.prompts, &result.requests)
         .map_err(|e| Failure::failed(format!("synthetic members: {e}")))?;
+    let starts = monitoring::starts(job, &group)
+        .map_err(|e| Failure::failed(format!("synthetic starts: {e}")))?;
     let mut done = done(&spec, &result)?;
-    for (name, table) in monitoring.into_iter().chain(group).chain(several) {
+    let beside = monitoring.into_iter().chain(group).chain(starts);
+    for (name, table) in beside.chain(several) {
         done.outputs.push(Output::table(name, &table)?);
     }
     Ok(done)

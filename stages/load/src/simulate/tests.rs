@@ -566,6 +566,50 @@ fn vectors_and_scores_come_whole_at_the_end_of_the_prefill() {
 }
 
 #[test]
+fn the_texts_of_a_batch_are_counted_and_prefilled_as_many_at_a_time_as_there_are_slots() {
+    let batch = |server: Json| {
+        let workload = json!({"prompts": {"words": {"length": 10}}, "batch-size": 5});
+        let settings = json!({
+            "api": "openai-embeddings", "workload": workload, "arrival": "sequential",
+            "simulate": simulated(&server),
+        });
+        run(&settings)
+    };
+    // Each pass of the prefill takes 10 ms, and each token 1 ms. A context of 12 tokens has room for the longest text.
+    for (slots, passes) in [(1, 5), (2, 3), (8, 1)] {
+        for row in measured(&batch(json!({"slots": slots, "context": 12}))) {
+            assert_eq!(row.status, RequestStatus::Ok);
+            assert_eq!(row.prompt_tokens, Some(50));
+            let took = row.done_ns.unwrap() - row.sent_ns.unwrap();
+            assert_eq!(took, (10 * passes + 50) * MS, "{slots} slots");
+        }
+    }
+    // A server counts each text by itself: 11.4 tokens are 11, five times.
+    let row = batch(json!({"tokens-per-word": 1.14}));
+    assert_eq!(measured(&row)[0].prompt_tokens, Some(5 * 11));
+}
+
+#[test]
+fn each_text_of_a_batch_is_looked_up_in_the_prefix_cache() {
+    let prompts = json!({"shared-prefix": {"prefix": 16, "suffix": 4}});
+    let result = run(&json!({
+        "api": "openai-embeddings", "arrival": "sequential",
+        "workload": {"prompts": prompts, "batch-size": 2},
+        "simulate": simulated(&json!({"prefix-cache": true})),
+    }));
+    let cached = measured(&result)
+        .iter()
+        .map(|row| row.cached_prompt_tokens.unwrap())
+        .collect::<Vec<_>>();
+    assert_eq!(cached[0], 0, "nothing was sent before");
+    // The prefix of both texts, and not all of either.
+    assert!(
+        cached[1..].iter().all(|c| (30..40).contains(c)),
+        "{cached:?}"
+    );
+}
+
+#[test]
 fn an_image_costs_the_tokens_that_the_server_declares() {
     let image = json!({"count": 2, "width": 8, "height": 8});
     let workload =

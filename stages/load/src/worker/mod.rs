@@ -9,7 +9,9 @@
 mod process;
 mod rows;
 
-use contract::{LiveServer, LiveWorker, Phase, RowSource};
+use std::time::Duration;
+
+use contract::{LiveServer, LiveWorker, Phase, ReadyProof, Row, RowSource, ServerStart};
 use pipeline::stage::{CellStatus, Done, Failure, Job, Media, Output};
 use serde_json::{Value, json};
 
@@ -84,6 +86,9 @@ pub(crate) fn run(
         .iter()
         .map(|(name, table)| Output::table(*name, table))
         .collect::<Result<Vec<_>, _>>()?;
+    let starts: Vec<ServerStart> = start(&rows, &process).into_iter().collect();
+    let starts = ServerStart::table(&starts).map_err(|e| Failure::failed(e.to_string()))?;
+    outputs.push(Output::table(ServerStart::TABLE.name, &starts)?);
     outputs.push(Output::text("engine_log", Media::Text, log));
     if let Err(failure) = ended {
         return Err(outputs.into_iter().fold(failure, Failure::evidence));
@@ -220,6 +225,18 @@ fn follow(
             }
         }
     }
+}
+
+/// Returns how long the worker took to load the model; none if it did not say that it had.
+fn start(rows: &Rows<'_>, process: &Process) -> Option<ServerStart> {
+    let (started, started_unix_ns) = process.started();
+    let ready = Duration::from_nanos(rows.ready()?.saturating_sub(started));
+    Some(ServerStart {
+        started_unix_ns,
+        ready_s: ready.as_secs_f64(),
+        proof: ReadyProof::Worker,
+        ..ServerStart::default()
+    })
 }
 
 fn facts(spec: &LoadSpec, rows: &Rows<'_>, process: &Process) -> CellFacts {

@@ -40,6 +40,12 @@ pub(super) enum Said {
     End,
 }
 
+/// Returns the wall-clock time in ns since 1970.
+fn unix_ns() -> i64 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(unix.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
+}
+
 /// A running worker.
 pub(super) struct Process {
     child: Child,
@@ -49,6 +55,8 @@ pub(super) struct Process {
     masks: Vec<(String, &'static str)>,
     /// What the worker may inherit and its log must not repeat.
     secrets: Secrets,
+    /// When its program was started: on the monotonic clock, and in ns since 1970.
+    started: (u64, i64),
     began: u64,
     began_unix_ns: i64,
     stopped: bool,
@@ -93,6 +101,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(file);
+        let started = (instant_and_monotonic().1, unix_ns());
         let mut child = spawner
             .spawn(command)
             .map_err(|e| trouble("it cannot be started", e))?;
@@ -107,10 +116,7 @@ impl Process {
             return Err(Failure::failed("the worker has no pipes"));
         };
         let (_, began) = instant_and_monotonic();
-        let unix = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_nanos();
+        let began_unix_ns = unix_ns();
         // In a separate thread, because the line may exceed a pipe's capacity. If the worker has ended, its end shows
         // that.
         thread::spawn(move || drop(input.write_all(line.as_bytes())));
@@ -138,12 +144,18 @@ impl Process {
             log,
             masks: masks(job),
             secrets: Secrets::of_this_process(),
+            started,
             began,
-            began_unix_ns: i64::try_from(unix).unwrap_or(i64::MAX),
+            began_unix_ns,
             stopped: false,
             _lease: lease,
             _spawner: spawner,
         })
+    }
+
+    /// Returns when its program was started: on the monotonic clock, and in ns since 1970.
+    pub(super) fn started(&self) -> (u64, i64) {
+        self.started
     }
 
     /// Returns the time at which the line was sent, on the monotonic clock.

@@ -60,6 +60,8 @@ pub(super) struct Rows<'a> {
     began: u64,
     answers: Vec<Option<Answer>>,
     done: u64,
+    /// When the worker said that it loaded the model, on the monotonic clock.
+    ready: Option<u64>,
 }
 
 impl<'a> Rows<'a> {
@@ -69,6 +71,7 @@ impl<'a> Rows<'a> {
             began,
             answers: prompts.iter().map(|_| None).collect(),
             done: 0,
+            ready: None,
         }
     }
 
@@ -80,7 +83,10 @@ impl<'a> Rows<'a> {
         let quoted: String = text.chars().take(120).collect();
         let line: Line = serde_json::from_str(text).map_err(|e| format!("`{quoted}`: {e}"))?;
         let answer = match line {
-            Line::Ready {} => return Ok(Event::Ready),
+            Line::Ready {} => {
+                self.ready.get_or_insert(at);
+                return Ok(Event::Ready);
+            }
             Line::Alive {} => return Ok(Event::Alive),
             Line::Request(answer) => answer,
         };
@@ -119,6 +125,11 @@ impl<'a> Rows<'a> {
         *slot = Some(answer);
         self.done += 1;
         Ok(Event::Row)
+    }
+
+    /// Returns when the worker said that it loaded the model, on the monotonic clock.
+    pub(super) fn ready(&self) -> Option<u64> {
+        self.ready
     }
 
     /// Returns the number of requests with a row, and the number of all requests.

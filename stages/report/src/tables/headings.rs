@@ -76,6 +76,10 @@ pub(super) fn side(view: &View, column: &str) -> Option<String> {
 
 /// Writes the name of a column in the usual abbreviations, without a unit at its end.
 fn words(column: &str, unit: Option<&str>) -> String {
+    // A column of some cells is named by their coordinates, and the labels are those of the experiment.
+    if column.contains('=') {
+        return column.to_owned();
+    }
     let unit = unit.and_then(|u| u.split('/').next());
     let word = |word: &str| match word {
         "ttft" | "tpot" | "itl" | "e2e" | "slo" | "mfu" => word.to_uppercase(),
@@ -181,4 +185,16 @@ pub(super) fn interval_notes<'a>(
             format!("{notes}. *Each of these intervals*: {common}.")
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn a_column_of_cells_keeps_the_labels_of_the_experiment() {
+        let cells = "model=a,workload=long_decode|short_decode";
+        assert_eq!(words(cells, None), cells);
+        assert_eq!(words("ttft_ms_p50", Some("ms")), "TTFT p50");
+    }
 }

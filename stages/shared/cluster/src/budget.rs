@@ -1,12 +1,13 @@
 //! The cost of a study's launches on other machines, so far and expected.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use artifacts::{Digest, Store};
-use pipeline::{Experiment, Shard};
+use pipeline::{Experiment, RentedMachine, Shard, What};
 use places::{Placement, Terms};
 use serde::{Deserialize, Serialize};
 
@@ -143,24 +144,21 @@ pub(crate) struct Durations {
 }
 
 impl Durations {
-    /// Returns the expected duration of a launch with everything measured on it.
+    /// Returns the expected duration of some cells, of which the stages are given.
     pub(crate) fn expect(
         &mut self,
         experiment: &Experiment,
         store: &Store,
-        shard: &Shard,
+        stages: &mut dyn Iterator<Item = &str>,
     ) -> Expected {
         let mut expected = Expected::default();
-        for cell in &shard.cells {
-            let estimate = self
-                .stages
-                .entry(cell.name.stage.clone())
-                .or_insert_with(|| {
-                    let history = store.history(&experiment.name, &cell.name.stage, None, HISTORY);
-                    let lines = history.unwrap_or_default();
-                    let lines = lines.iter().filter(|line| line.cacheable);
-                    moments(&lines.map(|line| line.seconds).collect::<Vec<_>>())
-                });
+        for stage in stages {
+            let estimate = self.stages.entry(stage.to_owned()).or_insert_with(|| {
+                let history = store.history(&experiment.name, stage, None, HISTORY);
+                let lines = history.unwrap_or_default();
+                let lines = lines.iter().filter(|line| line.cacheable);
+                moments(&lines.map(|line| line.seconds).collect::<Vec<_>>())
+            });
             match estimate {
                 Some((mean, variance)) => {
                     expected.seconds += *mean;
@@ -187,17 +185,28 @@ fn moments(seconds: &[f64]) -> Option<(f64, f64)> {
     }
 }
 
+/// What costs money.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Costly {
+    /// Launches on machines of a scheduler or a pool.
+    Launches,
+    /// Machines that the study rents and destroys.
+    Rented,
+}
+
 /// The cost of a plan elsewhere, in one currency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
+    /// What costs it.
+    pub costly: Costly,
     /// The currency.
     pub currency: String,
     /// The most that the experiment may cost.
     pub budget: f64,
     /// What earlier launches have cost.
     pub spent: f64,
-    /// Launches to come.
-    pub launches: usize,
+    /// Launches or machines to come.
+    pub count: usize,
     /// Their expected cost, from earlier executions; `None` if some stage was never executed.
     pub expected: Option<f64>,
     /// Two standard deviations of the expected cost, from the differences between earlier executions.
@@ -227,59 +236,137 @@ pub fn costs(
     lock: &Path,
     shards: &[Shard],
 ) -> Result<Vec<Cost>, ClusterError> {
-    let mut costs: BTreeMap<String, Cost> = BTreeMap::new();
-    let mut durations = Durations::default();
-    let mut variances: BTreeMap<String, f64> = BTreeMap::new();
+    let mut sums = Sums::new(experiment, store, Costly::Launches);
     let mut placements = Placements::default();
     for shard in shards {
         let placement = placements.of(shard)?;
         let Some(terms) = terms_of(&placement) else {
             continue;
         };
-        let cost = costs.entry(terms.currency.clone()).or_insert_with(|| Cost {
+        let mut stages = shard.cells.iter().map(|cell| cell.name.stage.as_str());
+        sums.add(&terms, &mut stages, shard.declared_s, shard.timeout);
+    }
+    if sums.costs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let spent = Spent::read(store.root(), lock)?;
+    Ok(sums.finish(|currency| spent.in_currency(currency)))
+}
+
+/// Returns the cost of the machines that a plan rents, for each currency.
+///
+/// # Errors
+/// If what earlier machines have cost cannot be read.
+pub fn rented_costs(
+    experiment: &Experiment,
+    store: &Store,
+    machines: &[RentedMachine],
+) -> Result<Vec<Cost>, ClusterError> {
+    let mut sums = Sums::new(experiment, store, Costly::Rented);
+    let mut spent = BTreeMap::new();
+    for machine in machines {
+        let What::Rent {
+            cost_per_hour,
+            budget,
+            currency,
+            ..
+        } = &machine.rent
+        else {
+            continue;
+        };
+        if !spent.contains_key(currency) {
+            let so_far = places::cloud::spent(store.root(), &experiment.name, currency)
+                .map_err(|e| ClusterError::Io(store.root().to_owned(), e))?;
+            spent.insert(currency.clone(), so_far);
+        }
+        let terms = Terms {
+            cost_per_hour: *cost_per_hour,
+            budget: *budget,
+            currency: currency.clone(),
+        };
+        let mut stages = machine.stages.iter().map(String::as_str);
+        sums.add(&terms, &mut stages, machine.declared_s, machine.timeout);
+    }
+    Ok(sums.finish(|currency| spent.get(currency).copied().unwrap_or_default()))
+}
+
+/// Costs and the variances of their expectations, by currency.
+struct Sums<'a> {
+    experiment: &'a Experiment,
+    store: &'a Store,
+    costly: Costly,
+    durations: Durations,
+    costs: BTreeMap<String, (Cost, f64)>,
+}
+
+impl<'a> Sums<'a> {
+    fn new(experiment: &'a Experiment, store: &'a Store, costly: Costly) -> Self {
+        Self {
+            experiment,
+            store,
+            costly,
+            durations: Durations::default(),
+            costs: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a launch or a machine, on which cells of these stages execute.
+    fn add(
+        &mut self,
+        terms: &Terms,
+        stages: &mut dyn Iterator<Item = &str>,
+        declared_s: f64,
+        timeout: Option<Duration>,
+    ) {
+        let expected = self.durations.expect(self.experiment, self.store, stages);
+        let empty = || Cost {
+            costly: self.costly,
             currency: terms.currency.clone(),
             budget: terms.budget,
             spent: 0.0,
-            launches: 0,
+            count: 0,
             expected: Some(0.0),
             uncertainty: 0.0,
             least: 0.0,
             most: Some(0.0),
-        });
+        };
+        let (cost, variance) = self
+            .costs
+            .entry(terms.currency.clone())
+            .or_insert_with(|| (empty(), 0.0));
         // If two places of one currency name two budgets, the smaller one holds.
         cost.budget = cost.budget.min(terms.budget);
-        cost.launches += 1;
-        let expected = durations.expect(experiment, store, shard);
+        cost.count += 1;
         cost.expected = match expected.unknown {
             0 => cost.expected.map(|sum| sum + terms.cost(expected.seconds)),
             _ => None,
         };
-        *variances.entry(terms.currency.clone()).or_default() +=
-            terms.cost(1.0).powi(2) * expected.variance;
-        cost.least += terms.cost(shard.declared_s);
-        let limit = shard.timeout.map(|limit| terms.cost(limit.as_secs_f64()));
+        *variance += terms.cost(1.0).powi(2) * expected.variance;
+        cost.least += terms.cost(declared_s);
+        let limit = timeout.map(|limit| terms.cost(limit.as_secs_f64()));
         cost.most = cost.most.zip(limit).map(|(sum, limit)| sum + limit);
     }
-    if costs.is_empty() {
-        return Ok(Vec::new());
+
+    /// Returns the costs, with what was spent in each currency.
+    fn finish(self, spent: impl Fn(&str) -> f64) -> Vec<Cost> {
+        let cost = |(cost, variance): (Cost, f64)| Cost {
+            spent: spent(&cost.currency),
+            uncertainty: 2.0 * variance.sqrt(),
+            ..cost
+        };
+        self.costs.into_values().map(cost).collect()
     }
-    let spent = Spent::read(store.root(), lock)?;
-    let currencies: BTreeSet<String> = costs.keys().cloned().collect();
-    for currency in currencies {
-        let variance = variances.get(&currency).copied().unwrap_or_default();
-        if let Some(cost) = costs.get_mut(&currency) {
-            cost.spent = spent.in_currency(&currency);
-            cost.uncertainty = 2.0 * variance.sqrt();
-        }
-    }
-    Ok(costs.into_values().collect())
 }
 
 impl Cost {
     /// Returns the cost as a document.
     pub fn json(&self) -> serde_json::Value {
+        let counted = match self.costly {
+            Costly::Launches => "launches",
+            Costly::Rented => "machines",
+        };
         serde_json::json!({
-            "currency": self.currency, "budget": self.budget, "spent": self.spent, "launches": self.launches,
+            "currency": self.currency, "budget": self.budget, "spent": self.spent, counted: self.count,
             "expected": self.expected, "uncertainty": self.uncertainty, "least": self.least,
             "most": self.most,
         })
@@ -293,21 +380,29 @@ impl Cost {
             spent,
             ..
         } = self;
-        let launches = match self.launches {
-            1 => "1 launch".to_owned(),
-            n => format!("{n} launches"),
+        let launches = match (self.costly, self.count) {
+            (Costly::Launches, 1) => "1 launch".to_owned(),
+            (Costly::Launches, n) => format!("{n} launches"),
+            (Costly::Rented, 1) => "1 rented machine".to_owned(),
+            (Costly::Rented, n) => format!("{n} rented machines"),
         };
+        let verb = if self.count == 1 { "costs" } else { "cost" };
+        let rented = self.costly == Costly::Rented;
         let by_limits = self.most.map_or(String::new(), |most| {
             format!(", and at most {most:.2} by the time limits")
         });
         let costs = match (self.expected, self.most) {
             (Some(expected), _) => format!(
-                "{launches} cost about {expected:.2} ± {:.2} by earlier executions (two standard deviations; neither the \
-                 preparation of engines nor attempts that fail are counted){by_limits}",
-                self.uncertainty
+                "{launches} {verb} about {expected:.2} ± {:.2} by earlier executions (two standard deviations; {}){by_limits}",
+                self.uncertainty,
+                match rented {
+                    true => "attempts that fail are not counted",
+                    false =>
+                        "neither the preparation of engines nor attempts that fail are counted",
+                }
             ),
             (None, Some(most)) => format!(
-                "{launches} cost {}at most {most:.2} by the time limits; no earlier executions to estimate it",
+                "{launches} {verb} {}at most {most:.2} by the time limits; no earlier executions to estimate it",
                 match self.least {
                     least if least > 0.0 =>
                         format!("at least {least:.2} by the declared rates and durations, and "),
@@ -315,7 +410,7 @@ impl Cost {
                 }
             ),
             (None, None) => format!(
-                "no earlier executions and no time limits to estimate what {launches} cost{}",
+                "no earlier executions and no time limits to estimate what {launches} {verb}{}",
                 match self.least {
                     least if least > 0.0 =>
                         format!("; at least {least:.2} by the declared rates and durations"),
@@ -324,9 +419,16 @@ impl Cost {
             ),
         };
         let apart = match self.expected {
+            None if self.least > 0.0 && rented => {
+                " (the least is only for the time in which requests are sent: creating the machine, preparing and starting \
+                 engines, warm-up, the last answers, and attempts that fail come on top)"
+            }
             None if self.least > 0.0 => {
                 " (the least is only for the time in which requests are sent: preparing and starting engines, warm-up, the \
                  last answers, and attempts that fail come on top)"
+            }
+            None if rented => {
+                " (earlier executions of the same stages give an expected cost: run a profile with few cells first)"
             }
             None => {
                 " (earlier executions of the same stages give an expected cost: run a profile with few cells first, or one launch)"
@@ -414,10 +516,11 @@ mod tests {
     #[test]
     fn a_cost_says_what_it_rests_on_and_whether_it_fits() {
         let cost = Cost {
+            costly: Costly::Launches,
             currency: "EUR".to_owned(),
             budget: 10.0,
             spent: 4.0,
-            launches: 3,
+            count: 3,
             expected: Some(7.0),
             uncertainty: 1.5,
             least: 0.0,
@@ -441,7 +544,20 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("starting engines, warm-up"), "{text}");
-        let text = Cost { most: None, ..cost }.text();
+        let cost = Cost { most: None, ..cost };
+        let text = cost.text();
         assert!(text.contains("at least 2.00"), "{text}");
+        let rented = Cost {
+            costly: Costly::Rented,
+            count: 1,
+            ..cost
+        };
+        let text = rented.text();
+        assert!(
+            text.contains("what 1 rented machine costs; at least 2.00")
+                && text.contains("creating the machine"),
+            "{text}"
+        );
+        assert_eq!(rented.json()["machines"], 1);
     }
 }

@@ -35,7 +35,7 @@ mod queue;
 mod reach;
 mod status;
 
-pub use budget::{Cost, costs};
+pub use budget::{Cost, Costly, costs, rented_costs};
 pub use coordinate::{Asked, Came, Cluster, Work};
 pub use document::COMMAND;
 pub use error::ClusterError;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::Api;
+use crate::start::ServerStart;
 
 /// The output `environment` of a provision cell: an engine and a model on a kind of machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -540,6 +541,8 @@ pub struct LiveServer {
     pub members: Vec<LiveMember>,
     /// What samples the server's host, if it is not this machine.
     pub elsewhere: Option<LiveElsewhere>,
+    /// The starts of the servers that Benchtrail started.
+    pub starts: Vec<ServerStart>,
 }
 
 /// How to sample a server's host that is not this machine.

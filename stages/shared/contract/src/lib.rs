@@ -24,6 +24,7 @@ mod replication;
 mod requests;
 mod settings;
 mod software;
+mod start;
 pub mod synthetic;
 pub mod synthetic_grid;
 mod tables;
@@ -62,6 +63,7 @@ pub use replication::{LevelScope, NotReplicated};
 pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, inline_schema};
 pub use software::{SoftwareKind, SoftwareRow};
+pub use start::{ReadyProof, ServerStart};
 pub use tables::{LOAD_TABLES, declared, tables};
 pub use telemetry::{
     ERROR_EVENT, ERROR_TEXTS_NOTE, EngineEvent, Generator, GpuSample, HostSample, Member,

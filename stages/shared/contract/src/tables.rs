@@ -1,7 +1,7 @@
 //! The lists of declared tables.
 
 use crate::declare::{Row, TableSpec};
-use crate::{calibration, cell, requests, software, telemetry, verification};
+use crate::{calibration, cell, requests, software, start, telemetry, verification};
 
 /// The tables that a load cell can have.
 pub const LOAD_TABLES: &[TableSpec] = &[
@@ -19,6 +19,7 @@ pub const LOAD_TABLES: &[TableSpec] = &[
     telemetry::ServerInfoChange::TABLE,
     telemetry::EngineEvent::TABLE,
     telemetry::Member::TABLE,
+    start::ServerStart::TABLE,
     telemetry::RequestServer::TABLE,
     telemetry::Generator::TABLE,
     telemetry::RequestGenerator::TABLE,

@@ -18,7 +18,22 @@ pub(crate) struct Parameters {}
 /// Returns whether a row breaks an identity.
 type Broken = fn(&Request) -> bool;
 
-/// Each identity, and the test for rows that break it.
+/// Returns how long a request waited after its scheduled time, and the part of it that is the client's own delay.
+fn lags(r: &Request) -> Option<(i64, i64)> {
+    let waited = r.scheduled_ns.zip(r.sent_ns).map(|(s, t)| t - s);
+    waited.zip(r.send_lag_ns)
+}
+
+/// The identities of the send lag: of a load without a cap on the requests in flight, and of one with it, whose requests
+/// may wait in line first.
+const LAG: (&str, Broken) = ("send lag is not sent − scheduled", |r| {
+    lags(r).is_some_and(|(waited, lag)| waited != lag)
+});
+const LAG_OF_CAPPED: (&str, Broken) = ("send lag is more than sent − scheduled", |r| {
+    lags(r).is_some_and(|(waited, lag)| waited < lag)
+});
+
+/// Each other identity, and the test for rows that break it.
 const ROW: &[(&str, Broken)] = &[
     ("times out of order", |r| {
         let times = [
@@ -33,10 +48,6 @@ const ROW: &[(&str, Broken)] = &[
     }),
     ("sent before scheduled", |r| {
         r.scheduled_ns.zip(r.sent_ns).is_some_and(|(s, t)| t < s)
-    }),
-    ("send lag is not sent − scheduled", |r| {
-        let lag = r.scheduled_ns.zip(r.sent_ns).map(|(s, t)| t - s);
-        lag.zip(r.send_lag_ns).is_some_and(|(a, b)| a != b)
     }),
     ("a negative time", |r| {
         [r.scheduled_ns, r.sent_ns, r.done_ns]
@@ -64,7 +75,9 @@ impl TypedGate for Identities {
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, |cell, rows| {
+            let is_capped = cell.input.parameters["max-in-flight"].is_number();
+            let lag = if is_capped { LAG_OF_CAPPED } else { LAG };
             let mut wrong = Vec::new();
             let mut bad = Vec::new();
             let mut note = |ids: Vec<i64>, what: &str| {
@@ -73,7 +86,7 @@ impl TypedGate for Identities {
                     bad.extend(ids);
                 }
             };
-            for (what, broken) in ROW {
+            for (what, broken) in ROW.iter().chain([&lag]) {
                 note(
                     rows.requests
                         .iter()
@@ -121,5 +134,28 @@ impl TypedGate for Identities {
             };
             Assessment::new(wrong.is_empty(), observed, "all identities hold").evidence(some(&bad))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(scheduled: i64, sent: i64, lag: i64) -> Request {
+        let mut request = contract::synthetic::request(1);
+        (request.scheduled_ns, request.sent_ns) = (Some(scheduled), Some(sent));
+        request.send_lag_ns = Some(lag);
+        request
+    }
+
+    #[test]
+    fn a_request_that_waits_for_a_place_in_flight_has_less_send_lag_than_delay() {
+        let (broken, broken_if_capped) = (LAG.1, LAG_OF_CAPPED.1);
+        let waited = request(1_000, 9_000, 50);
+        assert!(broken(&waited) && !broken_if_capped(&waited));
+        let at_once = request(1_000, 1_050, 50);
+        assert!(!broken(&at_once) && !broken_if_capped(&at_once));
+        let impossible = request(1_000, 1_050, 51);
+        assert!(broken(&impossible) && broken_if_capped(&impossible));
     }
 }

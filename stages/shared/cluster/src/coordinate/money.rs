@@ -64,7 +64,10 @@ impl Cluster<'_> {
     /// Returns the expected duration of a launch, from earlier executions, s. A stage without any counts as 0.
     pub(super) fn expect(&mut self, shard: &Shard) -> f64 {
         let (experiment, store) = (self.asked.experiment, self.asked.store);
-        self.durations.expect(experiment, store, shard).seconds
+        let mut stages = shard.cells.iter().map(|cell| cell.name.stage.as_str());
+        self.durations
+            .expect(experiment, store, &mut stages)
+            .seconds
     }
 
     /// Returns why launches must be stopped, if the budget is spent.

@@ -198,6 +198,19 @@ pub fn rent(
     Ok((machine, host?))
 }
 
+/// Returns what the rented machines of an experiment have cost so far, in one currency.
+///
+/// # Errors
+/// If the folders of the machines in the store cannot be read.
+pub fn spent(store: &Path, experiment: &str, currency: &str) -> io::Result<f64> {
+    let machines = meter::all(store)?;
+    let own = machines
+        .iter()
+        .filter(|(_, m)| m.experiment == experiment && m.currency == currency);
+    // The sum of no numbers is −0.
+    Ok(own.fold(0.0, |sum, (_, m)| sum + m.cost()))
+}
+
 fn start(
     cloud: &Cloud,
     (terms, files): (&Terms, &NamedFiles),
@@ -208,12 +221,7 @@ fn start(
 ) -> Result<Rented, Failure> {
     let program = program(terms)?;
     let faulty = |e: io::Error| Failure::failed(format!("a folder for the machine: {e}"));
-    let earlier = meter::all(store).map_err(faulty)?;
-    let spent: f64 = earlier
-        .iter()
-        .filter(|(_, m)| m.experiment == experiment && m.currency == terms.currency)
-        .map(|(_, m)| m.cost())
-        .sum();
+    let spent = spent(store, experiment, &terms.currency).map_err(faulty)?;
     let left = terms.budget - spent;
     if left <= 0.0 {
         let currency = &terms.currency;

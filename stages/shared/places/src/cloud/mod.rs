@@ -11,5 +11,5 @@ mod meter;
 mod settings;
 
 pub use keeper::keep;
-pub use machine::{Rented, Returned, give_back_all, offer, rent, sweep};
+pub use machine::{Rented, Returned, give_back_all, offer, rent, spent, sweep};
 pub use settings::Cloud;
