@@ -604,7 +604,7 @@ fn a_folder_of_result_files_becomes_a_study_with_a_report() {
     let written = from(&["experiments/imported"]).ok();
     assert!(
         written.stderr.contains(
-            "experiments/imported/aggregates.json is left out: it holds only aggregates of vLLM"
+            "left out: experiments/imported/aggregates.json: it holds only aggregates of vLLM"
         ),
         "{}",
         written.stderr
