@@ -231,7 +231,7 @@ impl Stop {
     }
 }
 
-/// Returns the remedy for an error of the operating system's disks that a message repeats.
+/// Returns the remedy for an error of the operating system about a disk or a file that a message repeats.
 fn remedy(message: &str) -> Option<&'static str> {
     let remedies = [
         (
@@ -249,6 +249,10 @@ fn remedy(message: &str) -> Option<&'static str> {
         (
             "(os error 30)",
             "make that disk writable, or choose a folder on another one",
+        ),
+        (
+            "(os error 13)",
+            "change its permissions or those of its folder, or choose another place",
         ),
     ];
     let mut remedies = remedies.into_iter();
@@ -313,18 +317,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_or_read_only_disk_has_a_remedy() {
+    fn a_disk_that_is_full_or_must_not_be_written_has_a_remedy() {
         for (code, word) in [
             (28, "make room"),
             (122, "quota"),
             (27, "ulimit"),
             (30, "writable"),
+            (13, "permissions"),
         ] {
             let error = std::io::Error::from_raw_os_error(code);
             let said = remedy(&format!("/data/store: {error}")).expect("known");
             assert!(said.contains(word), "{error}: {said}");
         }
-        let other = std::io::Error::from_raw_os_error(13);
+        let other = std::io::Error::from_raw_os_error(5);
         assert_eq!(remedy(&other.to_string()), None);
     }
 
