@@ -481,7 +481,10 @@ mod tests {
         let script = vec![
             ("/health", vec![(200, "")]),
             ("/v1/models", vec![(200, MODELS)]),
-            ("/v1/completions", vec![(200, "data: {}\n\ndata: [DONE]\n\n")]),
+            (
+                "/v1/completions",
+                vec![(200, "data: {}\n\ndata: [DONE]\n\n")],
+            ),
         ];
         assert!(
             matches!(wait_for(script, LONG), Err(NotReady::Wrong(e)) if e.contains("with a stream of events"))
