@@ -12,7 +12,7 @@ use pipeline::suggest::remedy;
 
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
-use crate::project::shown;
+use crate::project::{again, shown};
 
 /// Reads a pattern over cells.
 ///
@@ -74,6 +74,38 @@ pub(crate) fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
     }
 }
 
+/// Returns what to do if an experiment has no lock for a profile: name the profile with which it has run, or run it.
+fn ran_otherwise(experiment: &Path, profile: Option<&str>) -> String {
+    let run = format!("benchtrail run {}", again(experiment, profile));
+    let Some(stem) = experiment.file_stem().and_then(|stem| stem.to_str()) else {
+        return run;
+    };
+    let folder = match experiment.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let names = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut others: Vec<String> = names
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let rest = name.strip_prefix(stem)?.strip_suffix(".lock")?;
+            match rest.strip_prefix('.') {
+                Some(other) if !other.contains('.') => Some(again(experiment, Some(other))),
+                None if rest.is_empty() => Some(again(experiment, None)),
+                _ => None,
+            }
+        })
+        .collect();
+    others.sort_unstable();
+    match others.is_empty() {
+        true => run,
+        false => format!(
+            "it has run as `{}`; to run it as named here: `{run}`",
+            others.join("`, `")
+        ),
+    }
+}
+
 /// Reads the lock of an experiment.
 ///
 /// # Errors
@@ -93,7 +125,7 @@ pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock
             "{} does not exist: this experiment has not run yet",
             shown(&path)
         ))
-        .hint(format!("benchtrail run {}", shown(experiment)))
+        .hint(ran_otherwise(experiment, profile))
     })
 }
 

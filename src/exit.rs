@@ -259,6 +259,9 @@ fn remedy(fault: DiskFault) -> &'static str {
         }
         DiskFault::FileSize => "raise the limit on file sizes (`ulimit -f`)",
         DiskFault::ReadOnly => "make that disk writable, or choose a folder on another one",
+        DiskFault::Permission => {
+            "change its permissions or those of its folder, or choose another place"
+        }
     }
 }
 
@@ -319,12 +322,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_or_read_only_disk_has_a_remedy() {
+    fn a_disk_that_is_full_or_must_not_be_written_has_a_remedy() {
         for (code, word) in [
             (28, "make room"),
             (122, "quota"),
             (27, "ulimit"),
             (30, "writable"),
+            (13, "permissions"),
         ] {
             let error = || std::io::Error::from_raw_os_error(code);
             let path = || std::path::PathBuf::from("/data/store");
@@ -344,7 +348,7 @@ mod tests {
                 assert!(hint.contains(word), "{stop:?}: {hint}");
             }
         }
-        let other = std::io::Error::from_raw_os_error(13);
+        let other = std::io::Error::from_raw_os_error(5);
         assert_eq!(Stop::refused(&other).disk_fault, None);
     }
 

@@ -272,7 +272,9 @@ fn thing(path: &Path) -> Option<Thing> {
     let is_json = start.trim_ascii_start().starts_with(b"{") && metadata.len() <= RESULT;
     if matches!(thing, Thing::Text) && is_json {
         let bytes = artifacts::regular::read(path).ok()?;
-        let tool = import::recognised(&bytes).map(|recognised| recognised.tool.title());
+        let tool = import::recognised(&bytes)
+            .ok()
+            .map(|recognised| recognised.tool.title());
         return Some(tool.map_or(thing, Thing::Result));
     }
     Some(thing)

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use artifacts::{KnownFiles, Store};
 use tempfile::TempDir;
 
+use crate::effect_text::quoted;
 use crate::exit::Stop;
 
 /// The folder that a set of experiments shares, and the store in it.
@@ -178,6 +179,16 @@ impl Project {
 /// Returns whether a folder is a published bundle, whose reports can be queried like any others.
 fn is_bundle(folder: &Path) -> bool {
     folder.join(bundle::MANIFEST).is_file() && folder.join("store/objects").is_dir()
+}
+
+/// Returns the arguments that name an experiment and its profile again, for a command to copy.
+pub(crate) fn again(experiment: &Path, profile: Option<&str>) -> String {
+    let file = quoted(&shown(experiment));
+    match profile {
+        Some("smoke") => format!("{file} --smoke"),
+        Some(profile) => format!("{file} --profile {}", quoted(profile)),
+        None => file,
+    }
 }
 
 /// Returns the shortest form of a path from the working directory.

@@ -2,6 +2,7 @@
 //! remedy that works.
 
 use crate::mistakes::{hinted, planned, written};
+use crate::support::Project;
 
 const AXIS: &str = "clients: [1, 2, 4]";
 const ARRIVAL: &str = "arrival: {closed-loop: {clients: \"${clients}\"}}";
@@ -403,4 +404,135 @@ fn a_text_in_quotes_is_underlined_up_to_its_quote() {
     let project = written();
     let message = planned(&project, AXIS, "clients: \"1,2,4\"");
     assert!(message.contains("\n  |            ^^^^^^^\n"), "{message}");
+}
+
+#[test]
+fn a_time_in_place_of_a_count_is_met_with_the_key_for_times() {
+    each(&[
+        (
+            REQUESTS,
+            "requests: 10s",
+            "hint: write `duration: 10 s` in its place, for a load that a time ends\n",
+        ),
+        (
+            REQUESTS,
+            "requests-per-client: 5 min",
+            "hint: write `duration: 5 min` in its place, for a load that a time ends\n",
+        ),
+        (
+            REQUESTS,
+            "requests: 16\n    warmup: 30 s",
+            "hint: it is a number of requests, such as `warmup: 8`: no time ends the warm-up\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_setting_of_an_engine_in_another_form_is_met_with_the_number() {
+    let with = |setting: &str| {
+        format!("server: {{kind: serve, needs: [machine], settings: {{{setting}}}}}")
+    };
+    each(&[
+        (
+            SERVER,
+            &with("context: 4k"),
+            "hint: write the number out: 4000 or 4096. `context`: ",
+        ),
+        (
+            SERVER,
+            &with("context: \"4096\""),
+            "hint: write 4096 without quotes. `context`: ",
+        ),
+        (
+            SERVER,
+            &with("context: [2048, 4096]"),
+            "hint: write one number; as labels of an axis, the numbers are `[2048, 4096]`. `context`: ",
+        ),
+        (
+            SERVER,
+            &with("parallel: four"),
+            "hint: write 4. `parallel`: ",
+        ),
+    ]);
+}
+
+#[test]
+fn a_table_with_the_name_of_its_stage_is_met_with_its_own_name() {
+    each(&[
+        (
+            "from: cells",
+            "from: results.cells",
+            "hint: write `cells`: a table of the same stage is named without the stage\n",
+        ),
+        (
+            "from: cells",
+            "from: results.cels",
+            "hint: did you mean `cells`?\n",
+        ),
+    ]);
+}
+
+#[test]
+fn an_option_that_sets_what_is_not_declared_is_met_with_the_declaration() {
+    let project = written();
+    for (options, hint) in [
+        (
+            ["--profile", "quick"],
+            "hint: leave the option out, or declare one: `profiles: {quick: {axes: {AXIS: [LABEL]}}}`\n",
+        ),
+        (
+            ["--set", "seed=3"],
+            "write `parameters: {seed: {type: integer, default: 3}}` and, where the value belongs, `${seed}`\n",
+        ),
+        (
+            ["--set", "ladder.requests=8"],
+            "write `parameters: {requests: {type: integer, default: 8}}` and, where the value belongs, `${requests}`\n",
+        ),
+    ] {
+        let outcome = project.run(["plan", "mine.yaml", options[0], options[1]]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(hint), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_study_that_has_run_with_a_profile_is_named_with_it() {
+    let project = Project::new();
+    let study = "experiments/simulated.yaml";
+    let run = format!("benchtrail run {study}");
+    project.run(["run", study, "--smoke"]).ok();
+    let outcome = project.run(["status", study]);
+    assert!(
+        outcome.stderr.contains(&format!(
+            "hint: it has run as `{study} --smoke`; to run it as named here: `{run}`\n"
+        )),
+        "{}",
+        outcome.stderr
+    );
+    std::fs::remove_file(project.path().join("experiments/simulated.smoke.lock")).expect("a lock");
+    for command in ["status", "ls", "sql"] {
+        let outcome = project.run([command, study, "--smoke"]);
+        assert_eq!(outcome.code, Some(5), "{command}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(&format!("hint: {run} --smoke\n")),
+            "{command}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn a_study_that_is_compared_with_itself_is_the_same_without_figures() {
+    let project = Project::new();
+    let study = "experiments/simulated.yaml";
+    project.run(["run", study, "--smoke"]).ok();
+    let text = project.run(["diff", study, study, "--smoke"]).ok().stdout;
+    assert!(
+        text.contains("    pass output_throughput: both studies hold the same measurements\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("= no number is in a report of both studies\n"),
+        "{text}"
+    );
 }

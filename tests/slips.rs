@@ -604,7 +604,7 @@ fn a_folder_of_result_files_becomes_a_study_with_a_report() {
     let written = from(&["experiments/imported"]).ok();
     assert!(
         written.stderr.contains(
-            "experiments/imported/aggregates.json is left out: it holds only aggregates of vLLM"
+            "left out: experiments/imported/aggregates.json: it holds only aggregates of vLLM"
         ),
         "{}",
         written.stderr
@@ -616,7 +616,7 @@ fn a_folder_of_result_files_becomes_a_study_with_a_report() {
     let wrong = from(&["own.csv"]);
     assert_eq!(wrong.code, Some(2));
     assert!(
-        wrong.stderr.contains("own.csv is a table")
+        wrong.stderr.contains("own.csv: it is a table")
             && wrong.stderr.contains("tool: csv, file: FILE, columns: {…}"),
         "{}",
         wrong.stderr

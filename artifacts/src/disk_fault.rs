@@ -1,11 +1,11 @@
-//! What a disk or a limit refused, read from the types of errors.
+//! What a disk, a limit or a permission refused, read from the types of errors.
 
 use std::error::Error;
 use std::io;
 
 use crate::TableError;
 
-/// Why the operating system refused to write, where the user can remedy it.
+/// Why the operating system refused to read or write, where the user can remedy it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
     /// The disk is full.
@@ -16,6 +16,8 @@ pub enum DiskFault {
     FileSize,
     /// The file system is mounted read-only.
     ReadOnly,
+    /// The file or its folder does not allow it.
+    Permission,
 }
 
 impl DiskFault {
@@ -47,6 +49,7 @@ impl DiskFault {
             io::ErrorKind::QuotaExceeded => Some(Self::Quota),
             io::ErrorKind::FileTooLarge => Some(Self::FileSize),
             io::ErrorKind::ReadOnlyFilesystem => Some(Self::ReadOnly),
+            io::ErrorKind::PermissionDenied => Some(Self::Permission),
             _ => None,
         }
     }
@@ -59,11 +62,12 @@ mod tests {
     use super::*;
     use crate::{Column, StoreError, Table, TableWriter};
 
-    const CODES: [(i32, DiskFault); 4] = [
+    const CODES: [(i32, DiskFault); 5] = [
         (28, DiskFault::Full),
         (122, DiskFault::Quota),
         (27, DiskFault::FileSize),
         (30, DiskFault::ReadOnly),
+        (13, DiskFault::Permission),
     ];
 
     #[test]
@@ -89,7 +93,7 @@ mod tests {
         let text = io::Error::from_raw_os_error(28).to_string();
         for error in [
             io::Error::other(text),
-            io::Error::from_raw_os_error(13),
+            io::Error::from_raw_os_error(5),
             io::ErrorKind::NotFound.into(),
         ] {
             assert_eq!(DiskFault::behind(&error), None, "{error}");

@@ -197,7 +197,7 @@ pub(crate) struct DiffArgs {
     /// The older study: a lock, an experiment's YAML file, a bundle, a folder that `load --out` wrote, or a
     /// commit of the newer study's lock, such as `HEAD~1`.
     pub(crate) a: PathBuf,
-    /// The newer study.
+    /// The newer study. Without it, `diff` shows what changed in an experiment since it ran.
     pub(crate) b: Option<PathBuf>,
     /// Profile to use, for studies given as YAML files.
     #[arg(long, value_name = "NAME")]

@@ -17,7 +17,7 @@ use crate::detached::{Began, Course, Detached, host, start};
 use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::progress::{Progress, Show};
-use crate::project::{Project, shown};
+use crate::project::{Project, again, shown};
 use crate::session::{Session, plan_options};
 use crate::terminal::{complain, say};
 use crate::trust;
@@ -75,11 +75,7 @@ pub(super) fn detach(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
 
 /// Returns the arguments that name this experiment and profile again.
 fn same_experiment(arguments: &ExperimentArgs) -> String {
-    let file = shown(&arguments.experiment);
-    match arguments.profile() {
-        Some(profile) => format!("{file} --profile {profile}"),
-        None => file,
-    }
+    again(&arguments.experiment, arguments.profile().as_deref())
 }
 
 #[expect(
@@ -187,7 +183,7 @@ fn report_end(run: &Detached, course: Course, global: &Global) -> Result<(), Sto
         ))
         .hint(format!(
             "nothing that it completed is lost; `benchtrail run {}` continues",
-            shown(&run.began.experiment)
+            again(&run.began.experiment, run.began.profile.as_deref())
         ))),
     }
 }

@@ -32,10 +32,9 @@ pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
             for file in results_in(path)? {
                 match results(&file) {
                     Ok(more) => result_files.extend(more),
-                    Err(_) => complain(&format!(
-                        "warning: {} is left out: it is not a result file of a known tool, or not a whole one",
-                        shown(&file)
-                    )),
+                    Err(Refused { message, .. }) => {
+                        complain(&format!("warning: left out: {message}"));
+                    }
                 }
             }
             if result_files.len() == before {
@@ -43,7 +42,8 @@ pub(super) fn text(name: &str, given: &[PathBuf]) -> Result<String, Stop> {
                 return Err(Stop::usage(message).hint(CSV));
             }
         } else {
-            result_files.extend(results(path)?);
+            let refused = |why: Refused| Stop::usage(why.message).hint(why.hint);
+            result_files.extend(results(path).map_err(refused)?);
         }
     }
     if result_files.is_empty() {
@@ -78,34 +78,34 @@ fn results_in(folder: &Path) -> Result<Vec<PathBuf>, Stop> {
     Ok(files)
 }
 
+/// Why a file gives no results, and what to do.
+struct Refused {
+    message: String,
+    hint: String,
+}
+
 /// Returns the results in a file that have rows of requests.
-fn results(path: &Path) -> Result<Vec<Found>, Stop> {
+fn results(path: &Path) -> Result<Vec<Found>, Refused> {
     let name = shown(path);
-    let bytes = artifacts::regular::read(path)
-        .map_err(|e| Stop::usage(format!("{name}: {e}")).hint(RESULTS))?;
+    let refused = |message: String, hint: &str| Refused {
+        message: format!("{name}: {message}"),
+        hint: hint.to_owned(),
+    };
+    let bytes = artifacts::regular::read(path).map_err(|e| refused(e.to_string(), RESULTS))?;
     let is_table = bytes.starts_with(b"PAR1") || name.ends_with(".csv") || name.ends_with(".tsv");
     if is_table {
-        return Err(Stop::usage(format!(
-            "{name} is a table, not a result file of a known tool"
-        ))
-        .hint(CSV));
+        let message = "it is a table, not a result file of a known tool";
+        return Err(refused(message.to_owned(), CSV));
     }
-    let Some(recognised) = import::recognised(&bytes) else {
-        return Err(Stop::usage(format!("{name} is not a result file of a known tool")).hint(
-            "Benchtrail reads result files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which files, \
-             and how to import a table",
-        ));
-    };
+    let recognised = import::recognised(&bytes).map_err(|why| refused(why.message, &why.hint))?;
     let tool = recognised.tool;
     if recognised.entries == 1 {
         let text = String::from_utf8_lossy(&bytes);
-        let rows = import::read_text(tool.word(), &text).map_err(|e| {
-            Stop::usage(format!("{name}: {e}"))
-                .hint("docs/import.md says which files of a tool hold rows")
-        })?;
+        let rows = import::read_text(tool.word(), &text)
+            .map_err(|e| refused(e, "docs/import.md says which files of a tool hold rows"))?;
         if rows.is_empty() {
             complain(&format!(
-                "warning: {name} is left out: it holds only aggregates of {}, and no rows of requests",
+                "warning: left out: {name}: it holds only aggregates of {}, and no rows of requests",
                 tool.title()
             ));
             return Ok(Vec::new());

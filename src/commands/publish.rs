@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::args::{Global, PublishArgs};
 use crate::exit::Stop;
-use crate::project::shown;
+use crate::project::{again, shown};
 use crate::room;
 use crate::session::Session;
 use crate::shared::{Shared, watched};
@@ -42,11 +42,11 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
     }
     room::fits("publishing a study", &room::Step::reads(session.cells()))?;
     let study = StudyDocument::collect(experiment, &session.registry, &store)?
-        .map_err(|what| unfinished(&what, &experiment.file))?;
+        .map_err(|what| unfinished(&what, &session))?;
     if study.trail != lock.trail() {
         return Err(unfinished(
             "the lock does not match the experiment",
-            &experiment.file,
+            &session,
         ));
     }
     let text = std::fs::read_to_string(&experiment.file)
@@ -151,9 +151,13 @@ fn tell(
     ));
 }
 
-fn unfinished(what: &str, file: &Path) -> Stop {
+fn unfinished(what: &str, session: &Session) -> Stop {
+    let study = again(
+        &session.experiment.file,
+        session.experiment.profile.as_deref(),
+    );
     Stop::failed(format!("the study is not finished: {what}"))
-        .hint(format!("finish it with `benchtrail run {}`", shown(file)))
+        .hint(format!("finish it with `benchtrail run {study}`"))
 }
 
 fn archive_of(folder: &Path) -> PathBuf {

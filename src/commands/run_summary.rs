@@ -18,7 +18,7 @@ use crate::comparison_tables;
 use crate::effect_text::quoted;
 use crate::exit::Stop;
 use crate::main_table;
-use crate::project::shown;
+use crate::project::{again, shown};
 use crate::session::Session;
 use crate::shared::{push_json, push_lines};
 use crate::terminal::say;
@@ -280,12 +280,10 @@ fn tell_answers(claims: &[Answer], reports: &[PathBuf]) {
 
 /// Prints the commands that a reader of the summary probably wants next.
 fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
-    let file = quoted(&shown(&session.experiment.file));
-    let profile = match &session.experiment.profile {
-        Some(profile) if profile == "smoke" => " --smoke".to_owned(),
-        Some(profile) => format!(" --profile {profile}"),
-        None => String::new(),
-    };
+    let study = again(
+        &session.experiment.file,
+        session.experiment.profile.as_deref(),
+    );
     say("try next:");
     match reports
         .first()
@@ -297,7 +295,7 @@ fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
                 quoted(&format!("{}:{line}", shown(report)))
             ));
         }
-        None => say(&format!("  benchtrail status {file}{profile}")),
+        None => say(&format!("  benchtrail status {study}")),
     }
     let set: String = arguments
         .experiment
@@ -305,7 +303,7 @@ fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
         .iter()
         .map(|(k, v)| format!(" --set {}", quoted(&format!("{k}={v}"))))
         .collect();
-    say(&format!("  benchtrail plan {file}{profile}{set}"));
+    say(&format!("  benchtrail plan {study}{set}"));
 }
 
 pub(super) fn is_trouble(line: &LedgerLine) -> bool {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::args::{Global, ShowArgs};
 use crate::cells::{find_cells, parse_pattern, read_record};
 use crate::exit::Stop;
-use crate::project::Project;
+use crate::project::{Project, again};
 use crate::study::Study;
 use crate::table_view::View;
 use crate::terminal::{say, write_raw};
@@ -146,9 +146,9 @@ fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), 
     let study = Study::open(Path::new(&arguments.source), profile, global)?;
     let Study { lock, store, .. } = &study;
     let Some(what) = &arguments.what else {
+        let study = again(Path::new(&arguments.source), profile);
         return Err(Stop::usage("which artifact?").hint(format!(
-            "`benchtrail ls {}` lists them; `benchtrail show {} STAGE.OUTPUT` shows one",
-            arguments.source, arguments.source
+            "`benchtrail ls {study}` lists them; `benchtrail show {study} STAGE.OUTPUT` shows one"
         )));
     };
     let pattern = parse_pattern(what)?;

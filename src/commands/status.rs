@@ -15,7 +15,7 @@ use crate::columns::columns;
 use crate::commands::detach::{status_json, status_line};
 use crate::detached::Detached;
 use crate::exit::Stop;
-use crate::project::{Project, shown};
+use crate::project::{Project, again};
 use crate::reasons::{self, Explained};
 use crate::terminal::say;
 
@@ -35,7 +35,13 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         if !global.json {
             tell_detached(detached.as_ref())?;
         }
-        tell_unfinished(&unfinished, &jobs, detached.as_ref(), file, global)?;
+        tell_unfinished(
+            &unfinished,
+            &jobs,
+            detached.as_ref(),
+            &again(file, profile.as_deref()),
+            global,
+        )?;
         return Ok(());
     }
     let lock = read_lock(file, profile.as_deref())?;
@@ -103,7 +109,13 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     say(&format!("trail digest {}", lock.trail()));
     tell_detached(detached.as_ref())?;
     if left {
-        tell_unfinished(&unfinished, &jobs, detached.as_ref(), file, global)?;
+        tell_unfinished(
+            &unfinished,
+            &jobs,
+            detached.as_ref(),
+            &again(file, profile.as_deref()),
+            global,
+        )?;
     }
     Ok(())
 }
@@ -190,7 +202,7 @@ fn tell_unfinished(
     runs: &[Unfinished],
     jobs: &[JobLine],
     detached: Option<&Detached>,
-    experiment: &Path,
+    study: &str,
     global: &Global,
 ) -> Result<(), Stop> {
     if global.json {
@@ -237,8 +249,7 @@ fn tell_unfinished(
     }
     if runs.iter().any(|run| !run.live) {
         say(&format!(
-            "nothing is lost; continue with `benchtrail run {}`",
-            shown(experiment)
+            "nothing is lost; continue with `benchtrail run {study}`"
         ));
     }
     Ok(())

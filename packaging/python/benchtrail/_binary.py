@@ -55,8 +55,13 @@ def run(arguments: Sequence[PathLike], ok: Sequence[int] = (0,)) -> bytes:
 
     Raises BenchtrailError if it ends with a code that is not in ``ok``.
     """
-    command = [binary(), *(os.fspath(a) for a in arguments)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    program = binary()
+    command = [program, *(os.fspath(a) for a in arguments)]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        hint = "set BENCHTRAIL_BINARY to the path of the binary `benchtrail`, or remove it"
+        raise BenchtrailError(f"{program} cannot be started: {error.strerror}", hint, 4) from error
     if done.returncode in ok:
         return done.stdout
     message, hint = _told(done.stderr.decode(errors="replace"))
@@ -65,7 +70,7 @@ def run(arguments: Sequence[PathLike], ok: Sequence[int] = (0,)) -> bytes:
 
 def ask(arguments: Sequence[PathLike]) -> Any:
     """Runs the binary with ``--json`` and returns the document."""
-    return json.loads(run([*arguments, "--json"]))
+    return json.loads(run([arguments[0], "--json", *arguments[1:]]))
 
 
 def _told(text: str) -> tuple[str, str | None]:

@@ -5,16 +5,27 @@ from __future__ import annotations
 import io
 import json
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional
 
-from benchtrail._binary import PathLike, ask, run
+from benchtrail._binary import BenchtrailError, PathLike, ask, run
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+
+@contextmanager
+def _needs(package: str) -> Iterator[None]:
+    """Says how to install a reader, if an import of it fails."""
+    try:
+        yield
+    except ImportError as error:
+        message = f"{error}; install it with `pip install {package}`, or read the table with `.rows()`"
+        raise ImportError(message, name=error.name) from error
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,15 @@ class Cell:
 
     def table(self, output: str) -> "Table":
         """Returns a table of this cell, byte for byte as stored."""
-        return Table(self.bytes(output))
+        content = self.bytes(output)
+        if not content.startswith(b"PAR1"):
+            message = f"the output `{output}` of {self.name} is not a table"
+            raise BenchtrailError(message, f"read it with `cell.bytes({output!r})`", 2)
+        return Table(content)
 
     def bytes(self, output: str) -> bytes:
         """Returns the bytes of an output."""
-        return run(["show", self._study.path, f"{self.name}.{output}", "--raw", *self._study.options])
+        return run(["show", "--raw", *self._study.options, "--", self._study.path, f"{self.name}.{output}"])
 
 
 @dataclass(frozen=True)
@@ -84,13 +99,16 @@ class Table:
 
     def arrow(self) -> "pyarrow.Table":
         """Returns a pyarrow table; units are in the fields' metadata. Needs pyarrow."""
-        import pyarrow.parquet
+        with _needs("pyarrow"):
+            import pyarrow.parquet
 
         return pyarrow.parquet.read_table(io.BytesIO(self.parquet))
 
     def pandas(self) -> "pandas.DataFrame":
         """Returns a pandas frame; units are in ``.attrs["units"]``. Needs pandas and pyarrow."""
-        import pandas
+        with _needs("benchtrail[pandas]"):
+            import pandas
+            import pyarrow  # noqa: F401  (pandas reads Parquet with it)
 
         frame = pandas.read_parquet(io.BytesIO(self.parquet))
         frame.attrs["units"] = self.units
@@ -98,7 +116,8 @@ class Table:
 
     def polars(self) -> "polars.DataFrame":
         """Returns a polars frame. polars keeps no metadata: ``units`` has the units. Needs polars."""
-        import polars
+        with _needs("benchtrail[polars]"):
+            import polars
 
         return polars.read_parquet(io.BytesIO(self.parquet))
 
@@ -132,14 +151,14 @@ class Study:
 
     def tables(self) -> List[TableInfo]:
         """Lists the tables of the study, by name."""
-        listed = ask(["sql", self.path, *self.options])
+        listed = ask(["sql", *self.options, "--", self.path])
         return [TableInfo(t["table"], list(t["columns"]), t.get("cells")) for t in listed]
 
     def cells(self, stage: Optional[str] = None) -> List[Cell]:
         """Lists the executed cells of the study, or of one stage."""
         chosen = [] if stage is None else [stage]
         found: Dict[tuple[str, str], Dict[str, Output]] = {}
-        for line in ask(["ls", self.path, *chosen, *self.options]):
+        for line in ask(["ls", *self.options, "--", self.path, *chosen]):
             artifact = line["artifact"]
             output = Output(line["output"], artifact["digest"], artifact["bytes"], artifact.get("rows"))
             found.setdefault((line["stage"], line["coordinates"]), {})[output.name] = output
@@ -154,7 +173,7 @@ class Study:
         """Returns the result of one SELECT over the tables of the study; see docs/sql.md for the SQL allowed."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "answer.parquet"
-            run(["sql", self.path, query, "--parquet", file, *self.options])
+            run(["sql", "--parquet", file, *self.options, "--", self.path, query])
             return Table(file.read_bytes())
 
     def __repr__(self) -> str:

@@ -64,10 +64,12 @@ def why(
 
     Raises BenchtrailError if no number or several numbers match; the message lists them.
     """
+    if number is not None and not isinstance(number, str):
+        raise TypeError(f"`number` is a text, as the report prints it: {str(number)!r}, not {number!r}")
     place = str(report)
     if line is not None:
         place += f":{line}" if column is None else f":{line}:{column}"
-    document = ask(["why", place, *([] if number is None else [number])])
+    document = ask(["why", "--", place, *([] if number is None else [number])])
     if not isinstance(document, dict) or "number" not in document:
         raise BenchtrailError(
             f"{place} has several numbers", "name one by its text or its column", 5

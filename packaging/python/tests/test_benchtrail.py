@@ -6,6 +6,7 @@ Run with the binary in BENCHTRAIL_BINARY: `pytest packaging/python/tests`.
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,58 @@ def test_errors_are_those_of_the_binary(tmp_path: Path, study: benchtrail.Study)
         file.truncate(1000)
     with pytest.raises(benchtrail.BenchtrailError):
         benchtrail.open(damaged)
+
+
+def test_a_reader_that_is_not_installed_is_named_with_its_package(
+    study: benchtrail.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = study.sql("select 1 as one")
+    for reader, module, package in [
+        (table.pandas, "pandas", "benchtrail[pandas]"),
+        (table.pandas, "pyarrow", "benchtrail[pandas]"),
+        (table.polars, "polars", "benchtrail[polars]"),
+        (table.arrow, "pyarrow.parquet", "pyarrow"),
+    ]:
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, module, None)
+            with pytest.raises(ImportError) as refused:
+                reader()
+        assert f"`pip install {package}`" in str(refused.value)
+    assert table.rows() == [{"one": 1}]
+
+
+def test_what_begins_with_a_dash_is_no_option(study: benchtrail.Study) -> None:
+    assert study.sql("-- a remark\nselect 1 as one").rows() == [{"one": 1}]
+    with pytest.raises(benchtrail.BenchtrailError) as refused:
+        benchtrail.open("-x.yaml")
+    assert "-x.yaml" in refused.value.message
+
+
+def test_an_output_that_is_no_table_is_not_read_as_one(study: benchtrail.Study) -> None:
+    texts = [
+        (cell, name)
+        for cell in study.cells()
+        for name, output in cell.outputs.items()
+        if output.rows is None
+    ]
+    cell, name = texts[0]
+    with pytest.raises(benchtrail.BenchtrailError) as refused:
+        cell.table(name)
+    assert "is not a table" in refused.value.message
+    assert cell.bytes(name)
+
+
+def test_a_binary_that_cannot_start_is_an_error_of_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCHTRAIL_BINARY", "/nonexistent/benchtrail")
+    with pytest.raises(benchtrail.BenchtrailError) as refused:
+        benchtrail.version()
+    assert refused.value.code == 4
+    assert refused.value.hint is not None and "BENCHTRAIL_BINARY" in refused.value.hint
+
+
+def test_a_number_that_is_no_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="'70.0'"):
+        benchtrail.why(REPORT / "report.md", 70.0, line=24)  # type: ignore[arg-type]
 
 
 def test_the_version_is_that_of_the_binary() -> None:

@@ -399,11 +399,13 @@ fn profile<'a>(root: &'a Node, options: &Options, sink: &Sink) -> Option<(&'a st
         None => {
             let names = profiles.iter().map(|(key, _)| key.text.as_str());
             let message = format!("the experiment has no profile `{wanted}`");
-            sink.argument(
-                &format!("--profile {wanted}"),
-                message,
-                Some(remedy(wanted, "profiles", names)),
-            );
+            let hint = match profiles.is_empty() {
+                true => format!(
+                    "leave the option out, or declare one: `profiles: {{{wanted}: {{axes: {{AXIS: [LABEL]}}}}}}`"
+                ),
+                false => remedy(wanted, "profiles", names),
+            };
+            sink.argument(&format!("--profile {wanted}"), message, Some(hint));
             None
         }
     }

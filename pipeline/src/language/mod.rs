@@ -76,7 +76,7 @@ mod tree;
 mod unused;
 mod variant;
 
-pub use check::mistakes_in;
+pub use check::{mistakes_in, number_meant};
 pub use compile::{Options, load_text, with_own_definitions};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
 pub(crate) use disk::place_in;

@@ -7,9 +7,34 @@ use super::grammar::{Parameter, ParameterType};
 use super::interpolate::Values;
 use super::parse::plain_scalar;
 use super::settings::DurationText;
-use super::tree::{Node, Value};
+use super::tree::{Key, Node, Value};
 use crate::stage::{Json, Step};
 use crate::suggest::remedy;
+
+/// Returns the remedy for `--set NAME=VALUE` where the experiment declares no parameter of this name.
+fn undeclared(name: &str, given: &str, root: &Node, entries: &[(Key, Node)]) -> String {
+    // `--set seed=3`, `--set ladder.requests=8`: keys of the file.
+    let is_key = root.get(name).is_some() || name.contains('.');
+    if !entries.is_empty() && !is_key {
+        return remedy(
+            name,
+            "parameters",
+            entries.iter().map(|(key, _)| key.text.as_str()),
+        );
+    }
+    let short = name.rsplit('.').next().unwrap_or(name);
+    let kind = match given {
+        _ if given.parse::<i64>().is_ok() => "integer",
+        _ if given.parse::<f64>().is_ok() => "number",
+        "true" | "false" => "boolean",
+        _ if DurationText::parse(given).is_ok() => "duration",
+        _ => "text",
+    };
+    format!(
+        "`--set` changes declared parameters: write `parameters: {{{short}: {{type: {kind}, default: {given}}}}}` and, where the \
+         value belongs, `${{{short}}}`"
+    )
+}
 
 /// Reads the declarations and sets the values. A parameter with a mistake becomes `None`.
 pub(crate) fn parameters(
@@ -34,7 +59,7 @@ pub(crate) fn parameters(
                     "`{name}` is an axis: change its labels in the file, or in a profile: `profiles: {{NAME: {{axes: \
                      {{{name}: [{given}]}}}}}}`"
                 ),
-                false => remedy(name, "parameters", names()),
+                false => undeclared(name, given, root, entries),
             };
             sink.argument(
                 &format!("--set {name}={given}"),

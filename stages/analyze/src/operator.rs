@@ -284,10 +284,13 @@ impl Scope<'_> {
                 .hint("two tables cannot depend on each other; take one of them from elsewhere"));
         }
         let names: Vec<&str> = self.earlier.keys().map(String::as_str).collect();
-        let hint = if names.is_empty() {
-            "the stage declares no other table it could use".to_owned()
-        } else {
-            remedy(name, "tables it can read", &names)
+        let own = name.rsplit_once('.').map(|(_, table)| table);
+        let hint = match own.filter(|own| names.contains(own)) {
+            Some(own) => {
+                format!("write `{own}`: a table of the same stage is named without the stage")
+            }
+            None if names.is_empty() => "the stage declares no other table it could use".to_owned(),
+            None => remedy(own.unwrap_or(name), "tables it can read", &names),
         };
         Err(settings
             .problem(at, format!("unknown table `{name}` in this stage"))
@@ -417,7 +420,7 @@ impl Context<'_> {
             ))
             .hint(
                 "measure again with the tool's option for rows, such as `--save-detailed` of vLLM or `--output-details` \
-                 of SGLang; docs/import.md lists the options",
+                 of SGLang; docs/import.md lists the options. A table needs a row for each request",
             ));
         }
         Ok(load)

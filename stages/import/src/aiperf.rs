@@ -1,6 +1,8 @@
 //! `aiperf profile`: one record per line (`profile_export.jsonl`), or aggregates
 //! (`profile_export_aiperf.json`).
 
+use std::collections::BTreeMap;
+
 use contract::{RequestStatus, TokenSource};
 use serde_json::Value;
 
@@ -55,6 +57,7 @@ pub(crate) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
         .collect();
     let mut base = i64::MAX;
     let mut several_turns = false;
+    imported.warnings.extend(check_apart(&records)?);
     for record in &records {
         let metadata = record.need("metadata")?;
         base = base.min(metadata.need("request_start_ns")?.count()?);
@@ -115,6 +118,52 @@ pub(crate) fn read(documents: &[Value]) -> Result<Imported, ImportError> {
         )]);
     }
     Ok(imported)
+}
+
+/// Refuses a record that the file holds twice. Returns a warning if two records have the same turn of a session, as
+/// those of two runs do.
+fn check_apart(records: &[At<'_>]) -> Result<Option<String>, ImportError> {
+    let mut requests: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut turns: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    let mut warning = None;
+    for (at, record) in records.iter().enumerate() {
+        let metadata = record.need("metadata")?;
+        let id = metadata
+            .get("x_request_id")
+            .and_then(|id| id.value.as_str());
+        if let Some((id, first)) = id.and_then(|id| Some((id, requests.insert(id, at)?))) {
+            return Err(ImportError::at(
+                format!("{}.x_request_id", metadata.path),
+                format!("record {} has the same `{id}`", first + 1),
+                "the file holds a record twice; import the file that the tool wrote",
+            ));
+        }
+        let keys = [
+            "benchmark_phase",
+            "phase_index",
+            "session_num",
+            "turn_index",
+            "agent_depth",
+        ];
+        let turn = keys.map(|key| {
+            metadata
+                .get(key)
+                .map_or(String::new(), |value| value.value.to_string())
+        });
+        if turn[2].is_empty() {
+            continue;
+        }
+        let (session, number) = (turn[2].clone(), turn[3].clone());
+        if let Some(first) = turns.insert(turn.to_vec(), at) {
+            warning.get_or_insert_with(|| format!(
+                "records {} and {} both are turn {number} of session {session}: if the file holds several runs, throughput \
+                 counts the time between them. Import one run a file",
+                first + 1,
+                at + 1
+            ));
+        }
+    }
+    Ok(warning)
 }
 
 fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportError> {

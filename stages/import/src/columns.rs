@@ -8,6 +8,12 @@ use crate::json::ImportError;
 use crate::rows::{Clock, Imported, Row};
 use crate::settings::{ColumnSource, Import, Unit, Wanted};
 
+mod checks;
+mod values;
+
+use checks::{foreign, no_rows, uncertain_end, unlisted_status};
+use values::{decimal_ns, float_ns, not_a_count, not_a_time, shown, whole};
+
 /// Returns whether a field has a value. Numbers are compared as numbers, however they are written.
 fn has(field: &Field, wanted: &Wanted) -> bool {
     let number = match field {
@@ -272,10 +278,21 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
 
 /// Reads the requested rows of a table through the column map.
 pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Imported, ImportError> {
+    foreign(format, bytes)?;
     let sheet = tabular::read(format, bytes, None).map_err(unreadable)?;
-    let rows = wanted_rows(import, &sheet)?;
     let map = Map::new(import, &sheet)?;
-    let mut imported = Imported::default();
+    let rows = wanted_rows(import, &sheet)?;
+    let mut imported = Imported {
+        warnings: [
+            no_rows(&sheet),
+            uncertain_end(format, bytes, &sheet),
+            unlisted_status(import, &sheet),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        ..Imported::default()
+    };
     let has_sent = import.columns.contains_key("sent");
     imported.facts.clock = if has_sent {
         Clock::Cell
@@ -376,7 +393,7 @@ impl<'a> Map<'a> {
                 "a clock that ran backwards spoils every latency of the run; measure again",
             )),
             Some(ns) => Ok(Some(ns)),
-            None => Err(not_a_number(place, &field)),
+            None => Err(not_a_time(place, &field)),
         }
     }
 
@@ -391,11 +408,7 @@ impl<'a> Map<'a> {
         };
         match value.filter(|n| *n >= 0) {
             Some(count) => Ok(Some(count)),
-            None => Err(ImportError::at(
-                place,
-                format!("expected a count, found {}", shown(&field)),
-                "leave the field empty if there is none",
-            )),
+            None => Err(not_a_count(place, &field)),
         }
     }
 
@@ -559,54 +572,4 @@ fn check_unit(
         )),
         _ => Ok(()),
     }
-}
-
-fn whole(value: f64) -> Option<i64> {
-    (value.fract() == 0.0 && value.abs() < 9e15).then_some(value as i64)
-}
-
-fn float_ns(value: f64, unit: i64) -> Option<i128> {
-    let ns = (value * unit as f64).round();
-    (ns.is_finite() && ns.abs() < 1e30).then_some(ns as i128)
-}
-
-/// Reads a decimal number as ns without the rounding of doubles, because wall clocks need more
-/// digits.
-fn decimal_ns(text: &str, unit: i64) -> Option<i128> {
-    let plain = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
-    let (sign, digits) = text.strip_prefix('-').map_or((1, text), |rest| (-1, rest));
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if whole.is_empty()
-        || !plain(whole)
-        || !plain(fraction)
-        || whole.len() > 20
-        || fraction.len() > 15
-    {
-        return float_ns(text.parse().ok()?, unit);
-    }
-    let scale = 10_i128.pow(fraction.len() as u32);
-    let fraction: i128 = if fraction.is_empty() {
-        0
-    } else {
-        fraction.parse().ok()?
-    };
-    let value = whole.parse::<i128>().ok()? * scale + fraction;
-    let ns = value * i128::from(unit);
-    Some(sign * ((ns + scale / 2) / scale))
-}
-
-fn shown(field: &Field) -> String {
-    match field {
-        Field::Null => "nothing".to_owned(),
-        Field::Text(text) => format!("`{text}`"),
-        other => other.to_string(),
-    }
-}
-
-fn not_a_number(place: String, field: &Field) -> ImportError {
-    ImportError::at(
-        place,
-        format!("expected a time, found {}", shown(field)),
-        "times are numbers; leave the field empty if there is none",
-    )
 }

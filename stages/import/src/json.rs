@@ -41,6 +41,9 @@ impl fmt::Display for ImportError {
 /// Python writes although JSON has no such numbers, become texts. They are harmless where nothing
 /// is read (SGLang's `request_rate`), and an error with a path where a number is expected.
 pub(crate) fn documents(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
+    if let Some(kind) = tabular::other_kind(bytes) {
+        return Err(ImportError::at("", kind.what, kind.remedy));
+    }
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     tabular::bounded(bytes).map_err(|e| ImportError::at("", e.message, e.hint))?;
     let all = match parse(bytes) {
@@ -142,6 +145,13 @@ impl<'a> At<'a> {
         )
     }
 
+    fn no_object(&self) -> ImportError {
+        self.wrong(format!(
+            "an object was expected, found {}",
+            brief(self.value)
+        ))
+    }
+
     /// Returns a member by name, unless it is absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let value = self.value.get(key).filter(|v| !v.is_null())?;
@@ -153,6 +163,9 @@ impl<'a> At<'a> {
 
     /// Returns a member by name.
     pub(crate) fn need(&self, key: &str) -> Result<Self, ImportError> {
+        if !self.value.is_object() {
+            return Err(self.no_object());
+        }
         self.get(key)
             .ok_or_else(|| self.wrong(format!("there is no `{key}`")))
     }
@@ -170,9 +183,7 @@ impl<'a> At<'a> {
     }
 
     pub(crate) fn object(&self) -> Result<&'a Map<String, Value>, ImportError> {
-        self.value
-            .as_object()
-            .ok_or_else(|| self.wrong("an object was expected"))
+        self.value.as_object().ok_or_else(|| self.no_object())
     }
 
     pub(crate) fn text(&self) -> Result<&'a str, ImportError> {

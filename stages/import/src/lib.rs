@@ -38,10 +38,31 @@ pub struct Recognised {
     pub entries: usize,
 }
 
-/// Returns which tool wrote a file; `None` if its keys are those of no tool, or it is not JSON.
-pub fn recognised(bytes: &[u8]) -> Option<Recognised> {
-    let documents = json::documents(bytes).ok()?;
-    let tool = stage::recognise(&documents[0])?;
+/// Why a file is the result of no known tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unrecognised {
+    /// The problem, with its place in the file.
+    pub message: String,
+    /// The remedy.
+    pub hint: String,
+}
+
+/// Returns which tool wrote a file.
+///
+/// # Errors
+/// If its keys are those of no tool, or it is not JSON.
+pub fn recognised(bytes: &[u8]) -> Result<Recognised, Unrecognised> {
+    let unreadable = |e: json::ImportError| Unrecognised {
+        message: e.to_string(),
+        hint: e.hint,
+    };
+    let documents = json::documents(bytes).map_err(unreadable)?;
+    let tool = stage::recognise(&documents[0]).ok_or_else(|| Unrecognised {
+        message: "it has the keys of no known tool".to_owned(),
+        hint: "known are the files of vLLM, SGLang, GuideLLM, AIPerf and GenAI-Perf; docs/import.md says which, and how to \
+               import a table"
+            .to_owned(),
+    })?;
     let listed = |key: &str| documents[0][key].as_array().map_or(1, Vec::len);
     let entries = match tool {
         Tool::Guidellm => listed("benchmarks"),
@@ -49,7 +70,7 @@ pub fn recognised(bytes: &[u8]) -> Option<Recognised> {
         Tool::Vllm | Tool::Sglang => documents.len(),
         _ => 1,
     };
-    Some(Recognised { tool, entries })
+    Ok(Recognised { tool, entries })
 }
 
 /// Reads the text of a result file into the rows of its import.

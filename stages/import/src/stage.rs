@@ -151,6 +151,17 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     if import.tool == Tool::Aiperf {
         return aiperf::read(&documents);
     }
+    let is_one = matches!(import.tool, Tool::Guidellm | Tool::GenaiPerf);
+    if is_one && documents.len() > 1 {
+        return Err(ImportError::at(
+            "",
+            format!(
+                "the file holds {} reports one after the other",
+                documents.len()
+            ),
+            format!("{} writes one a file: divide the file", import.tool.title()),
+        ));
+    }
     if import.tool == Tool::Guidellm {
         return guidellm::read(&At::root(&documents[0], "$"), import.entry);
     }

@@ -472,3 +472,50 @@ proptest! {
         prop_assert_eq!(imported.requests[1].sent_ns, Some(seconds * 1_000_000_000 + ns));
     }
 }
+
+#[test]
+fn reports_one_after_the_other_in_a_file_are_not_read_as_one() {
+    let twice = format!("{GUIDELLM}\n{GUIDELLM}");
+    let error = read(&import(Tool::Guidellm), twice.as_bytes()).unwrap_err();
+    assert!(error.message.contains("2 reports"), "{error}");
+}
+
+#[test]
+fn records_of_two_runs_of_aiperf_are_noticed() {
+    let twice = format!("{AIPERF}{AIPERF}");
+    let error = read(&import(Tool::Aiperf), twice.as_bytes()).unwrap_err();
+    assert!(error.place.ends_with("metadata.x_request_id"), "{error}");
+    assert!(
+        error.message.starts_with("record 1 has the same"),
+        "{error}"
+    );
+    // The same records with requests of their own, as a second run writes them.
+    let other = AIPERF.replace("\"x_request_id\":\"", "\"x_request_id\":\"other-");
+    let imported = of(Tool::Aiperf, &format!("{AIPERF}{other}"));
+    let [warning] = imported.warnings.as_slice() else {
+        panic!("{:?}", imported.warnings)
+    };
+    assert!(warning.contains("turn 0 of session 0"), "{warning}");
+}
+
+#[test]
+fn a_file_that_is_no_json_is_refused_with_what_it_is() {
+    for (bytes, message, remedy) in [
+        (b"\x1f\x8b\x08".as_slice(), "gzip", "gunzip"),
+        (b"\xff\xfe{\0", "UTF-16", "iconv"),
+        (b"<!DOCTYPE html>", "a web page", "download"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "Git LFS",
+            "git lfs pull",
+        ),
+        (b"[1]", "an object was expected, found [1]", "unchanged"),
+        (b"null", "an object was expected, found null", "unchanged"),
+    ] {
+        for (tool, _) in with_rows() {
+            let error = read(&import(tool), bytes).unwrap_err();
+            assert!(error.message.contains(message), "{}: {error}", tool.word());
+            assert!(error.hint.contains(remedy), "{}", error.hint);
+        }
+    }
+}

@@ -47,8 +47,8 @@ fn prompts_of(file: &str) -> Result<Value, (String, String)> {
     let mut bytes = Vec::new();
     let taken = opened.take(LOOK).read_to_end(&mut bytes);
     taken.map_err(|e| (e.to_string(), kinds()))?;
-    if let Some((_, what, hint)) = OTHERS.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
-        return Err(((*what).to_owned(), (*hint).to_owned()));
+    if let Some((what, hint)) = other_kind(&bytes) {
+        return Err((what.to_owned(), hint.to_owned()));
     }
     let text = match std::str::from_utf8(&bytes) {
         Ok(text) => text,
@@ -181,49 +181,15 @@ fn not_there(file: &str, error: &io::Error) -> (String, String) {
     (what, hint)
 }
 
-/// How other kinds of files begin, what they are, and how to make them readable.
-pub(crate) const OTHERS: [(&[u8], &str, &str); 8] = [
-    (
-        b"\x1f\x8b",
-        "it is compressed with gzip",
-        "unpack it (`gunzip --keep FILE`) and name the file in it",
-    ),
-    (
-        b"\x28\xb5\x2f\xfd",
-        "it is compressed with zstd",
-        "unpack it (`zstd -d FILE`) and name the file in it",
-    ),
-    (
-        b"\xfd7zXZ",
-        "it is compressed with xz",
-        "unpack it (`xz --decompress --keep FILE`) and name the file in it",
-    ),
-    (
-        b"BZh",
-        "it is compressed with bzip2",
-        "unpack it (`bunzip2 --keep FILE`) and name the file in it",
-    ),
-    (
-        b"PK\x03\x04",
-        "it is a ZIP archive",
-        "unpack it (`unzip FILE`) and name a file of it",
-    ),
-    (
-        b"PAR1",
-        "it is a Parquet table",
-        "write its prompts as JSON Lines, an object with `prompt` a line",
-    ),
-    (
-        b"\xff\xfe",
-        "the file is UTF-16, not UTF-8",
-        "save the file as UTF-8",
-    ),
-    (
-        b"\xfe\xff",
-        "the file is UTF-16, not UTF-8",
-        "save the file as UTF-8",
-    ),
-];
+/// Returns what a file is, and how to make it readable (`FILE` stands for its name), if its first bytes show that it is
+/// not text.
+pub(crate) fn other_kind(bytes: &[u8]) -> Option<(&'static str, &'static str)> {
+    if bytes.starts_with(b"PAR1") {
+        let remedy = "write its prompts as JSON Lines, an object with `prompt` a line";
+        return Some(("it is a Parquet table", remedy));
+    }
+    tabular::other_kind(bytes).map(|kind| (kind.what, kind.remedy))
+}
 
 /// Names for conversations.
 pub(crate) const TALKS: [&str; 3] = ["conversations", "conversation", "messages"];

@@ -99,11 +99,14 @@ pub struct Settings {
         "unlimited": "`duration: 10 min` in its place, for a load that a time ends",
         "none": "`duration: 10 min` in its place, for a load that a time ends",
         "all": "`dataset: {file: FILE}` in the workload, and the number of its prompts here",
+        "TIME": "`duration: TIME` in its place, for a load that a time ends",
     }))]
     pub requests: Option<u64>,
     /// How many requests are measured for each client of a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-other-words" = {
+        "TIME": "`duration: TIME` in its place, for a load that a time ends",
+    }))]
     pub requests_per_client: Option<u64>,
     /// How many whole sessions are measured, if the workload has sessions. `requests` may cut the
     /// last session short instead.
@@ -133,6 +136,9 @@ pub struct Settings {
     /// How many warm-up requests are sent and answered, in a closed loop, before the measurement
     /// begins.
     #[serde(default)]
+    #[schemars(extend("x-other-words" = {
+        "TIME": "a number of requests, such as `warmup: 8`: no time ends the warm-up",
+    }))]
     pub warmup: u64,
     /// The API to use; by default the one the server's definition names.
     #[serde(default, skip_serializing_if = "Option::is_none")]

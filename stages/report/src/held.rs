@@ -340,6 +340,31 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     add_filters(environment, &world.spent);
 }
 
+/// Passes each filter of the template engine to a macro.
+macro_rules! each_filter {
+    ($then:ident) => {
+        $then! {
+            "safe" is safe, "escape" is escape, "e" is escape, "lower" is lower, "upper" is upper,
+            "title" is title, "capitalize" is capitalize, "replace" is replace, "length" is length,
+            "count" is length, "dictsort" is dictsort, "items" is items, "reverse" is reverse,
+            "trim" is trim, "join" is join, "split" is split, "lines" is lines, "round" is round,
+            "abs" is abs, "int" is int, "float" is float, "attr" is attr, "first" is first,
+            "last" is last, "min" is min, "max" is max, "sort" is sort, "list" is list,
+            "string" is string, "bool" is bool, "batch" is batch, "slice" is slice, "sum" is sum,
+            "indent" is indent, "select" is select, "reject" is reject, "selectattr" is selectattr,
+            "rejectattr" is rejectattr, "map" is map, "groupby" is groupby, "unique" is unique,
+            "chain" is chain, "zip" is zip, "pprint" is pprint, "format" is format,
+        }
+    };
+}
+
+macro_rules! names {
+    ($($name:literal is $filter:ident),+ $(,)?) => { &[$($name),+] };
+}
+
+/// The filters of a template.
+pub(crate) const FILTERS: &[&str] = each_filter!(names);
+
 /// Adds each filter of the template engine twice: under a name that no template can write, and under its own name with
 /// a check first.
 fn add_filters(environment: &mut Environment<'static>, spent: &Arc<Spent>) {
@@ -350,18 +375,7 @@ fn add_filters(environment: &mut Environment<'static>, spent: &Arc<Spent>) {
             ask_before(environment, $name, spent);
         )+};
     }
-    asked!(
-        "safe" is safe, "escape" is escape, "e" is escape, "lower" is lower, "upper" is upper,
-        "title" is title, "capitalize" is capitalize, "replace" is replace, "length" is length,
-        "count" is length, "dictsort" is dictsort, "items" is items, "reverse" is reverse,
-        "trim" is trim, "join" is join, "split" is split, "lines" is lines, "round" is round,
-        "abs" is abs, "int" is int, "float" is float, "attr" is attr, "first" is first,
-        "last" is last, "min" is min, "max" is max, "sort" is sort, "list" is list,
-        "string" is string, "bool" is bool, "batch" is batch, "slice" is slice, "sum" is sum,
-        "indent" is indent, "select" is select, "reject" is reject, "selectattr" is selectattr,
-        "rejectattr" is rejectattr, "map" is map, "groupby" is groupby, "unique" is unique,
-        "chain" is chain, "zip" is zip, "pprint" is pprint, "format" is format,
-    );
+    each_filter!(asked);
 }
 
 /// Measures the input of a filter before it runs, and its result afterwards.

@@ -380,7 +380,12 @@ fn null_word(options: &Kwargs) -> Result<String, Error> {
 fn only_row(view: &View, name: &str) -> Result<(), Miss> {
     match view.rows.len() {
         1 => Ok(()),
-        0 => Err(format!("no row of `{name}` matches {{{}}}", view.condition).into()),
+        0 => Err(format!(
+            "no row of `{name}` matches {{{}}}{}",
+            view.condition,
+            view.table.unmet(&view.condition)
+        )
+        .into()),
         n => Err(format!(
             "{n} rows of `{name}` match {{{}}}; a value needs exactly one",
             view.condition

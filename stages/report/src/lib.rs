@@ -21,6 +21,7 @@ mod html;
 mod language;
 mod ledger;
 mod method;
+mod mistakes;
 mod numbering;
 mod parts;
 mod pivot;

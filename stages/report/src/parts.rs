@@ -58,11 +58,15 @@ impl World {
             return Err(Miss::from(if names.contains(&name) {
                 format!("`{name}` is referred to but never shown; show it with `table` or `figure`")
             } else if names.is_empty() {
-                format!("no table or figure `{name}` is declared; the report stage declares none")
+                format!(
+                    "no table or figure `{name}` is declared; the report stage declares none: {}",
+                    self.declaration(name)
+                )
             } else {
                 format!(
-                    "no table or figure `{name}` is declared; there are {}",
-                    names.join(", ")
+                    "no table or figure `{name}` is declared; there are {}. {}",
+                    names.join(", "),
+                    self.declaration(name)
                 )
             }));
         };
@@ -73,6 +77,17 @@ impl World {
             number.to_string(),
         );
         Ok(format!("{word} {}", self.trace.mark(entry)))
+    }
+
+    /// Returns how to declare what a template shows.
+    fn declaration(&self, name: &str) -> String {
+        match name.rsplit_once('.') {
+            Some((_, own)) if self.data.has(name) => format!(
+                "write `{{{{ whole_table(\"{name}\") }}}}`, or declare it there: `tables: {{{own}: {{from: {name}, caption: TEXT, \
+                 columns: [{{column: NAME}}]}}}}`"
+            ),
+            _ => "declare it there, under `tables:` or `figures:`".to_owned(),
+        }
     }
 
     /// Returns a declared figure: picture, caption, footnotes.

@@ -10,9 +10,10 @@ use minijinja::Environment;
 use crate::check::{Objection, check, check_words, with_names};
 use crate::data::Data;
 use crate::figure::Drawn;
-use crate::held::{Spent, without_looks};
+use crate::held::Spent;
 use crate::html;
 use crate::language::{World, install, render_text};
+use crate::mistakes::describe;
 use crate::numbering::Declared;
 use crate::settings::{FigureSettings, Parameters};
 use crate::statement::statements_table;
@@ -116,7 +117,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         let marked = instrument(number, &template.text);
         environment
             .add_template_owned(template.name.clone(), marked)
-            .map_err(|e| describe(&e))?;
+            .map_err(|e| describe(&e, &environment))?;
     }
     let first = parameters
         .templates
@@ -124,8 +125,10 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         .ok_or_else(|| "the report has no template".to_owned())?;
     let template = environment
         .get_template(&first.name)
-        .map_err(|e| describe(&e))?;
-    let rendered = template.render(()).map_err(|e| describe(&e))?;
+        .map_err(|e| describe(&e, &environment))?;
+    let rendered = template
+        .render(())
+        .map_err(|e| describe(&e, &environment))?;
     let extracted = extract(&crate::blocks::separated(&rendered), &world.trace)?;
     let literals = with_names(&parameters.literals, data, &extracted.markdown);
     let mut outcome = check(&extracted.markdown, &extracted.spans, &literals);
@@ -238,7 +241,7 @@ fn draw(
     let text = |what: &str, text: &str| {
         render_text(world, environment, what, text)
             .map(|t| unmarked(&t))
-            .map_err(|e| describe(&e))
+            .map_err(|e| describe(&e, environment))
     };
     let title = text("title", &settings.title)?;
     let caption = text("caption", &settings.caption)?;
@@ -291,51 +294,4 @@ fn refusal(findings: &[Objection], what: &str, extracted: &Extracted, names: &[S
         );
     }
     message
-}
-
-/// Describes a template error, with the template and line of the innermost place.
-pub(crate) fn describe(error: &minijinja::Error) -> String {
-    let mut innermost = error;
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        if let Some(inner) = cause.downcast_ref::<minijinja::Error>() {
-            innermost = inner;
-        }
-        source = cause.source();
-    }
-    let place = place_of(innermost)
-        .or_else(|| place_of(error))
-        .unwrap_or_default();
-    let detail = innermost
-        .detail()
-        .map_or_else(|| innermost.kind().to_string(), str::to_owned);
-    let snippet = innermost
-        .template_source()
-        .zip(innermost.range())
-        .and_then(|(text, range)| text.get(range))
-        // A call inserted after a tag is not in the template.
-        .filter(|text| !text.starts_with("benchtrail_"))
-        .map(|text| format!(" (in `{}`)", unmarked(&without_looks(text))));
-    format!(
-        "{place}{}{}",
-        unmarked(&detail),
-        snippet.unwrap_or_default()
-    )
-}
-
-/// Returns `NAME:LINE:COLUMN: `, with the column in the template before marks were inserted.
-fn place_of(error: &minijinja::Error) -> Option<String> {
-    let (name, line) = (error.name()?, error.line()?);
-    let before = error
-        .template_source()
-        .zip(error.range())
-        .and_then(|(text, range)| text.get(..range.start));
-    let column = before.map(|text| {
-        let start = text.rfind('\n').map_or(0, |i| i + 1);
-        unmarked(&without_looks(&text[start..])).chars().count() + 1
-    });
-    Some(column.map_or_else(
-        || format!("{name}:{line}: "),
-        |column| format!("{name}:{line}:{column}: "),
-    ))
 }

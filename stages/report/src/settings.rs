@@ -347,6 +347,13 @@ pub(crate) fn canonical(
                 let Some(name) = wrong.missing else {
                     return problem;
                 };
+                // `templates/mine.md` and `mine`: templates are named as in their folder.
+                let own = name.strip_prefix("./").unwrap_or(&name);
+                let own = own.strip_prefix("templates/").unwrap_or(own);
+                let whole = [own.to_owned(), format!("{own}.md")];
+                if let Some(meant) = whole.iter().find(|whole| template_names.contains(whole)) {
+                    return problem.hint(format!("write `{meant}`: it is found in the folder `templates` beside the experiment"));
+                }
                 let names = offered(name != settings.template).map(String::as_str);
                 problem.hint(remedy(&name, "templates", names))
             }));

@@ -142,6 +142,33 @@ impl Opened {
         })
     }
 
+    /// Returns the values that a column holds in place of the one that a condition asks for: `; clients has 1, 2`.
+    pub(crate) fn unmet(&self, condition: &Condition) -> String {
+        /// The most values that are listed.
+        const LISTED: usize = 8;
+        for (column, wanted) in &condition.0 {
+            let held = self
+                .places()
+                .filter_map(|place| self.at(place, column).ok());
+            let values: BTreeMap<LabelKey, Scalar> = held
+                .filter_map(|value| Some((LabelKey::of(&value)?, value)))
+                .collect();
+            let meets =
+                |label: &Scalar| LabelKey::of(label).is_some_and(|key| values.contains_key(&key));
+            if values.is_empty() || wanted.iter().any(meets) {
+                continue;
+            }
+            let more = if values.len() > LISTED { ", …" } else { "" };
+            let listed: Vec<String> = values
+                .values()
+                .take(LISTED)
+                .map(ToString::to_string)
+                .collect();
+            return format!("; `{column}` holds {}{more}", listed.join(", "));
+        }
+        String::new()
+    }
+
     fn places(&self) -> impl Iterator<Item = Place> {
         let parts = self.parts.iter().enumerate();
         parts.flat_map(|(p, part)| (0..part.content.rows()).map(move |row| (p, row)))

@@ -114,10 +114,13 @@ pub(crate) fn wait<E>(wanted: &Wanted<'_>, watch: &mut Watch<'_, E>) -> Result<R
     if generated(wanted.engine.api, &answer) {
         return Ok(ready);
     }
-    Err(NotReady::Wrong(format!(
-        "{path} answered without a generated token: `{}`",
-        answer.start()
-    )))
+    let start = answer.start();
+    // A proxy may stream whatever was asked for.
+    let what = match start.trim_start().starts_with("data:") {
+        true => "answered with a stream of events, although the request did not ask for one",
+        false => "answered without a generated token",
+    };
+    Err(NotReady::Wrong(format!("{path} {what}: `{start}`")))
 }
 
 /// Repeats the request until the answer is 200. A redirect is permanent, and so is a client error (4xx) other than 404, 408
@@ -499,6 +502,21 @@ mod tests {
         ];
         assert!(
             matches!(wait_for(script, LONG), Err(NotReady::Wrong(e)) if e.contains("without a generated token"))
+        );
+    }
+
+    #[test]
+    fn a_server_that_always_streams_is_not_ready_and_the_reason_says_so() {
+        let script = vec![
+            ("/health", vec![(200, "")]),
+            ("/v1/models", vec![(200, MODELS)]),
+            (
+                "/v1/completions",
+                vec![(200, "data: {}\n\ndata: [DONE]\n\n")],
+            ),
+        ];
+        assert!(
+            matches!(wait_for(script, LONG), Err(NotReady::Wrong(e)) if e.contains("with a stream of events"))
         );
     }
 

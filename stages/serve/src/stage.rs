@@ -305,9 +305,8 @@ fn early_problems(
             .and_then(Result::err)
         {
             let problem = Problem::at(&route, format!("the setting `{name}` {phrase}"));
-            let help = takers.iter().find_map(|s| s.help.as_deref());
-            problems.push(match help {
-                Some(help) => problem.hint(format!("`{name}`: {help}")),
+            problems.push(match takers.iter().find_map(|s| s.remedy(name, value)) {
+                Some(hint) => problem.hint(hint),
                 None => {
                     problem.hint("`benchtrail list engines NAME` shows what each setting takes")
                 }

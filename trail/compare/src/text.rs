@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use artifacts::counted;
 use pipeline::Json;
 
 use crate::{ChangeVerdict, Comparison};
@@ -85,10 +86,11 @@ impl fmt::Display for Comparison {
                 n.place, n.source, n.a, n.b
             )
         });
-        let same = format!(
-            "all {} numbers that both reports show are the same",
-            self.numbers_compared
-        );
+        let same = match self.numbers_compared {
+            0 => "no number is in a report of both studies".to_owned(),
+            1 => "the number that both reports show is the same".to_owned(),
+            n => format!("all {n} numbers that both reports show are the same"),
+        };
         section(
             f,
             "numbers of the report",
@@ -163,6 +165,10 @@ impl Comparison {
     /// Writes the result of each column over all coordinates.
     fn gate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for g in &self.gate {
+            if let (0, 0, Some(reason)) = (g.n_a, g.n_b, &g.reason) {
+                writeln!(f, "    {} {}: {reason}", g.outcome.words(), g.column)?;
+                continue;
+            }
             let bounds = match (g.low, g.high) {
                 (None, None) => String::new(),
                 (Some(low), None) => format!(", at least {}", percent(low)),
@@ -184,10 +190,10 @@ impl Comparison {
                 .map_or_else(String::new, |r| format!(": {r}"));
             writeln!(
                 f,
-                "    {} {}: {worse}{} coordinates, n {} and {}{detects}{why}",
+                "    {} {}: {worse}{}, n {} and {}{detects}{why}",
                 g.outcome.words(),
                 g.column,
-                g.coordinates,
+                counted(g.coordinates, "coordinate"),
                 g.n_a,
                 g.n_b
             )?;

@@ -13,5 +13,6 @@ mod view;
 
 pub(crate) use checker::Checker;
 pub use checker::mistakes_in;
+pub use remedies::number_meant;
 pub(crate) use remedies::range;
 pub(crate) use view::key_meant;

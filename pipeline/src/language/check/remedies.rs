@@ -89,6 +89,9 @@ fn for_text(text: &str, view: &View<'_>) -> Option<String> {
     if let Some(ours) = view.other_word(text) {
         return Some(instead(ours));
     }
+    if let (Some(ours), Ok(time)) = (view.other_word("TIME"), DurationText::parse(text)) {
+        return Some(instead(&ours.replace("TIME", &time.to_string())));
+    }
     if let Some(name) = foreign_placeholder(text) {
         return Some(for_placeholder(name));
     }
@@ -227,6 +230,21 @@ fn value_text(value: &Value) -> String {
         Value::Float(number) => number.written.to_string(),
         Value::Bool(truth) => truth.to_string(),
         _ => "…".to_owned(),
+    }
+}
+
+/// Returns what to write in place of a value that is no number; `fractions` says whether the number may have some.
+pub fn number_meant(value: &Json, fractions: bool) -> Option<String> {
+    match value {
+        Json::String(text) => number(text, fractions),
+        Json::Array(items) if items.len() > 1 && items.iter().all(Json::is_number) => {
+            let items: Vec<String> = items.iter().map(Json::to_string).collect();
+            Some(format!(
+                "write one number; as labels of an axis, the numbers are `[{}]`",
+                items.join(", ")
+            ))
+        }
+        _ => None,
     }
 }
 

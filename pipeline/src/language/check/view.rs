@@ -9,7 +9,8 @@ use crate::stage::{Json, Step};
 use crate::suggest::{closest, list, remedy, share};
 
 /// Other tools' words for what a schema describes, each with the phrase for what it is called here. A phrase that begins
-/// with a key in backticks, alone or with a value, stands for this key. This is our extension; editors ignore it.
+/// with a key in backticks, alone or with a value, stands for this key. The word `TIME` stands for every duration, also
+/// in its phrase. This is our extension; editors ignore it.
 pub(super) const OTHER_WORDS: &str = "x-other-words";
 
 /// Parts of words that lead to a value, each with the phrase for it. This is our extension; editors ignore it.

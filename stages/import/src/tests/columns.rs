@@ -275,7 +275,12 @@ fn a_table_without_rows_as_others_write_it_has_no_requests() {
     map.columns
         .insert("status".to_owned(), column("status", None));
     let empty = include_bytes!("../../tests/files/empty.parquet");
-    assert!(read(&map, empty).unwrap().requests.is_empty());
+    let imported = read(&map, empty).unwrap();
+    assert!(imported.requests.is_empty());
+    let [warning] = imported.warnings.as_slice() else {
+        panic!("{:?}", imported.warnings)
+    };
+    assert!(warning.contains("no rows"), "{warning}");
 }
 
 #[test]
@@ -299,4 +304,93 @@ fn a_column_by_its_name_is_that_column_with_the_unit_that_the_name_ends_with() {
     let problems = crate::columns::problems(&bare);
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].message, "the unit of `ttft` is unknown");
+}
+
+#[test]
+fn a_value_that_people_read_as_a_number_is_refused_with_what_to_write() {
+    for (value, remedy) in [
+        ("\"1,900\"", "nothing between groups"),
+        ("910ms", "the number alone"),
+        ("910 ms", "the number alone"),
+        ("2026-11-21T06:08:57Z", "seconds since 1970"),
+        ("2026-11-21", "seconds since 1970"),
+        ("soon", "leave the field empty"),
+    ] {
+        let text = format!("start,ttft_ms,tokens,error\n1,{value},8,\n");
+        let error = read(&csv_map(), text.as_bytes()).unwrap_err();
+        assert_eq!(error.place, "line 2, column ttft_ms", "{error}");
+        assert!(error.hint.contains(remedy), "{value}: {}", error.hint);
+    }
+    let text = "start,ttft_ms,tokens,error\n1,5,8 tok,\n";
+    let error = read(&csv_map(), text.as_bytes()).unwrap_err();
+    assert!(error.hint.contains("the number alone"), "{}", error.hint);
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_with_what_it_is() {
+    let mut parquet = csv_map();
+    parquet.tool = Tool::Parquet;
+    for (import, bytes, message, remedy) in [
+        (&csv_map(), b"\x1f\x8b\x08".as_slice(), "gzip", "gunzip"),
+        (&csv_map(), b"PAR1", "a Parquet file", "`tool: parquet`"),
+        (
+            &csv_map(),
+            VLLM.as_bytes(),
+            "written by vLLM",
+            "`tool: vllm`",
+        ),
+        (
+            &csv_map(),
+            b"{\"a\": 1}\n",
+            "JSON, not CSV",
+            "name the tool",
+        ),
+        (&csv_map(), b"", "empty", "a line of headings"),
+        (
+            &csv_map(),
+            b"start;ttft_ms;tokens;error\n1,5;5;8;\n",
+            "separated by semicolons",
+            "points in numbers",
+        ),
+        (&parquet, b"a,b\n1,2\n", "not a Parquet file", "`tool: csv`"),
+        (&parquet, b"PK\x03\x04", "a ZIP archive", "unzip"),
+    ] {
+        let error = read(import, bytes).unwrap_err();
+        assert!(error.message.contains(message), "{error}");
+        assert!(error.hint.contains(remedy), "{}", error.hint);
+    }
+}
+
+#[test]
+fn a_table_that_may_be_cut_off_within_a_value_is_imported_with_a_warning() {
+    let whole = "error,start,ttft_ms,tokens\n,1,5,10\n,2,5,100\n";
+    assert!(
+        read(&csv_map(), whole.as_bytes())
+            .unwrap()
+            .warnings
+            .is_empty()
+    );
+    let cut = read(&csv_map(), &whole.as_bytes()[..whole.len() - 2]).unwrap();
+    assert_eq!(cut.requests[1].output_tokens, Some(10));
+    assert!(cut.warnings[0].contains("line 3"), "{:?}", cut.warnings);
+}
+
+#[test]
+fn a_file_without_any_word_for_success_is_imported_with_a_warning() {
+    let mut import = csv_map();
+    import.columns.remove("error");
+    let mut status = column("outcome", None);
+    status.ok = vec!["success".to_owned()];
+    import.columns.insert("status".to_owned(), status);
+    let text = |word: &str| format!("start,ttft_ms,tokens,outcome\n1,5,8,{word}\n2,5,8,timeout\n");
+    let imported = read(&import, text("success").as_bytes()).unwrap();
+    assert!(imported.warnings.is_empty(), "{:?}", imported.warnings);
+    let imported = read(&import, text("Success").as_bytes()).unwrap();
+    let [warning] = imported.warnings.as_slice() else {
+        panic!("{:?}", imported.warnings)
+    };
+    assert!(
+        warning.contains("the file has: Success, timeout"),
+        "{warning}"
+    );
 }

@@ -4,7 +4,7 @@ use pipeline::sources::NamedFiles;
 use serde_json::Value;
 
 use super::error::PromptError;
-use crate::dataset::{OTHERS, TALKS};
+use crate::dataset::{TALKS, other_kind};
 use crate::named_file;
 use crate::workload::{Corpus, Dataset, Pack};
 
@@ -53,9 +53,8 @@ const COPIES: u64 = 5;
 
 /// Describes a file that is not text: what it is, and how to make it text, if its first bytes show that.
 pub(super) fn not_text(what: &str, file: &str, bytes: &[u8]) -> String {
-    let other = OTHERS.iter().find(|(magic, ..)| bytes.starts_with(magic));
-    match other {
-        Some((_, kind, remedy)) => {
+    match other_kind(bytes) {
+        Some((kind, remedy)) => {
             format!("{what} {file}: {kind}; {}", remedy.replace("FILE", file))
         }
         None => format!("{what} {file} is not UTF-8; save it as UTF-8"),

@@ -227,6 +227,60 @@ fn an_undefined_name_has_its_template_and_line() {
 }
 
 #[test]
+fn a_mistake_in_a_call_is_met_with_what_exists() {
+    let lab = Lab::new();
+    for (text, remedy) in [
+        (
+            "{{ tabel('x') }}",
+            "there is no function `tabel`; did you mean `table`?",
+        ),
+        (
+            "{{ title() | uper }}",
+            "there is no filter `uper`; did you mean `upper`?",
+        ),
+        (
+            "{{ title() | money }}",
+            "there is no filter `money`; the most similar of the",
+        ),
+        (
+            r#"{{ value("results.efficiency", column="concurrency") }}"#,
+            r#"write `value("STAGE.TABLE", {"AXIS": LABEL}, "COLUMN", "FORMAT")`, with the arguments in this order"#,
+        ),
+        (
+            r#"{{ table("results.efficiency") }}"#,
+            r#"`{{ whole_table("results.efficiency") }}`"#,
+        ),
+        (
+            r#"{{ figure("scaling") }}"#,
+            "declare it there, under `tables:` or `figures:`",
+        ),
+        (
+            r#"{{ value("results.efficiency", {"concurrency": 7}, "concurrency") }}"#,
+            "no row of `results.efficiency` matches {concurrency=7}; `concurrency` holds ",
+        ),
+    ] {
+        let error = lab.render_text(&format!("a\n{text}\n")).unwrap_err();
+        assert!(error.starts_with("t.md:2:"), "{text}: {error}");
+        assert!(error.contains(remedy), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_template_named_with_its_folder_or_without_its_ending_is_met_with_its_name() {
+    for name in ["templates/t.md", "t", "./templates/t"] {
+        let settings = json!({ "template": name });
+        let problems = canonical(&settings, &Templates::one("x")).unwrap_err();
+        assert!(
+            problems[0]
+                .hint
+                .as_deref()
+                .is_some_and(|hint| hint.starts_with("write `t.md`")),
+            "{problems:?}"
+        );
+    }
+}
+
+#[test]
 fn a_mistake_in_a_partial_names_the_partial() {
     let templates = Templates(
         [

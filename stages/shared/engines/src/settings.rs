@@ -87,6 +87,20 @@ impl SettingType {
 }
 
 impl Setting {
+    /// Returns what to write in place of a value that [`Setting::check`] refuses, and what the setting is for.
+    pub fn remedy(&self, name: &str, value: &Json) -> Option<String> {
+        let meant = match self.kind {
+            SettingType::Integer => pipeline::language::number_meant(value, false),
+            SettingType::Number => pipeline::language::number_meant(value, true),
+            _ => None,
+        };
+        let help = self.help.as_ref().map(|help| format!("`{name}`: {help}"));
+        match (meant, help) {
+            (Some(meant), Some(help)) => Some(format!("{meant}. {help}")),
+            (meant, help) => meant.or(help),
+        }
+    }
+
     /// Checks a value.
     ///
     /// # Errors
@@ -280,8 +294,8 @@ pub fn resolve(
         };
         if let Err(phrase) = setting.check(value) {
             let problem = Problem::at(&[name], format!("the setting `{name}` {phrase}"));
-            problems.push(match &setting.help {
-                Some(help) => problem.hint(format!("`{name}`: {help}")),
+            problems.push(match setting.remedy(name, value) {
+                Some(hint) => problem.hint(hint),
                 None => problem,
             });
         } else if !value.is_null() {

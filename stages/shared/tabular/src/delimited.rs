@@ -22,8 +22,16 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
         .iter()
         .map(str::to_owned)
         .collect();
+    if bytes.trim_ascii().is_empty() {
+        let hint = "give a file with a line of headings and a line for each row";
+        return Err(Unreadable::new("the file is empty", hint));
+    }
+    let heading = heading(bytes);
     if names.iter().all(String::is_empty) {
-        return Err(Unreadable::new("it has no heading", HINT).at(1));
+        return Err(Unreadable::new("it has no heading", HINT).at(heading + 1));
+    }
+    if let Some(wrong) = other_separator(bytes, heading, separator) {
+        return Err(wrong.at(heading + 1));
     }
     let mut columns = vec![Vec::new(); names.len()];
     let mut lines = Vec::new();
@@ -99,11 +107,41 @@ fn remarks(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether the header line separates its fields by semicolons, as spreadsheets of some languages do.
-fn semicolons(bytes: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(bytes);
-    let header = text.lines().find(|line| !line.starts_with('#'));
-    header.is_some_and(|line| line.contains(';') && !line.contains(','))
+/// Returns the line of the headings, from 0: the first that is neither empty nor a remark.
+fn heading(bytes: &[u8]) -> usize {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let named = |line: &[u8]| !line.starts_with(b"#") && !line.trim_ascii().is_empty();
+    lines.position(named).unwrap_or_default()
+}
+
+/// What separates fields elsewhere, in words, and how to save the file otherwise.
+const SEPARATORS: [(u8, &str, &str); 4] = [
+    (
+        b';',
+        "semicolons",
+        "save it with commas between fields and points in numbers",
+    ),
+    (b'\t', "tabs", "save it with commas between fields"),
+    (b'|', "`|`", "save it with commas between fields"),
+    (b',', "commas", "give its name the ending `.csv`"),
+];
+
+/// Reports a file whose headings and first row are separated by something else.
+fn other_separator(bytes: &[u8], heading: usize, separator: u8) -> Option<Unreadable> {
+    let mut lines = bytes.split(|byte| *byte == b'\n').skip(heading);
+    let names = lines.next()?;
+    if names.to_ascii_lowercase().starts_with(b"sep=") {
+        let message = "this line sets the separator for a spreadsheet";
+        return Some(Unreadable::new(message, "remove the line"));
+    }
+    if names.contains(&separator) {
+        return None;
+    }
+    let row = lines.find(|line| !line.trim_ascii().is_empty());
+    let within = |other: u8| names.contains(&other) && row.is_none_or(|row| row.contains(&other));
+    let (_, words, hint) = SEPARATORS.iter().find(|(other, ..)| within(*other))?;
+    let message = format!("the fields are separated by {words}");
+    Some(Unreadable::new(message, *hint))
 }
 
 fn wrong(error: &csv::Error, bytes: &[u8]) -> Unreadable {
@@ -112,22 +150,30 @@ fn wrong(error: &csv::Error, bytes: &[u8]) -> Unreadable {
             expected_len, len, ..
         } => {
             let (fields, headings) = (counted(*len, "field"), counted(*expected_len, "heading"));
-            match semicolons(bytes) {
-                true => format!(
-                    "{fields}, but {headings}: the file separates its fields by `;`. Save it with commas between fields and \
-                     points in numbers"
-                ),
-                false => format!("{fields}, but {headings}"),
-            }
+            format!("{fields}, but {headings}")
         }
-        csv::ErrorKind::Utf8 { .. } => "it is not UTF-8 text".to_owned(),
+        csv::ErrorKind::Utf8 { .. } => "the line is not UTF-8 text".to_owned(),
         _ => error.to_string(),
     };
     let line = error
         .position()
         .map(|p| breaks(&bytes[..start_of_record(bytes, p)]) + 1);
+    let last = error
+        .position()
+        .is_some_and(|p| !bytes[start_of_record(bytes, p)..].contains(&b'\n'));
+    let hint = match error.kind() {
+        csv::ErrorKind::Utf8 { .. } => {
+            "save the file as UTF-8, for instance with `iconv -f ISO-8859-1 -t UTF-8`"
+        }
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } if last && len < expected_len => {
+            "the file may be cut off: its last line has no end; copy it again, or remove the line"
+        }
+        _ => HINT,
+    };
     Unreadable {
         line,
-        ..Unreadable::new(message, HINT)
+        ..Unreadable::new(message, hint)
     }
 }

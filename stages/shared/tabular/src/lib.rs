@@ -6,9 +6,11 @@
 mod delimited;
 mod field;
 mod json;
+mod other;
 mod parquet;
 mod sheet;
 
 pub use field::{Field, Unreadable};
 pub use json::{Record, bounded, check_objects, memory, records};
+pub use other::{OtherKind, other_kind};
 pub use sheet::{Format, Places, Sheet, read};

@@ -12,13 +12,37 @@ use artifacts::Table;
 use crate::field::{Field, Unreadable};
 use crate::sheet::{Places, Sheet, check_fields};
 
+/// The first and the last bytes of a Parquet file.
+const MARK: &[u8] = b"PAR1";
+
+/// Describes why the reader refuses a file.
+fn unreadable(message: &str) -> Unreadable {
+    // The words of the Parquet reader; the feature has the name of the compression or of the package for it.
+    let Some((_, feature)) = message.split_once("Disabled feature at compile time: ") else {
+        return Unreadable::new(message, "the file is damaged: copy or write it again");
+    };
+    let compression = match feature {
+        "flate2" => "gzip",
+        other => other,
+    };
+    Unreadable::new(
+        format!("its columns are compressed with {compression}, which is not read here"),
+        "write it without compression or with snappy, for instance with `compression=\"snappy\"` in pandas or Polars",
+    )
+}
+
 /// Reads a whole Parquet file. Values other than numbers, text and truth values are [`Field::Other`]. Values that are
 /// written once, with a number for each row (categories), are read as if every row had its own.
 pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, Unreadable> {
-    let table = Table::from_parquet(bytes.to_vec()).map_err(|e| {
-        let hint = "write a Parquet file without compression, or with snappy";
-        Unreadable::new(e.to_string(), hint)
-    })?;
+    if !bytes.starts_with(MARK) {
+        let hint = "give a Parquet file, or name the format that the file has";
+        return Err(Unreadable::new("it is not a Parquet file", hint));
+    }
+    if bytes.len() < 2 * MARK.len() || !bytes.ends_with(MARK) {
+        let hint = "copy it again; if a program is still writing it, let the program end";
+        return Err(Unreadable::new("the Parquet file is cut off", hint));
+    }
+    let table = Table::from_parquet(bytes.to_vec()).map_err(|e| unreadable(&e.to_string()))?;
     let schema = table.batch().schema();
     let fields = schema.fields();
     check_fields(table.rows(), fields.len())?;
@@ -182,6 +206,39 @@ mod tests {
         let nothing: DictionaryArray<Int8Type> = [None::<&str>, None].into_iter().collect();
         let read = column(&(Arc::new(nothing) as ArrayRef));
         assert_eq!(read, [Field::Null, Field::Null]);
+    }
+
+    /// One row, as pyarrow 26.0.1 writes it with a compression.
+    const COMPRESSED: [(&str, &str); 2] = [
+        (
+            "zstd",
+            "504152311504151015224c1502150012000028b52ffd200841000001000000000000001500151215242c1502151015061506\
+             1c00000028b52ffd20094900000200000002010102001504192c35001806736368656d611502001504250218016100160219\
+             1c191c26001c1504193500061019180161150c1602166416880126462608292c15041500150200150015101502003c290619\
+             260002000000166416022608168801002820706172717565742d6370702d6172726f772076657273696f6e2032362e302e31\
+             191c1c0000008600000050415231",
+        ),
+        (
+            "gzip",
+            "5041523115041510152e4c150215001200001f8b08000000000002036364800000f7df88a90800000015001512153a2c1502\
+             1510150615061c0000001f8b0800000000000203636260606062646462000098007739090000001504192c35001806736368\
+             656d6115020015042502180161001602191c191c26001c150419350006101918016115041602166416aa0126522608292c15\
+             041500150200150015101502003c29061926000200000016641602260816aa01002820706172717565742d6370702d617272\
+             6f772076657273696f6e2032362e302e31191c1c0000008600000050415231",
+        ),
+    ];
+
+    #[test]
+    fn a_compression_that_is_not_read_is_named() {
+        for (compression, digits) in COMPRESSED {
+            let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+            let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(byte).collect();
+            let error = read(&bytes).unwrap_err();
+            let message =
+                format!("its columns are compressed with {compression}, which is not read here");
+            assert_eq!(error.message, message);
+            assert!(error.hint.contains("snappy"), "{}", error.hint);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::field::{Field, Unreadable};
-use crate::{delimited, json, parquet};
+use crate::{delimited, json, other_kind, parquet};
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,13 @@ pub(crate) fn check_fields(rows: usize, columns: usize) -> Result<(), Unreadable
 /// If the file is truncated, two columns have the same name, or the content does not match the
 /// format.
 pub fn read(format: Format, bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
+    if let Some(kind) = other_kind(bytes) {
+        return Err(Unreadable::new(kind.what, kind.remedy));
+    }
+    if format != Format::Parquet && bytes.starts_with(b"PAR1") {
+        let hint = "give its name the ending `.parquet`";
+        return Err(Unreadable::new("it is a Parquet table", hint));
+    }
     let sheet = match format {
         Format::Csv => delimited::read(bytes, b','),
         Format::Tsv => delimited::read(bytes, b'\t'),
@@ -255,7 +262,32 @@ mod tests {
                 "f:3: ",
                 "1 field, but 2 headings",
             ),
-            (Format::Csv, "", "f:1: ", "no heading"),
+            (Format::Csv, "", "f: ", "the file is empty"),
+            (Format::Csv, "\n\n", "f: ", "the file is empty"),
+            (Format::Csv, "# remark\n,\n", "f:2: ", "no heading"),
+            (
+                Format::Csv,
+                "# remark\na;b\n1,5;2\n",
+                "f:2: ",
+                "separated by semicolons",
+            ),
+            (Format::Csv, "a\tb\n1\t2\n", "f:1: ", "separated by tabs"),
+            (Format::Csv, "a|b\n1|2\n", "f:1: ", "separated by `|`"),
+            (Format::Tsv, "a,b\n1,2\n", "f:1: ", "separated by commas"),
+            (
+                Format::Csv,
+                "sep=,\na,b\n1,2\n",
+                "f:1: ",
+                "for a spreadsheet",
+            ),
+            (Format::Csv, "PAR1", "f: ", "a Parquet table"),
+            (Format::Csv, "<!DOCTYPE html>\n", "f: ", "a web page"),
+            (
+                Format::Json,
+                "version https://git-lfs.github.com/spec/v1\n",
+                "f: ",
+                "a pointer of Git LFS",
+            ),
             (Format::Csv, "a,a\n1,2\n", "f: ", "two columns"),
             (
                 Format::Json,
@@ -274,7 +306,15 @@ mod tests {
                 "f:3: ",
                 "never closed",
             ),
-            (Format::Parquet, "PAR1", "f: ", ""),
+            (Format::Parquet, "PAR1", "f: ", "cut off"),
+            (Format::Parquet, "PAR1....PAR", "f: ", "cut off"),
+            (
+                Format::Parquet,
+                "PAR1........PAR1",
+                "f: ",
+                "not a readable Parquet table",
+            ),
+            (Format::Parquet, "a,b\n", "f: ", "not a Parquet file"),
         ] {
             let error = read(format, bytes.as_bytes(), None).unwrap_err().of("f");
             assert!(
@@ -282,6 +322,21 @@ mod tests {
                 "{bytes}: {error}"
             );
         }
+        for (bytes, part, remedy) in [
+            (b"\x1f\x8b\x08".as_slice(), "gzip", "gunzip"),
+            (b"\x28\xb5\x2f\xfd", "zstd", "zstd -d"),
+            (b"PK\x03\x04", "spreadsheet", "as CSV"),
+            (b"\xff\xfea\0,\0b\0", "UTF-16", "iconv"),
+        ] {
+            for format in [Format::Csv, Format::Json, Format::Parquet] {
+                let error = read(format, bytes, None).unwrap_err();
+                assert!(error.message.contains(part), "{error:?}");
+                assert!(error.hint.contains(remedy), "{error:?}");
+            }
+        }
+        // A separator in a heading alone is part of its name.
+        let sheet = read(Format::Csv, b"a; b\n1\n", None).unwrap();
+        assert_eq!(sheet.names, ["a; b"]);
         let error = read(Format::Json, b"{\"rows\": [], \"more\": 1}", Some("row")).unwrap_err();
         assert!(error.hint.contains("`rows`, `more`"), "{}", error.hint);
         assert!(

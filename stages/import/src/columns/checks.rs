@@ -1,0 +1,92 @@
+//! Checks of a table as a whole: whether it has the declared format, its end, and its words for success.
+
+use std::collections::BTreeSet;
+
+use tabular::{Field, Format, Sheet};
+
+use super::NAMED;
+use crate::json::ImportError;
+use crate::settings::Import;
+
+/// Refuses a file of another format, and names the `tool` that reads it.
+pub(super) fn foreign(format: Format, bytes: &[u8]) -> Result<(), ImportError> {
+    if bytes.starts_with(b"PAR1") != (format == Format::Parquet)
+        && tabular::other_kind(bytes).is_none()
+    {
+        return match format {
+            Format::Parquet if bytes.is_empty() => Ok(()),
+            Format::Parquet => Err(ImportError::at(
+                "",
+                "it is not a Parquet file",
+                "if it is CSV, write `tool: csv`",
+            )),
+            _ => Err(ImportError::at(
+                "",
+                "it is a Parquet file",
+                "write `tool: parquet`",
+            )),
+        };
+    }
+    if format == Format::Parquet || !bytes.trim_ascii_start().starts_with(b"{") {
+        return Ok(());
+    }
+    Err(match crate::recognised(bytes) {
+        Ok(one) => ImportError::at(
+            "",
+            format!("this file was written by {}", one.tool.title()),
+            format!("write `tool: {}`, without `columns`", one.tool.word()),
+        ),
+        Err(_) => ImportError::at(
+            "",
+            "it is JSON, not CSV",
+            "name the tool that wrote it, such as `tool: vllm`, or write its rows as CSV or Parquet",
+        ),
+    })
+}
+
+/// Warns of a table that has only headings.
+pub(super) fn no_rows(sheet: &Sheet) -> Option<String> {
+    (sheet.rows() == 0).then(|| {
+        "the table has headings, but no rows: import the file that has a row for each request"
+            .to_owned()
+    })
+}
+
+/// Warns of a last line without an end: a file that was cut off within its last value looks like this.
+pub(super) fn uncertain_end(format: Format, bytes: &[u8], sheet: &Sheet) -> Option<String> {
+    if format == Format::Parquet || bytes.ends_with(b"\n") || bytes.ends_with(b"\r") {
+        return None;
+    }
+    let last = sheet.places.words(sheet.rows().checked_sub(1)?);
+    Some(format!(
+        "the last line has no end, as in a file that was cut off: check that the values of {last} are whole"
+    ))
+}
+
+/// Warns if the file has no word for success that the map lists: then every request counts as failed.
+pub(super) fn unlisted_status(import: &Import, sheet: &Sheet) -> Option<String> {
+    let source = import.columns.get("status")?;
+    let at = sheet.position(source.from.as_deref()?)?;
+    let words: BTreeSet<String> = sheet.columns[at]
+        .iter()
+        .filter(|field| **field != Field::Null)
+        .map(Field::to_string)
+        .collect();
+    let ok = |word: &String| source.ok.contains(word) || (source.ok.is_empty() && word == "ok");
+    if words.is_empty() || words.iter().any(ok) {
+        return None;
+    }
+    let listed = match source.ok.as_slice() {
+        [] => "ok".to_owned(),
+        listed => listed.join(", "),
+    };
+    let mut named: Vec<String> = words.into_iter().take(NAMED + 1).collect();
+    if named.len() > NAMED {
+        named[NAMED] = "…".to_owned();
+    }
+    Some(format!(
+        "no row has a status that means success ({listed}), so all requests count as failed; the file has: {}. Correct \
+         `ok:` of `status`",
+        named.join(", ")
+    ))
+}

@@ -1,0 +1,107 @@
+//! Mistakes in a template: their places, and what to write instead.
+
+use minijinja::{Environment, ErrorKind};
+use pipeline::suggest::remedy;
+
+use crate::held::{FILTERS, without_looks};
+use crate::trace::unmarked;
+
+/// How the functions that take several arguments are called.
+const CALLS: [&str; 12] = [
+    r#"value("STAGE.TABLE", {"AXIS": LABEL}, "COLUMN", "FORMAT")"#,
+    r#"raw("STAGE.TABLE", {"AXIS": LABEL}, "COLUMN")"#,
+    r#"count("STAGE.TABLE", {"COLUMN": VALUE})"#,
+    r#"rows("STAGE.TABLE", {"COLUMN": VALUE}, order=["COLUMN"])"#,
+    r#"row("STAGE.TABLE", {"AXIS": LABEL})"#,
+    r#"lowest("STAGE.TABLE", {"COLUMN": VALUE}, "COLUMN")"#,
+    r#"highest("STAGE.TABLE", {"COLUMN": VALUE}, "COLUMN")"#,
+    r#"json("STAGE.OUTPUT", "PATH", {"AXIS": LABEL}, "FORMAT")"#,
+    r#"descriptor("STAGE", "PATH", {"AXIS": LABEL}, "FORMAT")"#,
+    r#"sides("STAGE.TABLE", "COLUMN")"#,
+    r#"spec("PATH", "FORMAT")"#,
+    r#"host("PATH", "FORMAT")"#,
+];
+
+/// Adds what exists to the message about an unknown name, and how a function is called to the one about its arguments.
+fn remedied(kind: ErrorKind, detail: String, text: &str, environment: &Environment<'_>) -> String {
+    let name = text.split('(').next().unwrap_or_default().trim();
+    match kind {
+        ErrorKind::UnknownFunction => {
+            let globals = environment.globals().map(|(name, _)| name);
+            let names: Vec<&str> = globals
+                .filter(|name| !name.starts_with("benchtrail_"))
+                .collect();
+            format!(
+                "there is no function `{name}`; {}",
+                remedy(name, "functions", names)
+            )
+        }
+        ErrorKind::UnknownFilter => {
+            format!(
+                "there is no filter `{name}`; {}",
+                remedy(name, "filters", FILTERS)
+            )
+        }
+        ErrorKind::MissingArgument | ErrorKind::TooManyArguments => {
+            let call = CALLS.iter().find(|call| {
+                call.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with('('))
+            });
+            match call {
+                Some(call) => format!("{detail}; write `{call}`, with the arguments in this order"),
+                None => detail,
+            }
+        }
+        _ => detail,
+    }
+}
+
+/// Describes a template error, with the template and line of the innermost place.
+pub(crate) fn describe(error: &minijinja::Error, environment: &Environment<'_>) -> String {
+    let mut innermost = error;
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if let Some(inner) = cause.downcast_ref::<minijinja::Error>() {
+            innermost = inner;
+        }
+        source = cause.source();
+    }
+    let place = place_of(innermost)
+        .or_else(|| place_of(error))
+        .unwrap_or_default();
+    let detail = innermost
+        .detail()
+        .map_or_else(|| innermost.kind().to_string(), str::to_owned);
+    let source = innermost.template_source().zip(innermost.range());
+    let text = source
+        .and_then(|(text, range)| text.get(range))
+        .unwrap_or_default();
+    let detail = remedied(innermost.kind(), detail, &unmarked(text), environment);
+    let snippet = Some(text)
+        .filter(|text| !text.is_empty())
+        // A call inserted after a tag is not in the template.
+        .filter(|text| !text.starts_with("benchtrail_"))
+        .map(|text| format!(" (in `{}`)", unmarked(&without_looks(text))));
+    format!(
+        "{place}{}{}",
+        unmarked(&detail),
+        snippet.unwrap_or_default()
+    )
+}
+
+/// Returns `NAME:LINE:COLUMN: `, with the column in the template before marks were inserted.
+fn place_of(error: &minijinja::Error) -> Option<String> {
+    let (name, line) = (error.name()?, error.line()?);
+    let before = error
+        .template_source()
+        .zip(error.range())
+        .and_then(|(text, range)| text.get(..range.start));
+    let column = before.map(|text| {
+        let start = text.rfind('\n').map_or(0, |i| i + 1);
+        unmarked(&without_looks(&text[start..])).chars().count() + 1
+    });
+    Some(column.map_or_else(
+        || format!("{name}:{line}: "),
+        |column| format!("{name}:{line}:{column}: "),
+    ))
+}
