@@ -7,6 +7,7 @@ mod column;
 mod column_reader;
 mod digest;
 mod document;
+pub mod json;
 mod key;
 mod known_files;
 mod pages;

@@ -9,6 +9,7 @@ mod json;
 mod parquet;
 mod sheet;
 
+pub use artifacts::json::memory;
 pub use field::{Field, Unreadable};
-pub use json::{Record, bounded, check_objects, memory, records};
+pub use json::{Record, bounded, check_objects, records};
 pub use sheet::{Format, Places, Sheet, read};
