@@ -38,6 +38,7 @@ mod random;
 pub mod reference;
 mod refused;
 mod render;
+mod rescue;
 mod reset;
 mod rolling;
 mod run;
