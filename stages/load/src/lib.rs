@@ -10,6 +10,7 @@
 // The words of other tools in a schema are one long `json!`.
 #![recursion_limit = "256"]
 
+mod answered;
 mod arrival;
 mod claims;
 mod client_health;
