@@ -142,6 +142,6 @@ pub(crate) fn read_record(store: &Store, stage: &str, cell: &LockCell) -> Result
             cell.status.word()
         )));
     };
-    let bytes = store.get(&digest)?;
+    let bytes = store.get_document(&digest)?;
     Record::parse(&bytes).map_err(|e| Stop::damaged(format!("the record {digest} of {name}: {e}")))
 }

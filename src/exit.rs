@@ -276,7 +276,7 @@ impl From<artifacts::StoreError> for Stop {
                 "`benchtrail fsck` shows what needs it; copy it from another copy of the store, or \
                     run the experiment again",
             ),
-            artifacts::StoreError::NotARecord(_) => {
+            artifacts::StoreError::NotARecord(_) | artifacts::StoreError::TooLarge(..) => {
                 Self::damaged(error).hint("`benchtrail fsck` shows what is wrong with the store")
             }
             artifacts::StoreError::Link(_) => Self::damaged(error).hint(

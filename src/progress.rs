@@ -19,7 +19,7 @@ use pipeline::{CellStatus, Event, Experiment};
 use serde_json::json;
 
 use crate::exit::Stop;
-use crate::terminal::{complain, is_watched, plain, seconds};
+use crate::terminal::{complain, continued, is_watched, plain, seconds};
 
 /// The number of printed warnings per cell; the rest is only counted.
 const WARNINGS_SHOWN: usize = 6;
@@ -336,7 +336,7 @@ impl Progress {
             *count
         });
         if count <= WARNINGS_SHOWN {
-            self.say(&format!("warning: {message}"));
+            self.say(&format!("warning: {}", continued(message)));
         }
     }
 
@@ -385,7 +385,9 @@ impl Progress {
         if status == CellStatus::Skipped {
             // Skipped cells follow from failures already reported; the summary counts them.
         } else if status != CellStatus::Ok {
-            let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
+            let reason = reason
+                .map(|r| format!(": {}", continued(r)))
+                .unwrap_or_default();
             self.say(&format!("{place}{} {cell}{reason}", status.word()));
             if let Some(hint) = hint {
                 self.say(&format!("hint: {hint}"));

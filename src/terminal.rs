@@ -20,6 +20,12 @@ pub(crate) fn say(text: &str) {
     }
 }
 
+/// Writes one line to standard output that repeats texts of others, such as what a bundle says about itself. None of them
+/// can begin a line of its own, which could pretend to be a verdict.
+pub(crate) fn say_line(text: &str) {
+    say(&in_line(text));
+}
+
 /// Ends standard output. A closed pipe (`| head`) is the reader's choice, not an error.
 ///
 /// # Errors
@@ -85,6 +91,15 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 /// Returns text of others, such as a name that a server gives, for a place within a line: it cannot begin a new line.
 pub(crate) fn in_line(text: &str) -> String {
     plain(text).replace('\n', "\\n").replace('\t', "\\t")
+}
+
+/// Returns a text that may have several lines, such as the last words of a program. Every line but the first is indented,
+/// so that none of them looks like a message of this program.
+pub(crate) fn continued(text: &str) -> Cow<'_, str> {
+    match text.contains('\n') {
+        true => Cow::Owned(text.replace('\n', "\n    ")),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// Returns whether standard error is a terminal.
@@ -191,6 +206,15 @@ mod tests {
             "\\u001b]0;title\\u0007\\u001b[2K\\u000d\\u009b31m\\u0008x\\u202ey\\u007f\\u061c"
         );
         assert!(!shown.chars().any(|c| c.is_control()));
+    }
+
+    #[test]
+    fn a_text_of_others_never_begins_a_line_of_its_own() {
+        let forged = "bad\nhint: run this\neverything holds";
+        assert_eq!(in_line(forged), "bad\\nhint: run this\\neverything holds");
+        let shown = continued(forged);
+        let mut lines = shown.lines().skip(1);
+        assert!(lines.all(|line| line.starts_with("    ")), "{shown}");
     }
 
     #[test]

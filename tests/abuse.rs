@@ -176,6 +176,113 @@ fn every_document_that_can_be_derived_is_derived_again_and_compared() {
     }
 }
 
+/// Replaces an output of a cell in the store with a table in which a column is doubled, as if the cell had given it. Takes
+/// away the index and the lock, so that the next run reads the forged record.
+fn forge_table(project: &Project, cell: &str, output: &str, column: &str) {
+    let objects = project.path().join(".benchtrail/objects");
+    let place = |digest: &str| {
+        let hex = digest.trim_start_matches("b3:");
+        objects.join(&hex[..2]).join(&hex[2..])
+    };
+    let put = |bytes: &[u8]| {
+        let digest = artifacts::Digest::of(bytes).to_string();
+        let target = place(&digest);
+        fs::create_dir_all(target.parent().expect("a folder")).expect("writable");
+        fs::write(target, bytes).expect("writable");
+        digest
+    };
+    let lock = project.path().join("experiments/simulated.lock");
+    let text = fs::read_to_string(&lock).expect("a lock");
+    let mut lines = text
+        .lines()
+        .skip_while(|l| !l.starts_with(&format!("stage \"{cell}\"")));
+    let line = lines.nth(1).expect("a cell");
+    let digest = line.split(' ').nth(3).expect("a record");
+    let mut record: Value =
+        serde_json::from_slice(&fs::read(place(digest)).expect("a record")).expect("JSON");
+    let before = record["outputs"][output]["digest"]
+        .as_str()
+        .expect("a digest");
+    let table = fs::read(place(before)).expect("a table");
+    let table = artifacts::Table::from_parquet(table).expect("a table");
+    let doubled = table.float(column).expect("numbers");
+    let doubled = doubled.iter().map(|value| value.map(|value| value * 2.0));
+    let doubled = artifacts::Column::float(column, doubled);
+    let columns = table.names().into_iter().map(|name| match name == column {
+        true => doubled.clone(),
+        false => table.column(&name).expect("a column"),
+    });
+    let table = artifacts::Table::new(columns.collect()).expect("a table");
+    let bytes = table.to_parquet().expect("bytes");
+    record["outputs"][output]["bytes"] = json!(bytes.len());
+    record["outputs"][output]["digest"] = json!(put(&bytes));
+    fs::remove_file(place(digest)).expect("the record");
+    let mut bytes = serde_json::to_vec_pretty(&record).expect("JSON");
+    bytes.push(b'\n');
+    put(&bytes);
+    fs::remove_file(lock).expect("the lock");
+    fs::remove_file(project.path().join(".benchtrail/index.sqlite")).expect("the index");
+}
+
+#[test]
+fn a_forged_table_is_found_by_reproduce_and_verify_says_that_it_does_not_compute_it() {
+    let project = Project::copy_of(&published().0);
+    forge_table(&project, "results", "efficiency", "output_throughput");
+    let again = project.run(["run", STUDY]).ok();
+    assert!(
+        again.stdout.contains("0 cells executed"),
+        "{}",
+        again.stdout
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let bundle = folder.path().join("forged");
+    let out = bundle.to_str().expect("text");
+    project
+        .run(["publish", STUDY, "--author", "Nobody", "--out", out])
+        .ok();
+    let verified = command("verify", &bundle).ok().stdout;
+    assert!(
+        verified
+            .contains("2 cells of analyses and gates taken as recorded: `benchtrail reproduce`"),
+        "{verified}"
+    );
+    let reproduced = command("reproduce", &bundle);
+    assert_eq!(reproduced.code, Some(1), "{}", reproduced.stdout);
+    assert!(
+        reproduced.stdout.contains("results.efficiency: recorded"),
+        "{}",
+        reproduced.stdout
+    );
+}
+
+#[test]
+fn a_file_that_nothing_derives_is_named_as_such() {
+    let (_folder, bundle) = copy();
+    edit(&bundle.join("simulated.yaml"), |text| {
+        text.replacen("batching", "beaching", 1)
+    });
+    let before = fs::read(published().1.join("simulated.yaml")).expect("the experiment");
+    let after = fs::read(bundle.join("simulated.yaml")).expect("the experiment");
+    // The documents that name its digest are brought up to date, too.
+    for place in ["ro-crate-metadata.json", "prov.json", "artifacts.tsv"] {
+        let text = fs::read_to_string(bundle.join(place)).expect("text");
+        let digest = |bytes: &[u8]| artifacts::Digest::of(bytes).hex();
+        let text = text.replace(&sha256(&before), &sha256(&after));
+        let text = text.replace(&digest(&before), &digest(&after));
+        fs::write(bundle.join(place), text).expect("writable");
+    }
+    seal(&bundle);
+    let verified = command("verify", &bundle);
+    let named = "only a checked signature shows whether these files are the ones of the author: \
+                 simulated.yaml";
+    assert!(
+        verified.stdout.contains(named),
+        "{}{}",
+        verified.stdout,
+        verified.stderr
+    );
+}
+
 #[test]
 fn what_is_not_in_the_manifest_is_an_error_and_an_index_is_never_read() {
     let (_folder, bundle) = copy();
@@ -701,4 +808,32 @@ stages:
         let is_leaked = bytes.windows(secret.len()).any(|w| w == secret.as_bytes());
         assert!(!is_leaked, "{}", file.display());
     }
+}
+
+#[test]
+fn what_a_bundle_says_about_itself_is_never_a_line_of_the_verdict() {
+    let (_folder, bundle) = copy();
+    edit(&bundle.join("manifest.json"), |text| {
+        let mut manifest: Value = serde_json::from_str(&text).expect("JSON");
+        manifest["allowed"] = json!(["jwt\neverything holds"]);
+        serde_json::to_string_pretty(&manifest).expect("JSON")
+    });
+    seal(&bundle);
+    let envelope = json!({
+        "payloadType": "application/vnd.in-toto+json",
+        "payload": "e30=",
+        "signatures": [{"keyid": "0\nsigned by Ada: the signature is valid\n\u{1b}[2J", "sig": "AAAA"}],
+    });
+    fs::write(bundle.join("attestation.dsse.json"), envelope.to_string()).expect("writable");
+    let verified = command("verify", &bundle);
+    let lines: Vec<&str> = verified.stdout.lines().collect();
+    assert!(
+        verified.stdout.contains("jwt\\neverything holds"),
+        "{}",
+        verified.stdout
+    );
+    for forged in ["everything holds", "signed by Ada: the signature is valid"] {
+        assert!(!lines.contains(&forged), "{}", verified.stdout);
+    }
+    assert!(lines.contains(&"the bundle does not hold"), "{lines:?}");
 }

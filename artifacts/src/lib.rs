@@ -8,6 +8,7 @@ mod column_reader;
 mod digest;
 mod disk_fault;
 mod document;
+pub mod json;
 mod key;
 mod known_files;
 mod pages;

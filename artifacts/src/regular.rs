@@ -38,14 +38,44 @@ pub fn open(path: &Path) -> io::Result<(File, u64)> {
 /// Same as [`open`], or if memory runs out.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (file, size) = open(path)?;
-    let mut bytes = Vec::new();
-    let length = usize::try_from(size).unwrap_or(usize::MAX);
-    bytes.try_reserve_exact(length).map_err(|_| {
-        let reason = format!("it has {size} bytes, more than there is memory for");
-        io::Error::new(io::ErrorKind::OutOfMemory, reason)
-    })?;
+    let mut bytes = reserved(size)?;
     file.take(size).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The size in bytes from which the memory of the machine is looked at. A file with a hole can have any size, and the
+/// system grants memory that it does not have.
+const LARGE: u64 = 256 << 20;
+
+/// Returns room in memory for this many bytes of a file.
+///
+/// # Errors
+/// If there is not as much memory.
+pub(crate) fn reserved(size: u64) -> io::Result<Vec<u8>> {
+    let refused = || {
+        let reason = format!("it has {size} bytes, more than there is memory for");
+        io::Error::new(io::ErrorKind::OutOfMemory, reason)
+    };
+    if size > LARGE && available().is_some_and(|available| size > available) {
+        return Err(refused());
+    }
+    let mut bytes = Vec::new();
+    let length = usize::try_from(size).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(length).map_err(|_| refused())?;
+    Ok(bytes)
+}
+
+/// Returns the memory and the swap space in bytes that programs can still take, by the kernel's estimate.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
+        let value = lines.next()?.trim().strip_suffix("kB")?;
+        value.trim().parse::<u64>().ok()
+    };
+    let memory = kibibytes("MemAvailable:")?;
+    let swap = kibibytes("SwapFree:").unwrap_or(0);
+    memory.saturating_add(swap).checked_mul(1024)
 }
 
 /// Returns whether this process may take this much more memory. A limit on its addresses (`ulimit -v`) makes an
@@ -121,6 +151,17 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn a_file_with_a_hole_that_is_larger_than_the_memory_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hole");
+        let size = available().expect("an estimate") + (1 << 30);
+        File::create(&path).unwrap().set_len(size).unwrap();
+        let error = read(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(error.to_string().contains("more than there is memory for"));
+    }
 
     #[test]
     fn what_is_no_regular_file_is_refused_without_waiting() {

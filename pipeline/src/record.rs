@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use artifacts::json::{self, JsonError};
 use artifacts::{ActionKey, Commit, Digest};
 use serde::{Deserialize, Serialize};
 
@@ -111,7 +112,7 @@ pub struct Build {
 #[derive(Debug)]
 pub enum RecordError {
     /// The bytes are not the JSON of a record.
-    Json(serde_json::Error),
+    Json(JsonError),
     /// The record has a version that this program does not know.
     Format(u32),
     /// Its parts contradict each other.
@@ -145,11 +146,11 @@ impl Record {
         struct Head {
             format: u32,
         }
-        let head: Head = serde_json::from_slice(bytes).map_err(RecordError::Json)?;
+        let head: Head = json::parse(bytes).map_err(RecordError::Json)?;
         if head.format != RECORD_FORMAT {
             return Err(RecordError::Format(head.format));
         }
-        let record: Self = serde_json::from_slice(bytes).map_err(RecordError::Json)?;
+        let record: Self = json::parse(bytes).map_err(RecordError::Json)?;
         match record.contradiction() {
             Some(what) => Err(RecordError::Contradiction(what)),
             None => Ok(record),
@@ -193,7 +194,7 @@ impl Record {
             format: u32,
             outputs: BTreeMap<OutputName, Artifact>,
         }
-        let part: Part = serde_json::from_slice(bytes).map_err(RecordError::Json)?;
+        let part: Part = json::parse(bytes).map_err(RecordError::Json)?;
         match part.format {
             RECORD_FORMAT => Ok(part.outputs),
             other => Err(RecordError::Format(other)),

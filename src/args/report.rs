@@ -76,6 +76,9 @@ pub(crate) struct ExploreArgs {
     /// Address to listen on. If other machines can reach it, the printed URL contains an access token.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7311", value_parser = parse_address)]
     pub(crate) listen: SocketAddr,
+    /// Require an access token on this machine, too. Without it, every user of this machine can read the studies.
+    #[arg(long, conflicts_with = "export")]
+    pub(crate) token: bool,
     /// Instead of serving, write one study as an HTML file that opens without a server.
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     pub(crate) export: Option<PathBuf>,

@@ -29,7 +29,7 @@ pub(super) fn explore(arguments: &ExploreArgs, global: &Global) -> Result<(), St
     let opened = open(arguments, global)?;
     match &arguments.export {
         Some(file) => export(&opened, file, arguments, global),
-        None => serve(opened, arguments.listen, global),
+        None => serve(opened, arguments.listen, arguments.token, global),
     }
 }
 
@@ -95,8 +95,13 @@ fn archive_in(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Serves until the process ends.
-fn serve(opened: Opened, address: SocketAddr, global: &Global) -> Result<(), Stop> {
-    let token = match address.ip().is_loopback() {
+fn serve(
+    opened: Opened,
+    address: SocketAddr,
+    with_token: bool,
+    global: &Global,
+) -> Result<(), Stop> {
+    let token = match address.ip().is_loopback() && !with_token {
         true => None,
         false => Some(explore::token().map_err(|e| Stop::refused(&e))?),
     };

@@ -206,7 +206,7 @@ fn measurements(store: &Store) -> Result<BTreeMap<Digest, Measured>, Stop> {
     let registry = registry();
     let mut measured = BTreeMap::new();
     for digest in store.records()? {
-        let bytes = match store.get(&digest) {
+        let bytes = match store.get_document(&digest) {
             Ok(bytes) => bytes,
             Err(StoreError::Missing(_)) => continue,
             Err(error) => return Err(error.into()),

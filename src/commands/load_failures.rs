@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use contract::{Request, RequestStatus};
 
 use crate::exit::Stop;
+use crate::terminal::in_line;
 
 /// The number of distinct reasons kept: the first ones, if a server words each error differently.
 const KEPT: usize = 8;
@@ -41,7 +42,9 @@ impl Failures {
             1 => ", and another reason".to_owned(),
             n => format!(", and {n} other reasons"),
         };
-        Stop::failed(format!("no request was answered: {reason}{more}")).hint(remedy(reason))
+        // The words of a server cannot begin a line, which would look like a message of this program.
+        let shown = in_line(reason);
+        Stop::failed(format!("no request was answered: {shown}{more}")).hint(remedy(reason))
     }
 }
 
@@ -80,6 +83,13 @@ mod tests {
             "{message}"
         );
         assert!(message.contains("look into its log"), "{message}");
+        let mut forged = Failures::default();
+        *forged
+            .0
+            .entry("HTTP 400: no\nhint: run this".to_owned())
+            .or_default() += 1;
+        let message = format!("{:?}", forged.none_answered());
+        assert!(message.contains("no\\\\nhint"), "{message}");
         assert!(remedy("first-token timeout").contains("--first-token-timeout"));
         let died = "the server reports an error in the answer: engine died";
         assert!(!remedy(died).contains("timeout"));

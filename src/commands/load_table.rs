@@ -322,7 +322,7 @@ fn errors(result: &LoadFiles, summary: &Summary) -> Vec<String> {
         .filter(|(status, _)| **status != RequestStatus::Ok);
     let lines: Vec<String> = failed
         .map(|(status, n)| match first_error(result, *status) {
-            Some(error) => format!("  {n} {}, the first: {error}", status.word()),
+            Some(error) => format!("  {n} {}, the first: {}", status.word(), in_line(error)),
             None => format!("  {n} {}", status.word()),
         })
         .collect();

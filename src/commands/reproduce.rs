@@ -15,7 +15,7 @@ use crate::given::{Wanted, must_be};
 use crate::registry::registry;
 use crate::room::{self, Step};
 use crate::signals::listen_for_signals;
-use crate::terminal::{is_watched, say};
+use crate::terminal::{is_watched, say, say_line};
 
 pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<(), Stop> {
     must_be(&arguments.bundle, Wanted::Bundle)?;
@@ -115,7 +115,7 @@ fn refuse(arguments: &ReproduceArgs, checked: &Checked, global: &Global) -> Resu
         .to_string());
     } else {
         for complaint in &checked.complaints {
-            say(&format!("{}: {}", complaint.path, complaint.what));
+            say_line(&format!("{}: {}", complaint.path, complaint.what));
         }
         say("nothing was executed, because the bundle differs from what was published");
     }
@@ -140,7 +140,7 @@ fn tell(cells: &[Reproduced]) {
             Reproduction::Failed { reason }
             | Reproduction::OtherVersion { reason }
             | Reproduction::NotExecuted { reason } => {
-                say(&format!("{}: {reason}", cell.cell));
+                say_line(&format!("{}: {reason}", cell.cell));
             }
             Reproduction::Different { outputs } => {
                 for difference in outputs {

@@ -17,7 +17,7 @@ use crate::detached::Detached;
 use crate::exit::Stop;
 use crate::project::{Project, again};
 use crate::reasons::{self, Explained};
-use crate::terminal::say;
+use crate::terminal::{continued, say};
 
 pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop> {
     let (file, profile) = (
@@ -86,7 +86,9 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     if arguments.cells {
         for (stage, cell) in cells_of(&lock) {
             let reason = cell.reason.as_deref();
-            let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
+            let reason = reason
+                .map(|r| format!(": {}", continued(r)))
+                .unwrap_or_default();
             let name = cell_text(stage, &cell.coordinates);
             say(&format!("{} {name}{reason}", cell.status.word()));
         }
@@ -101,7 +103,9 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
                 })
             })
             .collect();
-        reasons::lines(&explained).iter().for_each(|line| say(line));
+        reasons::lines(&explained)
+            .iter()
+            .for_each(|line| say(&continued(line)));
     }
     for line in marks(&lock, arguments.cells) {
         say(&line);
@@ -165,7 +169,7 @@ fn unfinished(
         let mut executed = Vec::new();
         for record in &journal.records {
             // The last records may have been lost in a power failure.
-            let Ok(bytes) = store.get(record) else {
+            let Ok(bytes) = store.get_document(record) else {
                 continue;
             };
             let record = Record::parse(&bytes)

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use artifacts::{Scalar, counted};
 use bundle::{Bundle, PublicKey, Signature};
+use pipeline::lock::LockClass;
 use pipeline::{ReproduceOptions, Reproduced, Reproduction, Which};
 use serde_json::json;
 use why::{Audit, Document, Provenance};
@@ -17,7 +18,7 @@ use crate::project::shown;
 use crate::registry::registry;
 use crate::room;
 use crate::signals::listen_for_signals;
-use crate::terminal::{bytes, say};
+use crate::terminal::{bytes, say, say_line};
 
 pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop> {
     let key = arguments.key.as_deref().map(PublicKey::read).transpose()?;
@@ -51,6 +52,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         say(&json!({
             "bundle": arguments.bundle, "experiment": manifest.experiment, "trail": manifest.trail,
             "allowed": manifest.allowed, "checked": checked, "reports": audits, "holds": holds,
+            "not_computed_again": taken_as_recorded(&bundle), "not_derived": sources(&bundle),
         })
         .to_string());
         return if holds {
@@ -84,22 +86,27 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
             say(UNSIGNED);
         }
         Signature::Unchecked(ids) => {
-            say(&format!(
-                "signed by {}, not checked: give the public key with `--key`",
-                ids.join(", ")
+            let more = match ids.len().saturating_sub(LISTED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            say_line(&format!(
+                "signed by {}{more}, not checked: give the public key with `--key`",
+                ids[..ids.len().min(LISTED)].join(", ")
             ));
         }
         Signature::Good(id) => say(&format!("signed by {id}: the signature is valid")),
         Signature::Bad => say("the signature does not hold"),
     }
+    say_what_was_not_checked(&bundle, &checked.signature);
     for rule in &bundle.manifest().allowed {
-        say(&format!("published without the secret search for: {rule}"));
+        say_line(&format!("published without the secret search for: {rule}"));
     }
     for audit in &audits {
         say(audit.to_string().trim_end());
     }
     for complaint in &checked.complaints {
-        say(&format!("{}: {}", complaint.path, complaint.what));
+        say_line(&format!("{}: {}", complaint.path, complaint.what));
     }
     say(&format!("trail digest {}", bundle.manifest().trail));
     if holds {
@@ -113,8 +120,49 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
 
 /// The note that only a signature can vouch for the measurements.
 const UNSIGNED: &str = "the bundle is not signed, so nobody vouches for the measurements: \
-                        records, request rows and everything derived from them agree, but the \
-                        author of the bundle may have invented them";
+                        lock, records and reports agree, but the author of the bundle may have \
+                        invented them";
+
+/// The most files that the verdict lists one by one.
+const LISTED: usize = 8;
+
+/// Returns the number of analyses and gates whose tables and verdicts are taken as their records have them.
+fn taken_as_recorded(bundle: &Bundle) -> usize {
+    let Ok(lock) = bundle.lock() else { return 0 };
+    let pure = lock.stages.iter().filter(|s| s.class == LockClass::Pure);
+    pure.flat_map(|stage| &stage.cells)
+        .filter(|cell| cell.record.is_some())
+        .count()
+}
+
+/// Returns the experiment and the files beside it: nothing in a bundle gives their bytes again.
+fn sources(bundle: &Bundle) -> Vec<&str> {
+    let colophon = &bundle.manifest().colophon;
+    let carried = colophon.carried.iter();
+    let files = std::iter::once(&colophon.experiment).chain(carried);
+    files.map(|place| place.as_str()).collect()
+}
+
+fn say_what_was_not_checked(bundle: &Bundle, signature: &Signature) {
+    let pure = taken_as_recorded(bundle);
+    if pure > 0 {
+        say(&format!(
+            "{} of analyses and gates taken as recorded: `benchtrail reproduce` computes them again",
+            counted(pure, "cell")
+        ));
+    }
+    if !matches!(signature, Signature::Good(_)) {
+        let files = sources(bundle);
+        let more = match files.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        say_line(&format!(
+            "only a checked signature shows whether these files are the ones of the author: {}{more}",
+            files[..files.len().min(LISTED)].join(", ")
+        ));
+    }
+}
 
 /// Renders the reports of a bundle again from their records.
 fn render_again(bundle: &Bundle) -> Result<Vec<Reproduced>, Stop> {

@@ -87,6 +87,23 @@ fn an_address_that_others_can_reach_needs_the_token_it_prints() {
 }
 
 #[test]
+fn other_users_of_a_machine_cannot_read_what_needs_a_token() {
+    let explorer = Explorer::of(grid(), &["--token"]);
+    let (_, token) = explorer
+        .url
+        .split_once("#token=")
+        .expect("a token in the address");
+    let host = explorer.host().to_owned();
+    let status = |authorization: &str| {
+        let headers = [("host", &host[..]), ("authorization", authorization)];
+        explorer.ask("GET", "/api/v1/studies", &headers).status
+    };
+    assert_eq!(status(&format!("Bearer {token}")), 200);
+    assert_eq!(status("Bearer 0"), 401);
+    assert_eq!(explorer.get("/api/v1/studies").status, 401);
+}
+
+#[test]
 fn objects_are_cached_for_ever_in_ranges_and_every_answer_is_without_rights() {
     let explorer = Explorer::of(grid(), &[]);
     let host = explorer.host().to_owned();

@@ -17,6 +17,8 @@ pub enum StoreError {
     Missing(Digest),
     /// The object's bytes do not match its name.
     Damaged(Digest, PathBuf),
+    /// The object is to be read as a document, but it has this many bytes, more than the limit after it.
+    TooLarge(Digest, u64, u64),
     /// The object is named as a record but is not one.
     NotARecord(Digest),
     /// No store exists at this path.
@@ -93,6 +95,10 @@ impl fmt::Display for StoreError {
                     path.display()
                 )
             }
+            Self::TooLarge(digest, size, most) => write!(
+                f,
+                "object {digest} has {size} bytes, more than the {most} that a record or another document may have"
+            ),
             Self::NotARecord(digest) => {
                 write!(
                     f,

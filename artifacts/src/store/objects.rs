@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -262,10 +262,35 @@ impl Store {
     /// # Errors
     /// If the object is missing or damaged, or the file system returns an error.
     pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        self.get_at_most(digest, u64::MAX)
+    }
+
+    /// Returns the bytes of a record or another JSON document, as [`Store::get`] does.
+    ///
+    /// # Errors
+    /// Same as [`Store::get`], and if it has more than 256 MiB.
+    pub fn get_document(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        self.get_at_most(digest, DOCUMENT_BYTES)
+    }
+
+    fn get_at_most(&self, digest: &Digest, most: u64) -> Result<Vec<u8>, StoreError> {
         let path = self.path(digest);
         let wrong = |e| unread(digest, &path, e);
-        let (file, size) = self.open_object(digest, &path)?;
-        let mut bytes = Vec::with_capacity(size as usize);
+        let (mut file, size) = self.open_object(digest, &path)?;
+        if size > most {
+            return Err(StoreError::TooLarge(*digest, size, most));
+        }
+        if size > HASHED_FIRST {
+            let mut hasher = blake3::Hasher::new();
+            hasher
+                .update_reader((&mut file).take(size))
+                .map_err(wrong)?;
+            if hasher.finalize().as_bytes() != digest.as_bytes() {
+                return Err(StoreError::Damaged(*digest, path));
+            }
+            file.rewind().map_err(wrong)?;
+        }
+        let mut bytes = crate::regular::reserved(size).map_err(wrong)?;
         file.take(size).read_to_end(&mut bytes).map_err(wrong)?;
         if hash_bytes(&bytes) != *digest {
             return Err(StoreError::Damaged(*digest, path));
@@ -473,6 +498,13 @@ fn unread(digest: &Digest, path: &Path, error: io::Error) -> StoreError {
 
 /// Bytes read and hashed at once: few enough to stay in a processor's cache until the wanted part is copied.
 const PIECE: usize = 1 << 18;
+
+/// The size in bytes of the largest record or other JSON document.
+const DOCUMENT_BYTES: u64 = 256 << 20;
+
+/// The size in bytes from which an object is hashed before room is made for it in memory. A damaged file, or one with a
+/// hole, can have any size.
+const HASHED_FIRST: u64 = 256 << 20;
 
 /// The size in bytes from which hashing uses all cores.
 const LARGE: usize = 1 << 17;

@@ -103,6 +103,42 @@ fn a_missing_object_is_named_in_the_error() {
     assert!(!store.contains(&digest));
 }
 
+/// Makes the file of an object as large as this, with a hole.
+fn enlarge(store: &Store, digest: &Digest, bytes: u64) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = store.path(digest);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(bytes).unwrap();
+}
+
+#[test]
+fn a_file_with_a_hole_takes_no_memory() {
+    let (_folder, store) = new_store();
+    let digest = store.put(b"a record").unwrap();
+    enlarge(&store, &digest, 300 << 20);
+    assert!(matches!(store.get(&digest), Err(StoreError::Damaged(..))));
+    // Nobody could hash, or hold, as much as this.
+    enlarge(&store, &digest, 1 << 40);
+    let error = store.get_document(&digest).unwrap_err();
+    assert!(
+        matches!(error, StoreError::TooLarge(_, size, _) if size == 1 << 40),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_large_object_is_read_as_it_is() {
+    let (_folder, store) = new_store();
+    let bytes = vec![7; (256 << 20) + 1];
+    let digest = store.put(&bytes).unwrap();
+    assert!(store.get(&digest).unwrap() == bytes);
+    assert!(matches!(
+        store.get_document(&digest),
+        Err(StoreError::TooLarge(..))
+    ));
+}
+
 #[test]
 fn no_store_is_made_where_one_was_expected() {
     let folder = tempfile::tempdir().unwrap();

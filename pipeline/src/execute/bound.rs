@@ -139,10 +139,13 @@ impl Executor<'_, '_> {
                     }
                     None => Ok(done),
                 },
-                // An unreachable server is a symptom; its lost machine is the cause.
+                // An unreachable server is a symptom; its lost machine, or how it ended, is the cause.
                 Err(mut failure) if failure.status != CellStatus::Interrupted => {
                     if let Some(cause) = task.watches.iter().find_map(|watch| watch().err()) {
                         failure.reason = cause.reason;
+                    } else if let Some(cause) = self.died_meanwhile(cell) {
+                        failure.reason = format!("{}; {}", cause.reason, failure.reason);
+                        failure.hint = cause.hint.or(failure.hint);
                     }
                     Err(failure)
                 }

@@ -29,7 +29,7 @@ impl Executor<'_, '_> {
             .collect();
         failed.sort_unstable();
         for (cell, record) in &failed {
-            if let Ok(record) = Record::parse(&self.session.store.get(record)?) {
+            if let Ok(record) = Record::parse(&self.session.store.get_document(record)?) {
                 self.evidence.insert(*cell, record.evidence);
             }
         }

@@ -338,7 +338,7 @@ impl<'a> Executor<'a, '_> {
             return Ok(());
         };
         let store = self.session.store;
-        let mut record = match Record::parse(&store.get(&start)?) {
+        let mut record = match Record::parse(&store.get_document(&start)?) {
             Ok(record) if record.key == key && !left.is_empty() => record,
             _ => return Ok(()),
         };
@@ -398,12 +398,12 @@ impl<'a> Executor<'a, '_> {
                 continue;
             }
             let store = self.session.store;
-            let earlier = Record::parse(&store.get(&record)?).ok();
+            let earlier = Record::parse(&store.get_document(&record)?).ok();
             let Some(earlier) = earlier.filter(|record| record.evidence.is_empty()) else {
                 continue;
             };
             for later in store.records_for(&key)? {
-                let Ok(mut ended) = Record::parse(&store.get(&later.record)?) else {
+                let Ok(mut ended) = Record::parse(&store.get_document(&later.record)?) else {
                     continue;
                 };
                 let left = !std::mem::take(&mut ended.evidence).is_empty();

@@ -286,7 +286,7 @@ impl Again<'_> {
         let digest = cell.record.ok_or("the lock does not name a record")?;
         let bytes = self
             .store
-            .get(&digest)
+            .get_document(&digest)
             .map_err(|e| format!("its record: {e}"))?;
         let record =
             Record::parse(&bytes).map_err(|e| format!("its record {}: {e}", digest.short()))?;

@@ -255,7 +255,7 @@ fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
             let Some(record) = session.states[node.cell(i)].record() else {
                 continue;
             };
-            let record = Record::parse(&session.store.get(&record)?);
+            let record = Record::parse(&session.store.get_document(&record)?);
             let same = record.is_ok_and(|r| {
                 value_digest(&r.recipe.parameters) == node.parameters[cell.parameters as usize]
             });

@@ -173,7 +173,7 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
             });
             let measurement = wanted
                 .filter(|_| node.stage.class == Class::Measurement)
-                .and_then(|record| Record::parse(&session.store.get(record).ok()?).ok());
+                .and_then(|record| Record::parse(&session.store.get_document(record).ok()?).ok());
             let (executions, discarded) = match measurement {
                 Some(_) => session.executions(node.cell(i)),
                 None => (0, Vec::new()),

@@ -300,7 +300,7 @@ impl Session<'_> {
             let Some(digest) = elsewhere.records.get(&written) else {
                 continue;
             };
-            let Ok(record) = Record::parse(&self.store.get(digest)?) else {
+            let Ok(record) = Record::parse(&self.store.get_document(digest)?) else {
                 continue;
             };
             let (stage, i) = self.graph.place(cell);
@@ -378,7 +378,7 @@ impl Session<'_> {
             .filter(|line| line.cacheable && texts.contains(line.coordinates.as_str()))
             .map(|line| line.record);
         let fits = |record: Digest| {
-            let record = Record::parse(&self.store.get(&record).ok()?).ok()?;
+            let record = Record::parse(&self.store.get_document(&record).ok()?).ok()?;
             let recipe = record.recipe;
             let same = recipe.kind == node.stage.kind
                 && recipe.semantic_version == node.kind.semantic_version()

@@ -157,7 +157,7 @@ impl Reasons {
                 differences: Vec::new(),
             });
         }
-        let bytes = session.store.get(&earlier.record).ok();
+        let bytes = session.store.get_document(&earlier.record).ok();
         let record = bytes.and_then(|bytes| Record::parse(&bytes).ok());
         if earlier.key == key {
             let failed = record.filter(|r| r.status != CellStatus::Ok);

@@ -369,7 +369,7 @@ impl Session<'_> {
         else {
             return BTreeMap::new();
         };
-        let bytes = self.store.get(record).ok();
+        let bytes = self.store.get_document(record).ok();
         let record = bytes.and_then(|bytes| Record::parse(&bytes).ok());
         record.map(|record| record.evidence).unwrap_or_default()
     }

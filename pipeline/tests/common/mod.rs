@@ -74,15 +74,6 @@ impl World {
             !self.panic.lock().unwrap().contains(&name),
             "as the test asked"
         );
-        if let Some((left, status)) = self.fail.lock().unwrap().get_mut(&name)
-            && *left > 0
-        {
-            *left -= 1;
-            let log = Output::text("log", Media::Text, "last words");
-            let observations = [("seen".to_owned(), serde_json::json!(3))].into();
-            let failure = Failure::new(*status, "as the test asked").evidence(log);
-            return Err(failure.observed(observations, vec!["it was slow".to_owned()]));
-        }
         if self
             .dies_beside
             .lock()
@@ -91,6 +82,15 @@ impl World {
             .is_some()
         {
             self.died.store(true, Ordering::Relaxed);
+        }
+        if let Some((left, status)) = self.fail.lock().unwrap().get_mut(&name)
+            && *left > 0
+        {
+            *left -= 1;
+            let log = Output::text("log", Media::Text, "last words");
+            let observations = [("seen".to_owned(), serde_json::json!(3))].into();
+            let failure = Failure::new(*status, "as the test asked").evidence(log);
+            return Err(failure.observed(observations, vec!["it was slow".to_owned()]));
         }
         let waits = self
             .waits_without_machine

@@ -247,6 +247,20 @@ fn a_server_that_dies_during_a_cell_fails_it_although_the_cell_itself_ended_well
 }
 
 #[test]
+fn a_cell_that_fails_because_its_server_died_says_how_the_server_ended() {
+    let bench = Bench::new();
+    fail(&bench, CELL, 1, CellStatus::Failed);
+    *bench.world.dies_beside.lock().unwrap() = Some(CELL.to_owned());
+    let (summary, _) = bench.run_with(&bench.study(), &going());
+    let (status, reason) = line(&summary, CELL);
+    assert_eq!(status, CellStatus::Failed);
+    assert!(
+        reason.contains("died during the cell: it ended") && reason.contains("as the test asked"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn every_record_holds_the_recipe_that_its_key_is_made_of() {
     let bench = Bench::new();
     fail(&bench, CELL, 1, CellStatus::Failed);

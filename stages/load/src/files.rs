@@ -20,6 +20,7 @@ use crate::drive::{Driven, drive};
 use crate::generators::ByGenerator;
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
+use crate::rescue::rescue;
 use crate::run::{
     CellFacts, Ending, LoadError, LoadSpec, LoadedServer, Target, facts, file_length, read_from,
 };
@@ -146,7 +147,8 @@ pub struct LoadFiles {
 /// attempt has ended, `watch` receives each attempt with its chunks, in the order of requests.
 ///
 /// # Errors
-/// As [`run_load`](crate::run_load), and if the folder cannot be written.
+/// As [`run_load`](crate::run_load), and if the folder cannot be written. If rows were measured, the error then names
+/// another folder, with their tables.
 pub fn run_load_into(
     spec: &LoadSpec,
     target: &Target,
@@ -155,9 +157,30 @@ pub fn run_load_into(
     control: &Control,
     watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
+    let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
+    run_in_order(
+        spec,
+        target,
+        monitoring,
+        folder,
+        control,
+        &mut ordered,
+        watch,
+    )
+    .map_err(|error| rescue(error, &ordered))
+}
+
+fn run_in_order(
+    spec: &LoadSpec,
+    target: &Target,
+    monitoring: &Monitoring,
+    folder: &Path,
+    control: &Control,
+    ordered: &mut Ordered,
+    watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
+) -> Result<LoadFiles, LoadError> {
     let logs = logs(target, monitoring);
     let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(unwritten(folder))?;
-    let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
     let mut driven = drive(
         spec,
         target,

@@ -30,6 +30,8 @@ pub(crate) struct Interpreted {
     pub(crate) text: String,
     /// Whether the answer has the requested form.
     pub(crate) form: Form,
+    /// The model that answered, by its own account.
+    pub(crate) model: Option<String>,
 }
 
 /// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete answer is checked
@@ -58,6 +60,7 @@ pub(crate) fn interpret(
         chunks,
         text: answer.text,
         form: answer.form,
+        model: answer.model,
     }
 }
 

@@ -23,7 +23,7 @@ use crate::generators::GeneratorsChoice;
 use crate::random::Origin;
 use crate::refused::Refusal;
 use crate::reset::empty_caches;
-use crate::run::{Ending, LoadSpec, LoadedServer, Target};
+use crate::run::{Ending, LoadError, LoadSpec, LoadedServer, Target};
 use crate::search;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::sheet::TableFile;
@@ -265,7 +265,7 @@ impl StageKind for Load {
             job.control,
             &mut |_, _| Ok(()),
         )
-        .map_err(|e| Failure::failed(e.to_string()))?;
+        .map_err(unkept)?;
         files.warnings.extend(doubt);
         if let Some((how, why)) = emptied.and_then(|e| Some((e.how, e.doubt?))) {
             let words = match how {
@@ -289,6 +289,22 @@ impl StageKind for Load {
             Some(import) => import::run(import, job),
             None => simulate::rehearse(settings, job, slowdown),
         }
+    }
+}
+
+/// The failure of a load that could not begin, or whose rows could not be kept.
+pub(crate) fn unkept(error: LoadError) -> Failure {
+    let LoadError {
+        message,
+        by_machine,
+    } = error;
+    let failure = Failure::failed(message);
+    match by_machine {
+        true => failure.hint(
+            "look at the free space, the quota and the limits (`ulimit -a`) on the disk of the store, and run again: \
+             what was complete is kept",
+        ),
+        false => failure,
     }
 }
 

@@ -10,6 +10,7 @@
 // The words of other tools in a schema are one long `json!`.
 #![recursion_limit = "256"]
 
+mod answered;
 mod arrival;
 mod claims;
 mod client_health;
@@ -38,6 +39,7 @@ mod random;
 pub mod reference;
 mod refused;
 mod render;
+mod rescue;
 mod reset;
 mod rolling;
 mod run;

@@ -53,12 +53,6 @@ impl Encoded {
         postcard::from_bytes(&self.0).map_err(io::Error::other)
     }
 
-    fn write(&self, file: &mut impl Write) -> io::Result<()> {
-        let length = u32::try_from(self.0.len()).map_err(io::Error::other)?;
-        file.write_all(&length.to_le_bytes())?;
-        file.write_all(&self.0)
-    }
-
     /// Reads encoded rows; `None` at the end.
     fn read(file: &mut impl Read) -> io::Result<Option<Self>> {
         let mut length = [0_u8; 4];
@@ -73,6 +67,35 @@ impl Encoded {
     }
 }
 
+/// Rows on disk, sorted.
+struct Run {
+    file: BufWriter<File>,
+    /// The bytes of the rows that are complete, in the file or before it.
+    complete: u64,
+}
+
+impl Run {
+    /// Appends rows. What was complete stays so if the disk refuses.
+    fn push(&mut self, rows: &Encoded) -> io::Result<()> {
+        let length = u32::try_from(rows.0.len()).map_err(io::Error::other)?;
+        let bytes = [&length.to_le_bytes()[..], &rows.0].concat();
+        self.file.write_all(&bytes)?;
+        self.complete += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Returns the rows. A full disk may have left the last of them in memory.
+    fn rows(&self) -> io::Result<impl Iterator<Item = io::Result<Encoded>> + '_> {
+        let mut file = self.file.get_ref();
+        file.seek(SeekFrom::Start(0))?;
+        let file = BufReader::with_capacity(256 * 1024, file);
+        let mut all = file.chain(self.file.buffer()).take(self.complete);
+        Ok(std::iter::from_fn(move || {
+            Encoded::read(&mut all).transpose()
+        }))
+    }
+}
+
 /// Collects rows in any order and returns them sorted.
 pub(crate) struct Ordered {
     folder: PathBuf,
@@ -82,7 +105,7 @@ pub(crate) struct Ordered {
     held: usize,
     /// The largest number of bytes that waited at once.
     most: usize,
-    runs: Vec<BufWriter<File>>,
+    runs: Vec<Run>,
     written: Option<Place>,
 }
 
@@ -100,10 +123,15 @@ impl Ordered {
         }
     }
 
+    /// Returns whether there are no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.runs.is_empty()
+    }
+
     /// Adds the rows of one attempt.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the disk refuses. Then the rows stay in memory.
     pub(crate) fn push(&mut self, rows: &Rows) -> io::Result<()> {
         let (place, rows) = (rows.place(), rows.encode()?);
         let current = self.runs.len().max(1);
@@ -116,16 +144,20 @@ impl Ordered {
         self.held += rows.size();
         self.waiting.insert((run, place), rows);
         while self.held > self.limit {
-            let Some(((run, place), rows)) = self.waiting.pop_first() else {
+            let Some(first) = self.waiting.first_entry() else {
                 break;
             };
-            self.held -= rows.size();
+            let (run, place) = *first.key();
             if run > self.runs.len() {
                 let file = tempfile::tempfile_in(&self.folder)?;
-                self.runs.push(BufWriter::with_capacity(256 * 1024, file));
+                self.runs.push(Run {
+                    file: BufWriter::with_capacity(256 * 1024, file),
+                    complete: 0,
+                });
             }
             let file = self.runs.last_mut().expect("a run was just begun");
-            rows.write(file)?;
+            file.push(first.get())?;
+            self.held -= first.remove().size();
             self.written = Some(place);
         }
         self.most = self.most.max(self.held);
@@ -138,30 +170,26 @@ impl Ordered {
         (self.most, self.runs.len())
     }
 
-    /// Passes all rows to `take`, by request and attempt.
+    /// Passes all rows to `take`, by request and attempt. It can do so again.
     ///
     /// # Errors
     /// If the disk refuses, or `take` fails.
-    pub(crate) fn each(mut self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
-        type Sorted = Box<dyn Iterator<Item = io::Result<Encoded>>>;
-        let mut sources: Vec<Sorted> = Vec::new();
+    pub(crate) fn each(&self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
+        type Sorted<'a> = Box<dyn Iterator<Item = io::Result<Rows>> + 'a>;
+        let mut sources: Vec<Sorted<'_>> = Vec::new();
         let current = self.runs.len().max(1);
-        for run in self.runs {
-            let mut file = run.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.seek(SeekFrom::Start(0))?;
-            let mut reader = BufReader::with_capacity(256 * 1024, file);
-            sources.push(Box::new(std::iter::from_fn(move || {
-                Encoded::read(&mut reader).transpose()
-            })));
+        for run in &self.runs {
+            sources.push(Box::new(run.rows()?.map(|rows| rows?.decode())));
         }
         // The rows that wait for the run being written, and those for the next one. Both are sorted.
-        let later = self.waiting.split_off(&(current + 1, (i64::MIN, i64::MIN)));
+        let later = (current + 1, (i64::MIN, i64::MIN));
+        let waiting = [self.waiting.range(..later), self.waiting.range(later..)];
         sources.extend(
-            [self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Sorted),
+            waiting.map(|rest| Box::new(rest.map(|(_, rows)| rows.decode())) as Sorted<'_>),
         );
         let mut heads: Vec<Option<Rows>> = Vec::with_capacity(sources.len());
         let mut heap = BinaryHeap::new();
-        let next_of = |source: &mut Sorted| source.next().map(|next| next?.decode()).transpose();
+        let next_of = |source: &mut Sorted<'_>| source.next().transpose();
         for (i, source) in sources.iter_mut().enumerate() {
             let head = next_of(source)?;
             heap.extend(head.as_ref().map(|rows| Reverse((rows.place(), i))));
@@ -234,6 +262,37 @@ mod tests {
         let (out, (_, runs)) = sorted(20_000, &all);
         assert_eq!(out.first().map(Rows::place), Some((0, 1)));
         assert!(out.is_sorted_by_key(Rows::place) && out.len() == 500 && runs == 1);
+    }
+
+    #[test]
+    fn rows_that_the_disk_refuses_stay_and_all_rows_can_be_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ordered = Ordered::new(folder.path().to_owned(), 10_000);
+        let all: Vec<Rows> = (0..2000).map(|i| rows(i, 1)).collect();
+        let (first, rest) = all.split_at(1500);
+        first.iter().for_each(|rows| ordered.push(rows).unwrap());
+        // A device without room takes the place of the file, after what it holds is written.
+        let run = &mut ordered.runs[0];
+        run.file.flush().unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let kept = std::mem::replace(&mut run.file, BufWriter::with_capacity(1000, full));
+        let refused = rest.iter().filter(|rows| ordered.push(rows).is_err());
+        assert!(refused.count() > 0);
+        let run = &mut ordered.runs[0];
+        let unwritten = run.file.buffer().to_vec();
+        let full = std::mem::replace(&mut run.file, kept);
+        // Dropping it would write again.
+        drop(full.into_parts());
+        run.file.write_all(&unwritten).unwrap();
+        for _ in 0..2 {
+            let mut again = Vec::new();
+            let read = ordered.each(&mut |rows| {
+                again.push(rows);
+                Ok(())
+            });
+            read.unwrap();
+            assert!(again == all, "{} of {}", again.len(), all.len());
+        }
     }
 
     proptest! {

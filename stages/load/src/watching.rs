@@ -10,6 +10,7 @@ use std::time::Duration;
 use contract::{Chunk, Phase, Request};
 use pipeline::stage::Control;
 
+use crate::answered::Answered;
 use crate::interpret::{Interpreted, interpret};
 use crate::measure::{AnswerReceiver, Attempt, Ended, Shared, Stop, Turn};
 use crate::prompts::FileCounter;
@@ -64,6 +65,7 @@ pub(crate) struct Watching<'a> {
     refusals: Refusals,
     refused: Refused<'a>,
     rolling: Rolling,
+    answered: Answered,
     pub(crate) ending: Ending,
     pub(crate) warnings: Vec<String>,
     pub(crate) failed: Option<io::Error>,
@@ -119,6 +121,7 @@ impl<'a> Watching<'a> {
             refusals: Refusals::default(),
             refused,
             rolling: Rolling::default(),
+            answered: Answered::default(),
             ending: Ending::Complete,
             warnings: Vec::new(),
             failed: None,
@@ -175,6 +178,7 @@ impl<'a> Watching<'a> {
             }
         }
         waiting.into_iter().for_each(|ended| self.take_apart(ended));
+        self.warnings.extend(self.answered.doubt());
     }
 
     /// Counts an attempt for the rolling figures, and parses its answer if it was selected.
@@ -235,6 +239,7 @@ impl<'a> Watching<'a> {
             chunks,
             text,
             form,
+            model,
         } = interpret(
             &attempt,
             &prompt,
@@ -269,6 +274,11 @@ impl<'a> Watching<'a> {
         let refusal = self.refusals.after(&row, form);
         if row.is_ok() {
             self.shared.answered.store(true, Ordering::Relaxed);
+            let replaced = self.spec.workload.extra.get("model");
+            let requested = replaced.and_then(|model| model.as_str());
+            let requested = requested.or(prompt.model.as_deref());
+            self.answered
+                .add(requested.unwrap_or(&self.target.model), model);
         }
         if let Some(refusal) = refusal.filter(|_| self.shared.stopped().is_none()) {
             match self.refused {

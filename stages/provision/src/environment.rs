@@ -149,16 +149,17 @@ impl<'a> Recipe<'a> {
     fn check_disk(&self, all: &Path) -> Result<(), Failure> {
         let sizes = self.packages.iter().map(|p| {
             let file = p.files.iter().map(|f| f.bytes).max().unwrap_or(0);
-            file + p.unpacked_bytes.unwrap_or(file * 4)
+            file.saturating_add(p.unpacked_bytes.unwrap_or(file.saturating_mul(4)))
         });
-        let needed: u64 = sizes.sum();
+        // A definition may say anything.
+        let needed: u64 = sizes.fold(0, u64::saturating_add);
         let stat = rustix::fs::statvfs(all).map_err(|e| {
             Failure::failed(format!(
                 "{}: free disk space is unknown: {e}",
                 all.display()
             ))
         })?;
-        let free = stat.f_bavail * stat.f_frsize;
+        let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         if free < needed {
             let message = format!(
                 "preparing the engine needs {} MB, but the disk of {} has only {} MB free",

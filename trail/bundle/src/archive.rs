@@ -154,11 +154,13 @@ pub(crate) fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError>
         }
         let target = place.below(&into.join(top.as_str()));
         let fault = |e| BundleError::Io(target.clone(), e);
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).map_err(fault)?;
-        }
-        let mut file = fs::File::create_new(&target).map_err(fault)?;
-        io::copy(&mut (&mut entry).take(most), &mut file).map_err(damaged)?;
+        create(&target)
+            .and_then(|file| copy((&mut entry).take(most), file))
+            .map_err(|why| match why {
+                Unwritten::Archive(what) => malformed(format!("{shown} {what}")),
+                Unwritten::Read(e) => damaged(e),
+                Unwritten::Machine(e) => fault(e),
+            })?;
         if expected.is_none() {
             let text = fs::read(&target).map_err(fault)?;
             expected = Some(Expected::of(top, &text, into).map_err(&malformed)?);
@@ -168,6 +170,46 @@ pub(crate) fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError>
     expected
         .map(|expected| expected.top.as_str().to_owned())
         .ok_or_else(|| malformed("it is empty".to_owned()))
+}
+
+/// The reason why an entry was not unpacked.
+enum Unwritten {
+    /// The archive holds something that no folder can hold.
+    Archive(&'static str),
+    /// The archive cannot be read.
+    Read(io::Error),
+    /// This machine refuses.
+    Machine(io::Error),
+}
+
+/// Creates the file of an entry.
+fn create(target: &Path) -> Result<fs::File, Unwritten> {
+    let parent = target.parent().unwrap_or(target);
+    fs::create_dir_all(parent)
+        .and_then(|()| fs::File::create_new(target))
+        .map_err(|e| match e.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                Unwritten::Archive("is there twice, or one of its names is a file and a folder")
+            }
+            io::ErrorKind::InvalidFilename => {
+                Unwritten::Archive("has a name that is too long for a file system")
+            }
+            _ => Unwritten::Machine(e),
+        })
+}
+
+/// Writes the bytes of an entry. What cannot be written is no fault of the archive.
+fn copy(mut entry: impl Read, mut file: fs::File) -> Result<(), Unwritten> {
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        let read = match entry.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(Unwritten::Read(e)),
+        };
+        file.write_all(&piece[..read]).map_err(Unwritten::Machine)?;
+    }
 }
 
 /// The most bytes of a header that holds the name of the next entry.
@@ -585,6 +627,59 @@ mod tests {
             let reason = refused.unwrap_err();
             assert!(reason.contains(why), "{reason}");
         }
+    }
+
+    #[test]
+    fn names_that_exclude_each_other_are_a_fault_of_the_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |listed: &[&str], entries: &[&str]| {
+            let mut manifest = Manifest::parse(&manifest(b"four")).unwrap();
+            for name in listed {
+                let place = BundlePath::new(*name).unwrap();
+                let entry = crate::manifest::Entry::of_bytes(&place, b"");
+                manifest.files.push(entry);
+            }
+            let manifest = manifest.to_bytes();
+            let mut builder = tar::Builder::new(Vec::new());
+            let files = entries.iter().map(|name| (*name, &b""[..]));
+            for (name, bytes) in [("manifest.json", &manifest[..])].into_iter().chain(files) {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(bytes.len() as u64);
+                header.set_cksum();
+                let name = format!("b/{name}");
+                builder.append_data(&mut header, name, bytes).unwrap();
+            }
+            let plain = builder.into_inner().unwrap();
+            let packed =
+                ruzstd::encoding::compress_to_vec(plain.as_slice(), CompressionLevel::Fastest);
+            let path = folder.path().join("x.tar.zst");
+            fs::write(&path, packed).unwrap();
+            let out = tempfile::tempdir().unwrap();
+            let error = unpack(&path, out.path()).unwrap_err();
+            assert!(matches!(error, BundleError::Malformed(..)), "{error}");
+            error.to_string()
+        };
+        let long = "x".repeat(300);
+        let twice = "is there twice";
+        for (why, listed, entries) in [
+            (twice, vec![], vec![layout::STATEMENT, layout::STATEMENT]),
+            (twice, vec!["a", "a/b"], vec!["a", "a/b"]),
+            (twice, vec!["a", "a/b"], vec!["a/b", "a"]),
+            (twice, vec!["a", "a/b/c"], vec!["a", "a/b/c"]),
+            ("too long", vec![long.as_str()], vec![long.as_str()]),
+        ] {
+            let error = refused(&listed, &entries);
+            assert!(error.contains(why), "{entries:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_manifest_that_would_take_all_memory_is_refused() {
+        let mut longer = br#"{"format": 2, "x": ["#.to_vec();
+        longer.extend(b"0,".repeat(40 << 20));
+        longer.extend(b"0]}");
+        let error = Manifest::parse(&longer).unwrap_err();
+        assert!(error.contains("MiB of memory"), "{error}");
     }
 
     #[test]

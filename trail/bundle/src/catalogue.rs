@@ -65,7 +65,7 @@ impl Catalogue {
                 let wrong = |e: &dyn std::fmt::Display| {
                     BundleError::Study(format!("{name}: its record {}: {e}", digest.short()))
                 };
-                let record = Record::parse(&store.get(&digest)?).map_err(|e| wrong(&e))?;
+                let record = Record::parse(&store.get_document(&digest)?).map_err(|e| wrong(&e))?;
                 if Some(record.key) != line.key {
                     return Err(wrong(&"its key differs from the lock's"));
                 }

@@ -158,7 +158,7 @@ fn check_seals(
     };
     let manifest = sha256_of(&read(layout::MANIFEST)?.unwrap_or_default());
     let statement = read(layout::STATEMENT)?;
-    match statement.as_deref().map(serde_json::from_slice::<Value>) {
+    match statement.as_deref().map(artifacts::json::parse::<Value>) {
         None => checked.complain(layout::STATEMENT, "it is missing"),
         Some(Err(e)) => checked.complain(layout::STATEMENT, format!("it cannot be read: {e}")),
         Some(Ok(value)) if manifest_digest(&value) != Some(manifest.as_str()) => {
@@ -181,7 +181,7 @@ fn check_seals(
         }
         return Ok(());
     };
-    let envelope: Envelope = match serde_json::from_slice(&envelope) {
+    let envelope: Envelope = match artifacts::json::parse(&envelope) {
         Ok(envelope) => envelope,
         Err(e) => {
             checked.signature = Signature::Bad;

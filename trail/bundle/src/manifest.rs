@@ -116,14 +116,23 @@ impl Manifest {
     /// # Errors
     /// A sentence, if the bytes are not a manifest of this format.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-        if value["format"] != FORMAT {
+        /// The part of a manifest that every version has.
+        #[derive(Deserialize)]
+        struct Head {
+            #[serde(default)]
+            format: serde_json::Value,
+        }
+        let head: Head = artifacts::json::parse(bytes).map_err(|e| e.to_string())?;
+        if head.format != FORMAT {
+            let format = match head.format {
+                serde_json::Value::Number(format) => format!("format {format}"),
+                _ => "no format".to_owned(),
+            };
             return Err(format!(
-                "the bundle has format {}, but this program reads format {FORMAT}",
-                value["format"]
+                "the bundle has {format}, but this program reads format {FORMAT}"
             ));
         }
-        serde_json::from_value(value).map_err(|e| e.to_string())
+        artifacts::json::parse(bytes).map_err(|e| e.to_string())
     }
 
     /// Returns the total size in bytes of the files that the manifest lists.

@@ -126,7 +126,7 @@ impl Bundle {
         let bytes = place
             .read(&self.root, SEAL_BYTES)
             .map_err(|e| BundleError::Io(path.clone(), e))?;
-        serde_json::from_slice(&bytes).map_err(|e| BundleError::Malformed(path, e.to_string()))
+        artifacts::json::parse(&bytes).map_err(|e| BundleError::Malformed(path, e.to_string()))
     }
 
     /// Reads every record that the bundle's lock names.

@@ -98,7 +98,7 @@ impl<'s> Side<'s> {
             for line in &stage.cells {
                 let Some(digest) = line.record else { continue };
                 let read = || -> Result<Record, String> {
-                    let bytes = store.get(&digest).map_err(|e| e.to_string())?;
+                    let bytes = store.get_document(&digest).map_err(|e| e.to_string())?;
                     Record::parse(&bytes).map_err(|e| e.to_string())
                 };
                 let record = read().map_err(|e| {
@@ -183,13 +183,13 @@ impl<'s> Side<'s> {
     }
 
     pub(crate) fn json(&self, what: &str, digest: &Digest) -> Result<Json, CompareError> {
-        serde_json::from_slice(&self.bytes(what, digest)?)
+        artifacts::json::parse(&self.bytes(what, digest)?)
             .map_err(|e| CompareError::Study(format!("{}: {what}: {e}", self.name)))
     }
 
     /// Returns the content of an artifact if it is JSON.
     pub(crate) fn peek(&self, digest: &Digest) -> Option<Json> {
-        serde_json::from_slice(&self.store.get(digest).ok()?).ok()
+        artifacts::json::parse(&self.store.get_document(digest).ok()?).ok()
     }
 
     pub(crate) fn bytes(&self, what: &str, digest: &Digest) -> Result<Vec<u8>, CompareError> {

@@ -55,8 +55,8 @@ pub(crate) fn about(lock: &Lock, file: &Path, store: &Store) -> Value {
 }
 
 fn started(cell: &LockCell, store: &Store) -> Option<String> {
-    let bytes = store.get(&cell.record?).ok()?;
-    let made: Made = serde_json::from_slice(&bytes).ok()?;
+    let bytes = store.get_document(&cell.record?).ok()?;
+    let made: Made = artifacts::json::parse(&bytes).ok()?;
     Some(made.started)
 }
 
@@ -75,8 +75,8 @@ fn described(
         if !["host", "environment", "server"].contains(&name.as_str()) {
             continue;
         }
-        let bytes = store.get(&artifact.digest).unwrap_or_default();
-        let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let bytes = store.get_document(&artifact.digest).unwrap_or_default();
+        let document: Value = artifacts::json::parse(&bytes).unwrap_or_default();
         let text = |path: &str| document.pointer(path).and_then(Value::as_str);
         if let Some(engine) = text("/engine/title").or(text("/engine/name")) {
             let version = text("/engine/version")

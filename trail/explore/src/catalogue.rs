@@ -109,7 +109,7 @@ fn read<T>(
     let name = cell_text(stage, &cell.coordinates);
     let wrong = |e| CatalogueError::Damaged(format!("the record {digest} of {name}: {e}"));
     let missing = |e| CatalogueError::Damaged(format!("the record {digest} of {name}: {e}"));
-    parse(&store.get(&digest).map_err(missing)?)
+    parse(&store.get_document(&digest).map_err(missing)?)
         .map(Some)
         .map_err(wrong)
 }

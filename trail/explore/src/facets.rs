@@ -139,7 +139,7 @@ fn collect(
         if artifact.media != Media::Json || !describes {
             continue;
         }
-        let document: Value = serde_json::from_slice(&store.get(&artifact.digest)?)
+        let document: Value = artifacts::json::parse(&store.get_document(&artifact.digest)?)
             .map_err(|e| Failure::store(format!("{stage}.{name}: {e}")))?;
         let at = format!("{stage}.{name}");
         flatten(&document, &mut |key, value| {

@@ -226,7 +226,7 @@ fn rates(site: &Site, experiment: &str, cell: &str) -> Option<Value> {
         .unwrap_or_default();
     let history = site.store.history(experiment, &pattern.stage, Some(at), 1);
     let line = history.ok()?.into_iter().next()?;
-    let record = Record::parse(&site.store.get(&line.record).ok()?).ok()?;
+    let record = Record::parse(&site.store.get_document(&line.record).ok()?).ok()?;
     let requests = record.outputs.get("requests")?;
     if requests.rows.is_none_or(|rows| rows > ROWS) {
         return None;

@@ -53,7 +53,7 @@ impl LeftOut {
     /// Reads what the bundle in a folder says about itself; nothing is left out of any other folder.
     fn of(root: &Path) -> Self {
         let read = |name: &str| artifacts::regular::read(&root.join(name)).ok();
-        let manifest = read("manifest.json").and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let manifest = read("manifest.json").and_then(|bytes| artifacts::json::parse(&bytes).ok());
         let manifest: Value = manifest.unwrap_or_default();
         let outputs = manifest["colophon"]["without"].as_array();
         let outputs = outputs.into_iter().flatten().filter_map(Value::as_str);

@@ -524,8 +524,10 @@ fn executed(
     };
     let name = cell_text(&stage.name, &cell.coordinates);
     let wrong = |e: String| Failure::store(format!("the record {digest} of {name}: {e}"));
-    let bytes = store.get(&digest).map_err(|e| wrong(e.to_string()))?;
-    let executed = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+    let bytes = store
+        .get_document(&digest)
+        .map_err(|e| wrong(e.to_string()))?;
+    let executed = artifacts::json::parse(&bytes).map_err(|e| wrong(e.to_string()))?;
     Ok(Some(executed))
 }
 

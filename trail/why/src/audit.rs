@@ -356,12 +356,14 @@ fn hash_all(
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for problem in &self.problems {
-            match (&problem.place, &problem.text) {
+            let line = match (&problem.place, &problem.text) {
                 (Some(place), Some(text)) => {
-                    writeln!(f, "{}:{place}: `{text}`: {}", self.report, problem.what)?;
+                    format!("{}:{place}: `{text}`: {}", self.report, problem.what)
                 }
-                _ => writeln!(f, "{}", problem.what)?,
-            }
+                _ => problem.what.clone(),
+            };
+            // A text of others cannot begin a line, which could pretend to be a verdict.
+            writeln!(f, "{}", line.replace('\n', "\\n"))?;
         }
         let numbers = self.numbers;
         let s = if numbers == 1 { "" } else { "s" };

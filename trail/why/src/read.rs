@@ -183,7 +183,7 @@ impl<'store> Reader<'store> {
 
     pub(crate) fn json(&self, digest: &Digest) -> Result<Rc<Json>, TrailError> {
         self.once(&self.documents, digest, |bytes| {
-            serde_json::from_slice(&bytes).map_err(|e| format!("not readable JSON: {e}"))
+            artifacts::json::parse(&bytes).map_err(|e| format!("not readable JSON: {e}"))
         })
     }
 

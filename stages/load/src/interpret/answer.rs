@@ -4,6 +4,7 @@ use apis::{Adapter, Delivery, Division, Event, Reading, Server, Text, divide, er
 use contract::Api;
 use serde_json::Value;
 
+use crate::answered::model_in;
 use crate::claims;
 use crate::measure::{Attempt, End};
 use crate::refused::Form;
@@ -38,6 +39,8 @@ pub(super) struct Answer {
     pub(super) usage_cached: Option<i64>,
     pub(super) server: Server,
     pub(super) finish_reason: Option<String>,
+    /// The model that answered, by its own account.
+    pub(super) model: Option<String>,
     pub(super) complete: bool,
     pub(super) broken: Option<String>,
     pub(super) form: Form,
@@ -117,6 +120,10 @@ pub(super) fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> An
         if event.data.trim_ascii() == b"[DONE]" {
             answer.complete = true;
             continue;
+        }
+        // One event of an answer names the model; reading all of them would cost a client its time.
+        if i == 0 {
+            answer.model = model_in(&event.data);
         }
         let directly = match event.kind.as_deref() {
             Some("error") => None,

@@ -83,7 +83,7 @@ pub fn run_search(
             }
             Ok(())
         })
-        .map_err(|e| Failure::failed(e.to_string()))?;
+        .map_err(crate::kind::unkept)?;
         let failure = match &files.ending {
             Ending::Complete => None,
             Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),

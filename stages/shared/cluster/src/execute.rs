@@ -255,7 +255,8 @@ impl Shard<'_> {
     fn study(&self) -> Result<StudyDocument, ClusterError> {
         let digest = self.order.study;
         self.remote.download(&self.store, &digest)?;
-        let study: Result<StudyDocument, _> = serde_json::from_slice(&self.store.get(&digest)?);
+        let study: Result<StudyDocument, _> =
+            serde_json::from_slice(&self.store.get_document(&digest)?);
         let mut study = study
             .map_err(|e| ClusterError::Broken(format!("the study {digest} cannot be read: {e}")))?;
         for source in &mut study.experiment.sources {
@@ -397,7 +398,7 @@ impl Pushing {
         let records = records.as_slice();
         unwatched(|watch| push_records(&self.remote, &self.store, records, &self.me, watch))?;
         for digest in records {
-            let Ok(record) = Record::parse(&self.store.get(digest)?) else {
+            let Ok(record) = Record::parse(&self.store.get_document(digest)?) else {
                 continue;
             };
             let done = DoneCell {

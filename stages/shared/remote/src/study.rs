@@ -215,7 +215,7 @@ pub fn push_records(
 ) -> Result<PushReport, RemoteError> {
     let mut pushed = Vec::new();
     for digest in records {
-        let bytes = store.get(digest)?;
+        let bytes = store.get_document(digest)?;
         let view = view(digest, &bytes).ok_or(StoreError::NotARecord(*digest))?;
         let started = Record::parse(&bytes).ok().map(|record| record.started);
         let maker = Maker {
@@ -255,7 +255,7 @@ pub fn push_locks(
     for digest in all {
         let read = match store.contains(&digest) {
             true => {
-                let bytes = store.get(&digest)?;
+                let bytes = store.get_document(&digest)?;
                 view(&digest, &bytes).zip(Record::parse(&bytes).ok())
             }
             false => None,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use artifacts::json::{OBJECT_BYTES, VALUE_BYTES, memory};
 use serde_json::{Deserializer, Value};
 
 use crate::field::{Field, Unreadable};
@@ -54,11 +55,6 @@ pub fn records(text: &str, below: Option<&str>) -> Result<Vec<Record>, Unreadabl
 /// The most memory in bytes that the values of a document may take.
 const MOST_MEMORY: u64 = 4 << 30;
 
-/// The memory in bytes of an object with one entry, and of any other value. Both were measured, with the room that a
-/// growing list keeps.
-const OBJECT: u64 = 480;
-const VALUE: u64 = 72;
-
 /// Refuses JSON whose values would take too much memory: two bytes of a file can be a value of a hundred.
 ///
 /// # Errors
@@ -72,7 +68,7 @@ pub fn bounded(bytes: &[u8]) -> Result<(), Unreadable> {
 /// # Errors
 /// If the estimate is larger than 4 GiB.
 pub fn check_objects(rows: usize, columns: usize) -> Result<(), Unreadable> {
-    let object = OBJECT.saturating_add(VALUE.saturating_mul(columns as u64));
+    let object = OBJECT_BYTES.saturating_add(VALUE_BYTES.saturating_mul(columns as u64));
     affordable(object.saturating_mul(rows as u64))
 }
 
@@ -88,23 +84,6 @@ fn affordable(needed: u64) -> Result<(), Unreadable> {
     let hint =
         "leave out what is not needed, such as generated texts and the times of single tokens";
     Err(Unreadable::new(message, hint))
-}
-
-/// Estimates the memory in bytes that the values of a document take, without parsing them.
-pub fn memory(bytes: &[u8]) -> u64 {
-    let (mut needed, mut in_text, mut escaped) = (0, false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            _ if in_text => {}
-            b'{' => needed += OBJECT,
-            b',' | b':' | b'[' => needed += VALUE,
-            _ => {}
-        }
-    }
-    needed
 }
 
 /// Reads records that are objects as a sheet. Every key becomes a column, in order of first use.

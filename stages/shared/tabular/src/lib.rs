@@ -10,7 +10,8 @@ mod other;
 mod parquet;
 mod sheet;
 
+pub use artifacts::json::memory;
 pub use field::{Field, Unreadable};
-pub use json::{Record, bounded, check_objects, memory, records};
+pub use json::{Record, bounded, check_objects, records};
 pub use other::{OtherKind, other_kind};
 pub use sheet::{Format, Places, Sheet, read};

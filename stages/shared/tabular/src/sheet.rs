@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_memory_of_json_is_estimated_without_the_signs_within_its_texts() {
-        let memory = |text: &str| json::memory(text.as_bytes());
+        let memory = |text: &str| artifacts::json::memory(text.as_bytes());
         assert_eq!(memory(r#"{"a{,:[\"{": 1}"#), memory(r#"{"a": 1}"#));
         assert!(memory("[1, 2, 3]") > memory("[1]"));
         assert!(memory("[{}, {}]") > memory("[1, 2]"));

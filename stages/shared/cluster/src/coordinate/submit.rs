@@ -189,7 +189,7 @@ impl Cluster<'_> {
     fn upload_known(&self, cells: &[ShardCell]) -> Result<(), ClusterError> {
         let records: Vec<Digest> = cells.iter().filter_map(|cell| cell.record).collect();
         let whole = |record: &Digest| {
-            let bytes = self.asked.store.get(record).ok()?;
+            let bytes = self.asked.store.get_document(record).ok()?;
             let view = view(record, &bytes)?;
             view.references()
                 .all(|object| self.asked.store.contains(object))
