@@ -280,58 +280,8 @@ impl<'a> Tracer<'a> {
                 })
         };
         let named = column(derived.column) + derived.against.map_or(0.0, column);
-        let has = |list: &[&str]| list.iter().any(|word| said.contains(*word));
-        let (cost, is_named) = match derived.how {
-            How::Cell => (0.0, true),
-            How::Mean => (1.0, has(&["mean", "average", "avg"])),
-            How::Median => (1.5, has(&["median"])),
-            How::Sum => (1.5, has(&["total", "sum", "all"])),
-            How::Least => (
-                1.0,
-                has(&[
-                    "min", "minimum", "lowest", "least", "smallest", "fastest", "from",
-                ]),
-            ),
-            How::Most => (
-                1.0,
-                has(&[
-                    "max", "maximum", "highest", "peak", "largest", "most", "slowest", "to",
-                ]),
-            ),
-            How::Count => (
-                1.5,
-                has(&["row", "cell", "run", "case", "count", "number", "all"]),
-            ),
-            How::Difference => (
-                1.5,
-                has(&["difference", "delta", "by", "more", "less", "point", "pp"]),
-            ),
-            How::Ratio => (
-                1.0,
-                has(&[
-                    "ratio", "faster", "slower", "factor", "time", "higher", "lower", "speedup",
-                ]),
-            ),
-            How::Change => (
-                1.0,
-                has(&[
-                    "faster",
-                    "slower",
-                    "more",
-                    "less",
-                    "higher",
-                    "lower",
-                    "change",
-                    "drop",
-                    "gain",
-                    "percent",
-                    "better",
-                    "worse",
-                    "increase",
-                    "reduction",
-                ]),
-            ),
-        };
+        let (cost, names) = derived.how.cost_and_names();
+        let is_named = derived.how == How::Cell || names.iter().any(|name| said.contains(*name));
         let by = if derived.by.is_empty() || said_all(&derived.by, said) {
             0.0
         } else {

@@ -111,6 +111,27 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
 }
 
+impl Finding {
+    /// Creates a finding without evidence.
+    pub(crate) fn new(
+        rule: Rule,
+        (line, column): (usize, usize),
+        quote: &str,
+        message: String,
+        cause: String,
+    ) -> Self {
+        Self {
+            rule,
+            line,
+            column,
+            quote: quote.to_owned(),
+            message,
+            cause,
+            evidence: Vec::new(),
+        }
+    }
+}
+
 /// The audit of one document, with findings in document order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Audit {

@@ -1,8 +1,9 @@
 //! A table as observations: every number with its position on each axis.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::claims::lexicon::{canonical, is_statistic};
+use crate::claims::lexicon::{canonical, is_statistic, more_is_better};
+use crate::claims::sentence::Mention;
 use crate::number::{Quantity, quantities};
 use crate::table::Table;
 use crate::words::{normal, words};
@@ -40,7 +41,48 @@ pub(crate) struct Fact {
     pub(crate) place: (String, String),
 }
 
-/// The observations of one table, or of several with the same rows and columns.
+impl Fact {
+    /// The value and half a unit of its last digit, in the unit of another number.
+    pub(crate) fn in_unit_of(&self, number: &Quantity) -> (f64, f64) {
+        let mut scale = 1.0;
+        if self.value.unit != number.unit {
+            scale = self.value.measure().1 / number.measure().1;
+        }
+        (self.value.value * scale, self.value.half * scale)
+    }
+
+    /// Whether a stated number can be this one, rounded.
+    pub(crate) fn rounds_to(&self, number: &Quantity) -> bool {
+        let (value, half) = self.in_unit_of(number);
+        number.rounds(value - half, value + half)
+    }
+
+    /// Whether more is better; `None` if its column does not show it.
+    pub(crate) fn more_is_better(&self) -> Option<bool> {
+        more_is_better(&self.value.unit, &self.metric)
+    }
+
+    /// Whether it is a rate or a time, to which words of speed apply.
+    pub(crate) fn is_speed(&self) -> bool {
+        self.value.unit.ends_with("/s") || self.value.measure().0 == "time"
+    }
+}
+
+/// Facts in lines along an axis: all other positions of a line are the same.
+pub(crate) type Lines<'a> = BTreeMap<Vec<Option<usize>>, Vec<&'a Fact>>;
+
+/// Groups facts into lines along an axis.
+pub(crate) fn lines<'a>(facts: impl IntoIterator<Item = &'a Fact>, axis: usize) -> Lines<'a> {
+    let mut lines = Lines::new();
+    for fact in facts {
+        let mut key = fact.at.clone();
+        key[axis] = None;
+        lines.entry(key).or_default().push(fact);
+    }
+    lines
+}
+
+/// The observations of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts<'a> {
     pub(crate) table: &'a Table,
@@ -238,9 +280,8 @@ impl Layout {
 }
 
 impl<'a> Facts<'a> {
-    /// Reads a table, or several with the same rows and columns, which then form an additional axis.
-    pub(crate) fn of(tables: &[&'a Table]) -> Option<Self> {
-        let table = *tables.first()?;
+    /// Reads a table; `None` if it has no figures or no labels.
+    pub(crate) fn of(table: &'a Table) -> Option<Self> {
         let Layout {
             columns,
             labels,
@@ -288,29 +329,16 @@ impl<'a> Facts<'a> {
             });
             facts.axes.len() - 1
         });
-        let section = (tables.len() > 1).then(|| {
-            facts.axes.push(Axis::default());
-            facts.axes.len() - 1
-        });
-        for table in tables {
-            for row in 0..table.rows.len() {
-                let mut at = facts.labels_of(table, row, &labels, levels, section);
-                for column in &columns {
-                    if let Some(axis) = across {
-                        let own: Vec<String> = column
-                            .words
-                            .iter()
-                            .filter(|word| !shared.contains(word) || column.level.is_some())
-                            .cloned()
-                            .collect();
-                        at[axis] = facts.axes[axis].place(
-                            &column.text,
-                            own,
-                            column.level.as_ref().map(|level| level.1),
-                        );
-                    }
-                    facts.read(table, row, column, &at, ends);
+        for row in 0..table.rows.len() {
+            let mut at = facts.labels_of(row, &labels, levels);
+            for column in &columns {
+                if let Some(axis) = across {
+                    let own = |word: &&String| column.level.is_some() || !shared.contains(word);
+                    let own = column.words.iter().filter(own).cloned().collect();
+                    let level = column.level.as_ref().map(|level| level.1);
+                    at[axis] = facts.axes[axis].place(&column.text, own, level);
                 }
+                facts.read(row, column, &at, ends);
             }
         }
         let metrics = facts.metric_axis();
@@ -335,18 +363,16 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The positions of a row on the axes of its labels and of its table's title.
+    /// The positions of a row on the axes of its labels.
     fn labels_of(
         &mut self,
-        table: &Table,
         row: usize,
         labels: &[usize],
         levels: Option<usize>,
-        section: Option<usize>,
     ) -> Vec<Option<usize>> {
         let mut at = vec![None; self.axes.len()];
         for (axis, column) in labels.iter().enumerate() {
-            let cell = table.cell(row, *column);
+            let cell = self.table.cell(row, *column);
             let text = cell.map_or("", |cell| &cell.text);
             let number = cell.and_then(|cell| cell.value.as_ref()).map(|v| v.value);
             let level = number.filter(|_| Some(*column) == levels);
@@ -358,20 +384,11 @@ impl<'a> Facts<'a> {
             let words = plain_words(if bare.is_empty() { text } else { &bare });
             at[axis] = self.axes[axis].place(text, words, level);
         }
-        if let Some(axis) = section {
-            at[axis] = self.axes[axis].place(&table.title, plain_words(&table.title), None);
-        }
         at
     }
 
-    fn read(
-        &mut self,
-        table: &Table,
-        row: usize,
-        column: &Column,
-        at: &[Option<usize>],
-        ends: Option<usize>,
-    ) {
+    fn read(&mut self, row: usize, column: &Column, at: &[Option<usize>], ends: Option<usize>) {
+        let table = self.table;
         let Some(cell) = table.cell(row, column.index) else {
             return;
         };
@@ -445,7 +462,7 @@ impl<'a> Facts<'a> {
         words.map(|word| word.text).collect()
     }
 
-    /// Line of the first table; 0 for data.
+    /// Line of the table; 0 for data.
     pub(crate) fn line(&self) -> usize {
         if self.table.file.is_empty() {
             self.table.line
@@ -460,6 +477,24 @@ impl Facts<'_> {
     pub(crate) fn unit_of(&self, axis: usize, value: usize) -> &str {
         let fact = self.facts.iter().find(|fact| fact.at[axis] == Some(value));
         fact.map_or("", |fact| fact.value.unit.as_str())
+    }
+
+    /// The facts at the named places. On an axis with several named labels, each of them fits; one axis may be free.
+    pub(crate) fn named(&self, mentions: &[Mention], free: Option<usize>) -> Vec<&Fact> {
+        let mut asked: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for mention in mentions.iter().filter(|m| Some(m.axis) != free) {
+            asked.entry(mention.axis).or_default().push(mention.value);
+        }
+        let fits = |fact: &&Fact| {
+            let mut asked = asked.iter();
+            asked.all(|(axis, values)| fact.at[*axis].is_some_and(|at| values.contains(&at)))
+        };
+        self.facts.iter().filter(fits).collect()
+    }
+
+    /// The position of a fact among the columns.
+    pub(crate) fn column(&self, fact: &Fact) -> Option<usize> {
+        self.across.and_then(|across| fact.at[across])
     }
 
     /// The axis whose values are rising levels: sizes, loads.
@@ -550,15 +585,4 @@ fn is_labels(table: &Table, column: usize) -> bool {
         .filter(|text| text.split_whitespace().count() > 6)
         .count();
     filled * 2 > texts.len() && long == 0
-}
-
-/// Tables with the same columns and rows under different headings.
-pub(crate) fn siblings(tables: &[Table]) -> Vec<Vec<&Table>> {
-    let distinct = |group: &[&Table]| {
-        let titles: BTreeSet<&str> = group.iter().map(|table| table.title.as_str()).collect();
-        titles.len() == group.len()
-    };
-    let mut groups = crate::grid::siblings(tables);
-    groups.retain(|group| (2..=8).contains(&group.len()) && distinct(group));
-    groups
 }

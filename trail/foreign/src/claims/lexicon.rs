@@ -56,8 +56,6 @@ pub(crate) enum Sense {
     Tie,
     /// Gives the range of all the named numbers.
     Range,
-    /// A mean (`true`) or sum of all the named numbers.
-    Aggregate(bool),
     /// Numbers rise (`true`) or fall along the levels.
     Trend(bool),
     /// Excludes exceptions to a trend.
@@ -107,8 +105,6 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "library" | "implementation" | "algorithm" | "codec" | "server" | "length"
         | "database" | "broker" | "percentile" => Sense::Noun,
         "range" | "ranged" | "span" | "spanned" | "vary" | "varied" | "lie" | "lay" => Sense::Range,
-        "together" | "altogether" | "combined" => Sense::Aggregate(false),
-        "averaged" => Sense::Aggregate(true),
         "rise" | "rose" | "grow" | "grew" | "increase" | "increased" | "climb" | "climbed" => {
             Sense::Trend(true)
         }

@@ -16,31 +16,10 @@ const SKIPPED: &[&str] = &[
 ];
 
 /// Elements that end the paragraph before them and their own.
+#[rustfmt::skip]
 const BLOCKS: &[&str] = &[
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "body",
-    "center",
-    "dd",
-    "details",
-    "dialog",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "header",
-    "hr",
-    "main",
-    "nav",
-    "p",
-    "section",
-    "summary",
+    "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "dialog", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "main", "nav", "p", "section", "summary",
 ];
 
 /// The maximum number of columns or rows over which a cell spreads, and the maximum depth of tables in tables.
