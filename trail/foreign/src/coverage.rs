@@ -205,25 +205,20 @@ impl<'a> Tracer<'a> {
         let digits = significant(text);
         let mut derivations: Vec<(f64, usize, Derived)> = Vec::new();
         for (at, keys) in asked.iter().enumerate() {
-            if keys.is_empty()
-                && !self.sources[at]
-                    .values
-                    .iter()
-                    .any(|(_, name, _)| overlap(name, &said) > 0)
-            {
+            let mut values = self.sources[at].values.iter();
+            if keys.is_empty() && !values.any(|(_, name, _)| overlap(name, &said) > 0) {
                 continue;
             }
-            let candidates: Vec<Derived> = self
+            let fitting = self
                 .derive(at, keys)
                 .iter()
-                .filter(|derived| derived.gives(stated))
-                .take(MOST_CANDIDATES)
-                .cloned()
-                .collect();
-            for derived in candidates {
-                let score = self.score(at, &derived, keys, &said, digits);
-                derivations.push((score, at, derived));
-            }
+                .filter(|derived| derived.gives(stated));
+            let candidates: Vec<Derived> = fitting.take(MOST_CANDIDATES).cloned().collect();
+            derivations.extend(
+                candidates
+                    .into_iter()
+                    .map(|derived| (self.score(at, &derived, keys, &said, digits), at, derived)),
+            );
         }
         derivations.retain(|(score, _, _)| *score >= ENOUGH);
         derivations.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -236,17 +231,14 @@ impl<'a> Tracer<'a> {
             .take(LISTED)
             .map(|(_, at, derived)| self.source(*at, derived))
             .collect();
+        if sources.is_empty() {
+            sources = self.by_value(stated, digits);
+        }
         let status = match derivations.first() {
             Some((_, _, derived)) if derived.how == How::Cell => Status::Cell,
             Some(_) => Status::Derived,
-            None => {
-                sources = self.by_value(stated, digits);
-                if sources.is_empty() {
-                    Status::NotFound
-                } else {
-                    Status::ValueOnly
-                }
-            }
+            None if sources.is_empty() => Status::NotFound,
+            None => Status::ValueOnly,
         };
         Traced {
             line: place.0,
@@ -271,13 +263,10 @@ impl<'a> Tracer<'a> {
     ) -> f64 {
         let source = &self.sources[at];
         let column = |c: usize| {
-            source
-                .values
-                .iter()
-                .find(|value| value.0 == c)
-                .map_or(0.0, |value| {
-                    overlap(&value.1, said) as f64 / value.1.len().max(1) as f64
-                })
+            let value = source.values.iter().find(|value| value.0 == c);
+            value.map_or(0.0, |(_, name, _)| {
+                overlap(name, said) as f64 / name.len().max(1) as f64
+            })
         };
         let named = column(derived.column) + derived.against.map_or(0.0, column);
         let (cost, names) = derived.how.cost_and_names();

@@ -42,7 +42,7 @@ const UNREAD: &[(&str, &str, &str, &str)] = &[
     ("", "| Rank | Router | ns/op |\n|---|---|---|\n| 1 | a | 588 |\n| 2 | b | 712 |\n| 3 | c | 742 |\n| 4 | d | {} |\n", "3372 |\n| 5 | e | 948", "948 |\n| 5 | e | 3372"),
     ("", "| Metric | Kite | Wren | Winner |\n|---|---|---|---|\n| Throughput | 2115 | 1702 | Kite |\n| Latency | 74 | 131 | {} |\n| Errors | 3 | 5 | Kite |\n", "Wren", "Kite"),
     (TABLE, "On east-8 Otter and Stoat reach {} req/s, respectively.", "255 and 298", "298 and 255"),
-    (TABLE, "On average, the Otter hosts reach {} req/s.", "250", "290.25"),
+    (TABLE, "On average, the Otter hosts reach {} req/s.", "312", "290.25"),
     (LADDER, "At u=1 the inner site keeps {} of its peak.", "60%", "36%"),
     ("", "Complete runs:\n\n- a\n- b\n\nLost runs:\n\n- c\n- {}\n", "b", "d"),
     ("", "## Contents\n\n1. Setup\n2. {}\n\n## 1. Setup\n\nText.\n\n## 2. Results\n\nText.\n", "Related work", "Results"),

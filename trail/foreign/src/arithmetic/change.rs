@@ -74,16 +74,14 @@ fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) ->
             .any(|gap| stated.agrees(*gap, *gap))
 }
 
-/// The two ends of a change, in order of time.
+/// The two ends of a change.
 struct Ends<'a> {
     at: usize,
     a: &'a Quantity,
     b: &'a Quantity,
-    /// The last number of the pair.
-    until: &'a Quantity,
 }
 
-/// How a text joins two ends: `→`, `from a to b`, `b instead of a`.
+/// How a text joins two ends: `→`, `from a to b`.
 fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
     let (a, b) = (scope.numbers.get(at)?, scope.numbers.get(at + 1)?);
     let between = scope.between(a, b);
@@ -96,25 +94,14 @@ fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
         let next = scope.numbers.get(at + 2);
         next.is_some_and(|next| next.signed && next.is_percent() && scope.between(b, next) == "(")
     };
-    let back = matches!(
-        between.trim_start_matches(','),
-        "instead of" | "rather than" | " down from" | " up from" | "down from" | "up from"
-    ) && a.unit == b.unit
-        && !a.unit.is_empty();
     // A range of users is a range of load levels, not a change.
     let levels = a.unit == "users" || b.unit == "users";
-    let is_change = (arrow || from || bracket || back)
+    let is_change = (arrow || from || bracket)
         && !levels
         && commensurable(a, b)
         && a.value != 0.0
         && b.value != 0.0;
-    let (first, second) = if back { (b, a) } else { (a, b) };
-    is_change.then_some(Ends {
-        at,
-        a: first,
-        b: second,
-        until: b,
-    })
+    is_change.then_some(Ends { at, a, b })
 }
 
 /// Whether two numbers are measurements and not levels, as in `from 16 to 32`.
@@ -161,7 +148,7 @@ fn factor(scope: &Scope<'_>, number: &Quantity) -> Option<Quantity> {
     })
 }
 
-/// Checks pairs `a → b`, `from a to b`, `b instead of a` against the share, factor or difference stated for them.
+/// Checks pairs `a → b`, `from a to b` against the share, factor or difference stated for them.
 pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let pairs: Vec<Ends<'_>> = (0..scope.numbers.len())
         .filter_map(|at| ends(scope, at))
@@ -196,7 +183,7 @@ pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
 /// The claim directly after a pair.
 fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     let claim = scope.numbers.get(pair.at + 2)?;
-    let between = scope.between(pair.until, claim);
+    let between = scope.between(pair.b, claim);
     let near = between.len() <= 32 && !between.contains([';', '→', ':']);
     let bracket = matches!(between, "(" | "[" | "=" | ", (" | "(~" | "(≈");
     let rest = scope.after(claim).trim_start();
@@ -300,7 +287,7 @@ pub(super) fn multiples(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     if !holds {
         slips.push(Slip {
             start: verb.start + scope.start,
-            end: pair.until.end,
+            end: pair.b.end,
             message: format!(
                 "from {} to {} is a factor of {}",
                 shown(a.value),

@@ -57,8 +57,8 @@ pub(super) fn nearness(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         ) {
             let then = words(scope.between(bound, b));
             let plain = |word: &str| !matches!(word, "each" | "one" | "and");
-            let of = then.first().is_some_and(|word| word.text == "of") && then.len() <= 4;
-            if !of
+            let leads = then.first().is_some_and(|word| word.text == "of") && then.len() <= 4;
+            if !leads
                 || !then.iter().all(|word| plain(&word.text))
                 || words(scope.between(a, bound)).len() > 3
             {

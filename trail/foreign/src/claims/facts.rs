@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::words::{normal, words};
 
 /// An axis that distinguishes rows or columns of a table.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Axis {
     /// Words of its name, if the table has one.
     pub(crate) name: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct Axis {
 }
 
 /// A position on an axis.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Value {
     /// The text in the table.
     pub(crate) text: String,
@@ -193,18 +193,15 @@ impl Column {
         }
         let ends = rest.split_once('→').map(|(before, after)| {
             let last = before.split_whitespace().last().unwrap_or("");
-            (
-                last.to_owned(),
-                after.split_whitespace().next().unwrap_or("").to_owned(),
-            )
+            let first = after.split_whitespace().next().unwrap_or("");
+            (last.to_owned(), first.to_owned())
         });
-        let kept = match &ends {
-            Some((a, b)) => rest
-                .replacen(a.as_str(), "", 1)
-                .replacen('→', "", 1)
-                .replacen(b.as_str(), "", 1),
-            None => rest.clone(),
-        };
+        let mut kept = rest.clone();
+        if let Some((a, b)) = &ends {
+            for part in [a.as_str(), "→", b.as_str()] {
+                kept = kept.replacen(part, "", 1);
+            }
+        }
         Self {
             index,
             unit,
@@ -229,33 +226,21 @@ struct Layout {
 impl Layout {
     /// Returns the layout of a table with figures and labels.
     fn of(table: &Table) -> Option<Self> {
-        let numeric: Vec<usize> = (0..table.columns.len())
-            .filter(|c| table.is_numeric(*c))
-            .collect();
-        let levels = numeric
-            .first()
-            .copied()
-            .filter(|first| *first == 0 && numeric.len() > 1 && is_levels(table));
-        let mut columns: Vec<Column> = numeric
-            .iter()
-            .filter(|c| Some(**c) != levels)
-            .map(|c| Column::of(table, *c))
-            .collect();
-        let labels: Vec<usize> = (0..table.columns.len())
-            .filter(|c| {
-                !numeric.contains(c) && is_labels(table, *c) && !is_verdict(table, *c, &columns)
-            })
-            .chain(levels)
-            .collect();
-        if columns.is_empty() || labels.is_empty() {
-            return None;
+        let all = 0..table.columns.len();
+        let numeric: Vec<usize> = all.clone().filter(|c| table.is_numeric(*c)).collect();
+        let levels = (numeric.len() > 1 && numeric[0] == 0 && is_levels(table)).then_some(0);
+        let figures = numeric.iter().filter(|c| Some(**c) != levels);
+        let mut columns: Vec<Column> = figures.map(|c| Column::of(table, *c)).collect();
+        let is_label = |c: &usize| {
+            !numeric.contains(c) && is_labels(table, *c) && !is_verdict(table, *c, &columns)
+        };
+        let labels: Vec<usize> = all.filter(is_label).chain(levels).collect();
+        let first = columns.first().filter(|_| !labels.is_empty())?;
+        let everywhere = |word: &&String| columns.iter().all(|c| c.words.contains(word));
+        let mut shared: Vec<String> = first.words.iter().filter(everywhere).cloned().collect();
+        if columns.len() == 1 {
+            shared.clear();
         }
-        let shared: Vec<String> = columns[0]
-            .words
-            .iter()
-            .filter(|word| columns.len() > 1 && columns.iter().all(|c| c.words.contains(word)))
-            .cloned()
-            .collect();
         // `1 client`, `8 clients`: levels of the noun that all columns share.
         let level = |column: &Column| {
             let mut own = column.words.iter().filter(|word| !shared.contains(word));
@@ -299,35 +284,31 @@ impl<'a> Facts<'a> {
             across: None,
             mixed: false,
         };
-        for column in &labels {
-            facts.axes.push(Axis {
-                name: plain_words(table.name(*column)),
-                ..Axis::default()
+        let axes = &mut facts.axes;
+        axes.extend(labels.iter().map(|column| Axis {
+            name: plain_words(table.name(*column)),
+            values: Vec::new(),
+        }));
+        let across = (columns.len() > 1 || !columns[0].words.is_empty()).then_some(axes.len());
+        if across.is_some() {
+            let level = columns.iter().find_map(|c| c.level.as_ref());
+            axes.push(Axis {
+                name: level.map_or(Vec::new(), |level| vec![level.0.clone()]),
+                values: Vec::new(),
             });
         }
-        let across = (columns.len() > 1 || !columns[0].words.is_empty()).then(|| {
-            let name = columns
-                .iter()
-                .find_map(|c| c.level.as_ref())
-                .map(|level| vec![level.0.clone()]);
-            facts.axes.push(Axis {
-                name: name.unwrap_or_default(),
-                ..Axis::default()
-            });
-            facts.axes.len() - 1
-        });
         facts.across = across;
         let ends = columns.iter().find_map(|c| c.ends.clone()).map(|(a, b)| {
-            let value = |text: &str| Value {
-                text: text.to_owned(),
-                words: plain_words(text),
+            let value = |text: String| Value {
+                words: plain_words(&text),
+                text,
                 level: None,
             };
-            facts.axes.push(Axis {
-                values: vec![value(&a), value(&b)],
-                ..Axis::default()
+            axes.push(Axis {
+                name: Vec::new(),
+                values: vec![value(a), value(b)],
             });
-            facts.axes.len() - 1
+            axes.len() - 1
         });
         for row in 0..table.rows.len() {
             let mut at = facts.labels_of(row, &labels, levels);
@@ -492,6 +473,24 @@ impl Facts<'_> {
         self.facts.iter().filter(fits).collect()
     }
 
+    /// The label, on any axis, that takes most words, by the number of words that each takes at an offset of a text.
+    pub(crate) fn longest(
+        &self,
+        start: usize,
+        taken: impl Fn(&Axis, &Value) -> usize,
+    ) -> Option<(usize, Mention)> {
+        let mut best: Option<(usize, Mention)> = None;
+        for (axis, places) in self.axes.iter().enumerate() {
+            for (value, place) in places.values.iter().enumerate() {
+                let n = taken(places, place);
+                if n > best.map_or(0, |best| best.0) {
+                    best = Some((n, Mention { axis, value, start }));
+                }
+            }
+        }
+        best
+    }
+
     /// The position of a fact among the columns.
     pub(crate) fn column(&self, fact: &Fact) -> Option<usize> {
         self.across.and_then(|across| fact.at[across])
@@ -529,19 +528,14 @@ impl Axis {
         if words.is_empty() && level.is_none() {
             return None;
         }
-        if let Some(at) = self
-            .values
-            .iter()
-            .position(|value| value.words == words && value.level == level)
-        {
-            return Some(at);
+        let same = |value: &Value| value.words == words && value.level == level;
+        let at = self.values.iter().position(same);
+        let at = at.unwrap_or(self.values.len());
+        if at == self.values.len() {
+            let text = text.to_owned();
+            self.values.push(Value { text, words, level });
         }
-        self.values.push(Value {
-            text: text.to_owned(),
-            words,
-            level,
-        });
-        Some(self.values.len() - 1)
+        Some(at)
     }
 
     /// Whether its values are statistics (`mean`, `p95`), which are never sides of a comparison.
@@ -566,23 +560,15 @@ fn is_levels(table: &Table) -> bool {
 /// Whether a column names the better of the other columns (`Winner`), so that it only repeats them.
 fn is_verdict(table: &Table, column: usize, columns: &[Column]) -> bool {
     let names: Vec<String> = columns.iter().map(|column| normal(&column.text)).collect();
-    let named = |row: &usize| {
-        let text = table.cell(*row, column).map_or("", |cell| &cell.text);
-        names.contains(&normal(text))
-    };
+    let named = |row: &usize| names.contains(&normal(table.text(*row, column)));
     (0..table.rows.len()).filter(named).count() > table.rows.len() / 2
 }
 
 /// Whether a column contains labels and not remarks.
 fn is_labels(table: &Table, column: usize) -> bool {
-    let texts: Vec<&str> = (0..table.rows.len())
-        .filter_map(|row| table.cell(row, column))
-        .map(|cell| cell.text.as_str())
-        .collect();
+    let rows = 0..table.rows.len();
+    let texts: Vec<&str> = rows.map(|row| table.text(row, column)).collect();
     let filled = texts.iter().filter(|text| !text.is_empty()).count();
-    let long = texts
-        .iter()
-        .filter(|text| text.split_whitespace().count() > 6)
-        .count();
-    filled * 2 > texts.len() && long == 0
+    let short = |text: &&str| text.split_whitespace().count() <= 6;
+    filled * 2 > texts.len() && texts.iter().all(short)
 }

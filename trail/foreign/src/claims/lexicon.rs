@@ -176,37 +176,19 @@ pub(crate) fn more_is_better(unit: &str, words: &[String]) -> Option<bool> {
         return Some(false);
     }
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    if has(&[
-        "throughput",
-        "accuracy",
-        "speedup",
-        "qps",
-        "rps",
-        "goodput",
-        "efficiency",
-        "fps",
-        "f1",
-        "recall",
-        "precision",
-        "bleu",
-    ]) {
+    if has(MORE_IS_BETTER) {
         return Some(true);
     }
-    if has(&[
-        "latency",
-        "ttft",
-        "tpot",
-        "itl",
-        "error",
-        "duration",
-        "ppl",
-        "perplexity",
-        "loss",
-        "memory",
-        "wait",
-        "failure",
-    ]) {
-        return Some(false);
-    }
-    None
+    has(LESS_IS_BETTER).then_some(false)
 }
+
+/// Words of metrics of which more is better, and of which less is.
+#[rustfmt::skip]
+const MORE_IS_BETTER: &[&str] = &[
+    "throughput", "accuracy", "speedup", "qps", "rps", "goodput", "efficiency", "fps", "f1", "recall", "precision",
+    "bleu",
+];
+#[rustfmt::skip]
+const LESS_IS_BETTER: &[&str] = &[
+    "latency", "ttft", "tpot", "itl", "error", "duration", "ppl", "perplexity", "loss", "memory", "wait", "failure",
+];

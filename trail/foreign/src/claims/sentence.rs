@@ -369,26 +369,18 @@ impl Reader<'_> {
 
     /// Parses a label of the table, the longest that fits, or a level (`c=4`).
     fn mention(&mut self, at: usize) -> Option<usize> {
-        let mut best: Option<(usize, Mention)> = None;
-        let start = self.words[at].start;
-        for (axis, places) in self.facts.axes.iter().enumerate() {
-            let named = places.name.last().is_some_and(|name| name == self.word(at));
-            let level: Option<f64> = self.word(at + 1).parse().ok().filter(|_| named);
-            for (value, place) in places.values.iter().enumerate() {
-                let n = place.words.len();
-                let taken = if level.is_some() && place.level == level {
-                    2
-                } else if n > 0 && self.is_at(at, &place.words) && self.is_name(at, place) {
-                    n
-                } else {
-                    continue;
-                };
-                if best.is_none_or(|best| taken > best.0) {
-                    best = Some((taken, Mention { axis, value, start }));
-                }
+        let level: Option<f64> = self.word(at + 1).parse().ok();
+        let (taken, mention) = self.facts.longest(self.words[at].start, |axis, place| {
+            let named = axis.name.last().is_some_and(|name| name == self.word(at));
+            let n = place.words.len();
+            if named && level.is_some() && place.level == level {
+                2
+            } else if n > 0 && self.is_at(at, &place.words) && self.is_name(at, place) {
+                n
+            } else {
+                0
             }
-        }
-        let (taken, mention) = best?;
+        })?;
         self.claim.mentions.push(mention);
         Some(taken)
     }

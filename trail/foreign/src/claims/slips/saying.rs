@@ -133,33 +133,25 @@ impl<'a> Saying<'a> {
 
     /// The longest label at a word, with its number of words.
     fn mention(&self, at: usize, facts: &Facts<'_>) -> Option<(usize, Mention)> {
-        let mut best: Option<(usize, Mention)> = None;
         let (word, start) = (self.word(at), self.words[at].start);
         let common = sense(word).is_some() || word.len() < 2 || word.parse::<f64>().is_ok();
-        for (axis, places) in facts.axes.iter().enumerate() {
-            for (value, place) in places.values.iter().enumerate() {
-                let n = place.words.len();
-                let mut words = place.words.iter().enumerate();
-                let whole = n > 0
-                    && place.level.is_none()
-                    && words.all(|(i, word)| self.word(at + i) == word);
-                let taken = if whole && !(common && n == 1) {
-                    n
-                } else if self.is_level(at, place.level, &places.name) {
-                    1
-                } else {
-                    continue;
-                };
-                if best.is_none_or(|best| taken > best.0) {
-                    best = Some((taken, Mention { axis, value, start }));
-                }
+        let label = facts.longest(start, |axis, place| {
+            let n = place.words.len();
+            let mut words = place.words.iter().enumerate();
+            let whole = place.level.is_none() && words.all(|(i, w)| self.word(at + i) == w);
+            if whole && !(common && n == 1) {
+                n
+            } else {
+                usize::from(self.is_level(at, place.level, &axis.name))
             }
-            if best.is_none() {
-                let value = self.distinct(at, places);
-                best = value.map(|value| (1, Mention { axis, value, start }));
-            }
-        }
-        best
+        });
+        let mut axes = facts.axes.iter().enumerate();
+        label.or_else(|| {
+            axes.find_map(|(axis, places)| {
+                let value = self.distinct(at, places)?;
+                Some((1, Mention { axis, value, start }))
+            })
+        })
     }
 
     /// The only label of an axis that has a word, or one with the same beginning.
