@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use percent_encoding::percent_decode_str;
+
 use crate::document::{Document, List};
 use crate::finding::{Finding, Rule};
 use crate::number::quantities;
@@ -67,7 +69,7 @@ fn fragments(document: &Document, findings: &mut Vec<Finding>) {
         targets.extend([text, bare, title].map(squeezed));
     }
     for (line, column, fragment) in &document.fragments {
-        let decoded = squeezed(&percent_decoded(fragment));
+        let decoded = squeezed(&percent_decode_str(fragment).decode_utf8_lossy());
         let generated = fragment.contains(['.', ':', '=', '/', '~', '!'])
             || fragment.starts_with("fn")
             || decoded.is_empty()
@@ -82,21 +84,6 @@ fn fragments(document: &Document, findings: &mut Vec<Finding>) {
             findings.push(Finding::new(Rule::Structure, place, &quote, message, cause));
         }
     }
-}
-
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let hex = tail
-            .get(..2)
-            .and_then(|two| std::str::from_utf8(two).ok())
-            .and_then(|two| u8::from_str_radix(two, 16).ok());
-        let decoded = hex.filter(|_| *first == b'%');
-        bytes.push(decoded.unwrap_or(*first));
-        rest = if decoded.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Words before a number that make it no count of the things after it.

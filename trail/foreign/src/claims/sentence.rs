@@ -185,9 +185,6 @@ impl Reader<'_> {
             self.claim.only = Some(word == "only");
             return Some(except);
         }
-        if word == "head" && self.word(at.wrapping_sub(1)) == "a" {
-            return Some(1);
-        }
         if word == "most" && self.word(at.wrapping_sub(1)) == "the" && !self.next_is_noun(at + 1) {
             self.claim.ranks.push((Rank::Largest, start));
             return Some(1);
