@@ -4,7 +4,6 @@ mod change;
 mod compare;
 mod equation;
 mod parts;
-mod time;
 
 pub(crate) use change::is_change;
 
@@ -36,16 +35,12 @@ pub(crate) fn check(scope: &Scope<'_>) -> Vec<Slip> {
         parts::parts(scope, &mut slips);
         parts::shares(scope, &mut slips);
         compare::comparators(scope, &mut slips);
-        compare::spreads(scope, &mut slips);
-        change::drops(scope, &mut slips);
         change::multiples(scope, &mut slips);
-        change::apart(scope, &mut slips);
         parts::outcomes(scope, &mut slips);
         parts::listed(scope, &mut slips);
         equation::rates(scope, &mut slips);
         compare::nearness(scope, &mut slips);
     }
-    time::durations(scope, &mut slips);
     slips
 }
 

@@ -76,7 +76,6 @@ pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
     let document = Document::of(name, text);
     let mut findings = written_out(&document);
     findings.extend(grid::check(&document.tables));
-    findings.extend(grid::missing_rows(&document.tables));
     findings.extend(structure::check(&document));
     findings.extend(claims::check(&document, data));
     let coverage = (!data.is_empty()).then(|| {
@@ -110,45 +109,29 @@ fn written_out(document: &Document) -> Vec<Finding> {
                 start,
                 end,
             };
-            for slip in arithmetic::check(&scope) {
-                let (line, column) = prose.place(slip.start);
-                findings.push(Finding {
-                    rule: Rule::Arithmetic,
-                    line,
-                    column,
-                    quote: prose
-                        .text
-                        .get(slip.start..slip.end)
-                        .unwrap_or("")
-                        .to_owned(),
-                    message: slip.message,
-                    cause: format!("line {line}"),
-                    evidence: Vec::new(),
-                });
-            }
+            findings.extend(arithmetic::check(&scope).into_iter().map(|slip| {
+                let place = prose.place(slip.start);
+                let quote = prose.text.get(slip.start..slip.end).unwrap_or("");
+                let cause = format!("line {}", place.0);
+                Finding::new(Rule::Arithmetic, place, quote, slip.message, cause)
+            }));
         }
     }
     for table in &document.tables {
-        for (at, row) in table.rows.iter().enumerate() {
-            for (column, cell) in row.cells.iter().enumerate() {
-                let numbers = quantities(&cell.text);
+        for row in 0..table.rows.len() {
+            for column in 0..table.columns.len() {
+                let text = table.text(row, column);
                 let scope = Scope {
-                    text: &cell.text,
-                    numbers: &numbers,
+                    text,
+                    numbers: &quantities(text),
                     start: 0,
-                    end: cell.text.len(),
+                    end: text.len(),
                 };
-                for slip in arithmetic::check(&scope) {
-                    findings.push(Finding {
-                        rule: Rule::Arithmetic,
-                        line: table.spot(at, column).0,
-                        column: table.spot(at, column).1,
-                        quote: format!("{} | {}", table.label(at), cell.text),
-                        message: slip.message,
-                        cause: format!("line {}: {}", table.line, table.name(column)),
-                        evidence: Vec::new(),
-                    });
-                }
+                let (at, name) = ((row, column), table.name(column));
+                let slips = arithmetic::check(&scope).into_iter();
+                findings.extend(
+                    slips.map(|slip| table.finding(Rule::Arithmetic, at, slip.message, name, &[])),
+                );
             }
         }
     }

@@ -205,25 +205,20 @@ impl<'a> Tracer<'a> {
         let digits = significant(text);
         let mut derivations: Vec<(f64, usize, Derived)> = Vec::new();
         for (at, keys) in asked.iter().enumerate() {
-            if keys.is_empty()
-                && !self.sources[at]
-                    .values
-                    .iter()
-                    .any(|(_, name, _)| overlap(name, &said) > 0)
-            {
+            let mut values = self.sources[at].values.iter();
+            if keys.is_empty() && !values.any(|(_, name, _)| overlap(name, &said) > 0) {
                 continue;
             }
-            let candidates: Vec<Derived> = self
+            let fitting = self
                 .derive(at, keys)
                 .iter()
-                .filter(|derived| derived.gives(stated))
-                .take(MOST_CANDIDATES)
-                .cloned()
-                .collect();
-            for derived in candidates {
-                let score = self.score(at, &derived, keys, &said, digits);
-                derivations.push((score, at, derived));
-            }
+                .filter(|derived| derived.gives(stated));
+            let candidates: Vec<Derived> = fitting.take(MOST_CANDIDATES).cloned().collect();
+            derivations.extend(
+                candidates
+                    .into_iter()
+                    .map(|derived| (self.score(at, &derived, keys, &said, digits), at, derived)),
+            );
         }
         derivations.retain(|(score, _, _)| *score >= ENOUGH);
         derivations.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -236,17 +231,14 @@ impl<'a> Tracer<'a> {
             .take(LISTED)
             .map(|(_, at, derived)| self.source(*at, derived))
             .collect();
+        if sources.is_empty() {
+            sources = self.by_value(stated, digits);
+        }
         let status = match derivations.first() {
             Some((_, _, derived)) if derived.how == How::Cell => Status::Cell,
             Some(_) => Status::Derived,
-            None => {
-                sources = self.by_value(stated, digits);
-                if sources.is_empty() {
-                    Status::NotFound
-                } else {
-                    Status::ValueOnly
-                }
-            }
+            None if sources.is_empty() => Status::NotFound,
+            None => Status::ValueOnly,
         };
         Traced {
             line: place.0,
@@ -271,67 +263,14 @@ impl<'a> Tracer<'a> {
     ) -> f64 {
         let source = &self.sources[at];
         let column = |c: usize| {
-            source
-                .values
-                .iter()
-                .find(|value| value.0 == c)
-                .map_or(0.0, |value| {
-                    overlap(&value.1, said) as f64 / value.1.len().max(1) as f64
-                })
+            let value = source.values.iter().find(|value| value.0 == c);
+            value.map_or(0.0, |(_, name, _)| {
+                overlap(name, said) as f64 / name.len().max(1) as f64
+            })
         };
         let named = column(derived.column) + derived.against.map_or(0.0, column);
-        let has = |list: &[&str]| list.iter().any(|word| said.contains(*word));
-        let (cost, is_named) = match derived.how {
-            How::Cell => (0.0, true),
-            How::Mean => (1.0, has(&["mean", "average", "avg"])),
-            How::Median => (1.5, has(&["median"])),
-            How::Sum => (1.5, has(&["total", "sum", "all"])),
-            How::Least => (
-                1.0,
-                has(&[
-                    "min", "minimum", "lowest", "least", "smallest", "fastest", "from",
-                ]),
-            ),
-            How::Most => (
-                1.0,
-                has(&[
-                    "max", "maximum", "highest", "peak", "largest", "most", "slowest", "to",
-                ]),
-            ),
-            How::Count => (
-                1.5,
-                has(&["row", "cell", "run", "case", "count", "number", "all"]),
-            ),
-            How::Difference => (
-                1.5,
-                has(&["difference", "delta", "by", "more", "less", "point", "pp"]),
-            ),
-            How::Ratio => (
-                1.0,
-                has(&[
-                    "ratio", "faster", "slower", "factor", "time", "higher", "lower", "speedup",
-                ]),
-            ),
-            How::Change => (
-                1.0,
-                has(&[
-                    "faster",
-                    "slower",
-                    "more",
-                    "less",
-                    "higher",
-                    "lower",
-                    "change",
-                    "drop",
-                    "gain",
-                    "percent",
-                    "better",
-                    "worse",
-                    "increase",
-                    "reduction",
-                ]),
-            ),
-        };
+        let (cost, names) = derived.how.cost_and_names();
+        let is_named = derived.how == How::Cell || names.iter().any(|name| said.contains(*name));
         let by = if derived.by.is_empty() || said_all(&derived.by, said) {
             0.0
         } else {

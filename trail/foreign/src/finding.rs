@@ -40,29 +40,24 @@ impl Rule {
 
     /// The name in messages and in SARIF.
     pub fn id(self) -> &'static str {
-        match self {
-            Self::Arithmetic => "arithmetic",
-            Self::Total => "total",
-            Self::Relation => "relation",
-            Self::Claim => "claim",
-            Self::Data => "data",
-            Self::Restated => "restated",
-            Self::Structure => "structure",
-        }
+        self.described().0
     }
 
     /// Returns a sentence about what it checks.
     pub fn meaning(self) -> &'static str {
+        self.described().1
+    }
+
+    #[rustfmt::skip]
+    fn described(self) -> (&'static str, &'static str) {
         match self {
-            Self::Arithmetic => "A result follows from the operands written next to it.",
-            Self::Total => {
-                "Totals, averages and counts follow from the rows or items that they sum up."
-            }
-            Self::Relation => "Every row of a table keeps the relation that the other rows keep.",
-            Self::Claim => "A sentence agrees with the cells of the tables that it names.",
-            Self::Data => "A cell agrees with the data that yields the rest of its column.",
-            Self::Restated => "One quantity has one value wherever it is stated.",
-            Self::Structure => "Readers see all that was written, and references lead somewhere.",
+            Self::Arithmetic => ("arithmetic", "A result follows from the operands written next to it."),
+            Self::Total => ("total", "Totals, averages and counts follow from the rows or items that they sum up."),
+            Self::Relation => ("relation", "Every row of a table keeps the relation that the other rows keep."),
+            Self::Claim => ("claim", "A sentence agrees with the cells of the tables that it names."),
+            Self::Data => ("data", "A cell agrees with the data that yields the rest of its column."),
+            Self::Restated => ("restated", "One quantity has one value wherever it is stated."),
+            Self::Structure => ("structure", "Readers see all that was written, and references lead somewhere."),
         }
     }
 }
@@ -109,6 +104,27 @@ pub struct Finding {
     pub cause: String,
     /// The conflicting values.
     pub evidence: Vec<Evidence>,
+}
+
+impl Finding {
+    /// Creates a finding without evidence.
+    pub(crate) fn new(
+        rule: Rule,
+        (line, column): (usize, usize),
+        quote: &str,
+        message: String,
+        cause: String,
+    ) -> Self {
+        Self {
+            rule,
+            line,
+            column,
+            quote: quote.to_owned(),
+            message,
+            cause,
+            evidence: Vec::new(),
+        }
+    }
 }
 
 /// The audit of one document, with findings in document order.

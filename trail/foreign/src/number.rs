@@ -267,21 +267,14 @@ pub(crate) fn leading(text: &str) -> Option<Quantity> {
 }
 
 fn plain_digit(c: char) -> Option<char> {
-    Some(match c {
-        '0'..='9' => c,
-        '⁰' => '0',
-        '¹' => '1',
-        '²' => '2',
-        '³' => '3',
-        '⁴' => '4',
-        '⁵' => '5',
-        '⁶' => '6',
-        '⁷' => '7',
-        '⁸' => '8',
-        '⁹' => '9',
-        '⁻' | '−' | '-' => '-',
-        _ => return None,
-    })
+    match c {
+        '0'..='9' => Some(c),
+        '⁻' | '−' | '-' => Some('-'),
+        _ => ('0'..='9')
+            .zip("⁰¹²³⁴⁵⁶⁷⁸⁹".chars())
+            .find(|pair| pair.1 == c)
+            .map(|pair| pair.0),
+    }
 }
 
 pub(crate) fn normal_unit(unit: &str) -> String {

@@ -44,35 +44,30 @@ pub fn markdown(audit: &Audit) -> String {
     page
 }
 
+/// The title of the numbers with a status, and what to do about them.
+#[rustfmt::skip]
+fn title_and_advice(status: Status) -> (&'static str, &'static str) {
+    match status {
+        Status::Differs => ("Differs from the data", "correct the report or the data"),
+        Status::NotFound => ("Not found in the data", "ask where it comes from: no cell and no simple derivation gives it"),
+        Status::ValueOnly => ("Found by value only", "confirm that one of the cells is meant"),
+        Status::Derived => ("Derived from the data", "confirm the formula, where several are listed"),
+        Status::Cell => ("Cells of the data", "nothing, where one cell is listed"),
+    }
+}
+
 fn summary(coverage: &Coverage, page: &mut String) {
     page.push_str("| status | numbers | what to do |\n|---|---:|---|\n");
     for status in Status::ALL {
-        let advice = match status {
-            Status::Differs => "correct the report or the data",
-            Status::NotFound => {
-                "ask where it comes from: no cell and no simple derivation gives it"
-            }
-            Status::ValueOnly => "confirm that one of the cells is meant",
-            Status::Derived => "confirm the formula, where several are listed",
-            Status::Cell => "nothing, where one cell is listed",
-        };
-        page.push_str(&format!(
-            "| {} | {} | {advice} |\n",
-            status.name(),
-            coverage.count(status)
-        ));
+        let (name, count) = (status.name(), coverage.count(status));
+        let advice = title_and_advice(status).1;
+        page.push_str(&format!("| {name} | {count} | {advice} |\n"));
     }
     page.push_str(&format!("| all | {} | |\n\n", coverage.numbers.len()));
 }
 
 fn section(status: Status, numbers: &[&Traced], page: &mut String) {
-    let title = match status {
-        Status::Differs => "Differs from the data",
-        Status::NotFound => "Not found in the data",
-        Status::ValueOnly => "Found by value only",
-        Status::Derived => "Derived from the data",
-        Status::Cell => "Cells of the data",
-    };
+    let title = title_and_advice(status).0;
     page.push_str(&format!("## {title}\n\n"));
     if status == Status::NotFound {
         page.push_str("| line | numbers | in |\n|---:|---|---|\n");

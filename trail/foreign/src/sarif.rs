@@ -1,5 +1,6 @@
 //! Findings as SARIF 2.1.0 (OASIS standard), for code hosts and editors.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::finding::{Audit, Rule};
@@ -30,7 +31,7 @@ pub fn sarif(audits: &[Audit]) -> Value {
                 "level": level,
                 "message": {"text": text},
                 "locations": [{"physicalLocation": {
-                    "artifactLocation": {"uri": uri(&audit.report)},
+                    "artifactLocation": {"uri": utf8_percent_encode(&audit.report, ESCAPED).to_string()},
                     "region": {
                         "startLine": finding.line,
                         "startColumn": finding.column,
@@ -52,15 +53,10 @@ pub fn sarif(audits: &[Audit]) -> Value {
     })
 }
 
-/// A path as a relative URI reference: everything except RFC 3986's unreserved set and `/` is percent-encoded.
-fn uri(path: &str) -> String {
-    let mut uri = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            uri.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    uri
-}
+/// What is escaped in a path as a URI reference: all except RFC 3986's unreserved set and `/`.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');

@@ -49,6 +49,28 @@ pub(crate) enum How {
     Change,
 }
 
+impl How {
+    /// How far it is from a plain cell, and the words that name it.
+    #[rustfmt::skip]
+    pub(crate) fn cost_and_names(self) -> (f64, &'static [&'static str]) {
+        match self {
+            Self::Cell => (0.0, &[]),
+            Self::Mean => (1.0, &["mean", "average", "avg"]),
+            Self::Median => (1.5, &["median"]),
+            Self::Sum => (1.5, &["total", "sum", "all"]),
+            Self::Least => (1.0, &["min", "minimum", "lowest", "least", "smallest", "fastest", "from"]),
+            Self::Most => (1.0, &["max", "maximum", "highest", "peak", "largest", "most", "slowest", "to"]),
+            Self::Count => (1.5, &["row", "cell", "run", "case", "count", "number", "all"]),
+            Self::Difference => (1.5, &["difference", "delta", "by", "more", "less", "point", "pp"]),
+            Self::Ratio => (1.0, &["ratio", "faster", "slower", "factor", "time", "higher", "lower", "speedup"]),
+            Self::Change => (1.0, &[
+                "faster", "slower", "more", "less", "higher", "lower", "change", "drop", "gain", "percent", "better",
+                "worse", "increase", "reduction",
+            ]),
+        }
+    }
+}
+
 /// A value that follows from the data: how, from which column and rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Derived {
@@ -187,10 +209,10 @@ impl<'a> KeyedTable<'a> {
     /// The level column that has all these values and a similar name; any name for the first column of a table.
     pub(crate) fn levels_like(&self, name: &str, values: &[String], first: bool) -> Option<usize> {
         let name = normal(&name.replace('_', " "));
-        let like = |column: usize| {
-            let own = normal(&self.table.name(column).replace('_', " "));
-            own.split(' ')
-                .any(|word| name.split(' ').any(|other| other == word))
+        let like = |column: &usize| {
+            let own = normal(&self.table.name(*column).replace('_', " "));
+            let mut own_words = own.split(' ');
+            own_words.any(|word| name.split(' ').any(|other| other == word))
                 || name.len() == 1 && own.starts_with(&name)
         };
         let fits = |column: &usize| {
@@ -199,7 +221,7 @@ impl<'a> KeyedTable<'a> {
                 .all(|value| self.rows.contains_key(&(*column, value.clone())))
         };
         let fitting: Vec<usize> = self.levels.iter().copied().filter(fits).collect();
-        let named = fitting.iter().copied().find(|column| like(*column));
+        let named = fitting.iter().copied().find(like);
         named.or_else(|| fitting.first().copied().filter(|_| first))
     }
 
@@ -239,41 +261,45 @@ impl<'a> KeyedTable<'a> {
             return out;
         }
         let first = self.values.first().map_or(0, |value| value.0);
-        let derived = |how, column, by: &str, value, unit: &str, rows: &[usize]| Derived {
-            how,
-            column,
+        out.push(Derived {
+            how: How::Count,
+            column: first,
             against: None,
-            by: by.to_owned(),
-            value,
-            unit: unit.to_owned(),
-            rows: rows.to_vec(),
-        };
-        out.push(derived(How::Count, first, "", rows.len() as f64, "", &rows));
+            by: String::new(),
+            value: rows.len() as f64,
+            unit: String::new(),
+            rows: rows.clone(),
+        });
         for (column, _, unit) in &self.values {
             let (held, mut values): (Vec<usize>, Vec<f64>) = rows
                 .iter()
                 .filter_map(|row| Some((*row, self.number(*row, *column)?)))
                 .unzip();
-            if let ([row], [value]) = (held.as_slice(), values.as_slice()) {
-                out.push(derived(How::Cell, *column, "", *value, unit, &[*row]));
-                continue;
-            }
-            if values.is_empty() {
-                continue;
-            }
-            let sum: f64 = values.iter().sum();
             values.sort_by(f64::total_cmp);
-            let n = values.len();
-            let median = f64::midpoint(values[(n - 1) / 2], values[n / 2]);
-            for (how, value) in [
-                (How::Mean, sum / n as f64),
-                (How::Median, median),
-                (How::Sum, sum),
-                (How::Least, values[0]),
-                (How::Most, values[n - 1]),
-            ] {
-                out.push(derived(how, *column, "", value, unit, &held));
-            }
+            let (n, sum) = (values.len(), values.iter().sum::<f64>());
+            let statistics = match values.as_slice() {
+                [] => Vec::new(),
+                [value] => vec![(How::Cell, *value)],
+                [least, .., most] => vec![
+                    (How::Mean, sum / n as f64),
+                    (
+                        How::Median,
+                        f64::midpoint(values[(n - 1) / 2], values[n / 2]),
+                    ),
+                    (How::Sum, sum),
+                    (How::Least, *least),
+                    (How::Most, *most),
+                ],
+            };
+            out.extend(statistics.into_iter().map(|(how, value)| Derived {
+                how,
+                column: *column,
+                against: None,
+                by: String::new(),
+                value,
+                unit: unit.clone(),
+                rows: held.clone(),
+            }));
         }
         self.split(keys, &rows, &mut out);
         if let [row] = rows.as_slice() {
@@ -292,52 +318,39 @@ impl<'a> KeyedTable<'a> {
             if !(2..=12).contains(&groups.len()) {
                 continue;
             }
-            let groups: Vec<(&str, Vec<usize>)> = groups
-                .into_iter()
-                .map(|(code, rows)| (names[code].as_str(), rows))
-                .collect();
             let asked = keys.iter().filter(|key| key.0 == *column).count();
-            for (value, _, unit) in &self.values {
-                if value == column {
-                    continue;
+            let key = self.table.name(*column);
+            for (value, _, unit) in self.values.iter().filter(|value| value.0 != *column) {
+                let mut means: Vec<(&str, f64, &[usize])> = Vec::new();
+                for (code, rows) in &groups {
+                    let held = rows.iter().filter_map(|row| self.number(*row, *value));
+                    let (n, sum) = held.fold((0usize, 0.0), |(n, sum), v| (n + 1, sum + v));
+                    if n > 0 {
+                        means.push((&names[*code], sum / n as f64, rows));
+                    }
                 }
-                let mean = |rows: &[usize]| {
-                    let values: Vec<f64> = rows
-                        .iter()
-                        .filter_map(|row| self.number(*row, *value))
-                        .collect();
-                    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-                };
-                for (key, group) in &groups {
-                    let how = if group.len() == 1 {
+                out.extend(means.iter().map(|(name, mean, rows)| Derived {
+                    how: if rows.len() == 1 {
                         How::Cell
                     } else {
                         How::Mean
-                    };
-                    if let Some(average) = mean(group) {
-                        out.push(Derived {
-                            how,
-                            column: *value,
-                            against: None,
-                            by: format!("{}={key}", self.table.name(*column)),
-                            value: average,
-                            unit: unit.clone(),
-                            rows: group.clone(),
-                        });
-                    }
-                }
+                    },
+                    column: *value,
+                    against: None,
+                    by: format!("{key}={name}"),
+                    value: *mean,
+                    unit: unit.clone(),
+                    rows: rows.to_vec(),
+                }));
                 // Two sides: the named ones, or the only two.
                 if groups.len() > 2 && asked < 2 || groups.len() > 4 {
                     continue;
                 }
-                for (a, one) in &groups {
-                    for (b, other) in groups.iter().filter(|group| group.0 != *a) {
-                        let (Some(x), Some(y)) = (mean(one), mean(other)) else {
-                            continue;
-                        };
-                        let by = format!("{} {a} against {b}", self.table.name(*column));
-                        let rows: Vec<usize> = one.iter().chain(other).copied().collect();
-                        push_compared(out, *value, None, &by, (x, y), unit, &rows);
+                for (a, x, one) in &means {
+                    for (b, y, other) in means.iter().filter(|other| other.0 != *a) {
+                        let by = format!("{key} {a} against {b}");
+                        let rows = [*one, *other].concat();
+                        push_compared(out, (*value, None), &by, (*x, *y), unit, &rows);
                     }
                 }
             }
@@ -348,18 +361,11 @@ impl<'a> KeyedTable<'a> {
         if self.values.len() > MOST_PAIRED {
             return;
         }
-        for (a, _, unit) in &self.values {
-            for (b, _, _) in self
-                .values
-                .iter()
-                .filter(|other| other.0 != *a && !self.levels.contains(&other.0))
-            {
-                if let (Some(x), Some(y), false) = (
-                    self.number(row, *a),
-                    self.number(row, *b),
-                    self.levels.contains(a),
-                ) {
-                    push_compared(out, *a, Some(*b), "", (x, y), unit, &[row]);
+        let counted = |value: &&(usize, Vec<String>, String)| !self.levels.contains(&value.0);
+        for (a, _, unit) in self.values.iter().filter(counted) {
+            for (b, _, _) in self.values.iter().filter(counted).filter(|b| b.0 != *a) {
+                if let (Some(x), Some(y)) = (self.number(row, *a), self.number(row, *b)) {
+                    push_compared(out, (*a, Some(*b)), "", (x, y), unit, &[row]);
                 }
             }
         }
@@ -368,14 +374,17 @@ impl<'a> KeyedTable<'a> {
 
 fn push_compared(
     out: &mut Vec<Derived>,
-    column: usize,
-    against: Option<usize>,
+    (column, against): (usize, Option<usize>),
     by: &str,
     (x, y): (f64, f64),
     unit: &str,
     rows: &[usize],
 ) {
-    let mut push = |how, value: f64, unit: &str| {
+    for (how, value, unit) in [
+        (How::Difference, x - y, unit),
+        (How::Ratio, x / y, "x"),
+        (How::Change, 100.0 * (x - y) / y, "%"),
+    ] {
         if value.is_finite() {
             out.push(Derived {
                 how,
@@ -387,11 +396,6 @@ fn push_compared(
                 rows: rows.to_vec(),
             });
         }
-    };
-    push(How::Difference, x - y, unit);
-    if y != 0.0 {
-        push(How::Ratio, x / y, "x");
-        push(How::Change, 100.0 * (x - y) / y, "%");
     }
 }
 
@@ -438,30 +442,30 @@ impl Derived {
     /// Returns the formula in words.
     pub(crate) fn in_words(&self, table: &Table) -> String {
         let column = table.name(self.column);
-        let n = self.rows.len();
-        let by = if self.by.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", self.by)
-        };
-        let other = self
-            .against
-            .map_or(String::new(), |other| table.name(other).to_owned());
-        match (self.how, self.against) {
-            (How::Cell, _) => format!("`{column}`{by}"),
-            (How::Count, _) => format!("number of rows{by}"),
-            (How::Mean, _) => format!("mean of `{column}` over {n} rows{by}"),
-            (How::Median, _) => format!("median of `{column}` over {n} rows{by}"),
-            (How::Sum, _) => format!("sum of `{column}` over {n} rows{by}"),
-            (How::Least, _) => format!("minimum of `{column}` over {n} rows{by}"),
-            (How::Most, _) => format!("maximum of `{column}` over {n} rows{by}"),
-            (How::Difference, None) => format!("difference of `{column}`{by}"),
-            (How::Ratio, None) => format!("ratio of `{column}`{by}"),
-            (How::Change, None) => format!("change of `{column}` in %{by}"),
-            (How::Difference, Some(_)) => format!("`{column}` − `{other}`"),
-            (How::Ratio, Some(_)) => format!("`{column}` / `{other}`"),
-            (How::Change, Some(_)) => format!("change from `{other}` to `{column}` in %"),
+        let mut by = String::new();
+        if !self.by.is_empty() {
+            by = format!(" ({})", self.by);
         }
+        if let Some(other) = self.against.map(|other| table.name(other)) {
+            return match self.how {
+                How::Difference => format!("`{column}` − `{other}`"),
+                How::Ratio => format!("`{column}` / `{other}`"),
+                _ => format!("change from `{other}` to `{column}` in %"),
+            };
+        }
+        let name = match self.how {
+            How::Cell => return format!("`{column}`{by}"),
+            How::Count => return format!("number of rows{by}"),
+            How::Change => return format!("change of `{column}` in %{by}"),
+            How::Difference => return format!("difference of `{column}`{by}"),
+            How::Ratio => return format!("ratio of `{column}`{by}"),
+            How::Mean => "mean",
+            How::Median => "median",
+            How::Sum => "sum",
+            How::Least => "minimum",
+            How::Most => "maximum",
+        };
+        format!("{name} of `{column}` over {} rows{by}", self.rows.len())
     }
 }
 

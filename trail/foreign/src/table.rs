@@ -1,5 +1,10 @@
 //! Tables of a report or of a data file.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::finding::{Evidence, Finding, Rule};
 use crate::number::{Quantity, leading};
 
 /// A table.
@@ -39,8 +44,6 @@ pub struct Cell {
     pub column: usize,
     /// Whether all of it is bold.
     pub bold: bool,
-    /// Whether a mark refers to a note about it.
-    pub noted: bool,
     /// The number that it is or begins with.
     pub value: Option<Quantity>,
 }
@@ -48,9 +51,7 @@ pub struct Cell {
 impl Cell {
     /// Creates a cell from text. A footnote mark (`0.912†`, `12[^3]`) is not part of it.
     pub fn new(text: &str, column: usize) -> Self {
-        let bare = without_footnote(text.trim());
-        let noted = bare != text.trim();
-        let text = bare.to_owned();
+        let text = without_footnote(text.trim()).to_owned();
         let mut value = leading(&text);
         // `214 ± 31 ms`: the unit of both follows the second number.
         if let Some(first) = value.as_mut().filter(|first| first.unit.is_empty())
@@ -61,7 +62,6 @@ impl Cell {
         Self {
             text,
             column,
-            noted,
             value,
             ..Self::default()
         }
@@ -175,6 +175,30 @@ impl Table {
         format!("{start}, `{}` × `{}`", self.label(row), self.name(column))
     }
 
+    /// The text of a cell; empty if there is no such cell.
+    pub(crate) fn text(&self, row: usize, column: usize) -> &str {
+        self.cell(row, column).map_or("", |cell| &cell.text)
+    }
+
+    /// Creates a finding at a cell, with other cells as evidence.
+    pub(crate) fn finding(
+        &self,
+        rule: Rule,
+        (row, column): (usize, usize),
+        message: String,
+        cause: &str,
+        evidence: &[(usize, usize)],
+    ) -> Finding {
+        let quote = format!("{} | {}", self.label(row), self.text(row, column));
+        let cause = format!("line {}: {cause}", self.line);
+        let cell =
+            |at: &(usize, usize)| Evidence::new(self.place(at.0, at.1), self.text(at.0, at.1));
+        Finding {
+            evidence: evidence.iter().map(cell).collect(),
+            ..Finding::new(rule, self.spot(row, column), &quote, message, cause)
+        }
+    }
+
     /// Whether a column holds numbers: most of its non-empty cells, and at least one.
     pub fn is_numeric(&self, column: usize) -> bool {
         let (mut filled, mut numbers) = (0usize, 0usize);
@@ -230,112 +254,78 @@ pub(crate) fn is_rule(line: &str) -> bool {
 
 /// Reads lines of comma-separated values: a header, and rows with as many cells, most of them numbers.
 pub(crate) fn comma_separated(lines: &[&str], first: usize) -> Option<Table> {
-    let columns: Vec<String> = lines
-        .first()?
-        .split(',')
-        .map(|name| name.trim().to_owned())
-        .collect();
-    let mut rows = Vec::new();
-    for (at, line) in lines.iter().enumerate().skip(1) {
+    let split = |line: &&str| {
         let mut column = 1;
-        let cells: Vec<Cell> = line
-            .split(',')
-            .map(|text| {
-                let cell = Cell::new(text, column);
-                column += text.chars().count() + 1;
-                cell
-            })
-            .collect();
-        if cells.len() != columns.len() {
-            return None;
-        }
-        rows.push(Row {
-            line: first + at,
-            cells,
+        let cells = line.split(',').map(|text| {
+            let cell = Cell::new(text, column);
+            column += text.chars().count() + 1;
+            cell
         });
-    }
+        cells.collect::<Vec<Cell>>()
+    };
+    let header = split(lines.first()?);
+    let rows = lines.iter().enumerate().skip(1).map(|(at, line)| Row {
+        line: first + at,
+        cells: split(line),
+    });
     let table = Table {
         line: first,
-        columns,
-        rows,
+        rows: rows.collect(),
+        columns: header.iter().map(|cell| cell.text.clone()).collect(),
         ..Table::default()
     };
-    let numeric = (0..table.columns.len())
-        .filter(|c| table.is_numeric(*c))
-        .count();
-    let named = table
-        .columns
-        .iter()
-        .all(|name| name.contains(char::is_alphabetic) && leading(name).is_none());
-    (table.rows.len() >= 2 && numeric >= 2 && named).then_some(table)
+    let columns = 0..header.len();
+    let numeric = columns.filter(|column| table.is_numeric(*column)).count();
+    let named = |cell: &Cell| cell.value.is_none() && cell.text.contains(char::is_alphabetic);
+    (table.rows.len() >= 2
+        && table.rows.iter().all(|row| row.cells.len() == header.len())
+        && numeric >= 2
+        && header.iter().all(named))
+    .then_some(table)
 }
+
+static ALIGNED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"[^ \t]+(?: [^ \t]+)*").expect("a regex"));
 
 /// Reads columns aligned with blanks, as programs print them. Two blanks or a tab separate cells. The lines are a
 /// header and rows of a label with numbers; the header may lack a name for the labels.
 pub(crate) fn aligned(lines: &[&str], first: usize) -> Option<Table> {
-    let split = |line: &str| -> Vec<(usize, String)> {
-        let mut cells: Vec<(usize, String)> = Vec::new();
-        let mut blanks = 2;
-        for (at, c) in line.chars().enumerate() {
-            if c == '\t' {
-                blanks = 2;
-            } else if c == ' ' {
-                blanks += 1;
-            } else {
-                match cells.last_mut().filter(|_| blanks < 2) {
-                    Some((_, cell)) => {
-                        if blanks == 1 {
-                            cell.push(' ');
-                        }
-                        cell.push(c);
-                    }
-                    None => cells.push((at + 1, String::from(c))),
-                }
-                blanks = 0;
-            }
-        }
-        cells
+    let split = |line: &str| -> Vec<Cell> {
+        let cells = ALIGNED.find_iter(line).map(|cell| {
+            let column = line[..cell.start()].chars().count() + 1;
+            Cell::new(cell.as_str().trim_end_matches(':'), column)
+        });
+        cells.collect()
     };
-    let header = split(lines.first()?);
-    let body: Vec<Vec<(usize, String)>> = lines[1..]
-        .iter()
-        .filter(|line| !line.trim_matches([' ', '-', '=', '\t']).is_empty())
-        .map(|line| split(line))
-        .collect();
-    let width = body.first()?.len();
-    let labelled = header.len() == width;
-    if body.len() < 2 || width < 2 || !(labelled || header.len() + 1 == width) {
-        return None;
-    }
-    let numbers = |cells: &[(usize, String)]| {
-        cells
-            .iter()
-            .skip(1)
-            .all(|cell| leading(&cell.1).is_some() || is_missing(&cell.1))
-    };
-    if body.iter().any(|row| row.len() != width || !numbers(row))
-        || header.iter().all(|c| leading(&c.1).is_some())
-    {
-        return None;
-    }
-    let mut columns: Vec<String> = header.into_iter().map(|cell| cell.1).collect();
-    if !labelled {
-        columns.insert(0, String::new());
-    }
+    let mut columns: Vec<String> = split(lines.first()?).into_iter().map(|c| c.text).collect();
+    let filled = |line: &str| !line.trim_matches([' ', '-', '=', '\t']).is_empty();
     let rows = lines
         .iter()
         .enumerate()
         .skip(1)
-        .filter(|(_, line)| !line.trim_matches([' ', '-', '=', '\t']).is_empty())
+        .filter(|(_, line)| filled(line));
+    let rows: Vec<Row> = rows
         .map(|(at, line)| Row {
             line: first + at,
-            cells: split(line)
-                .iter()
-                .map(|(column, text)| Cell::new(text.trim_end_matches(':'), *column))
-                .collect(),
+            cells: split(line),
         })
         .collect();
-    Some(Table {
+    let width = rows.first()?.cells.len();
+    let numbers = |row: &Row| {
+        let mut cells = row.cells.iter().skip(1);
+        row.cells.len() == width && cells.all(|c| c.value.is_some() || is_missing(&c.text))
+    };
+    if rows.len() < 2
+        || width < 2
+        || !rows.iter().all(numbers)
+        || columns.iter().all(|c| leading(c).is_some())
+    {
+        return None;
+    }
+    if columns.len() + 1 == width {
+        columns.insert(0, String::new());
+    }
+    (columns.len() == width).then_some(Table {
         line: first,
         columns,
         rows,

@@ -75,6 +75,10 @@ pub(crate) fn normal(text: &str) -> String {
     out
 }
 
+/// Abbreviations, whose full stop ends no sentence.
+#[rustfmt::skip]
+const SHORT: &[&str] = &["e.g", "i.e", "vs", "cf", "approx", "Fig", "Tab", "Sec", "eff", "resp", "ca", "No"];
+
 /// Splits a text into sentences, as byte ranges: at a full stop, question mark or exclamation mark, followed by a blank
 /// and a capital, a digit or an opening mark.
 pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
@@ -86,22 +90,7 @@ pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
             continue;
         }
         let word = text[start..at].rsplit([' ', '(']).next().unwrap_or("");
-        let short = matches!(
-            word,
-            "e.g"
-                | "i.e"
-                | "vs"
-                | "cf"
-                | "approx"
-                | "Fig"
-                | "Tab"
-                | "Sec"
-                | "eff"
-                | "resp"
-                | "ca"
-                | "No"
-                | "et al"
-        );
+        let short = SHORT.contains(&word);
         let next = text[at + 2..].trim_start().chars().next();
         if !short
             && next.is_some_and(|c| c.is_uppercase() || c.is_ascii_digit() || "([`\"".contains(c))
@@ -124,4 +113,16 @@ pub(crate) fn number_word(word: &str) -> Option<usize> {
     ]
     .iter()
     .position(|name| *name == word)
+}
+
+/// Parses `84 / 84`.
+pub(crate) fn part_of(text: &str) -> Option<(f64, f64)> {
+    let (k, m) = text.split_once('/')?;
+    let number = |part: &str| {
+        let part = part.trim().replace(',', "");
+        (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+            .then(|| part.parse().ok())
+            .flatten()
+    };
+    Some((number(k)?, number(m)?))
 }

@@ -17,7 +17,6 @@ const STATEMENTS: &[(Rule, &str, &str, &str, &str)] = &[
     (Rule::Arithmetic, "", "We made 90 runs, of which 70 are warm and {} are cold.", "30", "20"),
     (Rule::Arithmetic, "", "The tail is {} ms, above the budget of 20 ms.", "18", "28"),
     (Rule::Arithmetic, "", "They drew {} W and 212 W, within 10 W of each other.", "180", "205"),
-    (Rule::Arithmetic, "", "It ran from 08:15 to 11:45, for {} hours.", "5", "3.5"),
     (Rule::Total, "", "| Part | Files |\n|---|---:|\n| a | 31 |\n| b | 12 |\n| Total | {} |\n", "45", "43"),
     (Rule::Total, "", "| Part | X | Y |\n|---|---:|---:|\n| a | 2.0 | 5.0 |\n| b | 4.0 | 7.0 |\n| Mean | {} | 6.0 |\n", "3.5", "3.0"),
     (Rule::Total, "", "{} hosts were used:\n\n- north\n- south\n- east\n", "Four", "Three"),
@@ -33,6 +32,32 @@ const STATEMENTS: &[(Rule, &str, &str, &str, &str)] = &[
     (Rule::Structure, "", "See [the hosts](#{}).\n\n## Hosts\n\n## Rates\n", "hardware", "hosts"),
     (Rule::Structure, "", "| a | b |\n|---|---|\n| 1 | 2 {} |\n", "| 3", ""),
 ];
+
+/// Statements that no rule reads: the text around one, the statement with its false words, and with the true ones.
+#[rustfmt::skip]
+const UNREAD: &[(&str, &str, &str, &str)] = &[
+    ("", "It ran from 08:15 to 11:45, for {} hours.", "5", "3.5"),
+    ("", "The peak of 90.0 req/s dips to 60.0 req/s — a {} drop from the peak.", "40%", "33%"),
+    ("", "| Part | Files |\n|---|---|\n| a | 14 / 14 |\n| b | {} |\n", "5 / 4", "3 / 4"),
+    ("", "| Rank | Router | ns/op |\n|---|---|---|\n| 1 | a | 588 |\n| 2 | b | 712 |\n| 3 | c | 742 |\n| 4 | d | {} |\n", "3372 |\n| 5 | e | 948", "948 |\n| 5 | e | 3372"),
+    ("", "| Metric | Kite | Wren | Winner |\n|---|---|---|---|\n| Throughput | 2115 | 1702 | Kite |\n| Latency | 74 | 131 | {} |\n| Errors | 3 | 5 | Kite |\n", "Wren", "Kite"),
+    (TABLE, "On east-8 Otter and Stoat reach {} req/s, respectively.", "255 and 298", "298 and 255"),
+    (TABLE, "On average, the Otter hosts reach {} req/s.", "312", "290.25"),
+    (LADDER, "At u=1 the inner site keeps {} of its peak.", "60%", "36%"),
+    ("", "Complete runs:\n\n- a\n- b\n\nLost runs:\n\n- c\n- {}\n", "b", "d"),
+    ("", "## Contents\n\n1. Setup\n2. {}\n\n## 1. Setup\n\nText.\n\n## 2. Results\n\nText.\n", "Related work", "Results"),
+];
+
+#[test]
+fn a_statement_that_no_rule_reads_is_reported_in_neither_form() {
+    for (before, form, wrong, right) in UNREAD {
+        for words in [wrong, right] {
+            let text = format!("# Report\n\n{before}{}\n", form.replace("{}", words));
+            let audit = audit("r.md", &text, &[]);
+            assert!(audit.findings.is_empty(), "{form}\n{audit}");
+        }
+    }
+}
 
 #[test]
 fn a_false_statement_is_found_and_its_true_twin_is_not() {

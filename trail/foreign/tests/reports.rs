@@ -158,7 +158,7 @@ fn of_serving_reports_some_false_statements_are_found_and_nothing_true_is_report
     }
     // Before the rules were changed, 18 and 27 were found, and one true report of the second half was reported. The
     // figures are found and planted, in the half for developing rules and in the half that was only counted.
-    assert_eq!(all, [66, 95, 54, 96]);
+    assert_eq!(all, [61, 95, 53, 96]);
 }
 
 #[test]
@@ -179,5 +179,5 @@ fn of_reports_in_twelve_voices_some_false_statements_are_found_and_nothing_true_
         }
     }
     // Before the rules were changed, 4 and 5 were found.
-    assert_eq!(all, [23, 60, 13, 59]);
+    assert_eq!(all, [21, 60, 13, 59]);
 }

@@ -2,53 +2,15 @@
 
 use super::{Scope, Slip};
 use crate::number::{Quantity, shown, spread};
-use crate::words::{Word, words};
+use crate::words::words;
 
 /// Words that mark a share or factor as a change.
+#[rustfmt::skip]
 pub(super) const CHANGE: &[&str] = &[
-    "drop",
-    "reduction",
-    "increase",
-    "improvement",
-    "speedup",
-    "gain",
-    "decrease",
-    "fall",
-    "rise",
-    "growth",
-    "faster",
-    "slower",
-    "less",
-    "more",
-    "lower",
-    "higher",
-    "saving",
-    "cut",
-    "boost",
-    "better",
-    "worse",
-    "smaller",
-    "larger",
-    "fell",
-    "rose",
-    "dropped",
-    "increased",
-    "decreased",
-    "improved",
-    "grew",
-    "reduced",
-    "gained",
-    "speed",
-    "change",
-    "regression",
-    "slowdown",
-    "jump",
-    "decline",
-    "declined",
-    "jumped",
-    "longer",
-    "shorter",
-    "fewer",
+    "drop", "reduction", "increase", "improvement", "speedup", "gain", "decrease", "fall", "rise", "growth", "faster",
+    "slower", "less", "more", "lower", "higher", "saving", "cut", "boost", "better", "worse", "smaller", "larger",
+    "fell", "rose", "dropped", "increased", "decreased", "improved", "grew", "reduced", "gained", "speed", "change",
+    "regression", "slowdown", "jump", "decline", "declined", "jumped", "longer", "shorter", "fewer",
 ];
 
 /// Whether two numbers of one kind of measure can be the ends of a change.
@@ -72,27 +34,10 @@ fn same_unit(a: &Quantity, b: &Quantity) -> (Quantity, Quantity) {
 
 /// The words of [`CHANGE`] that describe what happened to the first number, and therefore make it the base. With the
 /// others, such as *faster*, either number may be the base.
+#[rustfmt::skip]
 const OF_THE_FIRST: &[&str] = &[
-    "drop",
-    "dropped",
-    "reduction",
-    "reduced",
-    "decrease",
-    "decreased",
-    "increase",
-    "increased",
-    "fall",
-    "fell",
-    "rise",
-    "rose",
-    "growth",
-    "grew",
-    "less",
-    "fewer",
-    "saving",
-    "cut",
-    "decline",
-    "declined",
+    "drop", "dropped", "reduction", "reduced", "decrease", "decreased", "increase", "increased", "fall", "fell", "rise",
+    "rose", "growth", "grew", "less", "fewer", "saving", "cut", "decline", "declined",
 ];
 
 /// Whether a stated share or factor can be the change from `a` to `b`. Either may be the base, since texts use "40 %
@@ -116,34 +61,27 @@ fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) ->
         |a, b| (b / a).abs(),
         |a, b| (a / b).abs(),
     ];
-    let points = claim.is_percent() && (b.is_percent() || b.unit.is_empty());
     // A percentage of the first number has only one form; a factor can be read either way.
-    let forms = if of_first && claim.is_percent() {
-        &forms[..1]
-    } else {
-        &forms[..]
-    };
+    let forms = &forms[..if of_first && claim.is_percent() { 1 } else { 4 }];
+    let points = claim.is_percent() && (b.is_percent() || b.unit.is_empty());
+    let gap = (b.value - a.value).abs();
     forms.iter().any(|form| {
         let (low, high) = spread(&a, &b, |a, b| scale * form(a, b));
         stated.agrees(low, high)
-    }) || points && stated.agrees((b.value - a.value).abs(), (b.value - a.value).abs())
-        || points
-            && stated.agrees(
-                100.0 * (b.value - a.value).abs(),
-                100.0 * (b.value - a.value).abs(),
-            )
+    }) || points
+        && [gap, 100.0 * gap]
+            .iter()
+            .any(|gap| stated.agrees(*gap, *gap))
 }
 
-/// The two ends of a change, in order of time.
+/// The two ends of a change.
 struct Ends<'a> {
     at: usize,
     a: &'a Quantity,
     b: &'a Quantity,
-    /// The last number of the pair.
-    until: &'a Quantity,
 }
 
-/// How a text joins two ends: `→`, `from a to b`, `b instead of a`.
+/// How a text joins two ends: `→`, `from a to b`.
 fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
     let (a, b) = (scope.numbers.get(at)?, scope.numbers.get(at + 1)?);
     let between = scope.between(a, b);
@@ -156,25 +94,14 @@ fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
         let next = scope.numbers.get(at + 2);
         next.is_some_and(|next| next.signed && next.is_percent() && scope.between(b, next) == "(")
     };
-    let back = matches!(
-        between.trim_start_matches(','),
-        "instead of" | "rather than" | " down from" | " up from" | "down from" | "up from"
-    ) && a.unit == b.unit
-        && !a.unit.is_empty();
     // A range of users is a range of load levels, not a change.
     let levels = a.unit == "users" || b.unit == "users";
-    let is_change = (arrow || from || bracket || back)
+    let is_change = (arrow || from || bracket)
         && !levels
         && commensurable(a, b)
         && a.value != 0.0
         && b.value != 0.0;
-    let (first, second) = if back { (b, a) } else { (a, b) };
-    is_change.then_some(Ends {
-        at,
-        a: first,
-        b: second,
-        until: b,
-    })
+    is_change.then_some(Ends { at, a, b })
 }
 
 /// Whether two numbers are measurements and not levels, as in `from 16 to 32`.
@@ -187,31 +114,18 @@ fn measured(scope: &Scope<'_>, pair: &Ends<'_>) -> bool {
         || way.any(|word| matches!(word.text.as_str(), "up" | "down"))
 }
 
+/// Words that may lead to a claim.
+#[rustfmt::skip]
+const LEADS: &[&str] = &["a", "an", "by", "of", "i", "e", "or", "factor", "that", "is", "loss", "only", "just"];
+
 /// Whether the words before a claim mark it as the change: `, by`, `, a loss of`, `, i.e. a factor of`.
 fn introduced(text: &str) -> bool {
-    let said = words(text);
-    let light = |word: &str| {
-        CHANGE.contains(&word)
-            || matches!(
-                word,
-                "a" | "an"
-                    | "by"
-                    | "of"
-                    | "i"
-                    | "e"
-                    | "or"
-                    | "factor"
-                    | "that"
-                    | "is"
-                    | "loss"
-                    | "only"
-                    | "just"
-            )
-    };
-    said.iter().all(|word| light(&word.text))
-        && said
+    let words: Vec<String> = words(text).into_iter().map(|word| word.text).collect();
+    let light = |word: &String| CHANGE.contains(&word.as_str()) || LEADS.contains(&word.as_str());
+    words.iter().all(light)
+        && words
             .last()
-            .is_some_and(|word| matches!(word.text.as_str(), "by" | "of"))
+            .is_some_and(|word| word == "by" || word == "of")
         && !text.contains([';', ':', '('])
 }
 
@@ -234,7 +148,7 @@ fn factor(scope: &Scope<'_>, number: &Quantity) -> Option<Quantity> {
     })
 }
 
-/// Checks pairs `a → b`, `from a to b`, `b instead of a` against the share, factor or difference stated for them.
+/// Checks pairs `a → b`, `from a to b` against the share, factor or difference stated for them.
 pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let pairs: Vec<Ends<'_>> = (0..scope.numbers.len())
         .filter_map(|at| ends(scope, at))
@@ -269,7 +183,7 @@ pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
 /// The claim directly after a pair.
 fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     let claim = scope.numbers.get(pair.at + 2)?;
-    let between = scope.between(pair.until, claim);
+    let between = scope.between(pair.b, claim);
     let near = between.len() <= 32 && !between.contains([';', '→', ':']);
     let bracket = matches!(between, "(" | "[" | "=" | ", (" | "(~" | "(≈");
     let rest = scope.after(claim).trim_start();
@@ -319,21 +233,18 @@ fn is_difference(claim: &Quantity, a: &Quantity, b: &Quantity) -> bool {
 
 fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantity) -> Slip {
     let (first, second) = same_unit(a, b);
-    let change = 100.0 * (second.value - first.value) / first.value;
-    let said = if rate(claim) {
-        format!(
-            "the change is {} %, the factor {}",
-            shown(change),
-            shown(second.value / first.value)
-        )
+    let (gap, factor) = (second.value - first.value, second.value / first.value);
+    let right = if rate(claim) {
+        let change = shown(100.0 * gap / first.value);
+        format!("the change is {change} %, the factor {}", shown(factor))
     } else {
-        format!("the difference is {}", shown(second.value - first.value))
+        format!("the difference is {}", shown(gap))
     };
     Slip {
         start: claim.start.min(a.start).min(b.start),
         end: claim.end.max(b.end).max(a.end),
         message: format!(
-            "{} does not follow from {} and {}: {said}",
+            "{} does not follow from {} and {}: {right}",
             scope.quote(claim.start, claim.end),
             shown(a.value),
             shown(b.value),
@@ -341,103 +252,42 @@ fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantit
     }
 }
 
-/// Checks `wakes in 4.7 s, 20 times faster than the cold start of 94 s` and
-/// `412 s where the other takes 530 s, a reduction of 22 %`: a factor or share between two numbers of one unit, in a
-/// sentence with no other numbers.
-pub(super) fn apart(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
-    let [first, second, third] = scope.numbers else {
-        return;
-    };
-    let between = scope.between(second, third);
-    let (claim, a, b) = if let Some(claim) = factor(scope, second)
-        .or_else(|| (second.is_percent() && said_change(scope, second)).then(|| second.clone()))
-    {
-        let than = words(between);
-        let at = than.iter().position(|word| word.text == "than");
-        let close = scope.between(first, second) == ",";
-        let noun = |word: &Word| {
-            !matches!(
-                word.text.as_str(),
-                "and" | "but" | "while" | "with" | "at" | "in"
-            )
-        };
-        let plain =
-            at.is_some_and(|at| at <= 2 && than.len() - at <= 6 && than[at..].iter().all(noun));
-        if !close || !plain || between.contains([',', ';', '(', ':']) {
-            return;
-        }
-        (claim, first, third)
-    } else {
-        let is_introduced = introduced(between) && between.starts_with(',');
-        let end = scope.after(third).trim().trim_end_matches(['.', ')', '!']);
-        let claim = factor(scope, third).unwrap_or_else(|| third.clone());
-        let change = words(between)
-            .iter()
-            .any(|word| CHANGE.contains(&word.text.as_str()));
-        if !is_introduced || !end.is_empty() || !change || !rate(&claim) {
-            return;
-        }
-        if ends(scope, 0).is_some() {
-            return;
-        }
-        (claim, first, second)
-    };
-    let same =
-        !a.unit.is_empty() && a.unit == b.unit && !matches!(a.unit.as_str(), "%" | "x" | "users");
-    if same && a.value != 0.0 && b.value != 0.0 && !a.rough && !b.rough && !is_change(&claim, a, b)
-    {
-        slips.push(not_the_change(scope, &claim, a, b));
-    }
-}
-
 /// Checks a multiple given as a word: `more than doubles, from 0.31 to 0.78`.
 pub(super) fn multiples(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
-    let pairs: Vec<Ends<'_>> = (0..scope.numbers.len())
-        .filter_map(|at| ends(scope, at))
-        .collect();
-    let [pair] = pairs.as_slice() else { return };
+    let mut pairs = (0..scope.numbers.len()).filter_map(|at| ends(scope, at));
+    let (Some(pair), None) = (pairs.next(), pairs.next()) else {
+        return;
+    };
     let before = words(scope.before(&scope.numbers[pair.at]));
-    let multiple = |word: &str| match word {
-        "double" | "doubled" => Some(2.0),
-        "triple" | "tripled" => Some(3.0),
-        "quadruple" | "quadrupled" => Some(4.0),
-        "halve" | "halved" | "halves" => Some(0.5),
-        _ => None,
-    };
     // The word is the verb directly before the pair: `doubled from`, `doubles, from`.
-    let Some(at) = before.len().checked_sub(2) else {
+    let [lead @ .., verb, from] = before.as_slice() else {
         return;
     };
-    let Some(wanted) = multiple(&before[at].text) else {
-        return;
+    let wanted = match verb.text.as_str() {
+        "double" | "doubled" => 2.0,
+        "triple" | "tripled" => 3.0,
+        "quadruple" | "quadrupled" => 4.0,
+        "halve" | "halved" | "halves" => 0.5,
+        _ => return,
     };
-    if before[at + 1].text != "from" || !measured(scope, pair) {
+    if from.text != "from" || !measured(scope, &pair) {
         return;
     }
     let (a, b) = same_unit(pair.a, pair.b);
     let (low, high) = spread(&a, &b, |a, b| b / a);
-    let (low, high) = (low.min(high), low.max(high));
-    let lead: Vec<&str> = before[..at]
-        .iter()
-        .rev()
-        .take(3)
-        .map(|w| w.text.as_str())
-        .collect();
-    let more = matches!(lead.as_slice(), ["than", "more", ..]);
-    let less = matches!(
-        lead.as_slice(),
-        ["than", "less", ..] | ["nearly" | "almost" | "barely", ..]
-    );
-    let holds = match (more, less) {
-        (true, _) if wanted < 1.0 => low <= wanted,
-        (true, _) => high >= wanted,
-        (_, true) => high >= 0.7 * wanted && low <= 1.02 * wanted.max(1.0 / wanted),
+    let lead: Vec<&str> = lead.iter().rev().take(2).map(|w| w.text.as_str()).collect();
+    let holds = match lead.as_slice() {
+        ["than", "more"] if wanted < 1.0 => low <= wanted,
+        ["than", "more"] => high >= wanted,
+        ["than", "less"] | ["nearly" | "almost" | "barely", ..] => {
+            high >= 0.7 * wanted && low <= 1.02 * wanted.max(1.0 / wanted)
+        }
         _ => high >= 0.85 * wanted && low <= 1.18 * wanted,
     };
     if !holds {
         slips.push(Slip {
-            start: before[at].start + scope.start,
-            end: pair.until.end,
+            start: verb.start + scope.start,
+            end: pair.b.end,
             message: format!(
                 "from {} to {} is a factor of {}",
                 shown(a.value),
@@ -463,43 +313,4 @@ pub(super) fn said_change(scope: &Scope<'_>, claim: &Quantity) -> bool {
                 .get(at + 1)
                 .is_some_and(|word| matches!(word.text.as_str(), "in" | "of" | "on" | "for"))
         })
-}
-
-/// Checks `peaks at 120.4 tok/s, dips to 90.2 and ends at 101.9 — a 29% drop from the peak`. The operands may be
-/// anywhere in the sentence, so any two of its numbers may fit.
-pub(super) fn drops(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
-    for (at, claim) in scope.numbers.iter().enumerate() {
-        let next = scope.words_after(claim, 4);
-        let next: Vec<&str> = next.iter().map(|word| word.text.as_str()).collect();
-        let from_extreme = matches!(next.as_slice(), [change, "from" | "below" | "of", "the" | "its", "peak" | "maximum" | "best" | "highest" | "start" | "first"] if CHANGE.contains(change));
-        if !rate(claim) || !from_extreme {
-            continue;
-        }
-        let Some(unit) = scope.numbers[..at]
-            .iter()
-            .map(|n| n.unit.as_str())
-            .find(|unit| !matches!(*unit, "" | "%" | "x"))
-        else {
-            continue;
-        };
-        let operands: Vec<&Quantity> = scope.numbers[..at]
-            .iter()
-            .filter(|n| n.unit == unit || n.unit.is_empty() && n.half < 0.5)
-            .collect();
-        let derivable = operands.iter().any(|a| {
-            operands
-                .iter()
-                .any(|b| a.value != b.value && is_change(claim, a, b))
-        });
-        if operands.len() >= 2 && !derivable {
-            slips.push(Slip {
-                start: operands[0].start,
-                end: claim.end,
-                message: format!(
-                    "no two of the values before it give {}",
-                    scope.quote(claim.start, claim.end)
-                ),
-            });
-        }
-    }
 }

@@ -11,47 +11,40 @@ pub(super) fn parts(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     let Some(at) = text.find("of which ").or_else(|| text.find("of them ")) else {
         return;
     };
+    let named = &text[at..at + text[at..].find([';', '(']).unwrap_or(text.len() - at)];
     let at = scope.start + at;
-    let until = text[at - scope.start..]
-        .find([';', '('])
-        .map_or(scope.end, |stop| at + stop);
-    let Some(whole) = scope
-        .numbers
-        .iter()
-        .rfind(|n| n.end <= at)
-        .filter(|n| n.is_count())
-    else {
+    let before = scope.numbers.iter().rposition(|n| n.end <= at);
+    let Some((whole, parts)) = before.map(|before| {
+        let inside = |n: &&Quantity| n.start < at + named.len();
+        let parts: Vec<&Quantity> = scope.numbers[before + 1..]
+            .iter()
+            .take_while(inside)
+            .collect();
+        (&scope.numbers[before], parts)
+    }) else {
         return;
     };
-    let parts: Vec<&Quantity> = scope
-        .numbers
-        .iter()
-        .filter(|n| n.start >= at && n.start < until)
-        .collect();
-    if parts.is_empty()
-        || !parts.iter().all(|part| part.is_count())
-        || scope.text[whole.end..at].len() > 30
-    {
+    let counts = whole.is_count() && parts.iter().all(|part| part.is_count());
+    if !counts || scope.text[whole.end..at].len() > 30 {
         return;
     }
-    let sum: f64 = parts.iter().map(|part| part.value).sum();
-    let named = scope.quote(at, until);
-    let whole_said = parts.len() >= 2
+    let open = ["another", "also", "other", "least", "both"];
+    let all = parts.len() >= 2
+        && parts.len() >= named.matches(" are ").count()
         && named.contains(" and ")
-        && !["another", "also", "other", "least", "both"]
-            .iter()
-            .any(|w| named.contains(w));
-    if sum > whole.value
-        || whole_said
-            && parts.len() == named.matches(" are ").count().max(parts.len())
-            && sum != whole.value
-            && parts.len() >= 2
-    {
-        slips.push(Slip {
-            start: whole.start,
-            end: parts.last().map_or(whole.end, |part| part.end),
-            message: format!("the parts of {} sum to {}", shown(whole.value), shown(sum)),
-        });
+        && !open.iter().any(|word| named.contains(word));
+    let end = parts.last().map_or(whole.end, |part| part.end);
+    let sum: f64 = parts.iter().map(|part| part.value).sum();
+    if sum > whole.value || all && sum != whole.value {
+        slips.push(not_the_sum(whole, (whole.start, end), sum));
+    }
+}
+
+fn not_the_sum(whole: &Quantity, (start, end): (usize, usize), sum: f64) -> Slip {
+    Slip {
+        start,
+        end,
+        message: format!("the parts of {} sum to {}", shown(whole.value), shown(sum)),
     }
 }
 
@@ -65,21 +58,18 @@ pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         if !(has_of || slash) || !k.is_count() || !m.is_count() || m.value == 0.0 {
             continue;
         }
-        let before = at
-            .checked_sub(1)
-            .map(|at| &scope.numbers[at])
-            .filter(|p| p.is_percent() && scope.between(p, k) == "(");
+        let before = at.checked_sub(1).map(|at| &scope.numbers[at]);
+        let before = before.filter(|p| p.is_percent() && scope.between(p, k) == "(");
         let after = scope.numbers.get(at + 2).filter(|p| {
             let text = scope.between(m, p);
             // More words may precede a bracket with only the percentage: `(96 %)`.
             let alone = scope.after(p).trim_start().starts_with(')');
             let bracket = text.ends_with('(') && alone && !text.contains([',', ';', '.', ':']);
-            let said = words(text);
+            let lead = words(text);
             p.is_percent()
-                && (text.ends_with('(') || text == "=" || text == ",")
-                && said.len() <= if bracket { 6 } else { 3 }
-                && !said.iter().any(|word| CHANGE.contains(&word.text.as_str()))
-                && (has_of || text != ",")
+                && (text.ends_with('(') || text == "=" || text == "," && has_of)
+                && lead.len() <= if bracket { 6 } else { 3 }
+                && !lead.iter().any(|word| CHANGE.contains(&word.text.as_str()))
         });
         // `5493/4318 = +27.2%` is a change.
         let Some(p) = before.or(after).filter(|p| !(slash && p.signed)) else {
@@ -120,112 +110,85 @@ const OUTCOMES: &[(&[&str], &[&str])] = &[
 pub(super) fn outcomes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     for three in scope.numbers.windows(3) {
         let [whole, one, other] = three else { continue };
-        if !three.iter().all(Quantity::is_count) || scope.between(one, other).len() > 24 {
-            continue;
-        }
-        let lead = words(scope.before(whole));
-        let has_of = lead.last().is_some_and(|word| word.text == "of");
-        let between = scope.between(whole, one);
-        let colon = between.ends_with(':');
         let verb = |number: &Quantity| scope.words_after(number, 1).pop().map(|word| word.text);
         let (Some(first), Some(second)) = (verb(one), verb(other)) else {
             continue;
         };
+        let (first, second) = (first.as_str(), second.as_str());
         let opposite = OUTCOMES.iter().any(|(good, bad)| {
-            good.contains(&first.as_str()) && bad.contains(&second.as_str())
-                || bad.contains(&first.as_str()) && good.contains(&second.as_str())
+            good.contains(&first) && bad.contains(&second)
+                || bad.contains(&first) && good.contains(&second)
         });
-        let joined = words(scope.between(one, other));
-        let joined: Vec<&str> = joined.iter().map(|word| word.text.as_str()).collect();
-        let only = matches!(joined.as_slice(), [_, "and"] | [_]);
+        let before = words(scope.before(whole));
+        let has_of = before.last().is_some_and(|word| word.text == "of");
+        let between = scope.between(whole, one);
+        let led = has_of && between.ends_with(',') || between.ends_with(':');
+        let joint = scope.between(one, other);
+        let joined = match words(joint).as_slice() {
+            [_] => true,
+            [_, and] => and.text == "and",
+            _ => false,
+        };
         // A third outcome may follow.
-        let more = scope.after(other);
-        let more = more[..more.find(['.', ';']).unwrap_or(more.len())]
-            .contains(|c: char| c.is_ascii_digit());
+        let more = scope.after(other).split(['.', ';']).next().unwrap_or("");
         let sum = one.value + other.value;
-        if (has_of && between.ends_with(',') || colon)
+        if three.iter().all(Quantity::is_count)
+            && led
             && between.len() <= 40
+            && joint.len() <= 24
             && opposite
-            && only
-            && !more
+            && joined
+            && !more.contains(|c: char| c.is_ascii_digit())
             && sum != whole.value
         {
-            slips.push(Slip {
-                start: whole.start,
-                end: other.end,
-                message: format!("the parts of {} sum to {}", shown(whole.value), shown(sum)),
-            });
+            slips.push(not_the_sum(whole, (whole.start, other.end), sum));
         }
     }
 }
 
 /// Checks `301 timeouts and 131 aborts, 432 failures in all`, and `7 (Mon 2, Tue 0, Wed 3, Thu 1, Fri 1)`.
 pub(super) fn listed(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
-    let numbers = scope.numbers;
-    for (at, whole) in numbers.iter().enumerate().filter(|(_, n)| n.is_count()) {
+    let numbers = scope.numbers.iter().enumerate();
+    for (at, whole) in numbers.filter(|(_, n)| n.is_count()) {
         let parts = total_after(scope, at).or_else(|| total_before(scope, at));
-        let Some(parts) = parts else { continue };
+        let Some(parts @ [first, .., last]) = parts else {
+            continue;
+        };
         let sum: f64 = parts.iter().map(|part| part.value).sum();
         // If it is far from the sum, it may be a product (`2 nodes and 8 cards, 16 in all`) or count another thing.
-        let near = (0.7..1.4).contains(&(whole.value / sum));
-        if sum != whole.value && near {
-            slips.push(Slip {
-                start: whole.start.min(parts[0].start),
-                end: whole.end.max(parts[parts.len() - 1].end),
-                message: format!(
-                    "{} does not follow: the parts sum to {}",
-                    shown(whole.value),
-                    shown(sum)
-                ),
-            });
+        if sum != whole.value && (0.7..1.4).contains(&(whole.value / sum)) {
+            let place = (whole.start.min(first.start), whole.end.max(last.end));
+            slips.push(not_the_sum(whole, place, sum));
         }
     }
 }
 
-/// The counts before a number that the text marks as their total.
+/// The counts before a number that the text marks as their total: `a X, b Y and c Z, d in all`.
 fn total_after<'a>(scope: &Scope<'a>, at: usize) -> Option<&'a [Quantity]> {
     let whole = &scope.numbers[at];
-    let next = scope.words_after(whole, 4);
+    let next = scope.words_after(whole, 3);
     let next: Vec<&str> = next.iter().map(|word| word.text.as_str()).collect();
-    let called = matches!(
-        next.as_slice(),
-        ["in", "all" | "total", ..]
-            | [_, "in", "all" | "total", ..]
-            | ["altogether", ..]
-            | [_, "altogether", ..]
-    );
-    let comma = at.checked_sub(1).is_some_and(|before| {
-        let between = scope.between(&scope.numbers[before], whole);
-        between.ends_with(',') && words(between).len() <= 2
-    });
-    if !called || !comma || at < 2 {
+    let called = |next: &[&str]| matches!(next, ["in", "all" | "total", ..] | ["altogether", ..]);
+    let noun = |word: &str| !matches!(word, "of" | "to" | "in" | "and" | "per" | "at" | "x");
+    // A noun between two counts, with the mark that joins them.
+    let joint = |from: usize, marks: &[&str]| {
+        let text = scope.between(&scope.numbers[from], &scope.numbers[from + 1]);
+        let words = words(text);
+        let n = 1 + usize::from(text.ends_with(" and"));
+        marks.iter().any(|mark| text.ends_with(mark)) && words.len() == n && noun(&words[0].text)
+    };
+    let last = scope.between(scope.numbers.get(at.checked_sub(1)?)?, whole);
+    let comma = last.ends_with(',') && words(last).len() <= 2;
+    if !comma || at < 2 || !called(&next) && !called(next.get(1..).unwrap_or(&[])) {
         return None;
     }
-    // Goes back over `a X, b Y and c Z`: counts with a noun each.
-    let joint = |text: &str| {
-        let said = words(text);
-        let noun = said.first().is_some_and(|word| {
-            !matches!(
-                word.text.as_str(),
-                "of" | "to" | "in" | "and" | "per" | "at" | "x"
-            )
-        });
-        let and = text.ends_with(" and") && said.len() == 2;
-        noun && (and || text.ends_with(',') && said.len() == 1)
-    };
     let mut from = at - 1;
-    while from > 0
-        && scope.numbers[from - 1].is_count()
-        && joint(scope.between(&scope.numbers[from - 1], &scope.numbers[from]))
-    {
+    while from > 0 && scope.numbers[from - 1].is_count() && joint(from - 1, &[" and", ","]) {
         from -= 1;
     }
     let parts = &scope.numbers[from..at];
-    let last_joint = parts.len() >= 2
-        && scope
-            .between(&parts[parts.len() - 2], &parts[parts.len() - 1])
-            .ends_with(" and");
-    (last_joint && parts.iter().all(Quantity::is_count)).then_some(parts)
+    (parts.len() >= 2 && joint(at - 2, &[" and"]) && parts.iter().all(Quantity::is_count))
+        .then_some(parts)
 }
 
 /// The counts in brackets directly after a total, each preceded by its name.

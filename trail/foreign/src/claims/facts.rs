@@ -1,14 +1,15 @@
 //! A table as observations: every number with its position on each axis.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::claims::lexicon::{canonical, is_statistic};
+use crate::claims::lexicon::{canonical, is_statistic, more_is_better};
+use crate::claims::sentence::Mention;
 use crate::number::{Quantity, quantities};
 use crate::table::Table;
 use crate::words::{normal, words};
 
 /// An axis that distinguishes rows or columns of a table.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Axis {
     /// Words of its name, if the table has one.
     pub(crate) name: Vec<String>,
@@ -16,7 +17,7 @@ pub(crate) struct Axis {
 }
 
 /// A position on an axis.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Value {
     /// The text in the table.
     pub(crate) text: String,
@@ -40,7 +41,48 @@ pub(crate) struct Fact {
     pub(crate) place: (String, String),
 }
 
-/// The observations of one table, or of several with the same rows and columns.
+impl Fact {
+    /// The value and half a unit of its last digit, in the unit of another number.
+    pub(crate) fn in_unit_of(&self, number: &Quantity) -> (f64, f64) {
+        let mut scale = 1.0;
+        if self.value.unit != number.unit {
+            scale = self.value.measure().1 / number.measure().1;
+        }
+        (self.value.value * scale, self.value.half * scale)
+    }
+
+    /// Whether a stated number can be this one, rounded.
+    pub(crate) fn rounds_to(&self, number: &Quantity) -> bool {
+        let (value, half) = self.in_unit_of(number);
+        number.rounds(value - half, value + half)
+    }
+
+    /// Whether more is better; `None` if its column does not show it.
+    pub(crate) fn more_is_better(&self) -> Option<bool> {
+        more_is_better(&self.value.unit, &self.metric)
+    }
+
+    /// Whether it is a rate or a time, to which words of speed apply.
+    pub(crate) fn is_speed(&self) -> bool {
+        self.value.unit.ends_with("/s") || self.value.measure().0 == "time"
+    }
+}
+
+/// Facts in lines along an axis: all other positions of a line are the same.
+pub(crate) type Lines<'a> = BTreeMap<Vec<Option<usize>>, Vec<&'a Fact>>;
+
+/// Groups facts into lines along an axis.
+pub(crate) fn lines<'a>(facts: impl IntoIterator<Item = &'a Fact>, axis: usize) -> Lines<'a> {
+    let mut lines = Lines::new();
+    for fact in facts {
+        let mut key = fact.at.clone();
+        key[axis] = None;
+        lines.entry(key).or_default().push(fact);
+    }
+    lines
+}
+
+/// The observations of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts<'a> {
     pub(crate) table: &'a Table,
@@ -151,18 +193,15 @@ impl Column {
         }
         let ends = rest.split_once('→').map(|(before, after)| {
             let last = before.split_whitespace().last().unwrap_or("");
-            (
-                last.to_owned(),
-                after.split_whitespace().next().unwrap_or("").to_owned(),
-            )
+            let first = after.split_whitespace().next().unwrap_or("");
+            (last.to_owned(), first.to_owned())
         });
-        let kept = match &ends {
-            Some((a, b)) => rest
-                .replacen(a.as_str(), "", 1)
-                .replacen('→', "", 1)
-                .replacen(b.as_str(), "", 1),
-            None => rest.clone(),
-        };
+        let mut kept = rest.clone();
+        if let Some((a, b)) = &ends {
+            for part in [a.as_str(), "→", b.as_str()] {
+                kept = kept.replacen(part, "", 1);
+            }
+        }
         Self {
             index,
             unit,
@@ -187,33 +226,21 @@ struct Layout {
 impl Layout {
     /// Returns the layout of a table with figures and labels.
     fn of(table: &Table) -> Option<Self> {
-        let numeric: Vec<usize> = (0..table.columns.len())
-            .filter(|c| table.is_numeric(*c))
-            .collect();
-        let levels = numeric
-            .first()
-            .copied()
-            .filter(|first| *first == 0 && numeric.len() > 1 && is_levels(table));
-        let mut columns: Vec<Column> = numeric
-            .iter()
-            .filter(|c| Some(**c) != levels)
-            .map(|c| Column::of(table, *c))
-            .collect();
-        let labels: Vec<usize> = (0..table.columns.len())
-            .filter(|c| {
-                !numeric.contains(c) && is_labels(table, *c) && !is_verdict(table, *c, &columns)
-            })
-            .chain(levels)
-            .collect();
-        if columns.is_empty() || labels.is_empty() {
-            return None;
+        let all = 0..table.columns.len();
+        let numeric: Vec<usize> = all.clone().filter(|c| table.is_numeric(*c)).collect();
+        let levels = (numeric.len() > 1 && numeric[0] == 0 && is_levels(table)).then_some(0);
+        let figures = numeric.iter().filter(|c| Some(**c) != levels);
+        let mut columns: Vec<Column> = figures.map(|c| Column::of(table, *c)).collect();
+        let is_label = |c: &usize| {
+            !numeric.contains(c) && is_labels(table, *c) && !is_verdict(table, *c, &columns)
+        };
+        let labels: Vec<usize> = all.filter(is_label).chain(levels).collect();
+        let first = columns.first().filter(|_| !labels.is_empty())?;
+        let everywhere = |word: &&String| columns.iter().all(|c| c.words.contains(word));
+        let mut shared: Vec<String> = first.words.iter().filter(everywhere).cloned().collect();
+        if columns.len() == 1 {
+            shared.clear();
         }
-        let shared: Vec<String> = columns[0]
-            .words
-            .iter()
-            .filter(|word| columns.len() > 1 && columns.iter().all(|c| c.words.contains(word)))
-            .cloned()
-            .collect();
         // `1 client`, `8 clients`: levels of the noun that all columns share.
         let level = |column: &Column| {
             let mut own = column.words.iter().filter(|word| !shared.contains(word));
@@ -238,9 +265,8 @@ impl Layout {
 }
 
 impl<'a> Facts<'a> {
-    /// Reads a table, or several with the same rows and columns, which then form an additional axis.
-    pub(crate) fn of(tables: &[&'a Table]) -> Option<Self> {
-        let table = *tables.first()?;
+    /// Reads a table; `None` if it has no figures or no labels.
+    pub(crate) fn of(table: &'a Table) -> Option<Self> {
         let Layout {
             columns,
             labels,
@@ -258,59 +284,42 @@ impl<'a> Facts<'a> {
             across: None,
             mixed: false,
         };
-        for column in &labels {
-            facts.axes.push(Axis {
-                name: plain_words(table.name(*column)),
-                ..Axis::default()
+        let axes = &mut facts.axes;
+        axes.extend(labels.iter().map(|column| Axis {
+            name: plain_words(table.name(*column)),
+            values: Vec::new(),
+        }));
+        let across = (columns.len() > 1 || !columns[0].words.is_empty()).then_some(axes.len());
+        if across.is_some() {
+            let level = columns.iter().find_map(|c| c.level.as_ref());
+            axes.push(Axis {
+                name: level.map_or(Vec::new(), |level| vec![level.0.clone()]),
+                values: Vec::new(),
             });
         }
-        let across = (columns.len() > 1 || !columns[0].words.is_empty()).then(|| {
-            let name = columns
-                .iter()
-                .find_map(|c| c.level.as_ref())
-                .map(|level| vec![level.0.clone()]);
-            facts.axes.push(Axis {
-                name: name.unwrap_or_default(),
-                ..Axis::default()
-            });
-            facts.axes.len() - 1
-        });
         facts.across = across;
         let ends = columns.iter().find_map(|c| c.ends.clone()).map(|(a, b)| {
-            let value = |text: &str| Value {
-                text: text.to_owned(),
-                words: plain_words(text),
+            let value = |text: String| Value {
+                words: plain_words(&text),
+                text,
                 level: None,
             };
-            facts.axes.push(Axis {
-                values: vec![value(&a), value(&b)],
-                ..Axis::default()
+            axes.push(Axis {
+                name: Vec::new(),
+                values: vec![value(a), value(b)],
             });
-            facts.axes.len() - 1
+            axes.len() - 1
         });
-        let section = (tables.len() > 1).then(|| {
-            facts.axes.push(Axis::default());
-            facts.axes.len() - 1
-        });
-        for table in tables {
-            for row in 0..table.rows.len() {
-                let mut at = facts.labels_of(table, row, &labels, levels, section);
-                for column in &columns {
-                    if let Some(axis) = across {
-                        let own: Vec<String> = column
-                            .words
-                            .iter()
-                            .filter(|word| !shared.contains(word) || column.level.is_some())
-                            .cloned()
-                            .collect();
-                        at[axis] = facts.axes[axis].place(
-                            &column.text,
-                            own,
-                            column.level.as_ref().map(|level| level.1),
-                        );
-                    }
-                    facts.read(table, row, column, &at, ends);
+        for row in 0..table.rows.len() {
+            let mut at = facts.labels_of(row, &labels, levels);
+            for column in &columns {
+                if let Some(axis) = across {
+                    let own = |word: &&String| column.level.is_some() || !shared.contains(word);
+                    let own = column.words.iter().filter(own).cloned().collect();
+                    let level = column.level.as_ref().map(|level| level.1);
+                    at[axis] = facts.axes[axis].place(&column.text, own, level);
                 }
+                facts.read(row, column, &at, ends);
             }
         }
         let metrics = facts.metric_axis();
@@ -335,18 +344,16 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The positions of a row on the axes of its labels and of its table's title.
+    /// The positions of a row on the axes of its labels.
     fn labels_of(
         &mut self,
-        table: &Table,
         row: usize,
         labels: &[usize],
         levels: Option<usize>,
-        section: Option<usize>,
     ) -> Vec<Option<usize>> {
         let mut at = vec![None; self.axes.len()];
         for (axis, column) in labels.iter().enumerate() {
-            let cell = table.cell(row, *column);
+            let cell = self.table.cell(row, *column);
             let text = cell.map_or("", |cell| &cell.text);
             let number = cell.and_then(|cell| cell.value.as_ref()).map(|v| v.value);
             let level = number.filter(|_| Some(*column) == levels);
@@ -358,20 +365,11 @@ impl<'a> Facts<'a> {
             let words = plain_words(if bare.is_empty() { text } else { &bare });
             at[axis] = self.axes[axis].place(text, words, level);
         }
-        if let Some(axis) = section {
-            at[axis] = self.axes[axis].place(&table.title, plain_words(&table.title), None);
-        }
         at
     }
 
-    fn read(
-        &mut self,
-        table: &Table,
-        row: usize,
-        column: &Column,
-        at: &[Option<usize>],
-        ends: Option<usize>,
-    ) {
+    fn read(&mut self, row: usize, column: &Column, at: &[Option<usize>], ends: Option<usize>) {
+        let table = self.table;
         let Some(cell) = table.cell(row, column.index) else {
             return;
         };
@@ -445,7 +443,7 @@ impl<'a> Facts<'a> {
         words.map(|word| word.text).collect()
     }
 
-    /// Line of the first table; 0 for data.
+    /// Line of the table; 0 for data.
     pub(crate) fn line(&self) -> usize {
         if self.table.file.is_empty() {
             self.table.line
@@ -460,6 +458,42 @@ impl Facts<'_> {
     pub(crate) fn unit_of(&self, axis: usize, value: usize) -> &str {
         let fact = self.facts.iter().find(|fact| fact.at[axis] == Some(value));
         fact.map_or("", |fact| fact.value.unit.as_str())
+    }
+
+    /// The facts at the named places. On an axis with several named labels, each of them fits; one axis may be free.
+    pub(crate) fn named(&self, mentions: &[Mention], free: Option<usize>) -> Vec<&Fact> {
+        let mut asked: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for mention in mentions.iter().filter(|m| Some(m.axis) != free) {
+            asked.entry(mention.axis).or_default().push(mention.value);
+        }
+        let fits = |fact: &&Fact| {
+            let mut asked = asked.iter();
+            asked.all(|(axis, values)| fact.at[*axis].is_some_and(|at| values.contains(&at)))
+        };
+        self.facts.iter().filter(fits).collect()
+    }
+
+    /// The label, on any axis, that takes most words, by the number of words that each takes at an offset of a text.
+    pub(crate) fn longest(
+        &self,
+        start: usize,
+        taken: impl Fn(&Axis, &Value) -> usize,
+    ) -> Option<(usize, Mention)> {
+        let mut best: Option<(usize, Mention)> = None;
+        for (axis, places) in self.axes.iter().enumerate() {
+            for (value, place) in places.values.iter().enumerate() {
+                let n = taken(places, place);
+                if n > best.map_or(0, |best| best.0) {
+                    best = Some((n, Mention { axis, value, start }));
+                }
+            }
+        }
+        best
+    }
+
+    /// The position of a fact among the columns.
+    pub(crate) fn column(&self, fact: &Fact) -> Option<usize> {
+        self.across.and_then(|across| fact.at[across])
     }
 
     /// The axis whose values are rising levels: sizes, loads.
@@ -494,19 +528,14 @@ impl Axis {
         if words.is_empty() && level.is_none() {
             return None;
         }
-        if let Some(at) = self
-            .values
-            .iter()
-            .position(|value| value.words == words && value.level == level)
-        {
-            return Some(at);
+        let same = |value: &Value| value.words == words && value.level == level;
+        let at = self.values.iter().position(same);
+        let at = at.unwrap_or(self.values.len());
+        if at == self.values.len() {
+            let text = text.to_owned();
+            self.values.push(Value { text, words, level });
         }
-        self.values.push(Value {
-            text: text.to_owned(),
-            words,
-            level,
-        });
-        Some(self.values.len() - 1)
+        Some(at)
     }
 
     /// Whether its values are statistics (`mean`, `p95`), which are never sides of a comparison.
@@ -531,34 +560,15 @@ fn is_levels(table: &Table) -> bool {
 /// Whether a column names the better of the other columns (`Winner`), so that it only repeats them.
 fn is_verdict(table: &Table, column: usize, columns: &[Column]) -> bool {
     let names: Vec<String> = columns.iter().map(|column| normal(&column.text)).collect();
-    let named = |row: &usize| {
-        let text = table.cell(*row, column).map_or("", |cell| &cell.text);
-        names.contains(&normal(text))
-    };
+    let named = |row: &usize| names.contains(&normal(table.text(*row, column)));
     (0..table.rows.len()).filter(named).count() > table.rows.len() / 2
 }
 
 /// Whether a column contains labels and not remarks.
 fn is_labels(table: &Table, column: usize) -> bool {
-    let texts: Vec<&str> = (0..table.rows.len())
-        .filter_map(|row| table.cell(row, column))
-        .map(|cell| cell.text.as_str())
-        .collect();
+    let rows = 0..table.rows.len();
+    let texts: Vec<&str> = rows.map(|row| table.text(row, column)).collect();
     let filled = texts.iter().filter(|text| !text.is_empty()).count();
-    let long = texts
-        .iter()
-        .filter(|text| text.split_whitespace().count() > 6)
-        .count();
-    filled * 2 > texts.len() && long == 0
-}
-
-/// Tables with the same columns and rows under different headings.
-pub(crate) fn siblings(tables: &[Table]) -> Vec<Vec<&Table>> {
-    let distinct = |group: &[&Table]| {
-        let titles: BTreeSet<&str> = group.iter().map(|table| table.title.as_str()).collect();
-        titles.len() == group.len()
-    };
-    let mut groups = crate::grid::siblings(tables);
-    groups.retain(|group| (2..=8).contains(&group.len()) && distinct(group));
-    groups
+    let short = |text: &&str| text.split_whitespace().count() <= 6;
+    filled * 2 > texts.len() && texts.iter().all(short)
 }

@@ -1,26 +1,38 @@
 //! Judges a claim on the facts of a table: it holds, it does not, or the table cannot decide.
 
-use std::collections::BTreeMap;
-
+use crate::claims::Contradiction;
 use crate::claims::facts::{Fact, Facts};
 use crate::claims::field;
-use crate::claims::lexicon::more_is_better;
 use crate::claims::pairs::pairs;
 use crate::claims::ranks::ranks;
 use crate::claims::sentence::{Claim, Mention, Stated, size_of};
 use crate::finding::Evidence;
-use crate::number::{Quantity, shown};
+use crate::number::Quantity;
 
-/// The contradiction to a claim: a message and the cells. `Some(None)` if it holds, `None` if the table cannot decide.
-pub(crate) type Ruling = Option<Option<(String, Vec<Evidence>)>>;
+/// The contradiction to a claim. `Some(None)` if it holds, `None` if the table cannot decide.
+pub(crate) type Ruling = Option<Option<Contradiction>>;
+
+/// The ruling on a claim that holds.
+pub(super) const HOLDS: Ruling = Some(None);
+
+/// The ruling on a claim that some cells contradict.
+pub(super) fn contradicted(message: String, cells: &[&Fact]) -> Ruling {
+    Some(Some(Contradiction {
+        message,
+        evidence: evidence(cells),
+        start: None,
+    }))
+}
+
+pub(super) fn evidence(facts: &[&Fact]) -> Vec<Evidence> {
+    let place = |fact: &&Fact| Evidence::new(fact.place.0.clone(), fact.place.1.clone());
+    facts.iter().take(8).map(place).collect()
+}
 
 /// Judges a claim.
 pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if claim.unknown > 0 {
         return another_statistic(claim, facts);
-    }
-    if claim.of_peak {
-        return share_of_peak(claim, facts);
     }
     if claim.peak.is_some() {
         return peak(claim, facts);
@@ -34,19 +46,11 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if claim.range {
         return field::range(claim, facts);
     }
-    if let Some(mean) = claim.aggregate {
-        return field::aggregate(claim, facts, mean);
-    }
     if claim.relation.is_some() {
         return pairs(claim, facts);
     }
     if claim.bound.is_some() {
         return field::bound(claim, facts);
-    }
-    if let (Some(count), None) = (claim.count, claim.part)
-        && let Some(ruling) = field::rows(claim, facts, count)
-    {
-        return Some(ruling);
     }
     if let (Some(up), []) = (claim.trend, claim.numbers.as_slice()) {
         return field::trend(claim, facts, up);
@@ -60,42 +64,23 @@ pub(super) fn select<'a>(
     claim: &Claim,
     mentions: &[Mention],
 ) -> Vec<&'a Fact> {
-    facts
-        .facts
-        .iter()
-        .filter(|fact| {
-            mentions.iter().all(|mention| {
-                mentions.iter().any(|other| {
-                    other.axis == mention.axis && fact.at[other.axis] == Some(other.value)
-                })
-            })
+    let within = |fact: &&Fact| {
+        claim.limit.is_none_or(|(axis, most)| {
+            let level = fact.at[axis].and_then(|at| facts.axes[axis].values[at].level);
+            level.is_some_and(|level| level <= most)
         })
-        .filter(|fact| {
-            claim.limit.is_none_or(|(axis, most)| {
-                let level = fact.at[axis].and_then(|at| facts.axes[axis].values[at].level);
-                level.is_some_and(|level| level <= most)
-            })
+    };
+    let sized = |fact: &&Fact| {
+        claim.size.is_none_or(|most| {
+            let mut sizes = fact.at.iter().enumerate().filter_map(|(axis, value)| {
+                let value = &facts.axes[axis].values[(*value)?];
+                value.words.iter().find_map(|word| size_of(word))
+            });
+            sizes.next_back().is_some_and(|size| size <= most)
         })
-        .filter(|fact| {
-            claim.size.is_none_or(|(upper, bound)| {
-                let mut sizes = fact.at.iter().enumerate().filter_map(|(axis, value)| {
-                    let value = &facts.axes[axis].values[(*value)?];
-                    value.words.iter().find_map(|word| size_of(word))
-                });
-                sizes
-                    .next_back()
-                    .is_some_and(|size| if upper { size <= bound } else { size >= bound })
-            })
-        })
-        .collect()
-}
-
-pub(super) fn evidence(facts: &[&Fact]) -> Vec<Evidence> {
-    facts
-        .iter()
-        .take(8)
-        .map(|fact| Evidence::new(fact.place.0.clone(), fact.place.1.clone()))
-        .collect()
+    };
+    let named = facts.named(mentions, None).into_iter();
+    named.filter(within).filter(sized).collect()
 }
 
 /// Whether two values are equal apart from rounding.
@@ -103,28 +88,21 @@ pub(super) fn equal(a: &Quantity, b: &Quantity) -> bool {
     (a.value - b.value).abs() <= 1e-12 * a.value.abs()
 }
 
-pub(super) fn better(fact: &Fact) -> Option<bool> {
-    more_is_better(&fact.value.unit, &fact.metric)
-}
-
 /// Judges a number against the single cell that a sentence names. If the numbers alternate with labels of one axis,
 /// each belongs to its label: `0.78 at c=2 and 0.45 at c=4`.
 fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    // `rises with every step to 4.90 s`: the quantifier belongs to the trend.
-    if claim.many.is_some() && claim.trend.is_none()
-        || claim.part.is_some()
-        || claim.bound.is_some()
-        || claim.than.is_some()
-        || claim.numbers.is_empty()
-    {
-        return None;
-    }
     // `On two GPUs Osprey reaches 4,300 tok/s`: a count beside the value may be a condition.
     let beside = |count: f64| {
         let mut numbers = claim.numbers.iter();
         numbers.any(|stated| stated.low.value != count || !stated.low.unit.is_empty())
     };
-    if claim.count.is_some_and(beside) || claim.numbers.iter().any(|stated| stated.low.rough) {
+    // `rises with every step to 4.90 s`: the quantifier belongs to the trend.
+    if claim.many.is_some() && claim.trend.is_none()
+        || claim.compares()
+        || claim.numbers.is_empty()
+        || claim.count.is_some_and(beside)
+        || claim.numbers.iter().any(|stated| stated.low.rough)
+    {
         return None;
     }
     let mut wrong = Vec::new();
@@ -155,13 +133,10 @@ fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         }
     }
     if wrong.is_empty() {
-        return Some(None);
+        return HOLDS;
     }
     let cells: Vec<&str> = wrong.iter().map(|fact| fact.place.1.as_str()).collect();
-    Some(Some((
-        format!("the table has {}", cells.join(", ")),
-        evidence(&wrong),
-    )))
+    contradicted(format!("the table has {}", cells.join(", ")), &wrong)
 }
 
 /// Whether a number belongs to a different label next to the named one, of which the sentence also contains a word:
@@ -195,64 +170,48 @@ fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = (0..facts.axes.len()).find(|axis| facts.axes[*axis].is_statistic())?;
     let mut other = None;
     let mut cells = Vec::new();
-    for (stated, mentions) in addressed(claim, facts)? {
-        let named = mentions.iter().find(|m| m.axis == axis)?;
-        let places: Vec<Mention> = mentions
-            .iter()
-            .filter(|m| m.axis != axis)
-            .copied()
-            .collect();
-        let matching: Vec<&Fact> = select(facts, claim, &places)
-            .into_iter()
-            .filter(|fact| same(stated, fact))
-            .collect();
+    for (stated, mut places) in addressed(claim, facts)? {
+        let named = places.iter().find(|m| m.axis == axis)?.value;
+        places.retain(|m| m.axis != axis);
+        let mut matching = select(facts, claim, &places);
+        matching.retain(|fact| same(stated, fact));
         let [fact] = matching.as_slice() else {
             return None;
         };
-        let exact =
-            stated.low.half <= fact.value.half && stated.low.half * 20.0 < stated.low.value.abs();
+        let (half, value) = (stated.low.half, stated.low.value.abs());
         if places.is_empty()
-            || fact.at[axis] == Some(named.value)
-            || !exact
-            || other.is_some_and(|other| other != fact.at[axis])
+            || fact.at[axis] == Some(named)
+            || half > fact.value.half
+            || half * 20.0 >= value
+            || *other.get_or_insert(fact.at[axis]) != fact.at[axis]
         {
             return None;
         }
-        other = Some(fact.at[axis]);
         cells.push(*fact);
     }
     let name = &facts.axes[axis].values[other.flatten()?].text;
-    Some(Some((
-        format!("the table has it as {name}"),
-        evidence(&cells),
-    )))
+    contradicted(format!("the table has it as {name}"), &cells)
 }
 
 /// The numbers of a claim, each with the labels that it belongs to.
 fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated, Vec<Mention>)>> {
     let n = claim.numbers.len();
-    let paired = (0..facts.axes.len())
-        .find(|axis| n > 1 && claim.mentions.iter().filter(|m| m.axis == *axis).count() == n);
+    let paired = (0..facts.axes.len()).find(|axis| n > 1 && claim.on(*axis).count() == n);
     if n > 1 && paired.is_none() {
         return None;
     }
     let mut cells = Vec::new();
     for (at, stated) in claim.numbers.iter().enumerate() {
-        let mut mentions: Vec<Mention> = claim
-            .mentions
-            .iter()
-            .filter(|m| Some(m.axis) != paired)
-            .copied()
-            .collect();
+        let mut mentions = claim.except(paired);
         if let Some(axis) = paired {
-            mentions.push(*claim.mentions.iter().filter(|m| m.axis == axis).nth(at)?);
+            mentions.push(*claim.on(axis).nth(at)?);
         }
         // Two labels of one axis for one number: the intended one is unknown.
-        if mentions.iter().enumerate().any(|(i, m)| {
-            mentions[..i]
-                .iter()
-                .any(|o| o.axis == m.axis && o.value != m.value)
-        }) {
+        let another = |m: &Mention| {
+            let mut others = mentions.iter();
+            others.any(|o| o.axis == m.axis && o.value != m.value)
+        };
+        if mentions.iter().any(another) {
             return None;
         }
         cells.push((stated, mentions));
@@ -269,108 +228,42 @@ pub(super) fn comparable(stated: &Quantity, cell: &Quantity) -> bool {
 }
 
 fn same(stated: &Stated, fact: &Fact) -> bool {
-    let factor = if fact.value.unit == stated.low.unit {
-        1.0
-    } else {
-        fact.value.measure().1 / stated.low.measure().1
-    };
-    let agrees = |a: &Quantity, b: &Quantity| {
-        a.rounds((b.value - b.half) * factor, (b.value + b.half) * factor)
-    };
-    match (&stated.high, &fact.high) {
-        (Some(high), Some(cell)) => agrees(&stated.low, &fact.value) && agrees(high, cell),
-        (None, None) => agrees(&stated.low, &fact.value),
-        (None, Some(cell)) => {
-            stated.low.value >= fact.value.value * factor && stated.low.value <= cell.value * factor
-        }
-        (Some(high), None) => {
-            fact.value.value * factor >= stated.low.value && fact.value.value * factor <= high.value
-        }
+    let low = &stated.low;
+    let (value, _) = fact.in_unit_of(low);
+    let end = fact.high.clone().map(|value| Fact {
+        value,
+        ..fact.clone()
+    });
+    match (&stated.high, end) {
+        (Some(high), Some(end)) => fact.rounds_to(low) && end.rounds_to(high),
+        (None, None) => fact.rounds_to(low),
+        (None, Some(end)) => (value..=end.in_unit_of(low).0).contains(&low.value),
+        (Some(high), None) => (low.value..=high.value).contains(&value),
     }
 }
 
 /// Judges `code peaks at c=2 (36.2)`.
 fn peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = facts.ladder()?;
-    let level = claim.mentions.iter().find(|m| m.axis == axis)?;
-    let fixed: Vec<Mention> = claim
-        .mentions
-        .iter()
-        .filter(|m| m.axis != axis)
-        .copied()
-        .collect();
-    let line = select(facts, claim, &fixed);
+    let mut levels = claim.on(axis);
+    let (Some(level), None) = (levels.next(), levels.next()) else {
+        return None;
+    };
+    let line = select(facts, claim, &claim.except(Some(axis)));
     let one = line
         .iter()
         .all(|fact| (0..facts.axes.len()).all(|a| a == axis || fact.at[a] == line[0].at[a]));
-    if claim.mentions.iter().filter(|m| m.axis == axis).count() != 1
-        || claim.relation.is_some()
-        || !one
-        || line.len() < 3
-        || claim.many.is_some()
-        || claim.than.is_some()
-    {
+    if claim.of_peak || claim.compares() || claim.many.is_some() || !one || line.len() < 3 {
         return None;
     }
-    let most = line
-        .iter()
-        .map(|fact| fact.value.value)
-        .fold(f64::MIN, f64::max);
+    let size = |a: &&&Fact, b: &&&Fact| a.value.value.total_cmp(&b.value.value);
+    let most = line.iter().max_by(size)?;
     let there = line
         .iter()
         .find(|fact| fact.at[axis] == Some(level.value))?;
-    if there.value.value >= most {
-        return Some(None);
+    if there.value.value >= most.value.value {
+        return HOLDS;
     }
-    let peak = line.iter().find(|fact| fact.value.value >= most)?;
-    Some(Some((
-        format!("the largest of {} values is {}", line.len(), peak.place.1),
-        evidence(&[peak, there]),
-    )))
-}
-
-/// Judges `At c=1 a trace keeps 34–100% of its peak`.
-fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    let axis = facts.ladder()?;
-    let level = claim.mentions.iter().find(|m| m.axis == axis)?;
-    let [Stated { low, high }] = claim.numbers.as_slice() else {
-        return None;
-    };
-    let fixed: Vec<Mention> = claim
-        .mentions
-        .iter()
-        .filter(|m| m.axis != axis)
-        .copied()
-        .collect();
-    if !low.is_percent() || claim.relation.is_some() {
-        return None;
-    }
-    let mut lines: BTreeMap<Vec<Option<usize>>, Vec<&Fact>> = BTreeMap::new();
-    for fact in select(facts, claim, &fixed) {
-        let mut key = fact.at.clone();
-        key[axis] = None;
-        lines.entry(key).or_default().push(fact);
-    }
-    let high = high.as_ref().unwrap_or(low);
-    let mut wrong = Vec::new();
-    for line in lines.values() {
-        let most = line
-            .iter()
-            .map(|fact| fact.value.value)
-            .fold(f64::MIN, f64::max);
-        let there = line
-            .iter()
-            .find(|fact| fact.at[axis] == Some(level.value))?;
-        let share = 100.0 * there.value.value / most;
-        if share < low.value - 2.0 * low.half || share > high.value + 2.0 * high.half {
-            wrong.push((share, *there));
-        }
-    }
-    let Some((share, fact)) = wrong.first() else {
-        return Some(None);
-    };
-    Some(Some((
-        format!("it is {} % for `{}`", shown(*share), fact.place.0),
-        evidence(&wrong.iter().map(|w| w.1).collect::<Vec<_>>()),
-    )))
+    let message = format!("the largest of {} values is {}", line.len(), most.place.1);
+    contradicted(message, &[*most, *there])
 }

@@ -56,8 +56,6 @@ pub(crate) enum Sense {
     Tie,
     /// Gives the range of all the named numbers.
     Range,
-    /// A mean (`true`) or sum of all the named numbers.
-    Aggregate(bool),
     /// Numbers rise (`true`) or fall along the levels.
     Trend(bool),
     /// Excludes exceptions to a trend.
@@ -107,8 +105,6 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "library" | "implementation" | "algorithm" | "codec" | "server" | "length"
         | "database" | "broker" | "percentile" => Sense::Noun,
         "range" | "ranged" | "span" | "spanned" | "vary" | "varied" | "lie" | "lay" => Sense::Range,
-        "together" | "altogether" | "combined" => Sense::Aggregate(false),
-        "averaged" => Sense::Aggregate(true),
         "rise" | "rose" | "grow" | "grew" | "increase" | "increased" | "climb" | "climbed" => {
             Sense::Trend(true)
         }
@@ -180,37 +176,19 @@ pub(crate) fn more_is_better(unit: &str, words: &[String]) -> Option<bool> {
         return Some(false);
     }
     let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
-    if has(&[
-        "throughput",
-        "accuracy",
-        "speedup",
-        "qps",
-        "rps",
-        "goodput",
-        "efficiency",
-        "fps",
-        "f1",
-        "recall",
-        "precision",
-        "bleu",
-    ]) {
+    if has(MORE_IS_BETTER) {
         return Some(true);
     }
-    if has(&[
-        "latency",
-        "ttft",
-        "tpot",
-        "itl",
-        "error",
-        "duration",
-        "ppl",
-        "perplexity",
-        "loss",
-        "memory",
-        "wait",
-        "failure",
-    ]) {
-        return Some(false);
-    }
-    None
+    has(LESS_IS_BETTER).then_some(false)
 }
+
+/// Words of metrics of which more is better, and of which less is.
+#[rustfmt::skip]
+const MORE_IS_BETTER: &[&str] = &[
+    "throughput", "accuracy", "speedup", "qps", "rps", "goodput", "efficiency", "fps", "f1", "recall", "precision",
+    "bleu",
+];
+#[rustfmt::skip]
+const LESS_IS_BETTER: &[&str] = &[
+    "latency", "ttft", "tpot", "itl", "error", "duration", "ppl", "perplexity", "loss", "memory", "wait", "failure",
+];

@@ -19,7 +19,7 @@ use crate::table::Table;
 use crate::words::words;
 
 pub(crate) use facts::{Facts, header_unit};
-pub(crate) use lexicon::more_is_better;
+use judge::Ruling;
 use sentence::understand;
 
 /// Tables with more cells than this are data dumps that no sentence describes cell by cell.
@@ -31,16 +31,11 @@ const MOST_TABLES: usize = 12;
 /// Compares every sentence with the tables of the document and of the data.
 pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
     let tables: Vec<&Table> = document.tables.iter().chain(data).collect();
-    let mut facts: Vec<Facts<'_>> = tables
-        .iter()
+    let facts: Vec<Facts<'_>> = tables
+        .into_iter()
         .filter(|table| table.rows.len() * table.columns.len() <= MOST_CELLS)
-        .filter_map(|table| Facts::of(&[*table]))
+        .filter_map(Facts::of)
         .collect();
-    facts.extend(
-        facts::siblings(&document.tables)
-            .iter()
-            .filter_map(|group| Facts::of(group)),
-    );
     let mut index: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, fact) in facts.iter().enumerate() {
         for word in fact.words() {
@@ -68,32 +63,24 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
             if near.is_empty() {
                 near = nearest(&by_unit, &facts, sentence, place.0);
             }
-            if let Some((message, evidence)) = contradiction(sentence, &near) {
-                findings.push(Finding {
-                    rule: Rule::Claim,
-                    line: place.0,
-                    column: place.1,
-                    quote: sentence.trim().to_owned(),
-                    message,
-                    cause: format!("line {}", place.0),
-                    evidence,
-                });
-            } else if let Some(slip) = slips::slip(
-                &slips::Saying::new(sentence, prose.numbers_in(start, end), start),
-                &near,
-                subject,
-            ) {
-                let place = prose.place(slip.start);
-                findings.push(Finding {
-                    rule: Rule::Claim,
-                    line: place.0,
-                    column: place.1,
-                    quote: sentence.trim().to_owned(),
-                    message: slip.message,
-                    cause: format!("line {}", place.0),
-                    evidence: slip.evidence,
-                });
-            }
+            let slip = contradiction(sentence, &near).or_else(|| {
+                let numbers = prose.numbers_in(start, end);
+                slips::slip(
+                    &slips::Saying::new(sentence, numbers, start),
+                    &near,
+                    subject,
+                )
+            });
+            findings.extend(slip.map(|slip| Finding {
+                evidence: slip.evidence,
+                ..Finding::new(
+                    Rule::Claim,
+                    prose.place(slip.start.unwrap_or(start)),
+                    sentence.trim(),
+                    slip.message,
+                    format!("line {}", place.0),
+                )
+            }));
         }
     }
     findings
@@ -123,42 +110,34 @@ fn nearest<'a, 't>(
     hits.into_iter().map(|at| &facts[at]).collect()
 }
 
-/// The contradiction to a sentence, or to a part of it that can stand alone. All tables that it may be about must
-/// contradict it.
-fn contradiction(sentence: &str, facts: &[&Facts<'_>]) -> Option<(String, Vec<Evidence>)> {
-    for part in parts(sentence) {
-        let rulings: Vec<_> = facts
-            .iter()
-            .filter_map(|fact| judge::judge(&understand(part, fact, &[])?, fact))
-            .collect();
-        if !rulings.is_empty() {
-            return all_of(rulings);
-        }
-    }
-    let clauses = clauses(sentence);
-    if clauses.len() < 2 {
-        return None;
-    }
-    let rulings: Vec<_> = facts
-        .iter()
-        .filter_map(|fact| clause_by_clause(&clauses, fact))
-        .collect();
-    all_of(rulings)
+/// What contradicts a sentence: a message, the cells, and the offset of the number at fault if it is known.
+pub(crate) struct Contradiction {
+    pub(crate) message: String,
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) start: Option<usize>,
 }
 
-type Found = Option<(String, Vec<Evidence>)>;
-
-/// The first of several findings, if no table supports the sentence.
-fn all_of(rulings: Vec<Found>) -> Found {
-    if rulings.iter().any(Option::is_none) {
-        return None;
+/// The contradiction to a sentence, or to clauses at its start. All tables that it may be about must contradict it.
+fn contradiction(sentence: &str, facts: &[&Facts<'_>]) -> Option<Contradiction> {
+    let whole = |facts: &&Facts<'_>| judge::judge(&understand(sentence, facts, &[])?, facts);
+    let mut rulings: Vec<_> = facts.iter().filter_map(whole).collect();
+    if rulings.is_empty() {
+        let clauses = clauses(sentence);
+        let by_clause = |facts: &&Facts<'_>| clause_by_clause(&clauses, facts);
+        rulings = facts
+            .iter()
+            .filter(|_| clauses.len() > 1)
+            .filter_map(by_clause)
+            .collect();
     }
-    rulings.into_iter().next().flatten()
+    // The first of several contradictions, if no table supports the sentence.
+    let all: Option<Vec<Contradiction>> = rulings.into_iter().collect();
+    all?.into_iter().next()
 }
 
 /// Judges the clauses of a sentence in order, as long as each is understood: one that is not may be a condition of all
 /// that follow. A clause without a label is about that of the clause before.
-fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
+fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Ruling {
     let mut before: Vec<sentence::Mention> = Vec::new();
     let mut judged = None;
     for clause in clauses {
@@ -181,7 +160,7 @@ fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
             .copied()
             .collect();
         match ruling {
-            Some(Some(mention)) => return Some(Some(mention)),
+            Some(Some(wrong)) => return Some(Some(wrong)),
             Some(None) => judged = Some(None),
             None => {}
         }
@@ -190,48 +169,12 @@ fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
 }
 
 /// Words that introduce a condition.
+#[rustfmt::skip]
 const CONDITIONS: &[&str] = &[
-    "with",
-    "without",
-    "if",
-    "when",
-    "unless",
-    "under",
-    "after",
-    "before",
-    "for",
-    "during",
-    "once",
-    "although",
-    "though",
-    "despite",
-    "given",
-    "using",
-    "on",
-    "at",
-    "in",
-    "by",
-    "where",
-    "while",
-    "whereas",
-    "except",
-    "excluding",
-    "including",
-    "assuming",
-    "provided",
-    "compared",
-    "against",
-    "versus",
-    "relative",
-    "only",
-    "until",
-    "since",
-    "because",
-    "as",
-    "to",
-    "from",
-    "than",
-    "not",
+    "with", "without", "if", "when", "unless", "under", "after", "before", "for", "during", "once", "although",
+    "though", "despite", "given", "using", "on", "at", "in", "by", "where", "while", "whereas", "except", "excluding",
+    "including", "assuming", "provided", "compared", "against", "versus", "relative", "only", "until", "since",
+    "because", "as", "to", "from", "than", "not",
 ];
 
 /// The clauses of a sentence, cut at commas, colons, semicolons and before *and* between two numbers. Nothing is cut if
@@ -269,20 +212,4 @@ fn clauses(sentence: &str) -> Vec<&str> {
         return Vec::new();
     }
     clauses
-}
-
-/// The whole sentence, then its parts between semicolons, dashes and contrasts.
-fn parts(sentence: &str) -> Vec<&str> {
-    let mut parts = vec![sentence];
-    let mut rest = sentence;
-    for mark in ["; ", " — ", " – ", ", while ", ", whereas ", ", but "] {
-        if let Some((before, after)) = rest.split_once(mark) {
-            parts.push(before);
-            rest = after;
-        }
-    }
-    if parts.len() > 1 {
-        parts.push(rest);
-    }
-    parts
 }

@@ -1,12 +1,12 @@
 //! Judges a claim that compares two sides: which has more, and by how much.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::arithmetic::is_change;
-use crate::claims::facts::{Fact, Facts};
-use crate::claims::judge::{Ruling, better, equal, evidence, select};
+use crate::claims::facts::{Fact, Facts, lines};
+use crate::claims::judge::{HOLDS, Ruling, contradicted, equal, select};
 use crate::claims::lexicon::{Many, Relation};
-use crate::claims::sentence::{Claim, Mention, Stated};
+use crate::claims::sentence::{Claim, Stated};
 use crate::number::{Quantity, shown};
 
 /// Two sides of a comparison, with everything else equal.
@@ -40,65 +40,44 @@ impl Pair<'_> {
 fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
     let (_, at) = claim.relation?;
     let other = claim.than.filter(|than| *than > at).and_then(|than| {
-        claim
-            .mentions
-            .iter()
-            .filter(|m| m.start > than)
-            .min_by_key(|m| m.start)
+        let after = claim.mentions.iter().filter(|m| m.start > than);
+        after.min_by_key(|m| m.start)
     });
-    let own = claim
-        .mentions
-        .iter()
-        .filter(|m| m.start < at && other.is_none_or(|other| other.axis == m.axis))
+    let before = claim.mentions.iter().filter(|m| m.start < at);
+    let own = before
+        .filter(|m| other.is_none_or(|other| other.axis == m.axis))
         .max_by_key(|m| m.start)?;
-    if claim.than.is_some() && other.is_none() || facts.axes[own.axis].is_statistic() {
-        return None;
-    }
-    let rest: Vec<Mention> = claim
-        .mentions
-        .iter()
-        .filter(|m| m.axis != own.axis)
-        .copied()
-        .collect();
-    let same_axis: Vec<&Mention> = claim
-        .mentions
-        .iter()
-        .filter(|m| m.axis == own.axis)
-        .collect();
-    if same_axis.len() != 1 + usize::from(other.is_some())
+    if claim.than.is_some() && other.is_none()
+        || facts.axes[own.axis].is_statistic()
+        || claim.on(own.axis).count() != 1 + usize::from(other.is_some())
         || other.is_some_and(|other| other.value == own.value)
     {
         return None;
     }
-    let mut groups: BTreeMap<Vec<Option<usize>>, Vec<&Fact>> = BTreeMap::new();
-    for fact in select(facts, claim, &rest) {
-        let mut key = fact.at.clone();
-        key[own.axis] = None;
-        groups.entry(key).or_default().push(fact);
-    }
     let mut pairs = Vec::new();
-    for group in groups.values() {
-        let mine: Vec<&&Fact> = group
+    for line in lines(
+        select(facts, claim, &claim.except(Some(own.axis))),
+        own.axis,
+    )
+    .values()
+    {
+        let place = |fact: &&&Fact| fact.at[own.axis];
+        let mine: Vec<&&Fact> = line
             .iter()
-            .filter(|fact| fact.at[own.axis] == Some(own.value))
+            .filter(|f| place(f) == Some(own.value))
             .collect();
         let [mine] = mine.as_slice() else { continue };
-        let theirs: Vec<&&Fact> = group
-            .iter()
-            .filter(|fact| match other {
-                Some(other) => fact.at[other.axis] == Some(other.value),
-                None => {
-                    fact.at[own.axis].is_some()
-                        && fact.at[own.axis] != Some(own.value)
-                        && fact.value.unit == mine.value.unit
-                }
-            })
-            .collect();
+        let unit = &mine.value.unit;
+        let theirs = line.iter().filter(|fact| match other {
+            Some(other) => place(fact) == Some(other.value),
+            None => place(fact).is_some_and(|at| at != own.value) && fact.value.unit == *unit,
+        });
         // Without a named other side, only one may be left.
+        let theirs: Vec<&&Fact> = theirs.collect();
         let [theirs] = theirs.as_slice() else {
             return None;
         };
-        if mine.value.unit != theirs.value.unit || mine.high.is_some() || theirs.high.is_some() {
+        if *unit != theirs.value.unit || mine.high.is_some() || theirs.high.is_some() {
             return None;
         }
         pairs.push(Pair {
@@ -112,41 +91,36 @@ fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
 /// Judges a comparison of two sides: on every row, on some of them, by an amount. If the sentence does not name the
 /// column, it may mean any of them; then all must contradict it.
 pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    let all = sides(claim, facts)?;
-    let metrics = facts
-        .across
-        .filter(|across| facts.mixed && !claim.mentions.iter().any(|m| m.axis == *across));
-    let mut columns: BTreeMap<Option<usize>, Vec<Pair<'_>>> = BTreeMap::new();
+    let mut all = sides(claim, facts)?;
     // A stated difference applies to the columns with its unit.
-    let difference = match claim.numbers.as_slice() {
-        [stated] if !matches!(stated.low.unit.as_str(), "" | "%" | "x") => Some(&stated.low.unit),
-        _ => None,
-    };
+    if let [stated] = claim.numbers.as_slice()
+        && !matches!(stated.low.unit.as_str(), "" | "%" | "x")
+    {
+        all.retain(|pair| pair.own.value.unit == stated.low.unit);
+    }
     // Speed words apply to rates and times.
     let fast = ["fast", "faster", "slow", "slower", "quicker"];
     let fast = claim.words.iter().any(|word| fast.contains(&word.as_str()));
-    let speed = |pair: &Pair<'_>| {
-        let unit = pair.own.value.unit.as_str();
-        unit.ends_with("/s") || crate::number::measure(unit).0 == "time"
-    };
-    let speeds = fast && all.iter().any(speed);
-    for pair in all.into_iter().filter(|pair| !speeds || speed(pair)) {
-        if difference.is_none_or(|unit| *unit == pair.own.value.unit) {
-            let column = metrics.and_then(|across| pair.own.at[across]);
-            columns.entry(column).or_default().push(pair);
-        }
+    if fast && all.iter().any(|pair| pair.own.is_speed()) {
+        all.retain(|pair| pair.own.is_speed());
+    }
+    let named = |across: usize| claim.on(across).next().is_some();
+    let open = facts.mixed && !facts.across.is_some_and(named);
+    let mut columns: BTreeMap<Option<usize>, Vec<Pair<'_>>> = BTreeMap::new();
+    for pair in all {
+        let column = facts.column(pair.own).filter(|_| open);
+        columns.entry(column).or_default().push(pair);
     }
     let several = columns.len() > 1;
     let mut first = None;
     for pairs in columns.into_values() {
-        let units = pairs
-            .iter()
-            .all(|pair| pair.own.value.unit == pairs[0].own.value.unit);
+        let unit = &pairs[0].own.value.unit;
+        let units = pairs.iter().all(|pair| pair.own.value.unit == *unit);
         if !units || several && pairs.len() > 1 {
             return None;
         }
         let Some(verdict) = compared(claim, facts, &pairs, several)? else {
-            return Some(None);
+            return HOLDS;
         };
         first.get_or_insert(verdict);
     }
@@ -156,21 +130,13 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
 /// Judges a comparison on the pairs of one column.
 fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool) -> Ruling {
     let (relation, _) = claim.relation?;
-    let directions = match better(pairs[0].own) {
+    let directions = match pairs[0].own.more_is_better() {
         Some(more) => vec![more],
         None => vec![true, false],
     };
     let n = pairs.len();
-    let pinned = claim
-        .mentions
-        .iter()
-        .map(|m| m.axis)
-        .collect::<std::collections::BTreeSet<_>>()
-        .len()
-        + usize::from(several);
     if let [stated] = claim.numbers.as_slice()
-        && (stated.low.is_percent()
-            || stated.low.unit == "x"
+        && (matches!(stated.low.unit.as_str(), "%" | "x")
             || stated.low.unit == pairs[0].own.value.unit && !stated.low.unit.is_empty())
     {
         return by_so_much(claim, stated, pairs, relation, &directions);
@@ -178,78 +144,54 @@ fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool)
     if !claim.numbers.is_empty() && claim.count.is_none() {
         return None;
     }
-    let verdict = |more: bool| -> Option<bool> {
+    let named: BTreeSet<usize> = claim.mentions.iter().map(|m| m.axis).collect();
+    let axes = facts.axes.iter().filter(|axis| axis.values.len() > 1);
+    let pinned = named.len() + usize::from(several) >= axes.count();
+    let ahead = |more: bool| {
         let ahead = pairs
             .iter()
-            .filter(|pair| pair.ahead(relation, more) == Some(true))
-            .count();
-        let ties = pairs
-            .iter()
-            .filter(|pair| pair.ahead(relation, more).is_none())
-            .count();
-        let clear = pairs
-            .iter()
-            .filter(|pair| pair.ahead(relation, more) == Some(true) && pair.change().abs() > 5.0)
-            .count();
+            .filter(move |p| p.ahead(relation, more) == Some(true));
+        let clear = ahead.clone().filter(|pair| pair.change().abs() > 5.0);
+        (ahead.count(), clear.count())
+    };
+    let tied = |pair: &&Pair<'_>| equal(&pair.own.value, &pair.other.value);
+    let ties = pairs.iter().filter(tied).count();
+    let verdict = |more: bool| -> Option<bool> {
+        let (ahead, clear) = ahead(more);
+        let most = ahead + ties;
         Some(match (claim.part, claim.count, claim.many) {
-            (Some((k, m)), _, _) => {
-                if m != n as f64 {
-                    return None;
-                }
-                k >= clear as f64 && k <= (ahead + ties) as f64
-            }
-            (None, Some(k), _) => k <= (ahead + ties) as f64,
-            (None, None, Some(Many::Every)) => ahead + ties == n,
-            (None, None, Some(Many::Both)) => n != 2 || ahead + ties == n,
+            (Some((_, m)), _, _) if m != n as f64 => return None,
+            (Some((k, _)), _, _) => k >= clear as f64 && k <= most as f64,
+            (None, Some(k), _) => k <= most as f64,
+            (None, None, Some(Many::Every)) => most == n,
+            (None, None, Some(Many::Both)) => n != 2 || most == n,
             (None, None, Some(Many::No)) => ahead == 0,
-            (None, None, Some(Many::Most)) => 2 * (ahead + ties) > n,
+            (None, None, Some(Many::Most)) => 2 * most > n,
             (None, None, Some(Many::Few)) => 2 * ahead < n,
-            (None, None, None) => {
-                // A plain comparison is about a single pair, and names all axes that matter.
-                if n != 1
-                    || pinned
-                        < facts
-                            .axes
-                            .iter()
-                            .filter(|axis| axis.values.len() > 1)
-                            .count()
-                {
-                    return None;
-                }
-                ahead + ties == 1
-            }
+            // A plain comparison is about a single pair, and names all axes that matter.
+            (None, None, None) if n != 1 || !pinned => return None,
+            (None, None, None) => most == 1,
         })
     };
-    let verdicts: Vec<bool> = directions
-        .iter()
-        .map(|more| verdict(*more))
-        .collect::<Option<_>>()?;
+    let verdicts = directions.iter().map(|more| verdict(*more));
+    let verdicts: Vec<bool> = verdicts.collect::<Option<_>>()?;
     if verdicts.contains(&true) || n == 1 && claim.many.is_some() {
-        return Some(None);
+        return HOLDS;
     }
     let more = directions[0];
-    let ahead = pairs
-        .iter()
-        .filter(|pair| pair.ahead(relation, more) == Some(true))
-        .count();
-    let ties = pairs
-        .iter()
-        .filter(|pair| pair.ahead(relation, more).is_none())
-        .count();
-    let against: Vec<&Fact> = pairs
+    let against = pairs
         .iter()
         .filter(|pair| pair.ahead(relation, more) != Some(claim.many != Some(Many::No)))
-        .flat_map(|pair| [pair.own, pair.other])
-        .collect();
-    let tied = if ties > 0 {
-        format!(", with {ties} tied")
-    } else {
-        String::new()
+        .flat_map(|pair| [pair.own, pair.other]);
+    let against: Vec<&Fact> = against.collect();
+    let tied = match ties {
+        0 => String::new(),
+        ties => format!(", with {ties} tied"),
     };
-    Some(Some((
-        format!("it holds for {ahead} of {n}{tied}"),
-        evidence(&against),
-    )))
+    contradicted(
+        format!("it holds for {} of {n}{tied}", ahead(more).0),
+        &against,
+    )
 }
 
 /// Judges a comparison with a magnitude: of all pairs, or of the only one.
@@ -265,13 +207,10 @@ fn by_so_much(
     let is_claim = claim.words.windows(2).any(by)
         || claim.bound.is_some()
         || claim.relation.is_some_and(|(_, at)| stated.low.start <= at);
-    if !is_claim {
-        return None;
-    }
     let all = stated.high.is_some() || claim.bound.is_some() || pairs.len() == 1;
-    if !all
-        || claim.many == Some(Many::No)
-        || claim.many == Some(Many::Most)
+    if !is_claim
+        || !all
+        || matches!(claim.many, Some(Many::No | Many::Most))
         || claim.part.is_some()
         || claim.count.is_some()
     {
@@ -282,21 +221,19 @@ fn by_so_much(
         .filter(|pair| !magnitude(pair, stated, claim.bound, relation, directions))
         .collect();
     let Some(first) = wrong.first() else {
-        return Some(None);
+        return HOLDS;
     };
     let cells: Vec<&Fact> = wrong
         .iter()
         .flat_map(|pair| [pair.own, pair.other])
         .collect();
-    Some(Some((
-        format!(
-            "{} against {} is {} %",
-            first.own.place.1,
-            first.other.place.1,
-            shown(first.change())
-        ),
-        evidence(&cells),
-    )))
+    let message = format!(
+        "{} against {} is {} %",
+        first.own.place.1,
+        first.other.place.1,
+        shown(first.change())
+    );
+    contradicted(message, &cells)
 }
 
 /// Whether the difference of a pair matches the stated magnitude; any of the usual bases may fit.
@@ -307,52 +244,26 @@ fn magnitude(
     relation: Relation,
     directions: &[bool],
 ) -> bool {
-    let (a, b) = (pair.own.value.value, pair.other.value.value);
-    let forms: Vec<f64> = if stated.low.is_percent() {
-        vec![
-            100.0 * (a - b).abs() / b.abs(),
-            100.0 * (a - b).abs() / a.abs(),
-            (a - b).abs(),
-        ]
-    } else if stated.low.unit == "x" {
-        vec![
-            a / b,
-            b / a,
-            (a - b).abs() / b.abs(),
-            (a - b).abs() / a.abs(),
-        ]
-    } else {
-        vec![(a - b).abs()]
+    let (own, other) = (&pair.own.value, &pair.other.value);
+    let (a, b) = (own.value, other.value);
+    let gap = (a - b).abs();
+    let forms = match stated.low.unit.as_str() {
+        "%" => vec![100.0 * gap / b.abs(), 100.0 * gap / a.abs(), gap],
+        "x" => vec![a / b, b / a, gap / b.abs(), gap / a.abs()],
+        _ => vec![gap],
     };
-    let way = relation == Relation::Changed
-        || directions
-            .iter()
-            .any(|more| pair.ahead(relation, *more) != Some(false));
+    let mut ways = directions.iter().map(|more| pair.ahead(relation, *more));
+    let way = relation == Relation::Changed || ways.any(|ahead| ahead != Some(false));
     let slack = |n: &Quantity| 2.0 * n.half.max(0.02 * if n.rough { n.value.abs() } else { 0.0 });
+    let least = stated.low.value - slack(&stated.low);
+    let most = |n: &Quantity| n.value + slack(n);
     match (bound, &stated.high) {
-        (Some(true), _) => forms
-            .iter()
-            .any(|v| *v <= stated.low.value + slack(&stated.low)),
-        (Some(false), _) => {
-            way && forms
-                .iter()
-                .any(|v| *v >= stated.low.value - slack(&stated.low))
+        (Some(true), _) => forms.iter().any(|v| *v <= most(&stated.low)),
+        (Some(false), _) => way && forms.iter().any(|v| *v >= least),
+        (None, Some(high)) => way && forms.iter().any(|v| (least..=most(high)).contains(v)),
+        (None, None) if matches!(stated.low.unit.as_str(), "%" | "x") => {
+            way && is_change(&stated.low, other, own)
         }
-        (None, Some(high)) => {
-            way && forms.iter().any(|v| {
-                *v >= stated.low.value - slack(&stated.low) && *v <= high.value + slack(high)
-            })
-        }
-        (None, None) => {
-            let exact = !stated.low.is_percent()
-                && stated.low.unit != "x"
-                && stated.low.agrees(
-                    (a - b).abs() - pair.own.value.half,
-                    (a - b).abs() + pair.other.value.half,
-                );
-            way && (exact
-                || (stated.low.is_percent() || stated.low.unit == "x")
-                    && is_change(&stated.low, &pair.other.value, &pair.own.value))
-        }
+        (None, None) => way && stated.low.agrees(gap - own.half, gap + other.half),
     }
 }

@@ -3,11 +3,10 @@
 mod levels;
 
 use crate::arithmetic::range_at;
-use crate::claims::facts::Facts;
+use crate::claims::facts::{Facts, Value};
 use crate::claims::lexicon::{Many, Rank, Relation, Sense, canonical, is_statistic, sense};
-use crate::grid::part_of;
-use crate::number::{Quantity, quantities};
-use crate::words::{Word, number_word, words};
+use crate::number::{Quantity, measure, quantities};
+use crate::words::{Word, number_word, part_of, words};
 
 /// An entity, level or statistic that a sentence names.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -43,16 +42,14 @@ pub(crate) struct Claim {
     /// The position of `peak`.
     pub(crate) peak: Option<usize>,
     pub(crate) of_peak: bool,
-    /// Restricts labels to sizes up to (`true`) or from this one.
-    pub(crate) size: Option<(bool, f64)>,
+    /// Restricts labels to sizes up to this one.
+    pub(crate) size: Option<f64>,
     /// Restricts an axis to levels up to this one.
     pub(crate) limit: Option<(usize, f64)>,
     /// A span from one level of an axis to another.
     pub(crate) span: Option<(usize, [usize; 2])>,
     /// Whether the numbers give a range.
     pub(crate) range: bool,
-    /// Whether the number is a mean (`true`) or a sum.
-    pub(crate) aggregate: Option<bool>,
     /// Whether numbers rise (`true`) or fall.
     pub(crate) trend: Option<bool>,
     pub(crate) steady: bool,
@@ -62,6 +59,27 @@ pub(crate) struct Claim {
     pub(crate) unknown: usize,
     /// The words of the sentence.
     pub(crate) words: Vec<String>,
+}
+
+impl Claim {
+    /// The labels on an axis.
+    pub(crate) fn on(&self, axis: usize) -> impl Iterator<Item = &Mention> {
+        self.mentions.iter().filter(move |m| m.axis == axis)
+    }
+
+    /// The labels on all axes but one.
+    pub(crate) fn except(&self, axis: Option<usize>) -> Vec<Mention> {
+        let other = |m: &&Mention| Some(m.axis) != axis;
+        self.mentions.iter().filter(other).copied().collect()
+    }
+
+    /// Whether it compares sides, counts rows or gives a bound.
+    pub(crate) fn compares(&self) -> bool {
+        self.relation.is_some()
+            || self.part.is_some()
+            || self.than.is_some()
+            || self.bound.is_some()
+    }
 }
 
 struct Reader<'a> {
@@ -109,25 +127,17 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> O
     for mention in before {
         // `…, 7.6 GiB less than Osprey`: an earlier clause named the first side.
         let side = claim.than.filter(|_| claim.relation.is_some());
-        let own = claim
-            .mentions
-            .iter()
-            .any(|m| m.axis == mention.axis && side.is_none_or(|than| m.start < than));
-        if !own {
-            claim.mentions.insert(
-                0,
-                Mention {
-                    start: 0,
-                    ..*mention
-                },
-            );
+        let named = |m: &Mention| side.is_none_or(|than| m.start < than);
+        if !claim.on(mention.axis).any(named) {
+            let mention = Mention {
+                start: 0,
+                ..*mention
+            };
+            claim.mentions.insert(0, mention);
         }
     }
-    let whole = claim.range
-        || claim.aggregate.is_some()
-        || claim.bound.is_some()
-        || claim.count.is_some()
-        || claim.span.is_some();
+    let whole =
+        claim.range || claim.bound.is_some() || claim.count.is_some() || claim.span.is_some();
     (!claim.mentions.is_empty() || claim.many.is_some() || whole).then_some(reader.claim)
 }
 
@@ -161,34 +171,19 @@ impl Reader<'_> {
             && self.word(at + 1) == "to"
             && let Some(size) = size_of(self.word(at + 2))
         {
-            self.claim.size = Some((true, size));
+            self.claim.size = Some(size);
             return Some(3);
         }
-        if let Some((only, taken)) = match (word.as_str(), self.word(at + 1)) {
-            ("only", _) => Some((true, 1)),
-            ("except" | "but" | "excluding" | "besides", "for") => Some((false, 2)),
-            ("except" | "but" | "excluding" | "besides", _)
-            | ("other" | "apart", "than" | "from") => Some((
-                false,
-                if matches!(word.as_str(), "other" | "apart") {
-                    2
-                } else {
-                    1
-                },
-            )),
-            _ => None,
-        } && self.label_at(at + taken)
-        {
-            self.claim.only = Some(only);
-            return Some(taken);
-        }
-        if word == "head" && self.word(at.wrapping_sub(1)) == "a" {
-            return Some(1);
-        }
-        if matches!(word.as_str(), "mean" | "sum") && !self.facts.metric.contains(&word) {
-            // The mean or sum of all that is named, unless a label has the word.
-            self.claim.aggregate = Some(word == "mean");
-            return Some(1);
+        let except = match (word.as_str(), self.word(at + 1)) {
+            ("only", _) => 1,
+            ("except" | "but" | "excluding" | "besides", "for") => 2,
+            ("other" | "apart", "than" | "from") => 2,
+            ("except" | "but" | "excluding" | "besides", _) => 1,
+            _ => 0,
+        };
+        if except > 0 && self.label_at(at + except) {
+            self.claim.only = Some(word == "only");
+            return Some(except);
         }
         if word == "most" && self.word(at.wrapping_sub(1)) == "the" && !self.next_is_noun(at + 1) {
             self.claim.ranks.push((Rank::Largest, start));
@@ -207,12 +202,6 @@ impl Reader<'_> {
         }
         let named = self.facts.metric.contains(&word)
             || self.facts.axes.iter().any(|axis| axis.name.contains(&word));
-        if word == "all" && at > 0 && self.word(at - 1) == "in" {
-            if self.claim.numbers.len() + usize::from(self.is_number(at + 2)) == 1 {
-                self.claim.aggregate = Some(false);
-            }
-            return Some(1);
-        }
         if sense(&word).is_none() && !named && self.hint(at) {
             return Some(1);
         }
@@ -223,7 +212,6 @@ impl Reader<'_> {
     fn take_sense(&mut self, word: &str, start: usize, named: bool) -> Option<usize> {
         match sense(word) {
             Some(Sense::Range) => self.claim.range = true,
-            Some(Sense::Aggregate(mean)) => self.claim.aggregate = Some(mean),
             Some(Sense::Trend(up)) if self.claim.trend.is_none() => self.claim.trend = Some(up),
             Some(Sense::Trend(_)) => self.claim.steady = true,
             Some(Sense::Steadily) => self.claim.steady = true,
@@ -319,27 +307,24 @@ impl Reader<'_> {
         let rate = word == "throughput";
         let time = matches!(word.as_str(), "latency" | "delay");
         for (axis, places) in self.facts.axes.iter().enumerate() {
-            let across = Some(axis) == self.facts.across;
-            let of_unit = |value: usize| {
-                let unit = self.facts.unit_of(axis, value);
-                across
-                    && (rate && unit.ends_with("/s")
-                        || time && crate::number::measure(unit).0 == "time")
+            let of_unit = |value: &usize| {
+                let unit = self.facts.unit_of(axis, *value);
+                let fits = rate && unit.ends_with("/s") || time && measure(unit).0 == "time";
+                Some(axis) == self.facts.across && fits
             };
-            let named = |value: usize| places.values[value].words.contains(&word);
-            let any = (0..places.values.len()).any(named);
-            let matching: Vec<usize> = (0..places.values.len())
-                .filter(|value| if any { named(*value) } else { of_unit(*value) })
-                .collect();
+            let named = |value: &usize| places.values[*value].words.contains(&word);
+            let values = 0..places.values.len();
+            let mut matching: Vec<usize> = values.clone().filter(named).collect();
+            let any = !matching.is_empty();
+            if !any {
+                matching = values.filter(of_unit).collect();
+            }
             let start = self.words[at].start;
             match matching.as_slice() {
                 [] => {}
                 [value] => {
-                    self.hints.push(Mention {
-                        axis,
-                        value: *value,
-                        start,
-                    });
+                    let value = *value;
+                    self.hints.push(Mention { axis, value, start });
                     return true;
                 }
                 // A word that several labels share distinguishes none of them.
@@ -362,67 +347,52 @@ impl Reader<'_> {
         Some(())
     }
 
+    /// Whether words are in the text, from one of its words on.
+    fn is_at(&self, at: usize, words: &[String]) -> bool {
+        let mut words = words.iter().enumerate();
+        words.all(|(i, word)| self.word(at + i) == word)
+    }
+
     /// Whether a label of a row begins at a word, perhaps after an article.
     fn label_at(&self, at: usize) -> bool {
-        let at = at + usize::from(matches!(self.word(at), "the"));
+        let at = at + usize::from(self.word(at) == "the");
         let mut axes = self.facts.axes.iter().enumerate();
         axes.any(|(axis, places)| {
-            let fits = |words: &[String]| {
-                !words.is_empty()
-                    && words
-                        .iter()
-                        .enumerate()
-                        .all(|(i, word)| self.word(at + i) == word)
-            };
-            Some(axis) != self.facts.across && places.values.iter().any(|value| fits(&value.words))
+            let mut values = places.values.iter();
+            Some(axis) != self.facts.across
+                && values.any(|value| !value.words.is_empty() && self.is_at(at, &value.words))
         })
     }
 
     /// Parses a label of the table, the longest that fits, or a level (`c=4`).
     fn mention(&mut self, at: usize) -> Option<usize> {
-        let mut best: Option<(usize, usize, usize)> = None;
-        for (index, axis) in self.facts.axes.iter().enumerate() {
-            for (value, place) in axis.values.iter().enumerate() {
-                let named = match place.level {
-                    Some(level)
-                        if !axis.name.is_empty()
-                            && axis.name.last().is_some_and(|name| name == self.word(at)) =>
-                    {
-                        (self.word(at + 1).parse() == Ok(level)).then_some(2)
-                    }
-                    _ => None,
-                };
-                let fits = place
-                    .words
-                    .iter()
-                    .enumerate()
-                    .all(|(offset, word)| self.word(at + offset) == word);
-                let taken = named.or_else(|| {
-                    (fits && !place.words.is_empty() && self.is_name(at, &place.text, &place.words))
-                        .then_some(place.words.len())
-                });
-                if let Some(taken) = taken
-                    && best.is_none_or(|best| taken > best.2)
-                {
-                    best = Some((index, value, taken));
-                }
+        let level: Option<f64> = self.word(at + 1).parse().ok();
+        let (taken, mention) = self.facts.longest(self.words[at].start, |axis, place| {
+            let named = axis.name.last().is_some_and(|name| name == self.word(at));
+            let n = place.words.len();
+            if named && level.is_some() && place.level == level {
+                2
+            } else if n > 0 && self.is_at(at, &place.words) && self.is_name(at, place) {
+                n
+            } else {
+                0
             }
-        }
-        let (axis, value, taken) = best?;
-        let start = self.words[at].start;
-        self.claim.mentions.push(Mention { axis, value, start });
+        })?;
+        self.claim.mentions.push(mention);
         Some(taken)
     }
 
     /// Whether words that match a label name it here, and are not a number, article or ordinary word.
-    fn is_name(&self, at: usize, label: &str, words: &[String]) -> bool {
-        let [word] = words else { return true };
+    fn is_name(&self, at: usize, label: &Value) -> bool {
+        let [word] = label.words.as_slice() else {
+            return true;
+        };
         if word.parse::<f64>().is_ok() {
             return false;
         }
         let raw = &self.text[self.words[at].start..self.words[at].end];
         if word.chars().count() == 1 || matches!(sense(word), Some(Sense::Light | Sense::Than)) {
-            return raw == label && raw.chars().any(char::is_uppercase);
+            return raw == label.text && raw.chars().any(char::is_uppercase);
         }
         true
     }
@@ -473,72 +443,47 @@ impl Reader<'_> {
                 return Some(taken(next.end));
             }
         }
-        let mut number = number;
-        if number.unit.is_empty() && self.text[..number.start].trim_end().ends_with("factor of") {
-            "x".clone_into(&mut number.unit);
+        let mut low = number;
+        if low.unit.is_empty() && self.text[..low.start].trim_end().ends_with("factor of") {
+            "x".clone_into(&mut low.unit);
         }
-        let end = number.end;
-        let words = taken(end);
-        if number.is_count()
-            && number.unit.is_empty()
-            && self.counted(at + words, number.value).is_some()
-        {
+        let words = taken(low.end);
+        if low.is_count() {
             // The number may also be a value: `399 cells`.
-            self.claim.numbers.push(Stated {
-                low: number,
-                high: None,
-            });
-            return Some(words);
+            self.counted(at + words, low.value);
         }
-        self.claim.numbers.push(Stated {
-            low: number,
-            high: None,
-        });
+        self.claim.numbers.push(Stated { low, high: None });
         Some(words)
     }
 
     /// Finds labels of several words that are all in the text, though not together: `cells executed` in
     /// `399 cells were executed`. Returns the words that they take.
     fn scattered(&mut self) -> Vec<usize> {
-        let mut taken = Vec::new();
-        let mut candidates: Vec<(usize, Mention, Vec<usize>)> = Vec::new();
+        let mut candidates: Vec<(Mention, Vec<usize>)> = Vec::new();
         for (axis, places) in self.facts.axes.iter().enumerate() {
-            for (value, place) in places
-                .values
-                .iter()
-                .enumerate()
-                .filter(|(_, place)| place.words.len() >= 2 && place.level.is_none())
-            {
-                let at: Option<Vec<usize>> = place
-                    .words
-                    .iter()
-                    .map(|word| (0..self.words.len()).find(|at| self.word(*at) == word))
-                    .collect();
-                let Some(at) = at else { continue };
-                let together = (0..self.words.len()).any(|from| {
-                    let mut words = place.words.iter().enumerate();
-                    words.all(|(offset, word)| self.word(from + offset) == word)
-                });
-                let weight = place
-                    .words
-                    .iter()
-                    .filter(|word| !matches!(sense(word), Some(Sense::Light)))
-                    .count();
-                if !together
-                    && weight >= 2
-                    && place.words.iter().all(|word| word.parse::<f64>().is_err())
-                {
+            for (value, place) in places.values.iter().enumerate() {
+                let heavy = |word: &&String| !matches!(sense(word), Some(Sense::Light));
+                let is_name = place.level.is_none()
+                    && place.words.iter().filter(heavy).count() >= 2
+                    && place.words.iter().all(|word| word.parse::<f64>().is_err());
+                if !is_name {
+                    continue;
+                }
+                let find = |word: &String| (0..self.words.len()).find(|at| self.word(*at) == word);
+                let at: Option<Vec<usize>> = place.words.iter().map(find).collect();
+                let together = |from: usize| self.is_at(from, &place.words);
+                if let Some(at) = at.filter(|_| !(0..self.words.len()).any(together)) {
                     let start = self.words[*at.iter().min().unwrap_or(&0)].start;
-                    candidates.push((axis, Mention { axis, value, start }, at));
+                    candidates.push((Mention { axis, value, start }, at));
                 }
             }
         }
         // Only if a single label of its axis can be meant.
-        for (axis, mention, at) in &candidates {
-            if candidates.iter().filter(|other| other.0 == *axis).count() == 1 {
-                self.claim.mentions.push(*mention);
-                taken.extend(at);
-            }
+        let single = |m: &Mention| candidates.iter().filter(|c| c.0.axis == m.axis).count() == 1;
+        let mut taken = Vec::new();
+        for (mention, at) in candidates.iter().filter(|candidate| single(&candidate.0)) {
+            self.claim.mentions.push(*mention);
+            taken.extend(at);
         }
         taken
     }

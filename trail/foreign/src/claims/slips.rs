@@ -5,273 +5,105 @@
 mod saying;
 mod yields;
 
-use std::collections::BTreeMap;
-
+use crate::claims::Contradiction;
 use crate::claims::facts::{Fact, Facts};
 use crate::claims::judge::{comparable, evidence};
 use crate::claims::lexicon::{Many, Sense, sense};
 use crate::claims::sentence::Mention;
-use crate::finding::Evidence;
 use crate::number::{Quantity, shown};
 pub(super) use saying::Saying;
-use yields::{Yield, cells, changes, follows, own_changes, same, scale};
+use yields::{Yield, cells, changes, follows, own_changes, states};
 
 /// Tables with more numbers than this have one for any digits.
 const MOST_FACTS: usize = 600;
 
-/// A misstated number: the place in the sentence, the message, and the cells.
-pub(super) struct Slip {
-    pub(super) start: usize,
-    pub(super) message: String,
-    pub(super) evidence: Vec<Evidence>,
-}
-
 /// Words by which a sentence is about something that was not measured here.
+#[rustfmt::skip]
 const ELSEWHERE: &[&str] = &[
-    "could",
-    "would",
-    "should",
-    "might",
-    "may",
-    "expect",
-    "expected",
-    "target",
-    "goal",
-    "plan",
-    "planned",
-    "estimate",
-    "estimated",
-    "if",
-    "unless",
-    "theoretical",
-    "theoretically",
-    "previou",
-    "previous",
-    "previously",
-    "earlier",
-    "old",
-    "older",
-    "next",
-    "paper",
-    "claim",
-    "claimed",
-    "advertised",
-    "published",
-    "budget",
-    "limit",
-    "limited",
-    "slo",
-    "not",
-    "never",
-    "cannot",
-    "ideal",
-    "ideally",
-    "predicted",
-    "default",
-    "threshold",
-    "until",
-    "per",
-    "another",
-    "neither",
+    "could", "would", "should", "might", "may", "expect", "expected", "target", "goal", "plan", "planned", "estimate",
+    "estimated", "if", "unless", "theoretical", "theoretically", "previou", "previous", "previously", "earlier", "old",
+    "older", "next", "paper", "claim", "claimed", "advertised", "published", "budget", "limit", "limited", "slo", "not",
+    "never", "cannot", "ideal", "ideally", "predicted", "default", "threshold", "until", "per", "another", "neither",
     "nor",
 ];
 
 /// Words that compare, so that a number beside them is a difference or belongs to the other side.
+#[rustfmt::skip]
 const COMPARING: &[&str] = &[
-    "than",
-    "over",
-    "versu",
-    "versus",
-    "vs",
-    "against",
-    "compared",
-    "below",
-    "above",
-    "from",
-    "to",
-    "instead",
-    "difference",
-    "further",
-    "save",
-    "saving",
-    "cut",
-    "reduce",
-    "reduction",
-    "lower",
-    "add",
-    "extra",
-    "additional",
-    "within",
-    "under",
-    "beyond",
-    "exceed",
-    "between",
-    "up",
-    "about",
-    "around",
-    "roughly",
-    "nearly",
-    "almost",
-    "by",
+    "than", "over", "versu", "versus", "vs", "against", "compared", "below", "above", "from", "to", "instead",
+    "difference", "further", "save", "saving", "cut", "reduce", "reduction", "lower", "add", "extra", "additional",
+    "within", "under", "beyond", "exceed", "between", "up", "about", "around", "roughly", "nearly", "almost", "by",
 ];
 
 /// Words that make a number with a unit a difference.
+#[rustfmt::skip]
 const DIFFERENCE: &[&str] = &[
-    "difference",
-    "further",
-    "save",
-    "saving",
-    "less",
-    "more",
-    "lower",
-    "higher",
-    "gain",
-    "gap",
-    "reduce",
-    "cut",
-    "cost",
-    "overhead",
-    "extra",
+    "difference", "further", "save", "saving", "less", "more", "lower", "higher", "gain", "gap", "reduce", "cut",
+    "cost", "overhead", "extra",
 ];
 
 /// Words that make a number that of all rows.
+#[rustfmt::skip]
 const WHOLE: &[&str] = &[
-    "mean",
-    "median",
-    "sum",
-    "total",
-    "together",
-    "combined",
-    "altogether",
+    "mean", "median", "sum", "total", "together", "combined", "altogether",
 ];
 
 /// Finds a number of a sentence that is misstated by every table that it may be about. `subject` is the sentence before
 /// it, for pronouns.
-pub(super) fn slip(saying: &Saying<'_>, tables: &[&Facts<'_>], subject: &str) -> Option<Slip> {
-    if saying.has(ELSEWHERE) || saying.words.len() > 60 {
+pub(super) fn slip(
+    saying: &Saying<'_>,
+    tables: &[&Facts<'_>],
+    subject: &str,
+) -> Option<Contradiction> {
+    let digits: Vec<Option<String>> = saying.numbers.iter().map(|n| telling(saying, n)).collect();
+    if saying.has(ELSEWHERE) || saying.words.len() > 60 || digits.iter().all(Option::is_none) {
         return None;
     }
-    let orders: Vec<_> = tables
+    let tables: Vec<(&Facts<'_>, Vec<Mention>)> = tables
         .iter()
-        .filter_map(|facts| swapped(saying, facts))
-        .collect();
-    if let Some((number, right)) = orders.first() {
-        let right: Vec<String> = right.iter().map(|value| shown(*value)).collect();
-        return Some(Slip {
-            start: number.start,
-            message: format!("in this order, the table gives {}", right.join(" and ")),
-            evidence: Vec::new(),
-        });
-    }
-    let spoken = |number: &&Quantity| telling(saying, number).is_some() || number.unit == "x";
-    if !saying.numbers.iter().any(|number| spoken(&number)) {
-        return None;
-    }
-    let small = tables
-        .iter()
-        .filter(|facts| facts.facts.len() <= MOST_FACTS);
-    let tables: Vec<(&Facts<'_>, Vec<Mention>)> = small
+        .filter(|facts| facts.facts.len() <= MOST_FACTS)
         .map(|facts| (*facts, saying.mentions(facts)))
         .collect();
-    saying.numbers.iter().filter(spoken).find_map(|number| {
-        let slip = written_out(saying, number).or_else(|| {
+    saying
+        .numbers
+        .iter()
+        .zip(&digits)
+        .find_map(|(number, digits)| {
+            let digits = digits.as_deref()?;
+            let slip = written_out(saying, number, digits).or_else(|| {
+                let mut tables = tables.iter();
+                tables.find_map(|table| misstated(saying, (number, digits), table, subject))
+            })?;
             let mut tables = tables.iter();
-            tables.find_map(|(facts, all)| misstated(saying, number, (facts, all), subject))
-        })?;
-        let mut tables = tables.iter();
-        (!tables.any(|(facts, all)| follows(saying, number, facts, all))).then_some(slip)
-    })
-}
-
-/// Numbers in the order of labels, `Kite and Wren reach 74 and 131 ms, respectively`, that are cells in another order.
-fn swapped<'n>(saying: &'n Saying<'_>, facts: &Facts<'_>) -> Option<(&'n Quantity, Vec<f64>)> {
-    if !saying.has(&["respectively"]) {
-        return None;
-    }
-    let mentions = saying.mentions(facts);
-    (0..facts.axes.len()).find_map(|axis| {
-        let (listed, rest): (Vec<Mention>, Vec<Mention>) =
-            mentions.iter().partition(|m| m.axis == axis);
-        let n = listed.len();
-        let numbers: Vec<&Quantity> = saying
-            .numbers
-            .iter()
-            .filter(|number| !rest.iter().any(|m| m.start + saying.offset == number.start))
-            .collect();
-        if n < 2 || numbers.len() != n {
-            return None;
-        }
-        // The unit of the last number is that of all.
-        let unit = numbers.last().map(|number| number.unit.clone())?;
-        let mut columns: BTreeMap<Vec<Option<usize>>, Vec<&Fact>> = BTreeMap::new();
-        for fact in yields::named(facts, &rest, Some(axis)) {
-            let mut key = fact.at.clone();
-            key[axis] = None;
-            columns.entry(key).or_default().push(fact);
-        }
-        let mut orders = columns.values().filter_map(|column| {
-            let cells: Vec<&&Fact> = listed
-                .iter()
-                .filter_map(|m| column.iter().find(|fact| fact.at[axis] == Some(m.value)))
-                .collect();
-            (cells.len() == n).then_some(cells)
-        });
-        let fits = |number: &Quantity, fact: &Fact| {
-            let number = Quantity {
-                unit: unit.clone(),
-                ..number.clone()
-            };
-            same(&number, fact)
-        };
-        let right = |cells: &Vec<&&Fact>| numbers.iter().zip(cells).all(|(n, fact)| fits(n, fact));
-        let mixed = |cells: &Vec<&&Fact>| {
-            numbers
-                .iter()
-                .all(|n| cells.iter().any(|fact| fits(n, fact)))
-        };
-        if orders.clone().any(|cells| right(&cells)) {
-            return None;
-        }
-        let cells = orders.find(mixed)?;
-        Some((
-            *numbers.first()?,
-            cells.iter().map(|fact| fact.value.value).collect(),
-        ))
-    })
+            (!tables.any(|(facts, all)| follows(saying, number, facts, all))).then_some(slip)
+        })
 }
 
 /// The digits of a number as printed, without leading zeros; `None` if they are too few to tell.
 fn telling(saying: &Saying<'_>, number: &Quantity) -> Option<String> {
-    let text = saying
+    let range = number.start - saying.offset..number.end - saying.offset;
+    let digits: String = saying
         .text
-        .get(number.start - saying.offset..number.end - saying.offset)?;
-    let digits = text
+        .get(range)?
         .trim_start_matches(|c: char| !c.is_ascii_digit())
         .chars()
         .take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ','))
         .filter(char::is_ascii_digit)
-        .collect::<String>();
-    let digits = digits.trim_start_matches('0').to_owned();
-    (digits.len() >= 2).then_some(digits)
-}
-
-/// The digits of a value when it is printed like a number.
-fn printed(value: f64, like: &Quantity) -> String {
-    // `k` and `M` scale the value and its rounding alike.
-    let unit = 2.0 * like.half;
-    let whole = (value.abs() / unit).round();
-    format!("{whole:.0}")
-}
-
-/// How digits differ: by one of them, or by two swapped neighbours.
-fn mistaken(said: &str, right: &str) -> Option<bool> {
-    let (a, b) = (said.as_bytes(), right.as_bytes());
-    let apart: Vec<usize> = (0..a.len().min(b.len()))
-        .filter(|i| a[*i] != b[*i])
         .collect();
+    let digits = digits.trim_start_matches('0');
+    (digits.len() >= 2).then(|| digits.to_owned())
+}
+
+/// How the digits of a number differ from those of a value printed like it: by one of them, or by two swapped
+/// neighbours (`true`).
+fn mistaken(digits: &str, value: f64, like: &Quantity) -> Option<bool> {
+    // `k` and `M` scale the value and its rounding alike.
+    let right = format!("{:.0}", (value.abs() / (2.0 * like.half)).round());
+    let (a, b) = (digits.as_bytes(), right.as_bytes());
     if a.len() != b.len() {
         return None;
     }
+    let apart: Vec<usize> = (0..a.len()).filter(|i| a[*i] != b[*i]).collect();
     match apart.as_slice() {
         [_] => Some(false),
         [i, j] if j - i == 1 && a[*i] == b[*j] && a[*j] == b[*i] => Some(true),
@@ -280,60 +112,44 @@ fn mistaken(said: &str, right: &str) -> Option<bool> {
 }
 
 /// A change that does not follow from the two other numbers of its sentence.
-fn written_out(saying: &Saying<'_>, number: &Quantity) -> Option<Slip> {
-    let digits = telling(saying, number).unwrap_or_default();
-    let values = own_changes(saying, number).into_iter();
-    let value = values.into_iter().find(|value| {
-        mistaken(&digits, &printed(*value, number)).is_some()
-            || digits.is_empty() && coarse(number, *value)
-    })?;
-    Some(Slip {
-        start: number.start,
+fn written_out(saying: &Saying<'_>, number: &Quantity, digits: &str) -> Option<Contradiction> {
+    let mut values = own_changes(saying, number).into_iter();
+    let value = values.find(|value| mistaken(digits, *value, number).is_some())?;
+    Some(Contradiction {
+        start: Some(number.start),
         message: format!("the two numbers beside it give {}", shown(value)),
         evidence: Vec::new(),
     })
 }
 
-/// Whether a factor in words or of one digit is far from the right one.
-fn coarse(number: &Quantity, right: f64) -> bool {
-    !number.rough && (1.2..30.0).contains(&right) && !(0.8..1.25).contains(&(number.value / right))
-}
-
 /// Whether a number is a change or a factor and no cell.
 fn relative(number: &Quantity) -> bool {
-    number.is_percent() || matches!(number.unit.as_str(), "x" | "pp")
+    matches!(number.unit.as_str(), "%" | "x" | "pp")
 }
 
 /// The labels that a number may belong to, and whether it is that of all rows; `None` if neither is known.
 fn labels(
     saying: &Saying<'_>,
     number: &Quantity,
-    (facts, all): (&Facts<'_>, &[Mention]),
+    (facts, all): &(&Facts<'_>, Vec<Mention>),
     subject: &str,
 ) -> Option<(Vec<Mention>, bool)> {
-    let mut mentions = all.to_vec();
-    if mentions
-        .iter()
-        .any(|m| m.start + saying.offset == number.start)
-    {
-        return None;
-    }
-    let rows = |mentions: &[Mention]| mentions.iter().any(|m| Some(m.axis) != facts.across);
+    let mut mentions = all.clone();
+    let row = |m: &Mention| Some(m.axis) != facts.across;
     if saying.has(&["it", "its", "this", "they", "their"]) {
         let before = Saying::new(subject, &[], 0).mentions(facts);
-        let first = before.into_iter().find(|m| Some(m.axis) != facts.across);
-        let own = |m: &Mention| mentions.iter().any(|other| other.axis == m.axis);
+        let first = before.into_iter().find(row);
+        let own = |m: &Mention| all.iter().any(|other| other.axis == m.axis);
         mentions.extend(first.filter(|m| relative(number) || !own(m)));
     }
-    let whole = saying.has(WHOLE);
-    if !rows(&mentions) && !whole {
-        return None;
-    }
-    let whole = !rows(&mentions);
-    let compares = COMPARING
-        .iter()
-        .any(|word| *word != "over" && saying.has(&[*word]));
-    if whole && compares || saying.listed(number) {
+    let whole = !mentions.iter().any(row);
+    let compares = || {
+        COMPARING
+            .iter()
+            .any(|word| *word != "over" && saying.has(&[*word]))
+    };
+    let is_label = all.iter().any(|m| m.start + saying.offset == number.start);
+    if is_label || saying.listed(number) || whole && (!saying.has(WHOLE) || compares()) {
         return None;
     }
     Some((saying.scoped(number, &mentions), whole))
@@ -341,15 +157,15 @@ fn labels(
 
 fn misstated(
     saying: &Saying<'_>,
-    number: &Quantity,
-    (facts, all): (&Facts<'_>, &[Mention]),
+    (number, digits): (&Quantity, &str),
+    table: &(&Facts<'_>, Vec<Mention>),
     subject: &str,
-) -> Option<Slip> {
-    let digits = telling(saying, number).unwrap_or_default();
-    let (mentions, whole) = labels(saying, number, (facts, all), subject)?;
+) -> Option<Contradiction> {
+    let facts = table.0;
+    let (mentions, whole) = labels(saying, number, table, subject)?;
     let circumstance = saying.circumstance(facts, &mentions);
-    let celled = facts.facts.iter().any(|f| f.value.unit == number.unit);
     let apart = if relative(number) {
+        let celled = facts.facts.iter().any(|f| f.value.unit == number.unit);
         !celled || saying.has(COMPARING)
     } else {
         saying.has(DIFFERENCE)
@@ -363,56 +179,39 @@ fn misstated(
         value: number.value.abs(),
         ..number.clone()
     };
-    let fits = |candidate: &Yield<'_>| size.rounds(candidate.value.abs(), candidate.value.abs());
-    if yields.iter().any(fits) {
+    if yields
+        .iter()
+        .any(|own| size.rounds(own.value.abs(), own.value.abs()))
+    {
         return None;
     }
     ends(saying, number, &mut yields);
-    let slip_to = |candidate: &Yield<'_>| Slip {
-        start: number.start,
-        message: format!("the table gives {} here", shown(candidate.value)),
-        evidence: evidence(&candidate.cells),
-    };
     let n = yields.len();
-    let near = |candidate: &&Yield<'_>| {
-        !number.rough || (candidate.value - number.value).abs() > 0.15 * candidate.value.abs()
-    };
-    let near = |candidate: &&Yield<'_>| {
-        near(candidate)
-            && match mistaken(&digits, &printed(candidate.value, number)) {
-                _ if digits.is_empty() => {
-                    n == 1 && !circumstance && coarse(number, candidate.value)
-                }
-                Some(true) => n <= 6 && (!circumstance || digits.len() >= 4),
-                Some(false) => match digits.len() {
-                    2 => n <= 2 && !circumstance,
-                    3 => n <= 4 && !circumstance,
-                    _ => n <= 6,
-                },
-                None => false,
+    let near = |own: &&Yield<'_>| {
+        let far = (own.value - number.value).abs() > 0.15 * own.value.abs();
+        (far || !number.rough)
+            && match (mistaken(digits, own.value, number), digits.len()) {
+                (None, _) => false,
+                (_, 4..) => n <= 6,
+                (Some(true), _) => n <= 6 && !circumstance,
+                (Some(false), 3) => n <= 4 && !circumstance,
+                (Some(false), _) => n <= 2 && !circumstance,
             }
     };
-    if let Some(candidate) = yields.iter().find(near) {
-        return Some(slip_to(candidate));
-    }
-    let swapped = |fact: &&&Fact| {
-        digits.len() >= if circumstance { 4 } else { 3 }
-            && mistaken(
-                &digits,
-                &printed(fact.value.value * scale(number, fact), number),
-            ) == Some(true)
-    };
-    if let Some(fact) = column.iter().find(swapped).filter(|_| !whole) {
-        return Some(slip_to(&Yield {
-            value: fact.value.value * scale(number, fact),
-            cells: vec![*fact],
-        }));
-    }
-    let sure = !number.rough && !digits.is_empty() && !circumstance;
-    let [own] = yields.as_slice() else {
-        return None;
-    };
-    (sure && neighbour(saying, number, facts, &mentions, own, &column)).then(|| slip_to(own))
+    let slip = yields
+        .iter()
+        .find(near)
+        .or_else(|| match yields.as_slice() {
+            [own] if !number.rough && !circumstance => {
+                neighbour(saying, number, facts, &mentions, own, &column).then_some(own)
+            }
+            _ => None,
+        })?;
+    Some(Contradiction {
+        start: Some(number.start),
+        message: format!("the table gives {} here", shown(slip.value)),
+        evidence: evidence(&slip.cells),
+    })
 }
 
 /// Leaves the largest of several changes for `up to`, and the smallest and the largest for the ends of a range.
@@ -451,42 +250,40 @@ fn neighbour(
     own: &Yield<'_>,
     column: &[&Fact],
 ) -> bool {
-    let compares = saying.has(COMPARING)
-        || saying.words.iter().any(|w| {
-            matches!(
-                sense(&w.text),
-                Some(Sense::Relation(_) | Sense::Than | Sense::Many(Many::Both))
-            )
-        });
-    if compares || column.len() < 2 {
+    let compares = |word: &str| {
+        let senses = sense(word);
+        matches!(
+            senses,
+            Some(Sense::Relation(_) | Sense::Than | Sense::Many(Many::Both))
+        )
+    };
+    if saying.has(COMPARING) || saying.words.iter().any(|w| compares(&w.text)) || column.len() < 2 {
         return false;
     }
+    let cell = own.cells[0];
     let (start, end) = saying.clause(number);
     let spoken = mentions
         .iter()
         .any(|m| Some(m.axis) == facts.across && (start..end).contains(&m.start));
     let beside = |fact: &&Fact| {
-        let cell = own.cells[0];
-        let row = (0..facts.axes.len())
-            .all(|axis| Some(axis) == facts.across || fact.at[axis] == cell.at[axis]);
-        spoken && row && comparable(number, &fact.value)
+        let alike = |axis| Some(axis) == facts.across || fact.at[axis] == cell.at[axis];
+        spoken && (0..facts.axes.len()).all(alike) && comparable(number, &fact.value)
     };
     // A label that is a common word may be meant all the same.
     let unnamed = |fact: &&Fact| {
-        let labels = fact
-            .at
-            .iter()
-            .enumerate()
-            .filter(|(axis, at)| *at != &own.cells[0].at[*axis]);
-        let mut words = labels
-            .filter_map(|(axis, at)| Some(&facts.axes[axis].values[(*at)?].words))
+        let other = |axis: &usize| fact.at[*axis] != cell.at[*axis];
+        let mut words = (0..facts.axes.len())
+            .filter(other)
+            .filter_map(|axis| Some(&facts.axes[axis].values[fact.at[axis]?].words))
             .flatten();
         !words.any(|word| (0..saying.words.len()).any(|at| saying.word(at) == word))
     };
-    column
-        .iter()
-        .copied()
-        .filter(unnamed)
-        .chain(facts.facts.iter().filter(beside))
-        .any(|fact| same(number, fact) && fact.value.value != own.value / scale(number, fact))
+    let mut others = column.iter().copied().filter(unnamed);
+    let differs = |fact: &Fact| fact.in_unit_of(number).0 != own.value;
+    others.any(|fact| states(number, fact) && differs(fact))
+        || facts
+            .facts
+            .iter()
+            .filter(beside)
+            .any(|fact| states(number, fact) && differs(fact))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Asked, LISTED, Status, Traced, Tracer};
 use crate::finding::{Evidence, Finding, Rule};
 use crate::number::{Quantity, quantities, shown};
-use crate::source::{How, Key, KeyedTable, Signature};
+use crate::source::{Derived, How, Key, KeyedTable, Signature};
 use crate::table::Table;
 
 /// Columns of counts that match a level column of the data, with that column.
@@ -60,26 +60,16 @@ impl Tracer<'_> {
                 let Some(cell) = table.cell(row, column) else {
                     continue;
                 };
-                let line = table.spot(row, column).0;
-                let context = format!("{} | {}", table.label(row), table.name(column));
+                let (line, first) = table.spot(row, column);
+                let around = [table.label(row), table.name(column), table.title.as_str()];
+                let context = format!("{} | {}", around[0], around[1]);
                 for number in &quantities(&cell.text) {
                     let text = cell.text.get(number.start..number.end).unwrap_or("");
-                    let place = (
-                        line,
-                        cell.column
-                            + cell
-                                .text
-                                .get(..number.start)
-                                .map_or(0, |before| before.chars().count()),
-                    );
-                    let around = [table.label(row), table.name(column), table.title.as_str()];
+                    let before = cell.text.get(..number.start).unwrap_or("");
+                    let place = (line, first + before.chars().count());
                     let mut traced = self.number(number, place, text, &context, &around, asked);
-                    if let (Some(signature), true) = (
-                        &expected,
-                        cell.value
-                            .as_ref()
-                            .is_some_and(|value| value.start == number.start),
-                    ) {
+                    let own = cell.value.as_ref().filter(|own| own.start == number.start);
+                    if let (Some(signature), Some(_)) = (&expected, own) {
                         self.settle(signature, number, asked, &mut traced, table, findings);
                     }
                     numbers.push(traced);
@@ -120,28 +110,20 @@ impl Tracer<'_> {
     /// The derivation that yields most cells of a column: at least three, and three for each cell that it does not
     /// yield.
     fn signature(&mut self, table: &Table, column: usize, asked: &[Asked]) -> Option<Signature> {
+        let cells = asked.iter().enumerate();
+        let filled: Vec<(&Quantity, &Asked)> = cells
+            .filter_map(|(row, asked)| Some((table.value(row, column)?, asked)))
+            .collect();
         // The number of cells that a derivation yields, and their distinct values.
         let mut tally: BTreeMap<Signature, (usize, BTreeSet<u64>)> = BTreeMap::new();
-        let stated: Vec<Option<Quantity>> = (0..asked.len())
-            .map(|row| table.value(row, column).cloned())
-            .collect();
-        let filled = || {
-            stated
-                .iter()
-                .zip(asked)
-                .filter_map(|(stated, asked)| Some((stated.as_ref()?, asked)))
-        };
-        for (stated, asked) in filled() {
-            for (at, keys) in asked
+        for (stated, asked) in &filled {
+            let named = asked
                 .iter()
                 .enumerate()
-                .filter(|(_, keys)| !keys.is_empty())
-            {
-                for derived in self
-                    .derive(at, keys)
-                    .iter()
-                    .filter(|derived| derived.gives(stated))
-                {
+                .filter(|(_, keys)| !keys.is_empty());
+            for (at, keys) in named {
+                let fits = |derived: &&Derived| derived.gives(stated);
+                for derived in self.derive(at, keys).iter().filter(fits) {
                     let counts = tally.entry(derived.signature(at)).or_default();
                     counts.0 += 1;
                     counts.1.insert(stated.value.to_bits());
@@ -154,19 +136,16 @@ impl Tracer<'_> {
             .map(|(signature, (yes, _))| (signature, yes))
             .collect();
         most.sort_by_key(|(signature, yes)| (std::cmp::Reverse(*yes), signature.1));
-        most.into_iter()
-            .take(MOST_SIGNATURES)
-            .find_map(|(signature, yes)| {
-                let mut no = 0;
-                for (stated, asked) in filled() {
-                    let there = self
-                        .derive(signature.0, &asked[signature.0])
-                        .iter()
-                        .find(|derived| derived.is(&signature));
-                    no += usize::from(there.is_some_and(|derived| !derived.gives(stated)));
-                }
-                (yes >= 3 * no).then_some(signature)
-            })
+        most.truncate(MOST_SIGNATURES);
+        most.into_iter().find_map(|(signature, yes)| {
+            let mut no = 0;
+            for (stated, asked) in &filled {
+                let mut derived = self.derive(signature.0, &asked[signature.0]).iter();
+                let there = derived.find(|derived| derived.is(&signature));
+                no += usize::from(there.is_some_and(|derived| !derived.gives(stated)));
+            }
+            (yes >= 3 * no).then_some(signature)
+        })
     }
 
     /// Judges a cell of a column whose derivation is known: it agrees or differs.
@@ -200,22 +179,18 @@ impl Tracer<'_> {
             traced.candidates = traced.candidates.max(traced.sources.len());
             return;
         }
+        let value = shown(source.value);
+        let message = format!(
+            "the data gives {value}: {}, which yields the rest of this column",
+            source.formula
+        );
+        let quote = format!("{} | {}", traced.context, traced.number);
+        let cause = format!("line {}: {}", table.line, self.sources[*at].table.file);
+        let place = (traced.line, traced.column);
+        let evidence = |place: &String| Evidence::new(place.clone(), value.clone());
         findings.push(Finding {
-            rule: Rule::Data,
-            line: traced.line,
-            column: traced.column,
-            quote: format!("{} | {}", traced.context, traced.number),
-            message: format!(
-                "the data gives {}: {}, which yields the rest of this column",
-                shown(source.value),
-                source.formula
-            ),
-            cause: format!("line {}: {}", table.line, self.sources[*at].table.file),
-            evidence: source
-                .places
-                .iter()
-                .map(|place| Evidence::new(place.clone(), shown(source.value)))
-                .collect(),
+            evidence: source.places.iter().map(evidence).collect(),
+            ..Finding::new(Rule::Data, place, &quote, message, cause)
         });
         traced.status = Status::Differs;
         traced.sources = vec![source];

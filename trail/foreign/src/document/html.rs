@@ -16,31 +16,10 @@ const SKIPPED: &[&str] = &[
 ];
 
 /// Elements that end the paragraph before them and their own.
+#[rustfmt::skip]
 const BLOCKS: &[&str] = &[
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "body",
-    "center",
-    "dd",
-    "details",
-    "dialog",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "header",
-    "hr",
-    "main",
-    "nav",
-    "p",
-    "section",
-    "summary",
+    "address", "article", "aside", "blockquote", "body", "center", "dd", "details", "dialog", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "main", "nav", "p", "section", "summary",
 ];
 
 /// The maximum number of columns or rows over which a cell spreads, and the maximum depth of tables in tables.
@@ -68,13 +47,23 @@ struct Grid {
 }
 
 /// A row with its cells at their columns.
-#[derive(Default)]
 struct Spread {
     line: usize,
     cells: Vec<Cell>,
     head: bool,
     /// Whether all its cells so far are headers.
     headers: bool,
+}
+
+impl Spread {
+    fn new(line: usize, head: bool) -> Self {
+        Self {
+            line,
+            head,
+            headers: true,
+            cells: Vec::new(),
+        }
+    }
 }
 
 impl Grid {
@@ -371,20 +360,11 @@ impl Html<'_, '_> {
             "tbody" | "tfoot" => grid.head = false,
             "tr" => {
                 grid.end_row();
-                grid.rows.push(Spread {
-                    line: place.0,
-                    head: grid.head,
-                    headers: true,
-                    ..Spread::default()
-                });
+                grid.rows.push(Spread::new(place.0, grid.head));
             }
             "td" | "th" => {
                 if grid.rows.is_empty() {
-                    grid.rows.push(Spread {
-                        line: place.0,
-                        headers: true,
-                        ..Spread::default()
-                    });
+                    grid.rows.push(Spread::new(place.0, false));
                 }
                 grid.open = Some((inside, [span("colspan"), span("rowspan")], name == "th"));
                 self.reader.bold = 0;
@@ -435,22 +415,13 @@ impl Html<'_, '_> {
         }
         grid.end_row();
         grid.rows.retain(|row| !row.cells.is_empty());
-        let width = grid
-            .rows
-            .iter()
-            .map(|row| row.cells.len())
-            .max()
-            .unwrap_or(0);
-        let heads = grid
-            .rows
-            .iter()
-            .take_while(|row| row.head || row.headers)
-            .count();
-        let heads = if heads == grid.rows.len() {
-            1
-        } else {
-            heads.max(1)
-        };
+        let width = grid.rows.iter().map(|row| row.cells.len()).max();
+        let width = width.unwrap_or(0);
+        let is_head = |row: &&Spread| row.head || row.headers;
+        let mut heads = grid.rows.iter().take_while(is_head).count().max(1);
+        if heads == grid.rows.len() {
+            heads = 1;
+        }
         let cells: usize = grid.rows.iter().map(|row| row.cells.len()).sum();
         let filled = grid.rows.len().saturating_mul(width) - cells;
         if width == 0 || grid.rows.len() <= heads || filled > self.spread {
@@ -468,27 +439,23 @@ impl Html<'_, '_> {
                 }
             }
         }
-        let rows = grid.rows.split_off(heads);
-        let rows = rows.into_iter().map(|mut row| {
+        let rows = grid.rows.split_off(heads).into_iter().map(|mut row| {
             row.cells.resize(width, Cell::default());
             Row {
                 line: row.line,
                 cells: row.cells,
             }
         });
-        let title = self
-            .reader
-            .document
-            .heading_of(self.reader.document.headings.len());
+        let document = &mut self.reader.document;
         let table = Table {
-            title: title.to_owned(),
+            title: document.heading_of(document.headings.len()).to_owned(),
             caption: grid.caption,
             line: grid.line,
             columns,
             rows: rows.collect(),
             ..Table::default()
         };
-        self.reader.document.tables.push(table.without_index());
+        document.tables.push(table.without_index());
     }
 }
 

@@ -1,9 +1,8 @@
 //! Relations between columns that hold in all rows but one.
 
 use super::Grid;
-use super::proportion::unit_of;
 use crate::finding::{Finding, Rule};
-use crate::number::{Quantity, shown};
+use crate::number::{Quantity, quantities, shown};
 use crate::words::words;
 
 /// A relation of a column to one or two others.
@@ -16,74 +15,63 @@ pub(super) enum Form {
     Change,
     /// The ratio to the same column's value in the first row.
     Base,
-    /// The growth of one column since the first row over the growth of another.
-    Efficiency,
     /// The change since the first row.
     Growth,
-    /// The share of the sum of the column.
-    Share,
 }
 
 impl Form {
-    /// The value for two operands of one row; for an efficiency, the growth of both.
+    /// The value for two operands.
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Sum => a + b,
             Self::Difference => a - b,
             Self::Product => a * b,
-            Self::Ratio | Self::Base | Self::Efficiency | Self::Share => a / b,
+            Self::Ratio | Self::Base => a / b,
             Self::Change | Self::Growth => (a - b) / b,
         }
     }
 
-    /// Whether it is relative to the first row.
+    /// Whether it needs only one column, and is relative to the first row.
     fn since_first(self) -> bool {
-        matches!(self, Self::Base | Self::Efficiency | Self::Growth)
-    }
-
-    /// Whether it needs only one column.
-    fn of_one(self) -> bool {
-        matches!(self, Self::Base | Self::Growth | Self::Share)
+        matches!(self, Self::Base | Self::Growth)
     }
 
     /// The row of its second operand.
     fn base(self, row: usize) -> usize {
-        if matches!(self, Self::Base | Self::Growth) {
-            0
-        } else {
-            row
-        }
+        if self.since_first() { 0 } else { row }
     }
 
     /// The powers of ten and signs by which a result may be multiplied.
     fn scales(self) -> &'static [f64] {
         match self {
-            Self::Sum => &[1.0],
+            Self::Sum | Self::Base => &[1.0],
             Self::Difference => &[1.0, -1.0],
-            Self::Base => &[1.0],
-            Self::Efficiency | Self::Growth | Self::Share => &[1.0, 100.0],
+            Self::Growth => &[1.0, 100.0],
             Self::Product | Self::Ratio => &[1.0, 100.0, 1e-3, 1e3],
             Self::Change => &[1.0, 100.0, -1.0, -100.0, 1e-3, 1e3],
         }
     }
 
-    /// Its value in a row, with the operands shifted by a number of halves of their last digit.
-    fn at(self, grid: &Grid<'_>, row: usize, a: usize, b: usize, halves: [f64; 2]) -> Option<f64> {
-        let (x, y) = (grid.value(row, a)?, grid.value(self.base(row), b)?);
-        let mut x = x.value + halves[0] * grid.half(row, a);
-        let mut y = y.value + halves[1] * grid.half(self.base(row), b);
-        if self == Self::Share {
-            y = grid.whole(a)?;
-        }
-        if self == Self::Efficiency {
-            x /= grid.value(0, a)?.value;
-            // Counts of clients or devices are exact.
-            y = grid.value(row, b)?.value / grid.value(0, b)?.value;
-        }
-        Some(self.of(x, y))
+    /// The interval of its value in a row, within the rounding of its operands.
+    fn interval(self, grid: &Grid<'_>, row: usize, a: usize, b: usize) -> Option<(f64, f64)> {
+        let (x, y) = (
+            grid.value(row, a)?.value,
+            grid.value(self.base(row), b)?.value,
+        );
+        let (dx, dy) = (grid.half(row, a), grid.half(self.base(row), b));
+        let corners = [
+            (x - dx, y - dy),
+            (x - dx, y + dy),
+            (x + dx, y - dy),
+            (x + dx, y + dy),
+        ];
+        let values = corners.map(|(x, y)| self.of(x, y));
+        let low = values.into_iter().fold(f64::INFINITY, f64::min);
+        let high = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+        (low.is_finite() && high.is_finite()).then_some((low, high))
     }
 
-    fn in_words(self, a: &str, b: &str) -> String {
+    fn said(self, a: &str, b: &str) -> String {
         match self {
             Self::Sum => format!("`{a}` + `{b}`"),
             Self::Difference => format!("`{a}` − `{b}`"),
@@ -91,35 +79,27 @@ impl Form {
             Self::Ratio => format!("`{a}` / `{b}`"),
             Self::Change => format!("the change from `{b}` to `{a}`"),
             Self::Base => format!("`{a}` against the first row"),
-            Self::Efficiency => format!("the growth of `{a}` over that of `{b}`"),
             Self::Growth => format!("the change of `{a}` against the first row"),
-            Self::Share => format!("the share of `{a}` in its sum"),
         }
     }
 }
 
-/// The relations that the words of a header promise; empty if it does not mark its column as derived.
-pub(super) fn promised(header: &str) -> &'static [Form] {
+/// The relations that the words of a header promise; `None` if it does not mark its column as derived.
+pub(super) fn promised(header: &str) -> Option<&'static [Form]> {
     if header.contains('Δ') {
-        return &[Form::Difference, Form::Change];
+        return Some(&[Form::Difference, Form::Change]);
     }
-    words(header)
-        .iter()
-        .find_map(|word| match word.text.as_str() {
-            "total" | "sum" => Some([Form::Sum].as_slice()),
-            "speedup" | "ratio" => Some([Form::Ratio, Form::Base].as_slice()),
-            "efficiency" => Some([Form::Efficiency].as_slice()),
-            "share" | "percentage" | "fraction" => Some([Form::Share].as_slice()),
-            "vs" | "versus" | "relative" => {
-                Some([Form::Growth, Form::Base, Form::Change].as_slice())
-            }
+    words(header).iter().find_map(|word| {
+        Some(match word.text.as_str() {
+            "total" | "sum" => [Form::Sum].as_slice(),
+            "speedup" | "ratio" => &[Form::Ratio, Form::Base],
+            "efficiency" | "share" | "percentage" | "fraction" => &[],
+            "vs" | "versus" | "relative" => &[Form::Growth, Form::Base, Form::Change],
             "diff" | "difference" | "delta" | "change" | "gain" | "improvement" | "reduction"
-            | "overhead" => {
-                Some([Form::Difference, Form::Change, Form::Ratio, Form::Growth].as_slice())
-            }
-            _ => None,
+            | "overhead" => &[Form::Difference, Form::Change, Form::Ratio, Form::Growth],
+            _ => return None,
         })
-        .unwrap_or(&[])
+    })
 }
 
 struct Kept {
@@ -127,8 +107,8 @@ struct Kept {
     a: usize,
     b: usize,
     scale: f64,
-    /// The rows that confirm the relation.
-    holds: Vec<usize>,
+    /// The number of rows that confirm the relation.
+    holds: usize,
     /// The rows that agree with it, including those that would also agree with many others.
     agrees: Vec<usize>,
     breaks: Vec<usize>,
@@ -136,7 +116,7 @@ struct Kept {
 
 pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let mut order: Vec<usize> = (0..grid.names.len()).collect();
-    order.sort_by_key(|c| promised(&grid.names[*c]).is_empty());
+    order.sort_by_key(|c| promised(&grid.names[*c]).is_none());
     // One relation has as many forms as columns. Columns that are derived by name come first.
     let mut reported: Vec<(usize, [usize; 3])> = Vec::new();
     for result in order {
@@ -144,116 +124,82 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         let promised = promised(header);
         let (best, explained) = strongest(grid, result);
         let Some(best) = best else { continue };
-        let (holds, breaks) = (best.holds.len(), best.breaks.len());
+        let (form, holds, breaks) = (best.form, best.holds, best.breaks.len());
+        let mut columns = [result, best.a, best.b];
+        columns.sort_unstable();
         // Columns for levels of one thing (`1 %`, `2 %`) may follow a smooth curve, which is not a relation.
         let is_level = |column: usize| {
             let name = grid.names[column].trim_start();
             name.starts_with(|c: char| c.is_ascii_digit())
         };
-        if promised.is_empty() && [result, best.a, best.b].into_iter().all(is_level) {
+        if promised.is_none() && columns.into_iter().all(is_level) {
             continue;
         }
         let unit = unit_of(&grid.names[best.a]);
         // A few rows may agree by chance, so the operands must also have the same unit.
-        let alike = best.form.of_one()
-            || best.form == Form::Efficiency
+        let alike = form.since_first()
             || unit == unit_of(&grid.names[best.b]) && (!unit.is_empty() || holds >= 3);
-        let sure = if promised.contains(&best.form) && alike {
+        let sure = if promised.is_some_and(|forms| forms.contains(&form)) && alike {
             // A form with only one operand agrees by chance more often.
-            let least = if best.form.of_one() { 2 } else { 1 };
-            holds >= least && breaks <= holds
+            holds > usize::from(form.since_first()) && breaks <= holds
         } else {
             holds >= 4 && breaks * 4 <= holds
         };
-        let broken: Vec<usize> = best
-            .breaks
-            .iter()
-            .copied()
-            .filter(|row| !explained.contains(row))
-            .collect();
-        let typos = if promised.is_empty() {
-            1.max(holds / 30)
-        } else {
-            1.max(holds / 3)
-        };
-        if !sure || broken.len() > typos {
+        let mut broken = best.breaks;
+        broken.retain(|row| !explained.contains(row));
+        let typos = holds / if promised.is_some() { 3 } else { 30 };
+        if !sure || broken.len() > typos.max(1) {
             continue;
         }
-        let (a, b) = match best.form == Form::Difference && best.scale < 0.0 {
-            true => (best.b, best.a),
-            false => (best.a, best.b),
+        let back = form == Form::Difference && best.scale < 0.0;
+        let (a, b) = if back {
+            (best.b, best.a)
+        } else {
+            (best.a, best.b)
         };
-        let relation = best.form.in_words(&grid.names[a], &grid.names[b]);
+        let relation = form.said(&grid.names[a], &grid.names[b]);
         for row in broken {
-            let mut columns = [result, best.a, best.b];
-            columns.sort_unstable();
             if reported.contains(&(row, columns)) {
                 continue;
             }
             reported.push((row, columns));
-            let base = best.form.base(row);
-            let Some(value) = best.form.at(grid, row, best.a, best.b, [0.0; 2]) else {
+            let operands = [(row, best.a), (form.base(row), best.b)];
+            let [Some(x), Some(y)] = operands.map(|(row, column)| grid.value(row, column)) else {
                 continue;
             };
             let message = format!(
                 "`{header}` is {relation} in {holds} other {}; here that gives {}",
                 if holds == 1 { "row" } else { "rows" },
-                shown(best.scale * value)
+                shown(best.scale * form.of(x.value, y.value))
             );
-            findings.push(grid.finding(
-                Rule::Relation,
-                row,
-                result,
-                message,
-                header,
-                &[(row, best.a), (base, best.b)],
-            ));
+            let at = (row, result);
+            findings.push(grid.finding(Rule::Relation, at, message, header, &operands));
         }
     }
 }
 
 /// The relation that holds in most rows of a column, and the rows that another strong one explains.
 fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
+    use Form::{Base, Change, Difference, Growth, Product, Ratio, Sum};
     let mut all: Vec<Kept> = Vec::new();
-    let share = promised(&grid.names[result]).contains(&Form::Share);
     for a in (0..grid.names.len()).filter(|a| *a != result) {
         for b in (0..grid.names.len()).filter(|b| *b != result) {
-            let forms: &[Form] = if a == b {
-                &[Form::Base, Form::Growth, Form::Share]
-            } else if a < b {
-                &[
-                    Form::Sum,
-                    Form::Product,
-                    Form::Difference,
-                    Form::Ratio,
-                    Form::Change,
-                    Form::Efficiency,
-                ]
-            } else {
-                &[
-                    Form::Difference,
-                    Form::Ratio,
-                    Form::Change,
-                    Form::Efficiency,
-                ]
+            let forms: &[Form] = match a.cmp(&b) {
+                std::cmp::Ordering::Equal => &[Base, Growth],
+                std::cmp::Ordering::Less => &[Sum, Product, Difference, Ratio, Change],
+                std::cmp::Ordering::Greater => &[Difference, Ratio, Change],
             };
-            for form in forms.iter().filter(|form| share || **form != Form::Share) {
-                all.extend(
-                    form.scales()
-                        .iter()
-                        .filter_map(|scale| keeps(grid, result, *form, a, b, *scale)),
-                );
+            for form in forms {
+                let kept = |scale: &f64| keeps(grid, result, *form, (a, b), *scale);
+                all.extend(form.scales().iter().filter_map(kept));
             }
         }
     }
-    let most = all.iter().map(|kept| kept.holds.len()).max().unwrap_or(0);
+    let most = all.iter().map(|kept| kept.holds).max().unwrap_or(0);
     // A relation shown by few rows may agree with any other by chance.
-    let explained = all
-        .iter()
-        .filter(|kept| 2 * kept.holds.len() >= most)
-        .flat_map(|kept| kept.agrees.iter().copied())
-        .collect();
-    let best = all.into_iter().find(|kept| kept.holds.len() == most);
+    let strong = all.iter().filter(|kept| 2 * kept.holds >= most);
+    let explained = strong.flat_map(|kept| kept.agrees.clone()).collect();
+    let best = all.into_iter().find(|kept| kept.holds == most);
     (best, explained)
 }
 
@@ -274,24 +220,12 @@ fn keeps(
     grid: &Grid<'_>,
     result: usize,
     form: Form,
-    a: usize,
-    b: usize,
+    (a, b): (usize, usize),
     scale: f64,
 ) -> Option<Kept> {
-    let mut kept = Kept {
-        form,
-        a,
-        b,
-        scale,
-        holds: Vec::new(),
-        agrees: Vec::new(),
-        breaks: Vec::new(),
-    };
-    let mut values: Vec<f64> = Vec::new();
     if form.since_first() {
         let first = grid.value(0, result).map(|first| first.value);
         let fits = match form {
-            Form::Efficiency => first == Some(scale),
             // The first row is not compared with itself.
             Form::Growth => first.is_none_or(|first| first == 0.0),
             // A column that begins with 1 is itself a ratio.
@@ -301,50 +235,66 @@ fn keeps(
             return None;
         }
     }
+    let (mut holds, mut agrees, mut breaks) = (0, Vec::new(), Vec::new());
+    let mut values: Vec<f64> = Vec::new();
     for row in usize::from(form.since_first())..grid.labels.len() {
-        let base = form.base(row);
-        let (Some(stated), Some(x), Some(y)) = (
+        let (Some(stated), Some(x), Some(y), Some((low, high))) = (
             grid.value(row, result),
             grid.value(row, a),
-            grid.value(base, b),
+            grid.value(form.base(row), b),
+            form.interval(grid, row, a, b),
         ) else {
             continue;
         };
-        let corners = [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]]
-            .map(|halves| form.at(grid, row, a, b, halves));
-        let [Some(first), Some(second), Some(third), Some(last)] = corners else {
-            continue;
+        let (low, high) = if scale < 0.0 {
+            (high * scale, low * scale)
+        } else {
+            (low * scale, high * scale)
         };
-        let corners = [first, second, third, last].map(|corner| scale * corner);
-        let low = corners.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = corners.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if !low.is_finite() || !high.is_finite() {
-            continue;
-        }
+        let size = stated.value.abs();
         if stated.agrees(low, high) {
-            kept.agrees.push(row);
+            agrees.push(row);
             // A result that any operand would give, or that equals one operand, shows nothing.
-            let telling = high - low < 0.2 * stated.value.abs()
-                && stated.half < 0.1 * stated.value.abs()
-                && (!stated.agrees(x.value * scale, x.value * scale)
-                    || form.since_first()
-                    || form == Form::Share)
-                && !stated.agrees(y.value * scale, y.value * scale);
-            if telling {
-                kept.holds.push(row);
+            let equals = |operand: &Quantity| {
+                let value = operand.value * scale;
+                stated.agrees(value, value)
+            };
+            if high - low < 0.2 * size
+                && stated.half < 0.1 * size
+                && (!equals(x) || form.since_first())
+                && !equals(y)
+            {
+                holds += 1;
                 if !values.contains(&stated.value) {
                     values.push(stated.value);
                 }
             }
         } else if !near(form, stated, low, high) {
-            kept.breaks.push(row);
+            breaks.push(row);
         }
-        if kept.breaks.len() > 2 + kept.holds.len() && kept.breaks.len() > 4 {
+        if breaks.len() > 2 + holds && breaks.len() > 4 {
             return None;
         }
     }
-    (!kept.holds.is_empty()
-        && (values.len() >= 3 || kept.holds.len() <= 2 && values.len() == kept.holds.len())
-        && kept.breaks.len() <= kept.holds.len())
-    .then_some(kept)
+    let distinct = values.len() >= 3 || holds <= 2 && values.len() == holds;
+    (holds > 0 && distinct && breaks.len() <= holds).then_some(Kept {
+        form,
+        a,
+        b,
+        scale,
+        holds,
+        agrees,
+        breaks,
+    })
+}
+
+/// The unit anywhere in a header.
+fn unit_of(header: &str) -> String {
+    let bare = header.replace(['(', ')', '[', ']', ','], " ");
+    let unit = |word: &str| {
+        let probe = format!("1 {word}");
+        let number = quantities(&probe).into_iter().next()?;
+        (number.end == probe.len() && !number.unit.is_empty()).then_some(number.unit)
+    };
+    bare.split_whitespace().find_map(unit).unwrap_or_default()
 }

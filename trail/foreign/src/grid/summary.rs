@@ -8,25 +8,13 @@ use crate::finding::{Finding, Rule};
 use crate::number::{Quantity, shown};
 use crate::words::words;
 
-/// How a row summarizes the rows above it, by its label.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Summary {
-    Sum,
-    PerhapsSum,
-    Mean,
-}
-
-/// Returns how a row summarizes the rows above it, by its label; `None` if it does not.
-pub(super) fn kind(label: &str) -> Option<Summary> {
+/// Whether a row sums up (`true`) or averages the rows above it, by its label; `None` if it does neither.
+fn sums(label: &str) -> Option<bool> {
     let words = words(label);
-    let first = words.first().map(|word| word.text.as_str());
-    match first {
-        Some("total" | "sum") if words.len() <= 2 => Some(Summary::Sum),
-        // Such a row may also describe something else, so more columns must show that it is a sum.
-        Some("all" | "overall" | "together" | "combined") if words.len() == 1 => {
-            Some(Summary::PerhapsSum)
-        }
-        Some("average" | "mean" | "avg") if words.len() <= 2 => Some(Summary::Mean),
+    let first = words.first().filter(|_| words.len() <= 2)?;
+    match first.text.as_str() {
+        "total" | "sum" => Some(true),
+        "average" | "mean" | "avg" => Some(false),
         _ => None,
     }
 }
@@ -34,80 +22,53 @@ pub(super) fn kind(label: &str) -> Option<Summary> {
 /// Checks rows that summarize the rows above them.
 pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     for (row, label) in grid.labels.iter().enumerate() {
-        let Some(kind_of_row) = kind(label) else {
-            continue;
-        };
-        let sum = kind_of_row != Summary::Mean;
+        let Some(sum) = sums(label) else { continue };
         let above: Vec<usize> = (0..row)
-            .filter(|r| kind(&grid.labels[*r]).is_none())
+            .filter(|r| sums(&grid.labels[*r]).is_none())
             .collect();
-        if above.len() < 2 || above.len() + 1 < row {
-            continue;
-        }
         // Beside a minimum or a percentile, an average is that of the values behind both.
-        if !sum && above.iter().any(|r| rank(&grid.labels[*r]).is_some()) {
+        let ranked = || above.iter().any(|r| rank(&grid.labels[*r]).is_some());
+        if above.len() < 2 || above.len() + 1 < row || !sum && ranked() {
             continue;
         }
         let (mut holds, mut breaks) = (0usize, Vec::new());
         for column in 0..grid.names.len() {
-            let parts: Vec<&Quantity> = above
-                .iter()
-                .filter_map(|r| grid.value(*r, column))
-                .collect();
-            let Some(stated) = grid
-                .value(row, column)
-                .filter(|_| parts.len() == above.len())
-            else {
+            let parts = above.iter().map(|r| grid.value(*r, column));
+            let (Some(parts), Some(stated)) = (
+                parts.collect::<Option<Vec<&Quantity>>>(),
+                grid.value(row, column),
+            ) else {
                 continue;
             };
             if parts.iter().any(|part| part.unit != parts[0].unit) {
                 continue;
             }
+            let n = if sum { 1.0 } else { parts.len() as f64 };
             let total: f64 = parts.iter().map(|part| part.value).sum();
-            let slack: f64 = parts
-                .iter()
-                .map(|part| if part.is_count() { 0.0 } else { part.half })
-                .sum();
-            let n = parts.len() as f64;
-            let (value, slack) = if sum {
-                (total, slack)
-            } else {
-                (total / n, slack / n)
-            };
+            let half = |part: &&Quantity| if part.is_count() { 0.0 } else { part.half };
+            let (value, slack) = (total / n, parts.iter().map(half).sum::<f64>() / n);
+            // A share or a factor of the whole is not a sum.
+            let name = &grid.names[column];
+            let share = stated.is_percent() || stated.unit == "x" || name.contains('%');
             if stated.agrees(value - slack, value + slack) {
                 holds += 1;
-            } else if !parts.iter().all(|part| part.value == parts[0].value) {
-                let counts = parts.iter().all(|part| part.is_count()) && stated.is_count();
-                let most = parts.iter().map(|part| part.value).fold(f64::MIN, f64::max);
-                let near = (0.6..1.6).contains(&(stated.value / value)) && stated.value > most;
-                // A share or a factor of the whole is not a sum, and in a row that may describe something else only
-                // counts are.
-                let share =
-                    stated.is_percent() || stated.unit == "x" || grid.names[column].contains('%');
-                let summed = !sum || !share && (kind_of_row == Summary::Sum || counts && near);
-                if summed {
-                    breaks.push((column, value, sum && counts && near));
-                }
+            } else if parts.iter().any(|part| part.value != parts[0].value) && !(sum && share) {
+                let counts = stated.is_count() && parts.iter().all(|part| part.is_count());
+                let more = parts.iter().all(|part| part.value < stated.value);
+                let near = (0.6..1.6).contains(&(stated.value / value));
+                breaks.push((column, stated.value, value, sum && counts && near && more));
             }
         }
-        for (column, value, alone) in &breaks {
+        for (column, stated, value, alone) in &breaks {
             // Averages may be weighted, and totals may count other things, so another column must confirm the rule.
-            let shown_twice = holds >= 2 || kind_of_row != Summary::PerhapsSum;
-            if holds > breaks.len() && shown_twice
-                || holds == breaks.len() && holds > 0 && kind_of_row != Summary::PerhapsSum
-                || *alone
-                    && kind_of_row != Summary::PerhapsSum
-                    && breaks.len() == 1
-                    && holds == 0
-                    && grid.names.len() == 1
-            {
+            let only = *alone && holds == 0 && grid.names.len() == 1;
+            if holds > 0 && holds >= breaks.len() || only {
                 let message = format!(
                     "the rows above give {}, not {}",
                     shown(*value),
-                    grid.value(row, *column)
-                        .map_or(String::new(), |v| shown(v.value))
+                    shown(*stated)
                 );
-                findings.push(grid.finding(Rule::Total, row, *column, message, label, &[]));
+                findings.push(grid.finding(Rule::Total, (row, *column), message, label, &[]));
             }
         }
     }
@@ -115,18 +76,13 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
 
 /// The rank of a statistic among others: minimum, percentiles, maximum.
 pub(super) fn rank(name: &str) -> Option<(f64, String)> {
-    let words = words(name);
-    let at = words
-        .iter()
-        .position(|word| rank_word(&word.text).is_some())?;
-    let rank = rank_word(&words[at].text)?;
-    let rest: Vec<&str> = words
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| *i != at)
-        .map(|(_, word)| word.text.as_str())
-        .collect();
-    Some((rank, rest.join(" ")))
+    let mut words = words(name)
+        .into_iter()
+        .map(|word| word.text)
+        .collect::<Vec<_>>();
+    let at = words.iter().position(|word| rank_word(word).is_some())?;
+    let rank = rank_word(&words.remove(at))?;
+    Some((rank, words.join(" ")))
 }
 
 fn rank_word(word: &str) -> Option<f64> {
@@ -155,7 +111,7 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         let (mut rising, mut falling) = (0usize, Vec::new());
         for row in 0..grid.labels.len() {
             // Changes of percentiles have no order.
-            let derived = !promised(&grid.labels[row]).is_empty()
+            let derived = promised(&grid.labels[row]).is_some()
                 || columns.iter().any(|(_, column)| {
                     let cell = grid.value(row, *column);
                     cell.is_some_and(|cell| cell.signed || cell.value < 0.0)
@@ -184,8 +140,7 @@ pub(super) fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             let message = format!("{} is above {}", grid.names[low], grid.names[high]);
             findings.push(grid.finding(
                 Rule::Relation,
-                row,
-                high,
+                (row, high),
                 message,
                 "order of percentiles",
                 &[(row, low)],

@@ -5,7 +5,7 @@ use crate::claims::facts::{Axis, Facts, Value};
 use crate::claims::lexicon::{Sense, canonical, sense};
 use crate::claims::sentence::Mention;
 use crate::number::{Quantity, normal_unit};
-use crate::words::{Word, number_word, words};
+use crate::words::{Word, words};
 
 /// What a sentence says, as far as it can be known without its grammar.
 pub(in crate::claims) struct Saying<'a> {
@@ -22,6 +22,14 @@ const CIRCUMSTANCES: &[&str] = &[
     "using", "where", "once", "while", "via", "through",
 ];
 
+/// What ends a clause.
+#[rustfmt::skip]
+const MARKS: &[&str] = &[", ", "; ", ": ", " (", ") ", "). ", " — ", " – ", " but ", " while "];
+
+/// Words after which no circumstance follows: *in contrast*, *on average*.
+#[rustfmt::skip]
+const PHRASES: &[&str] = &["contrast", "average", "mean", "fact", "other", "word", "short", "turn", "way"];
+
 impl<'a> Saying<'a> {
     pub(in crate::claims) fn new(text: &'a str, numbers: &[Quantity], offset: usize) -> Self {
         let mut numbers = numbers.to_vec();
@@ -35,37 +43,9 @@ impl<'a> Saying<'a> {
                 "x".clone_into(&mut number.unit);
             }
         }
-        let words = words(text);
-        for (at, word) in words.iter().enumerate() {
-            let next = words.get(at + 1).map_or("", |next| next.text.as_str());
-            let factor = match (word.text.as_str(), next) {
-                ("twice" | "double" | "doubled" | "twofold", _) => 2.0,
-                ("triple" | "tripled" | "threefold", _) => 3.0,
-                (word, "time") => match number_word(word) {
-                    Some(factor) if factor > 1 => factor as f64,
-                    _ => continue,
-                },
-                _ => continue,
-            };
-            let end = if next == "time" {
-                words[at + 1].end
-            } else {
-                word.end
-            };
-            numbers.push(Quantity {
-                value: factor,
-                half: 0.25,
-                unit: "x".to_owned(),
-                signed: false,
-                rough: false,
-                start: offset + word.start,
-                end: offset + end,
-            });
-        }
-        numbers.sort_by_key(|number| number.start);
         Self {
             text,
-            words,
+            words: words(text),
             numbers,
             offset,
         }
@@ -74,23 +54,11 @@ impl<'a> Saying<'a> {
     /// The clause around a number, as offsets of the sentence.
     pub(super) fn clause(&self, number: &Quantity) -> (usize, usize) {
         let (start, end) = (number.start - self.offset, number.end - self.offset);
-        let marks = [
-            ", ", "; ", ": ", " (", ") ", "). ", " — ", " – ", " but ", " while ",
-        ];
         let before = self.text.get(..start).unwrap_or("");
         let after = self.text.get(end..).unwrap_or("");
-        (
-            marks
-                .iter()
-                .filter_map(|mark| before.rfind(mark))
-                .max()
-                .unwrap_or(0),
-            end + marks
-                .iter()
-                .filter_map(|mark| after.find(mark))
-                .min()
-                .unwrap_or(after.len()),
-        )
+        let from = MARKS.iter().filter_map(|mark| before.rfind(mark)).max();
+        let to = MARKS.iter().filter_map(|mark| after.find(mark)).min();
+        (from.unwrap_or(0), end + to.unwrap_or(after.len()))
     }
 
     /// The labels that a number belongs to: on each axis those of its clause, or else those of the sentence. In a
@@ -109,6 +77,12 @@ impl<'a> Saying<'a> {
             }
         }
         named
+    }
+
+    /// The other numbers of the sentence.
+    pub(super) fn others(&self, number: &Quantity) -> impl Iterator<Item = &Quantity> {
+        let start = number.start;
+        self.numbers.iter().filter(move |n| n.start != start)
     }
 
     pub(super) fn word(&self, at: usize) -> &str {
@@ -145,52 +119,39 @@ impl<'a> Saying<'a> {
         (0..self.words.len()).any(|at| list.contains(&self.word(at)))
     }
 
-    /// The labels and levels that the sentence names, with the number of words of each.
+    /// The labels and levels that the sentence names.
     pub(super) fn mentions(&self, facts: &Facts<'_>) -> Vec<Mention> {
         let mut mentions = Vec::new();
         let mut at = 0;
         while at < self.words.len() {
             let best = self.mention(at, facts);
-            if let Some((axis, value, _)) = best {
-                let start = self.words[at].start;
-                mentions.push(Mention { axis, value, start });
-            }
-            at += best.map_or(1, |best| best.2);
+            mentions.extend(best.map(|best| best.1));
+            at += best.map_or(1, |best| best.0);
         }
         mentions
     }
 
-    fn mention(&self, at: usize, facts: &Facts<'_>) -> Option<(usize, usize, usize)> {
-        let mut best: Option<(usize, usize, usize)> = None;
-        let word = self.word(at);
+    /// The longest label at a word, with its number of words.
+    fn mention(&self, at: usize, facts: &Facts<'_>) -> Option<(usize, Mention)> {
+        let (word, start) = (self.word(at), self.words[at].start);
         let common = sense(word).is_some() || word.len() < 2 || word.parse::<f64>().is_ok();
-        for (index, axis) in facts.axes.iter().enumerate() {
-            for (value, place) in axis.values.iter().enumerate() {
-                let whole = !place.words.is_empty()
-                    && place.level.is_none()
-                    && place
-                        .words
-                        .iter()
-                        .enumerate()
-                        .all(|(i, word)| self.word(at + i) == word);
-                let taken = if whole && !(common && place.words.len() == 1) {
-                    Some(place.words.len())
-                } else {
-                    self.level(at, place.level, &axis.name)
-                };
-                if let Some(taken) = taken
-                    && best.is_none_or(|best| taken > best.2)
-                {
-                    best = Some((index, value, taken));
-                }
+        let label = facts.longest(start, |axis, place| {
+            let n = place.words.len();
+            let mut words = place.words.iter().enumerate();
+            let whole = place.level.is_none() && words.all(|(i, w)| self.word(at + i) == w);
+            if whole && !(common && n == 1) {
+                n
+            } else {
+                usize::from(self.is_level(at, place.level, &axis.name))
             }
-            if best.is_none()
-                && let Some(value) = self.distinct(at, axis)
-            {
-                best = Some((index, value, 1));
-            }
-        }
-        best
+        });
+        let mut axes = facts.axes.iter().enumerate();
+        label.or_else(|| {
+            axes.find_map(|(axis, places)| {
+                let value = self.distinct(at, places)?;
+                Some((1, Mention { axis, value, start }))
+            })
+        })
     }
 
     /// The only label of an axis that has a word, or one with the same beginning.
@@ -220,22 +181,22 @@ impl<'a> Saying<'a> {
         (!axis.values[first + 1..].iter().any(has)).then_some(first)
     }
 
-    fn level(&self, at: usize, level: Option<f64>, name: &[String]) -> Option<usize> {
-        let level = level?;
-        let number = self.number_at(at)?;
+    fn is_level(&self, at: usize, level: Option<f64>, name: &[String]) -> bool {
+        let number = self.number_at(at);
+        let Some(number) = number.filter(|number| Some(number.value) == level) else {
+            return false;
+        };
         let counted = |word: &String| normal_unit(word) == number.unit;
-        let unit = matches!(number.unit.as_str(), "" | "users") || name.iter().any(counted);
-        if number.value != level || !unit {
-            return None;
-        }
         let plain = |word: &str| word.trim_end_matches('s').to_owned();
         let named = |at: usize| name.iter().any(|name| plain(name) == plain(self.word(at)));
-        let led = at > 0
-            && matches!(
-                self.word(at - 1),
+        let led = |word: &str| {
+            matches!(
+                word,
                 "at" | "c" | "n" | "batch" | "to" | "from" | "and" | "between"
-            );
-        (led || at > 0 && named(at - 1) || named(at + 1)).then_some(1)
+            )
+        };
+        (matches!(number.unit.as_str(), "" | "users") || name.iter().any(counted))
+            && (at > 0 && (led(self.word(at - 1)) || named(at - 1)) || named(at + 1))
     }
 
     fn number_at(&self, at: usize) -> Option<&Quantity> {
@@ -262,18 +223,7 @@ impl<'a> Saying<'a> {
                         sense(word),
                         Some(Sense::Noun | Sense::Many(_) | Sense::Peak)
                     )
-                    || matches!(
-                        word,
-                        "contrast"
-                            | "average"
-                            | "mean"
-                            | "fact"
-                            | "other"
-                            | "word"
-                            | "short"
-                            | "turn"
-                            | "way"
-                    )
+                    || PHRASES.contains(&word)
             };
             let end = (at + 5).min(self.words.len());
             let near = (at + 1..end).take_while(|i| {

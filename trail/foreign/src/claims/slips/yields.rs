@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{COMPARING, DIFFERENCE, Saying, WHOLE, relative};
 use crate::arithmetic::is_change;
-use crate::claims::facts::{Fact, Facts};
+use crate::claims::facts::{Fact, Facts, lines};
 use crate::claims::judge::comparable;
 use crate::claims::sentence::Mention;
-use crate::number::{Quantity, measure};
+use crate::number::Quantity;
 
 /// A number that the named labels yield, with the cells behind it.
 pub(super) struct Yield<'a> {
@@ -15,38 +15,24 @@ pub(super) struct Yield<'a> {
     pub(super) cells: Vec<&'a Fact>,
 }
 
-/// The factor from the unit of a cell to that of a number.
-pub(super) fn scale(number: &Quantity, fact: &Fact) -> f64 {
-    if fact.value.unit == number.unit {
-        1.0
-    } else {
-        measure(&fact.value.unit).1 / number.measure().1
-    }
+/// Whether a number can be that of a cell, rounded.
+pub(super) fn states(number: &Quantity, fact: &Fact) -> bool {
+    (comparable(number, &fact.value) || fact.value.unit.is_empty()) && fact.rounds_to(number)
 }
 
-pub(super) fn same(number: &Quantity, fact: &Fact) -> bool {
-    let scale = scale(number, fact);
-    let (value, half) = (fact.value.value * scale, fact.value.half * scale);
-    (comparable(number, &fact.value) || fact.value.unit.is_empty())
-        && number.rounds(value - half, value + half)
+/// The facts of every column.
+fn columns<'a>(facts: &Facts<'_>, chosen: &[&'a Fact]) -> BTreeMap<Option<usize>, Vec<&'a Fact>> {
+    let mut columns: BTreeMap<Option<usize>, Vec<&Fact>> = BTreeMap::new();
+    for fact in chosen {
+        columns.entry(facts.column(fact)).or_default().push(fact);
+    }
+    columns
 }
 
-/// The facts at the named places. On an axis with several named labels, each of them fits.
-pub(super) fn named<'a>(
-    facts: &'a Facts<'_>,
-    mentions: &[Mention],
-    free: Option<usize>,
-) -> Vec<&'a Fact> {
-    let mut asked: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for mention in mentions.iter().filter(|m| Some(m.axis) != free) {
-        asked.entry(mention.axis).or_default().push(mention.value);
-    }
-    let fits = |fact: &&Fact| {
-        asked
-            .iter()
-            .all(|(axis, values)| fact.at[*axis].is_some_and(|at| values.contains(&at)))
-    };
-    facts.facts.iter().filter(fits).collect()
+/// The named values of an axis.
+fn asked(mentions: &[Mention], axis: usize) -> BTreeSet<usize> {
+    let own = mentions.iter().filter(|m| m.axis == axis);
+    own.map(|m| m.value).collect()
 }
 
 /// The cells that the labels name and that the number may state, and all cells of their column.
@@ -58,76 +44,88 @@ pub(super) fn cells<'a>(
 ) -> (Vec<Yield<'a>>, Vec<&'a Fact>) {
     let none = (Vec::new(), Vec::new());
     let unit = |fact: &&Fact| comparable(number, &fact.value) && fact.high.is_none();
-    let own: Vec<&Fact> = named(facts, mentions, None)
-        .into_iter()
-        .filter(unit)
-        .collect();
-    let mut columns: BTreeMap<Option<usize>, Vec<&Fact>> = BTreeMap::new();
-    for fact in &own {
-        let column = facts.across.and_then(|across| fact.at[across]);
-        columns.entry(column).or_default().push(fact);
+    let mut own = facts.named(mentions, None);
+    own.retain(unit);
+    let columns = columns(facts, &own);
+    let spoken = mentions.iter().any(|m| Some(m.axis) == facts.across);
+    // A number without a unit may be anything, unless the sentence names its column.
+    if number.is_count() && !spoken {
+        return none;
     }
-    let spoken = facts
-        .across
-        .is_some_and(|across| mentions.iter().any(|m| m.axis == across));
-    let vague = number.unit.is_empty() && !spoken && number.is_count();
-    if !mentions.iter().any(|m| Some(m.axis) != facts.across) && !vague {
+    if !mentions.iter().any(|m| Some(m.axis) != facts.across) {
+        let column = if columns.len() == 1 { own } else { Vec::new() };
         let aggregates = columns.into_values().map(|cells| Yield {
             value: aggregate(saying, number, &cells),
             cells,
         });
-        let aggregates: Vec<Yield<'_>> = aggregates.collect();
-        let column = if aggregates.len() == 1 {
-            own
-        } else {
-            Vec::new()
-        };
-        return (aggregates, column);
+        return (aggregates.collect(), column);
     }
-    // A number without a unit may be anything, unless the sentence names its column.
-    if own.is_empty() || columns.len() != 1 || vague {
-        return none;
-    }
-    let across = columns.into_keys().next().flatten();
     let settled = (0..facts.axes.len()).all(|axis| {
         Some(axis) == facts.across
             || facts.axes[axis].values.len() < 2
             || mentions.iter().any(|m| m.axis == axis)
             || own.iter().all(|f| f.at[axis].is_none())
     });
-    if !settled || own.len() > 4 {
+    if columns.len() != 1 || !settled || own.len() > 4 {
         return none;
     }
-    let column = facts
-        .facts
-        .iter()
-        .filter(|f| facts.across.is_none_or(|a| f.at[a] == across))
-        .filter(unit)
-        .collect();
-    let yields = own.into_iter().map(|fact| Yield {
-        value: fact.value.value * scale(number, fact),
-        cells: vec![fact],
+    let beside = |fact: &&Fact| facts.column(fact) == facts.column(own[0]) && unit(fact);
+    let column = facts.facts.iter().filter(beside).collect();
+    let yields = own.iter().map(|fact| Yield {
+        value: fact.in_unit_of(number).0,
+        cells: vec![*fact],
     });
     (yields.collect(), column)
 }
 
-/// The mean, median or sum of cells, as the clause asks.
-fn aggregate(saying: &Saying<'_>, number: &Quantity, cells: &[&Fact]) -> f64 {
-    let mut values: Vec<f64> = cells
-        .iter()
-        .map(|fact| fact.value.value * scale(number, fact))
-        .collect();
+/// The sum, mean and median of cells, and their range in percent of the least.
+fn aggregates(number: &Quantity, cells: &[&Fact]) -> [f64; 4] {
+    let mut values: Vec<f64> = cells.iter().map(|fact| fact.in_unit_of(number).0).collect();
     values.sort_by(f64::total_cmp);
     let (n, sum) = (values.len(), values.iter().sum::<f64>());
+    let middle = f64::midpoint(values[n / 2], values[(n - 1) / 2]);
+    let spread = 100.0 * (values[n - 1] - values[0]) / values[0].abs();
+    [sum, sum / n as f64, middle, spread]
+}
+
+/// The mean, median or sum of cells, as the clause asks.
+fn aggregate(saying: &Saying<'_>, number: &Quantity, cells: &[&Fact]) -> f64 {
+    let [sum, mean, median, _] = aggregates(number, cells);
     let asks = |word: &str| {
         saying.beside(number, &[word]) || !saying.beside(number, WHOLE) && saying.has(&[word])
     };
     if asks("median") {
-        f64::midpoint(values[n / 2], values[(n - 1) / 2])
+        median
     } else if asks("mean") {
-        sum / n as f64
+        mean
     } else {
         sum
+    }
+}
+
+/// The two sides of a change along an axis: those that the sentence names, or the only two there are.
+fn sides(
+    number: &Quantity,
+    facts: &Facts<'_>,
+    mentions: &[Mention],
+    axis: usize,
+) -> Option<BTreeSet<usize>> {
+    let values = asked(mentions, axis);
+    let several = facts.axes[axis].values.len();
+    match values.len() {
+        2 => Some(values),
+        1 if number.unit == "pp" && several <= 4 => Some((0..several).collect()),
+        0 if mentions.iter().any(|m| m.axis != axis) => {
+            let mut units: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+            for fact in facts.named(mentions, None) {
+                let unit = units.entry(&fact.value.unit).or_default();
+                unit.extend(fact.at[axis]);
+            }
+            units.retain(|unit, sides| sides.len() == 2 && !matches!(*unit, "%" | "x"));
+            let mut pairs = units.into_values();
+            pairs.next().filter(|_| pairs.next().is_none())
+        }
+        _ => None,
     }
 }
 
@@ -138,82 +136,46 @@ pub(super) fn changes<'a>(
     facts: &'a Facts<'_>,
     mentions: &[Mention],
 ) -> Vec<Yield<'a>> {
-    let fast = saying.has(&[
-        "fast", "faster", "slow", "slower", "speed", "speedup", "quicker",
-    ]);
-    let spoken = facts
-        .across
-        .is_some_and(|across| mentions.iter().any(|m| m.axis == across));
+    let spoken = mentions.iter().any(|m| Some(m.axis) == facts.across);
+    let fast = saying.has(SPEED) && !spoken;
     let mut yields: Vec<Yield<'a>> = Vec::new();
     for axis in 0..facts.axes.len() {
-        let values: BTreeSet<usize> = mentions
-            .iter()
-            .filter(|m| m.axis == axis)
-            .map(|m| m.value)
-            .collect();
-        let several = facts.axes[axis].values.len();
-        let sides: Vec<usize> = match values.len() {
-            2 => values.iter().copied().collect(),
-            1 if number.unit == "pp" && several <= 4 => (0..several).collect(),
-            0 if mentions.iter().any(|m| m.axis != axis) => {
-                let mut units: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
-                for fact in named(facts, mentions, None) {
-                    units
-                        .entry(&fact.value.unit)
-                        .or_default()
-                        .extend(fact.at[axis]);
-                }
-                let mut pairs = units
-                    .into_iter()
-                    .filter(|unit| unit.1.len() == 2 && !matches!(unit.0, "%" | "x"));
-                match (pairs.next(), pairs.next()) {
-                    (Some((_, pair)), None) => pair.into_iter().collect(),
-                    _ => continue,
-                }
-            }
-            _ => continue,
+        let Some(sides) = sides(number, facts, mentions, axis) else {
+            continue;
         };
-        let mut groups: BTreeMap<Vec<Option<usize>>, Vec<&Fact>> = BTreeMap::new();
-        for fact in named(facts, mentions, Some(axis)) {
-            let unit = fact.value.unit.as_str();
-            let speed = unit.ends_with("/s") || measure(unit).0 == "time";
-            let counted =
-                fact.value.value != 0.0 && fact.at[axis].is_some_and(|at| sides.contains(&at));
-            if counted && !(fast && !spoken && !speed) {
-                let mut key = fact.at.clone();
-                key[axis] = None;
-                groups.entry(key).or_default().push(fact);
-            }
-        }
-        for group in groups.values() {
+        let values = asked(mentions, axis);
+        let on = |fact: &Fact, list: &BTreeSet<usize>| {
+            fact.at[axis].is_some_and(|at| list.contains(&at))
+        };
+        let mut chosen = facts.named(mentions, Some(axis));
+        chosen.retain(|fact| {
+            fact.value.value != 0.0 && on(fact, &sides) && (!fast || fact.is_speed())
+        });
+        for group in lines(chosen, axis).values() {
             for (i, a) in group.iter().enumerate() {
                 for b in &group[..i] {
-                    let named = |f: &Fact| f.at[axis].is_some_and(|at| values.contains(&at));
-                    let meant = values.len() != 1 || named(a) || named(b);
-                    if a.value.unit == b.value.unit && meant {
-                        let size = if relative(number) {
-                            1.0
-                        } else {
-                            scale(number, a)
-                        };
-                        let forms =
-                            forms(saying, number, a.value.value * size, b.value.value * size);
-                        yields.extend(forms.into_iter().map(|value| Yield {
-                            value,
-                            cells: vec![*b, *a],
-                        }));
+                    let meant = values.len() != 1 || on(a, &values) || on(b, &values);
+                    if a.value.unit != b.value.unit || !meant {
+                        continue;
                     }
+                    let size = |fact: &Fact| match relative(number) {
+                        true => fact.value.value,
+                        false => fact.in_unit_of(number).0,
+                    };
+                    let forms = forms(saying, number, size(a), size(b));
+                    yields.extend(forms.into_iter().map(|value| Yield {
+                        value,
+                        cells: vec![*b, *a],
+                    }));
                 }
             }
         }
     }
     // A number beside it that is one of the cells shows which column is meant.
-    let beside = |candidate: &Yield<'_>| {
-        let mut others = saying
-            .numbers
-            .iter()
-            .filter(|n| n.start != number.start && !relative(n));
-        others.any(|n| candidate.cells.iter().any(|fact| same(n, fact)))
+    let beside = |own: &Yield<'_>| {
+        let others = saying.others(number).filter(|n| !relative(n));
+        let mut others = others.flat_map(|n| own.cells.iter().map(move |fact| states(n, fact)));
+        others.any(|states| states)
     };
     if yields.iter().any(beside) {
         yields.retain(beside);
@@ -223,85 +185,56 @@ pub(super) fn changes<'a>(
 
 /// The changes between the two other numbers of a sentence that has no more.
 pub(super) fn own_changes(saying: &Saying<'_>, number: &Quantity) -> Vec<f64> {
-    let others: Vec<&Quantity> = saying
-        .numbers
-        .iter()
-        .filter(|n| n.start != number.start)
-        .collect();
+    let others: Vec<&Quantity> = saying.others(number).collect();
     match others.as_slice() {
         [a, b]
             if relative(number)
                 && a.unit == b.unit
                 && !relative(a)
                 && (!a.unit.is_empty() || a.value >= 100.0 && b.value >= 100.0)
-                && a.value != 0.0
-                && b.value != 0.0 =>
+                && !is_change(number, a, b) =>
         {
-            if is_change(number, a, b) {
-                return Vec::new();
-            }
             forms(saying, number, a.value, b.value)
         }
         _ => Vec::new(),
     }
 }
 
+/// Words of speed, which apply to rates and times; of a loss; of a gain.
+#[rustfmt::skip]
+const SPEED: &[&str] = &["fast", "faster", "slow", "slower", "speed", "speedup", "quicker"];
+#[rustfmt::skip]
+const LESS: &[&str] = &[
+    "less", "lower", "fewer", "reduce", "reduction", "down", "drop", "fell", "fall", "cut", "lose", "loss", "smaller",
+    "shorter", "slower", "below", "decrease", "cost",
+];
+#[rustfmt::skip]
+const MORE: &[&str] = &[
+    "more", "higher", "faster", "increase", "gain", "up", "above", "improve", "improvement", "speedup", "quicker",
+    "larger",
+];
+
 /// The changes of two cells that a number may state; the words choose between a share, a loss and a gain.
 fn forms(saying: &Saying<'_>, number: &Quantity, a: f64, b: f64) -> Vec<f64> {
     let (low, high) = (a.min(b), a.max(b));
-    let less = saying.has(&[
-        "less",
-        "lower",
-        "fewer",
-        "reduce",
-        "reduction",
-        "down",
-        "drop",
-        "fell",
-        "fall",
-        "cut",
-        "lose",
-        "loss",
-        "smaller",
-        "shorter",
-        "slower",
-        "below",
-        "decrease",
-        "cost",
-    ]);
-    let more = saying.has(&[
-        "more",
-        "higher",
-        "faster",
-        "increase",
-        "gain",
-        "up",
-        "above",
-        "improve",
-        "improvement",
-        "speedup",
-        "quicker",
-        "larger",
-    ]);
     let (less, more) = if number.signed {
         (number.value < 0.0, number.value > 0.0)
     } else {
-        (less, more)
+        (saying.has(LESS), saying.has(MORE))
     };
+    let after = saying.text.get(number.end - saying.offset..).unwrap_or("");
     match number.unit.as_str() {
-        "x" => vec![high / low],
-        unit if unit != "%" => vec![high - low],
-        _ if saying
-            .text
-            .get(number.end - saying.offset..)
-            .is_some_and(|rest| rest.trim_start().starts_with("of ")) =>
-        {
-            vec![100.0 * low / high]
-        }
-        _ if less && !more => vec![100.0 * (high - low) / high],
-        _ if more && !less => vec![100.0 * (high - low) / low],
-        _ if less || more => vec![100.0 * (high - low) / high, 100.0 * (high - low) / low],
-        _ => Vec::new(),
+        "x" => return vec![high / low],
+        "%" => {}
+        _ => return vec![high - low],
+    }
+    let (loss, gain) = (100.0 * (high - low) / high, 100.0 * (high - low) / low);
+    match (less, more) {
+        _ if after.trim_start().starts_with("of ") => vec![100.0 * low / high],
+        (true, false) => vec![loss],
+        (false, true) => vec![gain],
+        (true, true) => vec![loss, gain],
+        (false, false) => Vec::new(),
     }
 }
 
@@ -312,116 +245,73 @@ pub(super) fn follows(
     facts: &Facts<'_>,
     all: &[Mention],
 ) -> bool {
-    let others: Vec<&Quantity> = saying
-        .numbers
-        .iter()
-        .filter(|n| n.start != number.start)
-        .collect();
+    let others: Vec<&Quantity> = saying.others(number).collect();
     let beside = others.iter().enumerate().any(|(i, a)| {
         others[..i].iter().any(|b| {
+            let (x, y) = (a.value, b.value);
             relative(number) && is_change(number, a, b)
-                || [
-                    a.value + b.value,
-                    (a.value - b.value).abs(),
-                    a.value * b.value,
-                ]
-                .iter()
-                .any(|v| number.agrees(*v, *v))
+                || [x + y, (x - y).abs(), x * y]
+                    .iter()
+                    .any(|v| number.agrees(*v, *v))
         })
     });
     let mentions = saying.scoped(number, all);
     let (start, end) = saying.clause(number);
     // A column that the clause names is the only one that it is about.
-    let strict = mentions
+    let mut free = mentions.clone();
+    if !mentions
         .iter()
-        .any(|m| Some(m.axis) == facts.across && (start..end).contains(&m.start));
-    let free: Vec<Mention> = mentions
-        .iter()
-        .filter(|m| strict || Some(m.axis) != facts.across)
-        .copied()
-        .collect();
-    let own = named(facts, &free, None);
-    if beside || own.iter().any(|fact| same(number, fact)) {
+        .any(|m| Some(m.axis) == facts.across && (start..end).contains(&m.start))
+    {
+        free.retain(|m| Some(m.axis) != facts.across);
+    }
+    let mut own = facts.named(&free, None);
+    if beside || own.iter().any(|fact| states(number, fact)) {
         return true;
     }
     // Between a named cell and another in its row or column; where the sentence names both sides, between these.
-    let sides = |axis: usize| {
-        let values: BTreeSet<usize> = mentions
-            .iter()
-            .filter(|m| m.axis == axis)
-            .map(|m| m.value)
-            .collect();
-        values
-    };
-    let asked: Vec<BTreeSet<usize>> = (0..facts.axes.len()).map(sides).collect();
-    let open = saying.has(&[
-        "than", "over", "versu", "vs", "versus", "compared", "against", "of",
-    ]) || !asked.iter().any(|values| values.len() == 1);
-    let other = |a: &&Fact, b: &Fact| {
-        let mut apart = (0..facts.axes.len()).filter(|axis| a.at[*axis] != b.at[*axis]);
+    let axes = 0..facts.axes.len();
+    let asked: Vec<BTreeSet<usize>> = axes.clone().map(|axis| asked(&mentions, axis)).collect();
+    let open = saying.has(OPEN) || !asked.iter().any(|values| values.len() == 1);
+    let other = |a: &Fact, b: &Fact| {
+        let mut apart = axes.clone().filter(|axis| a.at[*axis] != b.at[*axis]);
         let (Some(axis), None) = (apart.next(), apart.next()) else {
             return false;
         };
-        let meant = match asked[axis].len() {
-            0 => true,
-            1 => open || !relative(number),
-            _ => b.at[axis].is_some_and(|at| asked[axis].contains(&at)),
-        };
-        meant && a.value.unit == b.value.unit
+        a.value.unit == b.value.unit
+            && match asked[axis].len() {
+                0 => true,
+                1 => open || !relative(number),
+                _ => b.at[axis].is_some_and(|at| asked[axis].contains(&at)),
+            }
     };
     let apart = saying.has(DIFFERENCE) || saying.has(COMPARING);
     let joined = saying.has(WHOLE);
     let derives = |a: &Fact, b: &Fact| {
-        if relative(number) {
-            is_change(number, &a.value, &b.value)
-        } else {
-            let factor = scale(number, a);
-            let gap = (a.value.value - b.value.value).abs() * factor;
-            let sum = (a.value.value + b.value.value) * factor;
-            let slack = (a.value.half + b.value.half) * factor;
-            comparable(number, &a.value)
-                && (apart && number.agrees(gap - slack, gap + slack)
-                    || joined && number.agrees(sum - slack, sum + slack))
-                || number.unit.is_empty() && is_change(number, &a.value, &b.value)
+        if relative(number) || number.unit.is_empty() && is_change(number, &a.value, &b.value) {
+            return is_change(number, &a.value, &b.value);
         }
+        let ((x, half), (y, other)) = (a.in_unit_of(number), b.in_unit_of(number));
+        let (gap, sum, slack) = ((x - y).abs(), x + y, half + other);
+        comparable(number, &a.value)
+            && (apart && number.agrees(gap - slack, gap + slack)
+                || joined && number.agrees(sum - slack, sum + slack))
     };
-    let whole = free.is_empty() && saying.has(WHOLE);
-    let facts_of = if own.is_empty() {
-        facts.facts.iter().collect()
-    } else {
-        own
-    };
-    if !whole
-        && facts_of.len() * facts.facts.len() <= 100_000
-        && facts_of
-            .iter()
-            .any(|a| facts.facts.iter().any(|b| other(a, b) && derives(a, b)))
-    {
+    let all: Vec<&Fact> = facts.facts.iter().collect();
+    if own.is_empty() {
+        own.clone_from(&all);
+    }
+    let derived = |a: &&Fact| facts.facts.iter().any(|b| other(a, b) && derives(a, b));
+    if !(free.is_empty() && joined) && own.len() * all.len() <= 100_000 && own.iter().any(derived) {
         return true;
     }
-    (saying.has(WHOLE) || mentions.is_empty()) && aggregated(number, facts)
+    let aggregated = |column: &Vec<&Fact>| {
+        let mut values = aggregates(number, column).into_iter();
+        values.any(|v| number.rounds(v, v))
+    };
+    (joined || mentions.is_empty()) && columns(facts, &all).values().any(aggregated)
 }
 
-/// Whether a number is the sum, the mean, the median or the spread of a column.
-fn aggregated(number: &Quantity, facts: &Facts<'_>) -> bool {
-    let mut columns: BTreeMap<Option<usize>, Vec<&Fact>> = BTreeMap::new();
-    for fact in &facts.facts {
-        columns
-            .entry(facts.across.and_then(|a| fact.at[a]))
-            .or_default()
-            .push(fact);
-    }
-    columns.values().any(|column| {
-        let mut values: Vec<f64> = column
-            .iter()
-            .map(|f| f.value.value * scale(number, f))
-            .collect();
-        values.sort_by(f64::total_cmp);
-        let (n, sum) = (values.len() as f64, values.iter().sum::<f64>());
-        let middle = f64::midpoint(values[values.len() / 2], values[(values.len() - 1) / 2]);
-        let spread = 100.0 * (values[values.len() - 1] - values[0]) / values[0].abs();
-        [sum, sum / n, middle, spread]
-            .iter()
-            .any(|v| number.rounds(*v, *v))
-    })
-}
+/// Words that name another side, wherever it stands.
+#[rustfmt::skip]
+const OPEN: &[&str] = &["than", "over", "versu", "vs", "versus", "compared", "against", "of"];
