@@ -158,7 +158,7 @@ pub(crate) fn seconds(span: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, in_line, plain, seconds};
+    use super::{bytes, continued, in_line, plain, seconds};
 
     #[test]
     fn text_within_a_line_begins_no_line() {

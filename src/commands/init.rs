@@ -71,7 +71,7 @@ pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
             "give another name, as in `benchtrail init other-study`, or replace it with `--force`",
         ));
     }
-    std::fs::write(path, &text).map_err(|e| Stop::refused_at(format!("{file}"), &e))?;
+    std::fs::write(path, &text).map_err(|e| Stop::refused_at(&file, &e))?;
     if global.json {
         say(&json!({"file": file, "text": text}).to_string());
     } else {

@@ -297,6 +297,7 @@ pub(crate) fn unkept(error: LoadError) -> Failure {
     let LoadError {
         message,
         by_machine,
+        disk_fault: _,
     } = error;
     let failure = Failure::failed(message);
     match by_machine {

@@ -26,7 +26,10 @@ pub(crate) fn rescue(error: LoadError, ordered: &Ordered) -> LoadError {
             below.display()
         ),
     };
-    LoadError::machine(format!("{}; {more}", error.message))
+    LoadError {
+        message: format!("{}; {more}", error.message),
+        ..error
+    }
 }
 
 fn written(ordered: &Ordered, below: &Path) -> io::Result<(PathBuf, u64)> {
@@ -62,7 +65,8 @@ mod tests {
     fn rows_whose_tables_do_not_fit_are_written_elsewhere_and_the_error_names_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let mut ordered = Ordered::new(folder.path().to_owned(), 1000);
-        let full = || LoadError::machine("cannot write the tables into out: no space");
+        let no_space = io::Error::from(io::ErrorKind::StorageFull);
+        let full = || LoadError::caused("cannot write the tables into out: no space", &no_space);
         assert_eq!(
             rescue(full(), &ordered).message,
             full().message,
@@ -79,6 +83,7 @@ mod tests {
         assert_eq!(other.message, "no address");
         let error = rescue(full(), &ordered);
         assert!(error.by_machine);
+        assert_eq!(error.disk_fault, Some(artifacts::DiskFault::Full));
         let (before, after) = error
             .message
             .split_once("; the rows of 3 attempts are in ")

@@ -202,6 +202,10 @@ struct Began {
 }
 
 impl Began {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "wall time is provenance: the moment at which a server was started"
+    )]
     fn now() -> Self {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let unix_ns = i64::try_from(unix.unwrap_or_default().as_nanos());

@@ -240,7 +240,7 @@ fn generate(
     let Order::HandOver = orders.recv().map_err(nothing_more)? else {
         return Err(LoadError::new("it was not asked for its rows".to_owned()));
     };
-    hand_over(line, ordered)
+    hand_over(line, &ordered)
         .map_err(|e| LoadError::new(format!("the rows cannot be read again: {e}")))?;
     Ok(Account {
         expected_requests: expected_requests(spec, &plan, &measured),
@@ -275,7 +275,7 @@ fn renumber(request: &mut Request, chunks: &mut [Chunk], numbers: &Numbers) {
 }
 
 /// Sends all rows in the order of requests.
-fn hand_over(line: &Line, ordered: Ordered) -> io::Result<()> {
+fn hand_over(line: &Line, ordered: &Ordered) -> io::Result<()> {
     let (mut batch, mut size) = (Vec::new(), 0);
     ordered.each(&mut |mut rows| {
         rows.chunks.sort_by_key(|chunk| chunk.at_ns);

@@ -41,6 +41,10 @@ pub(super) enum Said {
 }
 
 /// Returns the wall-clock time in ns since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "wall time is provenance: the moment at which a worker was started"
+)]
 fn unix_ns() -> i64 {
     let unix = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(unix.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)

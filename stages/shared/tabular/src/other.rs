@@ -88,7 +88,7 @@ pub fn other_kind(bytes: &[u8]) -> Option<OtherKind> {
         text.get(..page.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(page))
     };
-    PAGES.iter().any(|page| begins(page)).then_some(OtherKind {
+    PAGES.iter().any(begins).then_some(OtherKind {
         what: "it is a web page",
         remedy: "download the file itself; a site that shows files has a link to the raw file",
     })

@@ -45,17 +45,17 @@ impl Made {
             inputs: Vec::new(),
             rows: Vec::new(),
         };
+        let labels = match arrivals.are_open() {
+            false => arrivals.clients().map(|clients| clients as i64),
+            true => TOKENS,
+        };
         for (configuration, (name, _)) in CONFIGURATIONS.iter().enumerate() {
-            for level in 0..2 {
+            for (level, label) in labels.into_iter().enumerate() {
                 for block in 0..BLOCKS {
                     let place = Place {
                         configuration,
                         level,
                         block,
-                    };
-                    let label = match arrivals.are_open() {
-                        false => arrivals.clients()[level] as i64,
-                        true => TOKENS[level],
                     };
                     let at = [
                         ("configuration", Scalar::Text((*name).to_owned())),
