@@ -58,7 +58,9 @@ impl TypedGate for Stalls {
         - It is longer than `at-least-ms`.\n\
         - It is longer than `factor` times the usual silence.\n\
         - It is six robust standard deviations above the usual silence on the log scale, or ten times as long as the \
-        0.9 quantile of the longest silences.\n\n\
+        0.9 quantile of the longest silences.\n\
+        - If it ends with first tokens, it is also twice as long as the fastest prefill of the cell would need for \
+        their prompts. A server that computes several prompts in one batch is silent meanwhile.\n\n\
         To find the usual silence, the gate divides the silences of a cell, in order, into as many groups as the cell \
         has requests. It takes the longest silence of each group, and their median is the usual one.";
     const SEVERITY: Severity = Severity::Warn;
