@@ -111,7 +111,7 @@ fn an_unknown_or_repeated_name_is_reported_with_the_names_that_exist() {
         ),
         (
             json!({"model": "eight"}),
-            "table `mfu` needs `hardware` or `peak-flops` — for instance one of a40, unknown-peak",
+            "table `mfu` needs `hardware` or `peak-flops` — for example one of a40, unknown-peak",
         ),
         (
             json!({"model": "eight", "peak-flops": 1e12, "dtype": "int8"}),
