@@ -167,7 +167,7 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
         [
             &["requests", "chunks", "cell", "prompts"][..],
             &monitoring,
-            &["engine_log"]
+            &["server_starts", "engine_log"]
         ]
         .concat()
     );
