@@ -214,9 +214,9 @@ fn a_data_file_that_cannot_be_read_is_named_with_its_line_and_harms_no_other() {
     let outcome = audit(&project, &clean(), &["--data", "tables"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stdout);
     for wanted in [
-        "empty.csv:1: it has no heading",
+        "empty.csv: the file is empty",
         "ragged.csv:3: 1 field, but 2 headings",
-        "latin.csv:3: it is not UTF-8 text",
+        "latin.csv:3: the line is not UTF-8 text",
         "broken.jsonl:2: ",
         "list.jsonl:1: ",
         "corrupt.parquet: ",

@@ -66,23 +66,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         .to_string());
         return Ok(());
     }
-    let mut rows = Vec::new();
-    for stage in &lock.stages {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for cell in &stage.cells {
-            *counts.entry(cell.status.word()).or_default() += 1;
-        }
-        let counts: Vec<String> = counts
-            .iter()
-            .map(|(word, n)| format!("{n} {word}"))
-            .collect();
-        rows.push(vec![
-            stage.name.clone(),
-            stage.cells.len().to_string(),
-            counts.join(", "),
-        ]);
-    }
-    say(&columns(&["stage", "cells", "status"], &rows, &[1]));
+    say(&stages_table(&lock));
     if arguments.cells {
         for (stage, cell) in cells_of(&lock) {
             let reason = cell.reason.as_deref();
@@ -122,6 +106,27 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         )?;
     }
     Ok(())
+}
+
+/// Returns a table with a line for each stage: its cells by their status.
+fn stages_table(lock: &Lock) -> String {
+    let mut rows = Vec::new();
+    for stage in &lock.stages {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for cell in &stage.cells {
+            *counts.entry(cell.status.word()).or_default() += 1;
+        }
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(word, n)| format!("{n} {word}"))
+            .collect();
+        rows.push(vec![
+            stage.name.clone(),
+            stage.cells.len().to_string(),
+            counts.join(", "),
+        ]);
+    }
+    columns(&["stage", "cells", "status"], &rows, &[1])
 }
 
 /// Prints the state of a detached run.

@@ -478,7 +478,10 @@ fn mistakes_in_a_statement_are_reported_with_their_place() {
             r#"holds("results.efficiency", none, "efficiency > 0")"#,
             "needs exactly one row",
         ),
-        (r#"no_such("results.efficiency")"#, "unknown"),
+        (
+            r#"no_such("results.efficiency")"#,
+            "there is no function `no_such`",
+        ),
     ] {
         let error = lab.render_text(&text(call, "So it")).unwrap_err();
         assert!(

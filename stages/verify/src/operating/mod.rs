@@ -89,6 +89,14 @@ impl Arrivals {
         }
     }
 
+    /// Returns the time that the prefill of a prompt of usual length takes on an idle server, ms.
+    fn prefill_ms(self) -> f64 {
+        match self {
+            Self::BatchedPrefill => 200.0,
+            _ => 20.0,
+        }
+    }
+
     /// Returns every kind with simulated clean studies, with its name.
     pub fn kinds() -> Vec<(&'static str, Self)> {
         vec![

@@ -279,7 +279,6 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         _ if arrivals.are_open() => TOKENS[place.level],
         _ => TOKENS[0],
     };
-    let ragged = arrivals.are_ragged();
     let mut own = Draws::new(seed, 6_000 + number);
     let prompts: Vec<Option<i64>> = (0..arrivals.requests())
         .map(|_| {
@@ -287,10 +286,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         })
         .collect();
     let lengths = lengths(seed, arrivals, place, tokens, number);
-    let prefill = match arrivals {
-        Arrivals::BatchedPrefill => 200.0,
-        _ => 20.0,
-    };
+    let prefill = arrivals.prefill_ms();
     let mut work = Vec::new();
     let mut mood = 1.0;
     for (i, tokens) in lengths.iter().enumerate() {
@@ -318,10 +314,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     {
         server.slots = slots as usize;
     }
-    let stall = fault
-        .filter(|(fault, _)| *fault == Fault::Stall && place.block == 1)
-        .filter(|_| place.configuration == usize::from(arrivals != Arrivals::BatchedPrefill))
-        .map(|(_, seconds)| (0.3 * arrivals.requests() as f64 * service, seconds * 1e3));
+    let stall = stall(arrivals, fault, place, service);
     let Served { flights, pauses } = serve(server, &senders, &work, stall);
     let pauses = with_stall(pauses, stall);
     let mut requests: Vec<Request> = (0..)
@@ -339,7 +332,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
             &mut Draws::new(seed, 4_000 + number),
         );
     }
-    let streamed = requests.iter().filter(|_| !ragged);
+    let streamed = requests.iter().filter(|_| !arrivals.are_ragged());
     let mut chunks: Vec<_> = streamed.flat_map(|r| chunks_around(r, &pauses)).collect();
     for chunk in &mut chunks {
         chunk.bytes = Some(2 + (4.0 * draws.uniform()) as i64);
@@ -431,6 +424,20 @@ fn row(id: i64, flight: &Flight, tokens: i64) -> Request {
         chunks: Some(tokens),
         ..request(id)
     }
+}
+
+/// Returns when a cell's server stalls and for how long, ms, given the mean service time.
+fn stall(
+    arrivals: Arrivals,
+    fault: Option<(Fault, f64)>,
+    place: Place,
+    service: f64,
+) -> Option<(f64, f64)> {
+    let configuration = usize::from(arrivals != Arrivals::BatchedPrefill);
+    let (_, seconds) = fault.filter(|(fault, _)| {
+        *fault == Fault::Stall && place.block == 1 && place.configuration == configuration
+    })?;
+    Some((0.3 * arrivals.requests() as f64 * service, seconds * 1e3))
 }
 
 /// Adds a stall, ms, to the pauses of a server, unless it is part of one.
