@@ -1,7 +1,7 @@
 //! The explorer: a study in a browser. It only reads, and never measures or changes anything.
 //!
 //! [`Site`] answers one question about a store with one [`Reply`], without a network. [`Server`] puts a site on a
-//! socket behind a [`Guard`]. [`export`](crate::export()) writes the replies that a page needs to one HTML file, which
+//! socket behind a `Guard`. [`export`](crate::export()) writes the replies that a page needs to one HTML file, which
 //! opens without a server. docs/explore.md describes the page, and `api/openapi.json` the API.
 
 mod about;
