@@ -273,7 +273,7 @@ fn a_file_that_nothing_derives_is_named_as_such() {
     }
     seal(&bundle);
     let verified = command("verify", &bundle);
-    let named = "only a checked signature shows whether these files are the ones of the author: \
+    let named = "only a checked signature shows whether these files are the author's: \
                  simulated.yaml";
     assert!(
         verified.stdout.contains(named),

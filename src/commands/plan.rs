@@ -332,8 +332,8 @@ pub(super) fn estimate(plan: &Plan) -> String {
         }
         _ if todo == 0 => "nothing to execute".to_owned(),
         None => format!(
-            "{} may execute; there are no earlier records to estimate the time from (a small run is enough: `run --profile NAME`, \
-             or `run --only CELL`)",
+            "{} may execute; there is no time estimate yet (run a few cells to get one: `run --profile NAME`, or \
+             `run --only CELL`)",
             cells(todo)
         ),
         Some(span) if plan.without_estimate == 0 => {

@@ -30,18 +30,16 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     let jobs = cluster::jobs_of(&store, &lock)?;
     let detached = Detached::of(&store, &lock)?;
     let left = !unfinished.is_empty() || !jobs.is_empty();
+    let tell_left = || {
+        let again = again(file, profile.as_deref());
+        tell_unfinished(&unfinished, &jobs, detached.as_ref(), &again, global)
+    };
     if (left || detached.is_some()) && !lock.exists() {
         // A run was killed before it wrote its first lock, or is still running.
         if !global.json {
             tell_detached(detached.as_ref())?;
         }
-        tell_unfinished(
-            &unfinished,
-            &jobs,
-            detached.as_ref(),
-            &again(file, profile.as_deref()),
-            global,
-        )?;
+        tell_left()?;
         return Ok(());
     }
     let lock = read_lock(file, profile.as_deref())?;
@@ -97,13 +95,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     say(&format!("trail digest {}", lock.trail()));
     tell_detached(detached.as_ref())?;
     if left {
-        tell_unfinished(
-            &unfinished,
-            &jobs,
-            detached.as_ref(),
-            &again(file, profile.as_deref()),
-            global,
-        )?;
+        tell_left()?;
     }
     Ok(())
 }

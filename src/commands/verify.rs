@@ -86,13 +86,9 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
             say(UNSIGNED);
         }
         Signature::Unchecked(ids) => {
-            let more = match ids.len().saturating_sub(LISTED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
             say_line(&format!(
-                "signed by {}{more}, not checked: give the public key with `--key`",
-                ids[..ids.len().min(LISTED)].join(", ")
+                "signed by {}, not checked: give the public key with `--key`",
+                first_few(ids)
             ));
         }
         Signature::Good(id) => say(&format!("signed by {id}: the signature is valid")),
@@ -143,6 +139,15 @@ fn sources(bundle: &Bundle) -> Vec<&str> {
     files.map(|place| place.as_str()).collect()
 }
 
+/// Lists the first names, and says how many more there are.
+fn first_few<T: AsRef<str>>(names: &[T]) -> String {
+    let first: Vec<&str> = names.iter().take(LISTED).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(LISTED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
 fn say_what_was_not_checked(bundle: &Bundle, signature: &Signature) {
     let pure = taken_as_recorded(bundle);
     if pure > 0 {
@@ -152,14 +157,9 @@ fn say_what_was_not_checked(bundle: &Bundle, signature: &Signature) {
         ));
     }
     if !matches!(signature, Signature::Good(_)) {
-        let files = sources(bundle);
-        let more = match files.len().saturating_sub(LISTED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
         say_line(&format!(
-            "only a checked signature shows whether these files are the ones of the author: {}{more}",
-            files[..files.len().min(LISTED)].join(", ")
+            "only a checked signature shows whether these files are the author's: {}",
+            first_few(&sources(bundle))
         ));
     }
 }

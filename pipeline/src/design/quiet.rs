@@ -31,7 +31,7 @@ impl Default for Quiet {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Otherwise {
-    /// Measures, and says so before the run, in the records and in the report.
+    /// Measures anyway. Prints a warning before the run, and notes it in the records and in the report.
     #[default]
     Warn,
     /// Measures nothing.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// The longest name that is kept, in characters.
 const NAME_LENGTH: usize = 200;
 
-/// The most pairs of names that are told apart.
+/// The largest number of distinct pairs of names to keep.
 const PAIRS: usize = 64;
 
 /// The most names that a warning lists.

@@ -233,7 +233,7 @@ fn value_text(value: &Value) -> String {
     }
 }
 
-/// Returns what to write in place of a value that is no number; `fractions` says whether the number may have some.
+/// Returns what to write instead of a value that is not a number. `fractions`: whether fractions are allowed.
 pub fn number_meant(value: &Json, fractions: bool) -> Option<String> {
     match value {
         Json::String(text) => number(text, fractions),

@@ -46,7 +46,7 @@ pub(super) fn shown(field: &Field) -> String {
     }
 }
 
-/// Describes a value that is no time.
+/// Describes a value that is not a time.
 pub(super) fn not_a_time(place: String, field: &Field) -> ImportError {
     let hint =
         otherwise(field).unwrap_or("times are numbers; leave the field empty if there is none");
@@ -57,7 +57,7 @@ pub(super) fn not_a_time(place: String, field: &Field) -> ImportError {
     )
 }
 
-/// Describes a value that is no count.
+/// Describes a value that is not a count.
 pub(super) fn not_a_count(place: String, field: &Field) -> ImportError {
     let hint = otherwise(field).unwrap_or("leave the field empty if there is none");
     ImportError::at(
