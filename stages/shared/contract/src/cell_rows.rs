@@ -200,6 +200,27 @@ impl CellRows {
         }))
     }
 
+    /// Returns the mean number of measured requests in flight, rounded, at least 1: the sum of their durations over the
+    /// window (Little's law). In a closed loop, so many consecutive requests are a *wave*: they share the server, so
+    /// their latencies resemble each other.
+    pub fn in_flight(&self) -> usize {
+        let spans = || {
+            self.measured()
+                .filter_map(|r| Some((r.sent_ns?, r.done_ns?)))
+        };
+        let window = spans()
+            .map(|s| s.0)
+            .min()
+            .zip(spans().map(|s| s.1).max())
+            .map_or(0, |(first, last)| last.saturating_sub(first));
+        let busy: f64 = spans().map(|(from, to)| to as f64 - from as f64).sum();
+        if window > 0 {
+            ((busy / window as f64).round() as usize).max(1)
+        } else {
+            1
+        }
+    }
+
     /// Returns the measured requests, in the order of the rows.
     pub fn measured(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(|r| r.is_measured())

@@ -1,4 +1,5 @@
-//! Values that depend on their neighbours: their effective number, means of batches, and the end of a warm-up.
+//! Values that depend on their neighbours or on their group: their effective number, means of batches, and the end of a
+//! warm-up.
 
 use crate::interval::{TInterval, t_interval};
 use crate::refusal::{Refusal, all_finite};
@@ -78,6 +79,93 @@ pub fn effective_size_of_quantile(series: &[f64], p: f64) -> Result<EffectiveSiz
         .map(|v| f64::from(u8::from(*v > quantile)))
         .collect();
     effective_size(&above)
+}
+
+/// The number of independent values that values in groups are worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupedSize {
+    /// The number of values.
+    pub n: usize,
+    /// The number of independent values whose mean would vary as much, from 1 to n.
+    pub size: f64,
+    /// The correlation of two values of one group, from 0 to 1.
+    pub correlation: f64,
+}
+
+/// Returns the number of independent values that values in groups are worth: n ÷ (1 + (m − 1)·ρ), with m the mean size of
+/// a group (Kish, Survey Sampling, 1965, section 5.4). ρ is the intraclass correlation of the one-way analysis of variance
+/// (Donner, Int. Stat. Rev. 54, 1986), at least 0. Each series has its own mean, so only groups within a series are
+/// compared: `series[i][j]` holds the values of group j of series i.
+///
+/// Returns `None` if no series has two groups, so that nothing shows whether the values of a group resemble each other.
+pub fn effective_size_in_groups(series: &[Vec<Vec<f64>>]) -> Option<GroupedSize> {
+    let mean = |values: &mut dyn Iterator<Item = f64>| {
+        let (mut total, mut n) = (0.0, 0_usize);
+        for value in values {
+            total += value;
+            n += 1;
+        }
+        total / n.max(1) as f64
+    };
+    let (mut between, mut within) = (0.0, 0.0);
+    let (mut n, mut groups, mut squares, mut compared) = (0_usize, 0_usize, 0.0, 0_usize);
+    for groups_of_one in series {
+        let groups_of_one: Vec<&Vec<f64>> =
+            groups_of_one.iter().filter(|g| !g.is_empty()).collect();
+        if groups_of_one.is_empty() {
+            continue;
+        }
+        let whole = mean(&mut groups_of_one.iter().flat_map(|g| g.iter().copied()));
+        for group in &groups_of_one {
+            let own = mean(&mut group.iter().copied());
+            between += group.len() as f64 * (own - whole).powi(2);
+            within += group.iter().map(|v| (v - own).powi(2)).sum::<f64>();
+            squares += (group.len() as f64).powi(2);
+            n += group.len();
+        }
+        groups += groups_of_one.len();
+        compared += groups_of_one.len() - 1;
+    }
+    if compared == 0 {
+        return None;
+    }
+    let independent = GroupedSize {
+        n,
+        size: n as f64,
+        correlation: 0.0,
+    };
+    if n == groups {
+        return Some(independent);
+    }
+    let (between, within) = (between / compared as f64, within / (n - groups) as f64);
+    if between <= within {
+        return Some(independent);
+    }
+    // The mean size of a group; slightly less if sizes differ.
+    let size = (n as f64 - squares / n as f64) / (groups - 1) as f64;
+    let correlation = (between - within) / (between + (size - 1.0) * within);
+    let design = 1.0 + (size - 1.0).max(0.0) * correlation;
+    Some(GroupedSize {
+        n,
+        size: (n as f64 / design).max(1.0),
+        correlation,
+    })
+}
+
+/// Cuts a series into groups of this many values. A rest of less than half a group belongs to the last one.
+///
+/// # Panics
+/// If `size` is 0.
+pub fn in_groups(series: &[f64], size: usize) -> Vec<Vec<f64>> {
+    assert!(size > 0, "a group has at least one value");
+    let mut groups: Vec<Vec<f64>> = series.chunks(size).map(<[f64]>::to_vec).collect();
+    if groups.len() > 1 && groups.last().is_some_and(|last| 2 * last.len() < size) {
+        let rest = groups.pop().unwrap_or_default();
+        if let Some(last) = groups.last_mut() {
+            last.extend(rest);
+        }
+    }
+    groups
 }
 
 /// A series cut into batches of equal length.
@@ -221,6 +309,62 @@ mod tests {
         let series = autoregression(0.9, 5_000, 3);
         let tail = effective_size_of_quantile(&series, 0.95).unwrap();
         assert!(tail.size < 2_500.0, "{tail:?}");
+    }
+
+    #[test]
+    fn groups_of_like_values_are_worth_as_much_as_their_number() {
+        let alike: Vec<f64> = (0..40).map(|i| f64::from(i / 8)).collect();
+        let size = effective_size_in_groups(&[in_groups(&alike, 8)]).unwrap();
+        assert_eq!((size.n, size.size, size.correlation), (40, 5.0, 1.0));
+        // The same values in turn: each group has all of them.
+        let mixed: Vec<f64> = (0..40).map(|i| f64::from(i % 5)).collect();
+        let size = effective_size_in_groups(&[in_groups(&mixed, 8)]).unwrap();
+        assert_eq!((size.size, size.correlation), (40.0, 0.0));
+        // A group of one value has nothing to resemble, and one group has nothing to differ from.
+        assert_eq!(
+            effective_size_in_groups(&[in_groups(&alike, 1)]).map(|s| s.size),
+            Some(40.0)
+        );
+        assert_eq!(effective_size_in_groups(&[in_groups(&alike, 40)]), None);
+        assert_eq!(effective_size_in_groups(&[]), None);
+    }
+
+    #[test]
+    fn each_series_has_its_own_mean() {
+        let low = in_groups(&[1.0, 3.0, 3.0, 1.0, 1.0, 3.0], 2);
+        let high = in_groups(&[101.0, 103.0, 103.0, 101.0, 101.0, 103.0], 2);
+        let size = effective_size_in_groups(&[low, high]).unwrap();
+        assert_eq!((size.n, size.size), (12, 12.0));
+    }
+
+    #[test]
+    fn the_correlation_in_groups_is_that_of_the_model() {
+        let mut rng = stream(7, 0);
+        for rho in [0.0_f64, 0.3, 0.8] {
+            let groups: Vec<Vec<f64>> = (0..400)
+                .map(|_| {
+                    let shared = rho.sqrt() * normal(&mut rng);
+                    let own = (1.0 - rho).sqrt();
+                    (0..16).map(|_| shared + own * normal(&mut rng)).collect()
+                })
+                .collect();
+            let size = effective_size_in_groups(&[groups]).unwrap();
+            assert!((size.correlation - rho).abs() < 0.05, "{rho}: {size:?}");
+            let expected = 6_400.0 / (1.0 + 15.0 * rho);
+            assert!((size.size / expected - 1.0).abs() < 0.15, "{rho}: {size:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_rest_belongs_to_the_last_group() {
+        let lengths = |n: usize| -> Vec<usize> {
+            let series = vec![0.0; n];
+            in_groups(&series, 4).iter().map(Vec::len).collect()
+        };
+        assert_eq!(lengths(9), [4, 5]);
+        assert_eq!(lengths(10), [4, 4, 2]);
+        assert_eq!(lengths(1), [1]);
+        assert_eq!(lengths(0), [0_usize; 0]);
     }
 
     #[test]

@@ -18,10 +18,17 @@ pub struct Dip {
 /// million uniform samples in that package (Maechler 2016), linear in √n·dip and in n, as in R and in the Python
 /// package `diptest`. Ties are modes: values on a coarse grid look multimodal.
 pub fn dip_test(sample: &Sample) -> Dip {
+    dip_test_of(sample, sample.len())
+}
+
+/// Tests values that are worth `effective` independent ones, such as values in groups
+/// ([`crate::effective_size_in_groups`]): the dip is that of all values, and its p value that of so many. This is exact if the
+/// values of a group are equal, because repeated values have the dip of the values themselves.
+pub fn dip_test_of(sample: &Sample, effective: usize) -> Dip {
     let dip = dip(sample.values());
     Dip {
         dip,
-        p: p_value(sample.len(), dip),
+        p: p_value(effective.min(sample.len()), dip),
     }
 }
 
@@ -245,6 +252,18 @@ mod tests {
         (100, 7, 1.2, 0.06511418999453371, 0.002548598441688199),
         (50, 8, 1.5, 0.09776059424941282, 0.0004830930706243297),
     ];
+
+    #[test]
+    fn values_that_come_several_times_count_once() {
+        let once = numbers(40, 5, 1.0);
+        let often: Vec<f64> = once.iter().flat_map(|v| [*v; 16]).collect();
+        let often = Sample::new(often).unwrap();
+        let expected = dip_test(&Sample::new(once).unwrap());
+        let result = dip_test_of(&often, 40);
+        assert!((result.dip - expected.dip).abs() < 1e-12);
+        assert_eq!(result.p, expected.p);
+        assert!(dip_test(&often).p < expected.p);
+    }
 
     #[test]
     fn dips_and_p_values_are_those_of_the_published_package() {

@@ -55,9 +55,10 @@ pub use bootstrap::{Bootstrap, BootstrapKind, Interval};
 pub use change_points::{Changes, LEAST_FOR_A_CHANGE, Segment, changes, segments};
 pub use correlation::{Correlation, CorrelationKind, correlation};
 pub use dependence::{
-    BatchMeans, EffectiveSize, batch_means, effective_size, effective_size_of_quantile, warm_up_end,
+    BatchMeans, EffectiveSize, GroupedSize, batch_means, effective_size, effective_size_in_groups,
+    effective_size_of_quantile, in_groups, warm_up_end,
 };
-pub use dip::{Dip, dip_test};
+pub use dip::{Dip, dip_test, dip_test_of};
 pub use distribution::{normal_quantile, student_critical, student_two_sided};
 pub use effect::{cliffs_delta, cohens_d, cohens_dz, hedges_g, rank_biserial};
 pub use equivalence::{Tost, tost_paired, tost_welch};

@@ -3,8 +3,9 @@
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
 use statistics::{
     Bootstrap, BootstrapKind, Interval, Resampling, Sample, batch_means, bootstrap_t,
-    cluster_effect, effective_size_of_quantile, hierarchical_bootstrap, launch_quantile,
-    quantile_interval, quantile_interval_of, ratio_of_sums, t_interval, unit_effect,
+    cluster_effect, effective_size_in_groups, effective_size_of_quantile, hierarchical_bootstrap,
+    in_groups, launch_quantile, mid_ranks, quantile_interval, quantile_interval_of, ratio_of_sums,
+    t_interval, unit_effect,
 };
 
 use super::draw::{REQUESTS, autoregression, effects, mean, normal, requests};
@@ -26,7 +27,14 @@ fn holds(interval: &Interval, truth: f64) -> Option<bool> {
 }
 
 pub(super) fn tables() -> Vec<Table> {
-    vec![units(), quantiles(), dependent(), bootstraps(), clusters()]
+    vec![
+        units(),
+        quantiles(),
+        dependent(),
+        waves(),
+        bootstraps(),
+        clusters(),
+    ]
 }
 
 /// t intervals of launch-level statistics.
@@ -194,6 +202,77 @@ fn dependent() -> Table {
         note: "2,000 values of a first-order autoregression. Rows that ignore the dependence must fail.",
         checks,
     }
+}
+
+/// Quantiles of the requests of a closed loop, whose requests in flight together resemble each other.
+fn waves() -> Table {
+    let mut checks = Vec::new();
+    for (clients, waves) in [
+        (4, 10),
+        (4, 40),
+        (16, 4),
+        (16, 10),
+        (16, 40),
+        (64, 4),
+        (64, 40),
+    ] {
+        for rho in [0.0, 0.3, 0.7, 0.95] {
+            let row = format!("{clients} clients, {waves} waves, ρ = {rho}");
+            for (quantile, (p, truth)) in [("p50", (0.5, 0.0)), ("p90", (0.9, NORMAL_P90))] {
+                // Few waves bound no tail.
+                if p > 0.5 && waves < 40 {
+                    continue;
+                }
+                for effective in [false, true] {
+                    let how = if effective {
+                        "effective number"
+                    } else {
+                        "all requests"
+                    };
+                    let bounds = match effective {
+                        // Only where the interval exists.
+                        true => (0.8, 1.0),
+                        false if rho == 0.0 => (0.93, 1.0),
+                        false => (0.0, 0.97),
+                    };
+                    let interval = move |rng: &mut Stream| {
+                        let values = in_waves(rng, rho, clients, waves);
+                        let n = if effective {
+                            let groups = in_groups(&mid_ranks(&values).ranks, clients);
+                            effective_size_in_groups(&[groups])?.size as usize
+                        } else {
+                            values.len()
+                        };
+                        let sample = Sample::new(values).ok()?;
+                        let interval = quantile_interval_of(&sample, n, p, LEVEL).ok()?.interval;
+                        holds(&interval, truth)
+                    };
+                    let column = format!("{quantile}, {how}");
+                    checks.push(Check::new((row.clone(), column), bounds, interval).costing(3));
+                }
+            }
+        }
+    }
+    Table {
+        title: "Coverage of 95 % intervals of a quantile in a closed loop",
+        note: "Requests in flight together have the correlation ρ. Columns that count all requests must fail.",
+        checks,
+    }
+}
+
+/// The quantile 0.9 of the standard normal distribution.
+const NORMAL_P90: f64 = 1.281_551_565_544_600_4;
+
+/// Standard normal values in waves, with this correlation within a wave.
+fn in_waves(rng: &mut Stream, rho: f64, clients: usize, waves: usize) -> Vec<f64> {
+    let mut values = Vec::with_capacity(clients * waves);
+    for _ in 0..waves {
+        let shared = rho.sqrt() * normal(rng);
+        for _ in 0..clients {
+            values.push(shared + (1.0 - rho).sqrt() * normal(rng));
+        }
+    }
+    values
 }
 
 /// Bootstraps of units: which ones cover and which do not.
