@@ -98,7 +98,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        23
+        24
     }
 
     fn labels_named(&self, parameters: &Json) -> Vec<(String, Json)> {

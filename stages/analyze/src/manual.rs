@@ -166,8 +166,8 @@ fn page() -> String {
             writeln!(
                 text,
                 "\nFor each metric with `…_mean`, the table also has {}. Next to each quantile, `_low` and `_high` are the \
-                 ends of its 0.95 interval\nfrom order statistics, within this cell; under open arrivals, for the \
-                 effective number of requests.",
+                 ends of its 0.95 interval\nfrom order statistics, within this cell, for the effective number of \
+                 requests.",
                 ends.join(", ")
             )
             .unwrap();

@@ -112,7 +112,10 @@ fn main() {
     let wanted = |what: &str| asked.is_empty() || asked.iter().any(|a| what.contains(a.as_str()));
     let faulty = ["closed loop", "ragged", "open, load 0.7"];
     let seen = |name: &str, fault: Fault| {
-        faulty.contains(&name) || (name == "batched prefill" && fault == Fault::Stall)
+        let modes = [Fault::TwoModes, Fault::TwoModesOfOneLaunch];
+        faulty.contains(&name)
+            || (name == "batched prefill" && fault == Fault::Stall)
+            || (name == "shared batches" && modes.contains(&fault))
     };
     for (name, arrivals) in kinds {
         let faults = FAULTS.into_iter().filter(|f| seen(name, f.0));

@@ -83,7 +83,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        22
+        23
     }
 
     fn class(&self) -> Class {

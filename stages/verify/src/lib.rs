@@ -41,6 +41,7 @@ mod prompt_caches;
 mod replicates;
 mod robust;
 mod scrapes;
+mod sent_prompts;
 mod series;
 mod study;
 

@@ -111,7 +111,7 @@ impl Latency {
     /// whole.
     fn waves(self, rows: &CellRows) -> Vec<f64> {
         self.in_order(rows)
-            .chunks_exact(in_flight(rows))
+            .chunks_exact(rows.in_flight())
             .filter_map(median)
             .collect()
     }
@@ -125,7 +125,7 @@ impl Latency {
 
 /// Returns the medians of the inner waves of values in sending order.
 pub(crate) fn inner_waves(values: &[f64], rows: &CellRows) -> Vec<f64> {
-    let size = in_flight(rows);
+    let size = rows.in_flight();
     let outer = if size > 1 { size } else { 0 };
     let inner = values
         .get(outer..values.len().saturating_sub(outer))
@@ -157,26 +157,6 @@ impl Series {
                 unit: " ms",
             }
         }
-    }
-}
-
-/// Returns the mean number of measured requests in flight, rounded, at least 1: the sum of their
-/// durations over the window (Little's law).
-fn in_flight(rows: &CellRows) -> usize {
-    let spans = || {
-        rows.measured()
-            .filter_map(|r| Some((r.sent_ns?, r.done_ns?)))
-    };
-    let window = spans()
-        .map(|s| s.0)
-        .min()
-        .zip(spans().map(|s| s.1).max())
-        .map_or(0, |(a, b)| b - a);
-    let busy: f64 = spans().map(|(a, b)| (b - a) as f64).sum();
-    if window > 0 {
-        ((busy / window as f64).round() as usize).max(1)
-    } else {
-        1
     }
 }
 

@@ -44,6 +44,16 @@ fn rows(shift: i64) -> Rows {
 }
 
 fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell {
+    cell_of_load(store, configuration, rep, rows, Json::Null)
+}
+
+fn cell_of_load(
+    store: &Store,
+    configuration: &str,
+    rep: i64,
+    rows: &Rows,
+    load: Json,
+) -> InputCell {
     let facts = Table::new(vec![
         Column::int("expected_requests", [Some(rows.expected)]),
         Column::int("warmup_requests", [Some(1)]),
@@ -64,7 +74,7 @@ fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell 
         ("configuration", Scalar::Text(configuration.into())),
         ("rep", Scalar::Int(rep)),
     ];
-    synthetic::cell(store, &at, Json::Null, &tables).unwrap()
+    synthetic::cell(store, &at, load, &tables).unwrap()
 }
 
 fn grid(store: &Store, spoil: impl Fn(&mut Rows)) -> Vec<Input> {
@@ -657,4 +667,54 @@ fn simulated_cells_have_a_clock_each_and_measured_ones_share_it() {
     };
     assert_eq!(overlapping("measured"), 2);
     assert_eq!(overlapping("simulated"), 0);
+}
+
+/// The outcomes of `same-prompts` and the status of the facet `prompts`, if one side sent two requests fewer.
+fn with_a_slower_side(load: &Json, other: bool) -> (Vec<String>, Vec<Option<String>>) {
+    let (_folder, store) = store();
+    let mut cells = Vec::new();
+    for (configuration, sent) in [("batched", 9), ("serial", 7)] {
+        let mut rows = rows(7_000);
+        rows.requests.truncate(sent);
+        rows.chunks.retain(|c| c.request_id < sent as i64);
+        if other && configuration == "serial" {
+            rows.requests[2].prompt_digest = Some("b3:another".to_owned());
+        }
+        cells.push(cell_of_load(&store, configuration, 1, &rows, load.clone()));
+    }
+    let inputs = vec![synthetic::input("ladder", "load", cells)];
+    let gates = json!({"gates": [
+        {"gate": "same-prompts", "across": "configuration"},
+        {"gate": "comparability", "across": "configuration"},
+    ]});
+    let done = verify(&store, &inputs, &gates);
+    let gates = table(&done, "gates");
+    let outcomes = gates.text("gate").unwrap().into_iter();
+    let outcomes = outcomes.zip(gates.text("outcome").unwrap());
+    let outcomes = outcomes
+        .filter(|(gate, _)| *gate == Some("same-prompts"))
+        .filter_map(|(_, outcome)| outcome.map(str::to_owned));
+    let matrix = table(&done, "comparability");
+    let facets = matrix.text("facet").unwrap().into_iter();
+    let facets = facets.zip(matrix.text("status").unwrap());
+    let facets = facets
+        .filter(|(facet, _)| *facet == Some("prompts"))
+        .map(|(_, status)| status.map(str::to_owned));
+    (outcomes.collect(), facets.collect())
+}
+
+#[test]
+fn a_load_of_some_seconds_compares_the_requests_that_both_sides_sent() {
+    let timed = json!({"duration": "6 s"});
+    let (outcomes, facets) = with_a_slower_side(&timed, false);
+    assert_eq!(outcomes, ["pass", "pass"]);
+    assert_eq!(facets, [Some("equal".to_owned())]);
+    // Another prompt among those that both sent.
+    let (outcomes, facets) = with_a_slower_side(&timed, true);
+    assert_eq!(outcomes, ["fail", "fail"]);
+    assert_eq!(facets, [Some("differs".to_owned())]);
+    // A load of so many requests lost two of them.
+    let (outcomes, facets) = with_a_slower_side(&json!({"requests": 8}), false);
+    assert_eq!(outcomes, ["fail", "fail"]);
+    assert_eq!(facets, [Some("differs".to_owned())]);
 }

@@ -5,7 +5,8 @@ use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Interval, Sample, effective_size_of_quantile, least_for_quantile, quantile_interval_of,
+    Interval, Sample, effective_size_in_groups, effective_size_of_quantile, in_groups,
+    least_for_quantile, mid_ranks, quantile_interval_of,
 };
 
 use crate::columns::Columns;
@@ -105,6 +106,15 @@ struct Summary {
     open: bool,
 }
 
+/// Why the requests of a cell are not independent.
+#[derive(Clone, Copy)]
+enum Dependence {
+    /// Requests followed a schedule, and waited in one queue.
+    Queue,
+    /// Clients sent in turn: requests in flight together, this many, share the server's batches.
+    Waves(usize),
+}
+
 /// The values of one metric.
 struct Distribution {
     sample: Sample,
@@ -113,15 +123,25 @@ struct Distribution {
 }
 
 impl Distribution {
-    /// Keeps the values with the intervals of their quantiles. Scheduled requests wait in one queue, so they count as
-    /// fewer independent values.
-    fn of_requests(values: &[f64], open: bool) -> Option<Self> {
+    /// Keeps values, in the order of sending, with the intervals of their quantiles. They count as fewer independent
+    /// values: scheduled requests wait in one queue, and clients' requests of one wave share the server's batches.
+    fn of_requests(values: &[f64], dependence: Dependence) -> Option<Self> {
         let sample = Sample::new(values.iter().copied()).ok()?;
+        let size = match dependence {
+            Dependence::Queue => None,
+            // The ranks resemble each other at least as much as the shares beyond a quantile do, and few waves show
+            // it better.
+            Dependence::Waves(length) => {
+                let waves = in_groups(&mid_ranks(values).ranks, length);
+                Some(effective_size_in_groups(&[waves]).map_or(1.0, |size| size.size))
+            }
+        };
         let interval = |p: f64| {
-            let effective = match open {
-                true => effective_size_of_quantile(values, p).ok()?.size.floor() as usize,
-                false => values.len(),
+            let size = match size {
+                Some(size) => size,
+                None => effective_size_of_quantile(values, p).ok()?.size,
             };
+            let effective = size.floor() as usize;
             let interval = quantile_interval_of(&sample, effective, p, LEVEL).ok()?;
             Some(interval.interval)
         };
@@ -249,7 +269,7 @@ fn columns() -> Columns<'static, Summary> {
             let end = |which: IntervalEnd| {
                 which.of(format!(
                     "its {LEVEL} interval from order statistics, within this \
-                    cell; under open arrivals, for the effective number of requests"
+                    cell, for the effective number of requests"
                 ))
             };
             columns.push(
@@ -435,8 +455,10 @@ impl TypedOperator for CellSummary {
         Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R. A quantile is null if \
         there are too few values to bound it, unless you set `quantiles: all`.\n\n\
         The interval of a quantile comes from order statistics (Conover 1999, section 3.2). It is valid for this \
-        cell, not for other launches. Under open arrivals, requests wait in one queue, so the interval uses the \
-        effective number of requests (Geyer, Statist. Sci. 7, 1992).\n\n\
+        cell, not for other launches. Requests of a cell are not independent, so the interval uses their effective \
+        number. Under open arrivals, requests wait in one queue (Geyer, Statist. Sci. 7, 1992). In a closed loop, \
+        requests in flight together share the server's batches, and count as n ÷ (1 + (m − 1)·ρ), with ρ the intraclass \
+        correlation of the ranks in waves of m (Kish 1965). With few waves, no interval may remain.\n\n\
         The window runs from the first byte sent to the end of the last answer.";
     const READS: Reads = Reads::Verified;
 
@@ -485,9 +507,15 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
         sample(ok.iter().filter_map(|t| read(t))).map(|s| s.mean())
     };
     let open = !timings.is_empty() && timings.iter().all(|t| t.request.client_id.is_none());
+    let dependence = match open {
+        true => Dependence::Queue,
+        false => Dependence::Waves(cell.in_flight()),
+    };
+    let mut sent = ok.clone();
+    sent.sort_by_key(|t| (t.request.sent_ns, t.request.request_id));
     let of_requests = |metric: &Metric| {
-        let values = ok.iter().filter_map(|t| metric.of(t));
-        Distribution::of_requests(&values.collect::<Vec<f64>>(), open)
+        let values = sent.iter().filter_map(|t| metric.of(t));
+        Distribution::of_requests(&values.collect::<Vec<f64>>(), dependence)
     };
     let mut metrics: Vec<Option<Distribution>> = METRICS.iter().map(of_requests).collect();
     let gaps = ok

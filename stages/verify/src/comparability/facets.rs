@@ -6,6 +6,7 @@ use contract::{DECLARED, EngineSource, OF_ENGINE};
 use pipeline::Json;
 use serde_json::json;
 
+use crate::sent_prompts;
 use crate::study::Cell;
 
 /// Every facet, in the order of the table.
@@ -60,7 +61,7 @@ fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
                 .unwrap_or_else(|| "measured".to_owned());
             Some(BTreeMap::from([(String::new(), source)]))
         }
-        "prompts" => prompts(cell),
+        "prompts" => prompts(cell, None),
         "load" => Some(flat(&cell.input.parameters)).filter(|values| !values.is_empty()),
         "client" => {
             let values = flat(&descriptor?["facets"]);
@@ -160,9 +161,10 @@ fn has_its_revision(descriptor: &Json) -> bool {
         })
 }
 
-fn prompts(cell: &Cell<'_>) -> Values {
+/// Returns how often a cell sent each prompt, over its first requests, this many, or over all.
+pub(super) fn prompts(cell: &Cell<'_>, number: Option<usize>) -> Values {
     let mut digests = BTreeMap::new();
-    for request in cell.answers()?.measured() {
+    for request in sent_prompts::first(&*cell.answers()?, number) {
         *digests
             .entry(request.prompt_digest.clone()?)
             .or_insert(0_u64) += 1;

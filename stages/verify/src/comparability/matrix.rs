@@ -7,9 +7,10 @@ use contract::{ComparabilityRow, Row as _};
 pub(crate) use contract::{FacetStatus as Status, PairVerdict};
 use rayon::prelude::*;
 
-use super::facets::{AS_DECLARED, FACETS, Values, values};
+use super::facets::{AS_DECLARED, FACETS, Values, prompts, values};
 use super::{cache, tokens};
 use crate::gate::listed;
+use crate::sent_prompts;
 use crate::study::Stage;
 
 /// One facet of a pair.
@@ -69,6 +70,11 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
                     let (status, detail) =
                         both.map_or((Status::Unknown, None), |(a, b)| tokens::compare(&a, &b));
                     (status, Vec::new(), detail)
+                } else if *facet == "prompts"
+                    && let Some(number) = sent_prompts::in_common(&stage.cells[a], &stage.cells[b])
+                {
+                    let sent = [a, b].map(|cell| prompts(&stage.cells[cell], Some(number)));
+                    difference(facet, sent[0].as_ref(), sent[1].as_ref())
                 } else {
                     difference(facet, values[a][facet].as_ref(), values[b][facet].as_ref())
                 };

@@ -7,7 +7,7 @@ use pipeline::Problem;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Sample, dip_test, holm, resolution};
+use statistics::{Sample, dip_test_of, effective_size_in_groups, holm, in_groups, resolution};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show};
@@ -40,7 +40,7 @@ fn tenth() -> f64 {
 /// The smallest share of requests that makes a mode.
 const SMALLEST_SHARE: f64 = 0.1;
 
-/// The smallest number of requests that shows the shape of their distribution.
+/// The smallest number of independent requests that shows the shape of their distribution.
 const REQUESTS: usize = 20;
 
 impl TypedGate for OneMode {
@@ -55,7 +55,11 @@ impl TypedGate for OneMode {
         The gate tests the logarithm of latency. If more clients than slots wait in turns, it uses the time from the \
         first token on; under open arrivals, the time per token. Regression first removes the effect of the lengths \
         of prompt and answer and of the number of requests in flight. If the clock is coarse, such as one of whole \
-        milliseconds, the gate spreads the values over the clock's steps.";
+        milliseconds, the gate spreads the values over the clock's steps.\n\n\
+        Requests in flight together share the server's batches, so their latencies resemble each other: a slow batch \
+        is not a second state. The gate divides a cell into waves, as `warm-up` does, and counts the n requests of \
+        waves of m as n ÷ (1 + (m − 1)·ρ) independent ones, with ρ the intraclass correlation of the waves (Kish 1965; \
+        Donner 1986). With fewer than 20 independent requests, it does not judge a coordinate or a cell.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -76,6 +80,14 @@ impl TypedGate for OneMode {
             return vec![Assessment::not_judged(why, expected).of_stage()];
         }
         let coordinates = tested.len();
+        if tested.iter().all(|t| t.p.is_none()) {
+            let most = tested.iter().map(|t| t.independent).max().unwrap_or(0);
+            let why = format!(
+                "requests in flight together resemble each other: no coordinate has {REQUESTS} independent requests, \
+                 and the most is {most}"
+            );
+            return vec![Assessment::not_judged(why, expected).of_stage()];
+        }
         // Without repetitions, a cell is its own coordinate.
         let cells = (groups.par_iter()).filter(|(_, cells)| cells.len() > 1);
         let cells = cells.flat_map_iter(|(_, cells)| cells.iter().copied());
@@ -86,13 +98,19 @@ impl TypedGate for OneMode {
         tested.extend(cells.filter_map(alone).collect::<Vec<_>>());
         let halves = tested.split_at(coordinates);
         let halves = [halves.0, halves.1].map(|half| {
-            let p: Vec<f64> = half.iter().map(|t| t.p).collect();
+            let half: Vec<(&Tested, f64)> = half.iter().filter_map(|t| Some((t, t.p?))).collect();
+            let p: Vec<f64> = half.iter().map(|(_, p)| *p).collect();
+            let half: Vec<&Tested> = half.into_iter().map(|(t, _)| t).collect();
             (half, holm(&p))
         });
+        let judged = halves[0].0.len();
         let parts = if halves[1].0.is_empty() { 1.0 } else { 2.0 };
         let mut wrong: Vec<(f64, &Tested)> = Vec::new();
         let mut smallest = f64::INFINITY;
-        for (tested, p) in halves.iter().flat_map(|(half, p)| half.iter().zip(p)) {
+        for (tested, p) in halves
+            .iter()
+            .flat_map(|(half, p)| half.iter().copied().zip(p))
+        {
             let p = (p * parts).min(1.0);
             smallest = smallest.min(p);
             if p <= parameters.alpha && tested.modes.matter(parameters.effect) {
@@ -121,10 +139,15 @@ impl TypedGate for OneMode {
         wrong.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
         let texts: Vec<String> = wrong.into_iter().map(|(_, text)| text).collect();
         let observed = if texts.is_empty() {
-            format!(
-                "one mode at {coordinates} coordinates; smallest p {}",
-                show(smallest)
-            )
+            let at = match coordinates - judged {
+                0 => format!("{coordinates} coordinates"),
+                _ => format!("{judged} of {coordinates} coordinates"),
+            };
+            let others = match coordinates - judged {
+                0 => String::new(),
+                _ => format!("; the others have fewer than {REQUESTS} independent requests"),
+            };
+            format!("one mode at {at}; smallest p {}{others}", show(smallest))
         } else {
             let cells = tested.len() - coordinates;
             let at = match (places - single, single) {
@@ -153,32 +176,42 @@ impl TypedGate for OneMode {
 struct Tested {
     at: String,
     cells: Vec<usize>,
-    p: f64,
+    /// The number of independent requests; 0 if all were in flight together, so that nothing shows it.
+    independent: usize,
+    /// `None` if there are too few independent requests.
+    p: Option<f64>,
     modes: Modes,
 }
 
 impl Tested {
     /// Tests the requests of several cells together; `None` if there are too few.
     fn of(at: String, cells: Vec<usize>, stage: &Stage<'_>) -> Option<Self> {
-        let values = cells.iter().flat_map(|c| {
-            let cell = &stage.cells[*c];
-            let rows = cell.answers();
-            rows.map(|rows| freed(&rows, stated_slots(cell)))
-                .unwrap_or_default()
-        });
-        let sample = Sample::new(values.collect::<Vec<f64>>()).ok()?;
+        let waves = |cell: &usize| {
+            let cell = &stage.cells[*cell];
+            let rows = cell.answers()?;
+            let values = freed(&rows, stated_slots(cell));
+            Some(in_groups(&values, rows.in_flight()))
+        };
+        let waves: Vec<Vec<Vec<f64>>> = cells.iter().filter_map(waves).collect();
+        let sample = Sample::new(waves.iter().flatten().flatten().copied()).ok()?;
+        if sample.len() < REQUESTS {
+            return None;
+        }
         let modes = Modes::of(sample.values())?;
-        let p = (sample.len() >= REQUESTS).then(|| dip_test(&sample).p)?;
+        let size = effective_size_in_groups(&waves).map_or(0.0, |size| size.size);
+        let independent = size.floor() as usize;
+        let p = (independent >= REQUESTS).then(|| dip_test_of(&sample, independent).p);
         Some(Self {
             at,
             cells,
+            independent,
             p,
             modes,
         })
     }
 }
 
-/// Returns the log latencies of a cell, in row order, without the effects of lengths and of concurrent requests. If a
+/// Returns the log latencies of a cell, in sending order, without the effects of lengths and of concurrent requests. If a
 /// closed loop has more clients than the server has slots, some requests wait for a slot and others do not. Then the
 /// time counts from the first token.
 fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
@@ -206,9 +239,10 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
         };
         metric.and_then(|m| m.of(&timing)).filter(|l| *l > 0.0)
     };
-    let points: Vec<(f64, [f64; 3])> = rows
-        .measured()
-        .filter(|r| r.is_ok())
+    let mut requests: Vec<&Request> = rows.measured().filter(|r| r.is_ok()).collect();
+    requests.sort_by_key(|r| (r.sent_ns, r.request_id));
+    let points: Vec<(f64, [f64; 3])> = requests
+        .into_iter()
         .enumerate()
         .filter_map(|(at, r)| {
             let prompt = r.prompt_tokens.unwrap_or(0) - r.cached_prompt_tokens.unwrap_or(0);
@@ -340,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_clock_of_whole_milliseconds_makes_no_modes() {
-        let p = |slow| dip_test(&Sample::new(of_milliseconds(slow)).unwrap()).p;
+        let p = |slow| dip_test_of(&Sample::new(of_milliseconds(slow)).unwrap(), 60).p;
         // Without spreading the values over the step, p is below 0.001.
         assert!(p(0.0) > 0.05, "{}", p(0.0));
         assert!(p(4.0) < 0.01, "{}", p(4.0));

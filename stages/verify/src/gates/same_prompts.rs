@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Outcome, Severity};
 use crate::gate::TypedGate;
+use crate::sent_prompts;
 use crate::study::{Cell, Stage};
 
 pub(crate) struct SamePrompts;
@@ -25,7 +26,9 @@ impl TypedGate for SamePrompts {
     type Parameters = Parameters;
     const NAME: &'static str = "same-prompts";
     const SUMMARY: &'static str = "Cells that differ only on the compared axis have the same \
-                                   prompts by digest, and the same counts of prompt tokens.";
+                                   prompts by digest, and the same counts of prompt tokens. \
+                                   If a duration ends a load, the faster side sends more: the \
+                                   gate then compares as many requests as both sent.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -61,7 +64,6 @@ impl TypedGate for SamePrompts {
         let mut judgements = Vec::new();
         for (_, members) in groups {
             let first = &stage.cells[members[0]];
-            let reference = Prompts::of(first);
             for member in &members {
                 let cell = &stage.cells[*member];
                 let label = |c: &Cell<'_>| {
@@ -77,8 +79,9 @@ impl TypedGate for SamePrompts {
                         "no other cell to compare with".to_owned(),
                     )
                 } else {
-                    let prompts = Prompts::of(cell);
-                    match prompts.differs(&reference) {
+                    let number = sent_prompts::in_common(first, cell);
+                    let prompts = Prompts::of(cell, number);
+                    match prompts.differs(&Prompts::of(first, number)) {
                         None => (Outcome::Pass, counted(prompts.digests.len(), "prompt")),
                         Some(how) => (Outcome::Fail, format!("{how} than {}", label(first))),
                     }
@@ -126,9 +129,14 @@ struct Prompts {
 }
 
 impl Prompts {
-    fn of(cell: &Cell<'_>) -> Self {
+    /// The first requests, this many, or all.
+    fn of(cell: &Cell<'_>, number: Option<usize>) -> Self {
         let (mut digests, mut tokens) = (Vec::new(), BTreeMap::new());
-        for request in cell.answers().iter().flat_map(|r| r.measured()) {
+        let rows = cell.answers();
+        let requests = rows
+            .iter()
+            .flat_map(|rows| sent_prompts::first(rows, number));
+        for request in requests {
             let digest = request.prompt_digest.clone().unwrap_or_default();
             let count = tokens
                 .entry(digest.clone())

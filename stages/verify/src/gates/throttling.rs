@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use artifacts::Table;
 use contract::CellRows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,8 @@ impl TypedGate for Throttling {
     const NAME: &'static str = "throttling";
     const SUMMARY: &'static str = "\
         The machine did not throttle while a cell was measured. No processor counted a thermal slowdown, and at most \
-        `share` of the samples of a GPU give a reason that limits its clocks. This is a count, not a test.";
+        `share` of the samples of the GPUs give a reason that limits their clocks. A GPU on which only other programs \
+        compute does not count. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
@@ -95,14 +97,14 @@ fn slowdowns(rows: &CellRows) -> Option<i64> {
     Some(sampled.last()? - sampled.first()?)
 }
 
-/// Returns the share of GPU samples with a counted reason, and these reasons.
+/// Returns the share of GPU samples with a counted reason, and these reasons. Leaves out GPUs that the server does not use.
 fn limited(rows: &CellRows, counted: &[String]) -> Option<(f64, BTreeSet<String>)> {
     let (_, gpu) = rows.beside.get("gpu_telemetry")?;
-    let limits: Vec<&str> = gpu
-        .text("throttle_reasons")
-        .ok()?
-        .into_iter()
-        .flatten()
+    let unused = unused(gpu);
+    let limits: Vec<&str> = (gpu.int("gpu").ok()?.into_iter())
+        .zip(gpu.text("throttle_reasons").ok()?)
+        .filter(|(gpu, _)| gpu.is_none_or(|gpu| !unused.contains(&gpu)))
+        .filter_map(|(_, reasons)| reasons)
         .collect();
     let mut named = BTreeSet::new();
     let mut samples = 0;
@@ -115,4 +117,59 @@ fn limited(rows: &CellRows, counted: &[String]) -> Option<(f64, BTreeSet<String>
         named.extend(here.into_iter().map(str::to_owned));
     }
     (!limits.is_empty()).then(|| (samples as f64 / limits.len() as f64, named))
+}
+
+/// Returns the GPUs on which no sample finds a process of the server. A GPU whose processes are unknown counts as used.
+fn unused(gpu: &Table) -> BTreeSet<i64> {
+    let columns = (
+        gpu.int("gpu"),
+        gpu.int("compute_processes"),
+        gpu.int("foreign_processes"),
+    );
+    let (Ok(number), Ok(all), Ok(foreign)) = columns else {
+        return BTreeSet::new();
+    };
+    let (mut without, mut with) = (BTreeSet::new(), BTreeSet::new());
+    for ((number, all), foreign) in number.into_iter().zip(all).zip(foreign) {
+        match (number, all.zip(foreign)) {
+            (Some(number), Some((all, foreign))) if all > foreign => with.insert(number),
+            (Some(number), Some(_)) => without.insert(number),
+            _ => false,
+        };
+    }
+    &without - &with
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::{Column, Digest};
+    use contract::synthetic;
+
+    use super::*;
+
+    /// A cell with two samples of GPU 0, which the power limit slows, each with all its processes and those of others.
+    fn with_processes(samples: [(Option<i64>, Option<i64>); 2]) -> CellRows {
+        let table = Table::new(vec![
+            Column::int("gpu", [Some(0), Some(0)]),
+            Column::text("throttle_reasons", [Some("power-cap"), Some("power-cap")]),
+            Column::int("compute_processes", samples.map(|s| s.0)),
+            Column::int("foreign_processes", samples.map(|s| s.1)),
+        ]);
+        let mut rows = synthetic::rows_of(Vec::new());
+        let table = (Digest::of(b"gpu"), table.unwrap());
+        rows.beside.insert("gpu_telemetry", table);
+        rows
+    }
+
+    #[test]
+    fn a_gpu_that_only_other_programs_use_says_nothing_about_the_server() {
+        let limited = |samples| limited(&with_processes(samples), &reasons()).map(|l| l.0);
+        assert_eq!(limited([(Some(1), Some(0)), (Some(2), Some(1))]), Some(1.0));
+        assert_eq!(limited([(Some(1), Some(1)), (Some(1), None)]), None);
+        assert_eq!(limited([(Some(0), Some(0)), (Some(0), Some(0))]), None);
+        // Nothing is known, as in a container.
+        assert_eq!(limited([(None, None), (Some(1), None)]), Some(1.0));
+        // The server started its work later.
+        assert_eq!(limited([(Some(1), Some(1)), (Some(2), Some(1))]), Some(1.0));
+    }
 }

@@ -27,14 +27,15 @@ struct Place {
     block: u64,
 }
 
-/// The configurations: the name and the slots that the server reports.
-const CONFIGURATIONS: [(&str, usize); 2] = [("batched", 8), ("serial", 1)];
+/// The names of the configurations. Their servers report [`Arrivals::slots`].
+const CONFIGURATIONS: [&str; 2] = ["batched", "serial"];
 
 /// The tokens per answer at each level under open arrivals; closed loops have the first.
 const TOKENS: [i64; 2] = [17, 33];
 
 /// A study of two configurations at two levels in five blocks.
 pub(super) struct Made {
+    arrivals: Arrivals,
     inputs: Vec<InputCell>,
     rows: Vec<CellRows>,
 }
@@ -42,6 +43,7 @@ pub(super) struct Made {
 impl Made {
     pub(super) fn new(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>) -> Self {
         let mut made = Self {
+            arrivals,
             inputs: Vec::new(),
             rows: Vec::new(),
         };
@@ -49,7 +51,7 @@ impl Made {
             false => arrivals.clients().map(|clients| clients as i64),
             true => TOKENS,
         };
-        for (configuration, (name, _)) in CONFIGURATIONS.iter().enumerate() {
+        for (configuration, name) in CONFIGURATIONS.iter().enumerate() {
             for (level, label) in labels.into_iter().enumerate() {
                 for block in 0..BLOCKS {
                     let place = Place {
@@ -144,8 +146,10 @@ impl Made {
 
     /// Passes the study to gates.
     pub(super) fn shown<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
-        let servers = CONFIGURATIONS.map(|(name, slots)| {
-            let at = ("configuration".to_owned(), Scalar::Text(name.to_owned()));
+        let servers = [0, 1].map(|configuration| {
+            let name = CONFIGURATIONS[configuration].to_owned();
+            let slots = self.arrivals.slots()[configuration];
+            let at = ("configuration".to_owned(), Scalar::Text(name));
             Arc::new(Described {
                 stage: "server".to_owned(),
                 coordinates: Coordinates(vec![at]),
@@ -287,22 +291,25 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         .collect();
     let lengths = lengths(seed, arrivals, place, tokens, number);
     let prefill = arrivals.prefill_ms();
+    let (shared, moody, [own_prefill, own_decode]) = arrivals.noise(place.level);
     let mut work = Vec::new();
     let mut mood = 1.0;
     for (i, tokens) in lengths.iter().enumerate() {
-        if i % 4 == 0 {
-            mood = draws.factor(0.03);
+        if i % shared == 0 {
+            mood = draws.factor(moody);
         }
         let slower = whole * mood * slower(fault, place, i);
         work.push(Work {
-            prefill: prompts[i].map_or(prefill, |n| 0.1 * n as f64) * slower * draws.factor(0.15),
-            decode: 4.0 * *tokens as f64 * slower * draws.factor(0.1),
+            prefill: prompts[i].map_or(prefill, |n| 0.1 * n as f64)
+                * slower
+                * draws.factor(own_prefill),
+            decode: 4.0 * *tokens as f64 * slower * draws.factor(own_decode),
         });
     }
     let mut server = Server {
-        slots: CONFIGURATIONS[place.configuration].1,
+        slots: arrivals.slots()[place.configuration],
         crowding: 0.1,
-        batches: arrivals == Arrivals::BatchedPrefill,
+        batches: arrivals.batches_prompts(),
     };
     let service = prefill + 4.0 * tokens as f64;
     let senders = match arrivals.are_open() {
