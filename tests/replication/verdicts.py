@@ -1,7 +1,8 @@
 """Compares the verdicts of several executions of one study: `verdicts.py BINARY FOLDER EXPERIMENT`.
 
 Every folder below FOLDER is a project in which EXPERIMENT was run. A table of `results` with the columns `metric` and
-`verdict` is a comparison. The table `control` compares an A/A arm, in which nothing differs.
+`verdict` is a comparison. The tables whose names begin with `control` compare an A/A arm, in which nothing differs. Gates
+that failed are counted too, with one of their observations.
 """
 
 import collections
@@ -34,8 +35,18 @@ def comparisons(binary, project, experiment):
     return found
 
 
+def gates(binary, project, experiment):
+    """Returns gate -> (judgements, failures, an observation of a failure) of the stage `checks`."""
+    query = """select gate, sum(outcome <> 'not judged') as judged, sum(outcome = 'fail') as failed,
+        max(case when outcome = 'fail' then coalesce(stage, '') || ' ' || coalesce(cell, '') || ': ' || observed end) as seen
+        from "checks.gates" group by gate"""
+    rows = csv.DictReader(io.StringIO(ask(binary, project, experiment, query, "--csv")))
+    return {row["gate"]: (int(row["judged"]), int(row["failed"]), row["seen"]) for row in rows}
+
+
 def main(binary, folder, experiment):
     verdicts, runs = collections.defaultdict(list), 0
+    failed = collections.defaultdict(lambda: [0, 0, 0, ""])
     for project in sorted(p for p in pathlib.Path(folder).iterdir() if p.is_dir()):
         try:
             found = comparisons(binary, project, experiment)
@@ -46,6 +57,12 @@ def main(binary, folder, experiment):
             print(f"{project.name}: the run did not end, so it has no comparison")
             continue
         runs += 1
+        for gate, (judged, failures, seen) in gates(binary, project, experiment).items():
+            sums = failed[gate]
+            sums[0] += judged
+            sums[1] += failures
+            sums[2] += failures > 0
+            sums[3] = seen or sums[3]
         for place, verdict in found.items():
             verdicts[place].append(verdict)
     opposite, arms, false = [], 0, 0
@@ -55,12 +72,16 @@ def main(binary, folder, experiment):
         sides = {higher for verdict, higher, _ in all_runs if verdict == "different"}
         if len(sides) > 1:
             opposite.append((table, compared))
-        if table.endswith(".control"):
+        if table.split(".")[-1].startswith("control"):
             arms += len(all_runs)
             false += sum(verdict == "different" for verdict, *_ in all_runs)
         effects = sorted(effect for *_, effect in all_runs)
         said = "; ".join(f"{n} {word}" for word, n in words.most_common())
         print(f"| {table} | {compared} | {said} | {effects[0]:.2f} to {effects[-1]:.2f} |")
+    print("\n| gate | judged | failed | runs with a failure | one of them |\n|---|---:|---:|---:|---|")
+    for gate, (judged, failures, with_one, seen) in sorted(failed.items()):
+        if failures:
+            print(f"| {gate} | {judged} | {failures} | {with_one} of {runs} | {seen.strip()} |")
     print(f"\nopposite verdicts: {len(opposite)} of {len(verdicts)} comparisons {opposite or ''}")
     print(f"A/A arms called different: {false} of {arms}")
     return 0 if runs and not opposite and false * 20 <= arms else 1
