@@ -3,7 +3,8 @@
 //! A server's statement that it emptied its cache proves nothing. So a prompt of our own is sent twice, and the second
 //! time must show among the server's counters of cached tokens. Then the cache is emptied, and the prompt is sent
 //! again; none of it may be cached then. Finally the cache is emptied again, so that it does not contain our prompt
-//! either. Each of the three requests asks for one token.
+//! either. Each of the three requests asks for one token. A member of a group that generates only together with others gets
+//! no prompt: it may end if it is asked alone.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -51,7 +52,7 @@ pub(crate) fn empty_caches(
 ) -> Result<Option<Emptied>, Failure> {
     if monitoring.members.is_empty() {
         let path = monitoring.reset_cache.as_deref();
-        return empty_cache(target, path, &monitoring.counters, control);
+        return empty_cache(target, path, Some(&monitoring.counters), control);
     }
     let mut worst: Option<Emptied> = None;
     for member in &monitoring.members {
@@ -68,7 +69,8 @@ pub(crate) fn empty_caches(
             ..target.clone()
         };
         let path = member.endpoints.reset_cache.as_deref();
-        let Some(emptied) = empty_cache(&of_member, path, &member.counters, control)? else {
+        let counters = (!member.generates_with_others).then_some(&member.counters);
+        let Some(emptied) = empty_cache(&of_member, path, counters, control)? else {
             continue;
         };
         let emptied = Emptied {
@@ -96,14 +98,14 @@ fn severity(how: CacheReset) -> u8 {
     }
 }
 
-/// Empties the cache of a server; `None` if the server cannot do so.
+/// Empties the cache of a server; `None` if the server cannot do so. Without counters, the server gets no prompt.
 ///
 /// # Errors
 /// If the cell is stopped meanwhile.
 fn empty_cache(
     target: &Target,
     path: Option<&str>,
-    counters: &Counters,
+    counters: Option<&Counters>,
     control: &Control,
 ) -> Result<Option<Emptied>, Failure> {
     let Some(path) = path else {
@@ -116,7 +118,12 @@ fn empty_cache(
         Err(why) => return with(CacheReset::Failed, Some(why)),
     };
     let cache = Cache { site, path, target };
-    let counted = cache.counted(counters);
+    let counted = match counters {
+        Some(counters) => cache.counted(counters),
+        None => Err(
+            "it generates only together with other members, so no prompt can prove it".to_owned(),
+        ),
+    };
     // This happens before emptying, so that existing cache content proves the counters.
     let hits = match &counted {
         Ok(counted) => counted.twice(control)?,
@@ -367,7 +374,7 @@ mod tests {
         fn empty(&self, counters: &Counters) -> Option<Emptied> {
             let mut target = Target::new(&self.url, "m", Api::OpenaiCompletions);
             target.metrics = Some("/metrics".to_owned());
-            empty_cache(&target, Some("/reset"), counters, &Control::quiet()).unwrap()
+            empty_cache(&target, Some("/reset"), Some(counters), &Control::quiet()).unwrap()
         }
     }
 
@@ -456,6 +463,15 @@ mod tests {
             assert_eq!(stub.prompts.load(Ordering::SeqCst), 3);
             assert!(stub.held.lock().unwrap().is_empty());
         }
+        let prompts = || one.prompts.load(Ordering::SeqCst);
+        let worker = contract::LiveMember {
+            generates_with_others: true,
+            ..a.clone()
+        };
+        let before = prompts();
+        let unproven = empty(vec![worker]).unwrap();
+        assert_eq!((unproven.how, prompts()), (CacheReset::Unproven, before));
+        assert!(unproven.doubt.unwrap().contains("only together"));
         let bad = empty(vec![member("c-0", wrong, Some("/reset")), a]).unwrap();
         assert_eq!(bad.how, CacheReset::Failed);
         assert!(bad.doubt.unwrap().starts_with("c-0: /reset was called"));

@@ -274,6 +274,7 @@ impl<'a> Plan<'a> {
                     api: live.api,
                     endpoints: live.endpoints.clone(),
                     counters: live.counters.clone(),
+                    generates_with_others: planned.role.ready != Readiness::Token,
                 });
                 if planned.name == self.loaded {
                     whole.get_or_insert(live);

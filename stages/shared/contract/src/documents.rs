@@ -591,4 +591,6 @@ pub struct LiveMember {
     pub endpoints: Endpoints,
     /// The member's names for its counters.
     pub counters: Counters,
+    /// Whether the member generates only together with others, such as a worker for prefill. Nothing may ask it alone.
+    pub generates_with_others: bool,
 }
