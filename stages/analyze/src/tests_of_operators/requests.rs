@@ -171,6 +171,63 @@ fn the_steady_window_lies_between_the_last_start_and_the_first_end() {
 }
 
 #[test]
+fn a_declared_window_leaves_out_the_ramps_of_open_arrivals() {
+    let (_folder, store) = store();
+    let second = 1_000_000_000;
+    // The measured phase of a synthetic cell begins with its first request. The request due at 2 s ends after the window.
+    let spans = [(0, 1), (1, 2), (2, 5), (3, 4), (5, 6)];
+    let rows: Vec<_> = spans
+        .iter()
+        .zip(1..)
+        .map(|((due, done), id)| {
+            let mut row = synthetic::request(id);
+            row.client_id = None;
+            (row.scheduled_ns, row.sent_ns) = (Some(due * second), Some(due * second));
+            row.first_token_ns = Some(due * second + second / 2);
+            (row.last_token_ns, row.done_ns) = (Some(done * second), Some(done * second));
+            row
+        })
+        .collect();
+    let steady = |from: f64, until: f64| {
+        let settings = json!({"operator": "steady-state", "from-s": from, "until-s": until});
+        let done = analyze(
+            &store,
+            &one_cell(&store, &rows),
+            &json!({"steady": settings}),
+        );
+        table(&done.unwrap(), "steady")
+    };
+    let plateau = steady(1.0, 4.0);
+    let number = |name: &str| plateau.float(name).unwrap()[0].unwrap();
+    assert_eq!(
+        (
+            number("steady_start_s"),
+            number("steady_end_s"),
+            number("steady_window_s")
+        ),
+        (1.0, 4.0, 3.0)
+    );
+    // Ended inside: at 1, 2 and 4 s. Due inside: at 1, 2 and 3 s, with latencies of 1, 3 and 1 s.
+    assert_eq!(
+        (
+            plateau.int("steady_n_ok").unwrap()[0],
+            plateau.int("steady_n_inside").unwrap()[0]
+        ),
+        (Some(3), Some(3))
+    );
+    assert_eq!(number("steady_e2e_scheduled_ms_p50"), 1000.0);
+    assert_eq!(number("steady_ttft_scheduled_ms_p50"), 500.0);
+    // The load ends at 6 s: a longer window ends there, and a later one has no figures.
+    let float = |table: &artifacts::Table, name: &str| table.float(name).unwrap()[0];
+    assert_eq!(float(&steady(2.0, 60.0), "steady_window_s"), Some(4.0));
+    assert_eq!(float(&steady(30.0, 60.0), "steady_window_s"), None);
+    assert_eq!(
+        float(&steady(30.0, 60.0), "steady_request_throughput"),
+        None
+    );
+}
+
+#[test]
 fn a_quantile_that_so_few_requests_cannot_bound_is_left_out_and_counted() {
     let (_folder, store) = store();
     let cells = |quantiles: &str| {
