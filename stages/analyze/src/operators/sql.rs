@@ -84,6 +84,17 @@ impl Stands {
     }
 }
 
+/// Returns the remedy for a syntax error at the name of a table that SQL reserves, such as `limit`.
+fn reserved(message: &str, shapes: &[Shape]) -> Option<String> {
+    let word = message.split("near \"").nth(1)?.split('"').next()?;
+    let is_table = shapes.iter().any(|s| s.name.eq_ignore_ascii_case(word));
+    let alone = query::check(&format!("select 1 as one from {word}"), shapes);
+    let is_reserved = is_table && matches!(alone, Err(QueryError::Sql(..)));
+    is_reserved.then(|| {
+        format!("`{word}` is a word of SQL: write `\"{word}\"`, or give the table another name")
+    })
+}
+
 impl TypedOperator for Sql {
     type Parameters = Parameters;
     type Made = Frame;
@@ -107,6 +118,8 @@ impl TypedOperator for Sql {
                     let hint = column_remedy(&contract::usual_name(name), query::columns(&shapes));
                     Some(settings.problem(&at("query"), error.to_string()).hint(hint))
                 }
+                QueryError::Sql(message, _) => reserved(message, &shapes)
+                    .map(|hint| settings.problem(&at("query"), error.to_string()).hint(hint)),
                 _ => None,
             };
             vec![problem.unwrap_or_else(|| settings.problem(&at("query"), error.to_string()))]

@@ -220,6 +220,7 @@ fn a_query_that_cannot_work_is_reported_while_planning() {
     let messages_of = |table: Json| {
         let problems = canonical(&json!({
             "cells": {"operator": "cell-summary"}, "made": table, "later": {"operator": "requests"},
+            "limit": {"operator": "requests"},
         }));
         let problems = problems.err().unwrap_or_default();
         let text = |p: &Problem| {
@@ -247,6 +248,10 @@ fn a_query_that_cannot_work_is_reported_while_planning() {
             "tables.made.query: the query is not valid SQL: near \"cells\": syntax error (column 20) ()"
         ]
     );
+    let reserved = "tables.made.query: the query is not valid SQL: near \"limit\": syntax error (column 22) (`limit` is a \
+                    word of SQL: write `\"limit\"`, or give the table another name)";
+    assert_eq!(sql("select 1 as one from limit"), [reserved]);
+    assert_eq!(sql("select 1 as one from \"limit\""), [""; 0]);
     assert_eq!(
         sql("select 1 as one from cels"),
         ["tables.made.query: unknown table `cels` in this stage (did you mean `cells`?)"]
