@@ -393,6 +393,24 @@ fn a_declared_tolerance_lets_rows_fail() {
 }
 
 #[test]
+fn requests_that_the_load_cancels_do_not_count_as_failures() {
+    let (_folder, store) = store();
+    let settings = json!({"gates": [{"gate": "row-status"}]});
+    for (status, cancel, passes) in [
+        (RequestStatus::Cancelled, json!({"after": "1 s"}), true),
+        (RequestStatus::Cancelled, Json::Null, false),
+        (RequestStatus::Timeout, json!({"after": "1 s"}), false),
+    ] {
+        let mut inputs = grid(&store, |rows| rows.requests[3].status = status);
+        for cell in &mut inputs[0].cells {
+            cell.parameters = json!({"cancel": cancel});
+        }
+        let done = verify(&store, &inputs, &settings);
+        assert_eq!(broken(&done).is_empty(), passes, "{status:?} {cancel}");
+    }
+}
+
+#[test]
 fn the_same_inputs_give_the_same_bytes_in_whatever_order_the_cells_come() {
     let (_folder, store) = store();
     let mut inputs = grid(&store, |rows| {

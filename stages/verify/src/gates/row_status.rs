@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::counted;
+use contract::{Request, RequestStatus};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,16 +26,19 @@ impl TypedGate for RowStatus {
     type Parameters = Parameters;
     const NAME: &'static str = "row-status";
     const SUMMARY: &'static str = "Every measured row is ok, except for at most the tolerated \
-        share.";
+        share. Requests that the load abandons by its setting `cancel` do not count as failures.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, |cell, rows| {
+            let abandons = cell.input.parameters["cancel"].is_object();
             let total = rows.measured().count();
-            let bad: Vec<_> = rows.measured().filter(|r| !r.is_ok()).collect();
+            let other: Vec<_> = rows.measured().filter(|r| !r.is_ok()).collect();
+            let is_declared = |r: &&Request| abandons && r.status == RequestStatus::Cancelled;
+            let bad: Vec<_> = other.iter().copied().filter(|r| !is_declared(r)).collect();
             let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-            for row in &bad {
+            for row in &other {
                 *kinds.entry(row.status.word()).or_default() += 1;
             }
             let kinds: Vec<String> = kinds
@@ -45,7 +49,7 @@ impl TypedGate for RowStatus {
                 0 => format!("{total} of {} ok", counted(total, "row")),
                 _ => format!(
                     "{} of {} ok; {}",
-                    total - bad.len(),
+                    total - other.len(),
                     counted(total, "row"),
                     kinds.join(", ")
                 ),
@@ -54,7 +58,13 @@ impl TypedGate for RowStatus {
             Assessment::new(
                 bad.len() as f64 <= parameters.tolerance * total as f64,
                 observed,
-                format!("at most {} of the rows not ok", parameters.tolerance),
+                match abandons {
+                    true => format!(
+                        "at most {} of the rows not ok and not cancelled by the load",
+                        parameters.tolerance
+                    ),
+                    false => format!("at most {} of the rows not ok", parameters.tolerance),
+                },
             )
             .evidence(some(&ids))
         })
