@@ -386,7 +386,14 @@ fn in_words(value: &Json) -> String {
     match value {
         Json::Null => String::new(),
         Json::String(text) => text.clone(),
-        Json::Array(items) => items.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        Json::Array(items) => {
+            // Parentheses show where one of several mappings ends.
+            let item = |item: &Json| match (item, in_words(item)) {
+                (Json::Object(_), words) => format!("({words})"),
+                (_, words) => words,
+            };
+            items.iter().map(item).collect::<Vec<_>>().join(", ")
+        }
         Json::Object(map) => {
             if let (2, Some(from), Some(to)) = (map.len(), map.get("from"), map.get("to")) {
                 return format!("{} to {}", in_words(from), in_words(to));
@@ -485,6 +492,12 @@ mod tests {
         );
         let nested = json!({"decode": {"fixed": "10 ms", "step": 2}, "slots": 8});
         assert_eq!(in_words(&nested), "decode: fixed 10 ms, step 2; slots 8");
+        let levels =
+            json!({"levels": [{"rate": 2, "seconds": 60}, {"rate": 2, "seconds": 30, "to": 0}]});
+        assert_eq!(
+            in_words(&levels),
+            "levels (rate 2, seconds 60), (rate 2, seconds 30, to 0)"
+        );
         assert_eq!(
             in_words(&json!({"seed": 1, "temperature": 0.0})),
             "seed 1, temperature 0.0"

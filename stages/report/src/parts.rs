@@ -124,13 +124,17 @@ impl World {
         } else {
             format!("{title}. {caption}")
         };
+        let closed = match words.ends_with(['.', '!', '?', ':', ')']) {
+            true => words.clone(),
+            false => format!("{words}."),
+        };
         if let Some(reason) = self.data.unsampled(&settings.table) {
-            return Ok(shown(&format!("{words} *No data: {reason}.*")));
+            return Ok(shown(&format!("{closed} *No data: {reason}.*")));
         }
         let only = declared(&settings.only);
         let view = self.data.view(&settings.table, &only).map_err(missed)?;
         if let Some(reason) = crate::figure::without_values(&view, settings) {
-            return Ok(shown(&format!("{words} *No data: {reason}.*")));
+            return Ok(shown(&format!("{closed} *No data: {reason}.*")));
         }
         let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(missed)?;
         let marks =
@@ -141,6 +145,7 @@ impl World {
             None => notes,
         };
         let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
+        let words = if marks.is_empty() { words } else { closed };
         Ok(shown(&format!("{words}{marks}{notes}")))
     }
 }

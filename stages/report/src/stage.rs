@@ -24,7 +24,7 @@ impl StageKind for Report {
     }
 
     fn semantic_version(&self) -> u32 {
-        23
+        24
     }
 
     fn class(&self) -> Class {

@@ -264,7 +264,19 @@ fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, FigureError> {
             row: *row,
         });
     }
-    points.sort_by(|a, b| a.x.total_cmp(&b.x).then(a.row.cmp(&b.row)));
+    points.sort_by(|a: &Point, b: &Point| a.x.total_cmp(&b.x).then(a.row.cmp(&b.row)));
+    if let Some(pair) = points.windows(2).find(|pair| pair[0].x == pair[1].x) {
+        return Err(FigureError::TwoRows {
+            place: format!(
+                "{} {} of one curve ({} and {})",
+                settings.x,
+                pair[0].x,
+                plot.key(pair[0].row),
+                plot.key(pair[1].row)
+            ),
+            has_series: settings.series.is_some(),
+        });
+    }
     Ok(points)
 }
 

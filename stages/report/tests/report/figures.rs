@@ -390,6 +390,17 @@ fn what_a_figure_cannot_show_is_said() {
         message.contains("two rows for short and short"),
         "{message}"
     );
+    let mut overlaid = settings("ladder");
+    overlaid.as_object_mut().unwrap().remove("series");
+    let message = draw(&overlaid).unwrap_err();
+    assert!(
+        message.contains("there are two rows for concurrency 1 of one curve ("),
+        "{message}"
+    );
+    assert!(
+        message.ends_with("narrow the figure with `where`, or add `series`"),
+        "{message}"
+    );
     let message = error("bubble", "value", "engine");
     assert!(
         message.contains("column `engine` holds `one`, not a number"),
@@ -453,7 +464,7 @@ fn a_figure_of_samples_that_no_cell_has_is_empty_and_says_why() {
             "template": "t.md",
             "figures": {"watts": {
                 "kind": "timeline", "table": format!("{stage}.gpu_telemetry"), "x": "at_ns",
-                "y": "power_w", "title": "Power", "caption": "Over time.",
+                "y": "power_w", "title": "Power", "caption": "Over time",
             }},
         });
         let templates = Templates::one("{{ figure(\"watts\") }}\n");
@@ -462,7 +473,8 @@ fn a_figure_of_samples_that_no_cell_has_is_empty_and_says_why() {
         (crate::fixture::markdown(&done), svg)
     };
     let (text, svg) = render(None);
-    assert!(text.contains("*No data: no GPU was sampled.*"), "{text}");
+    let caption = "Power. Over time. *No data: no GPU was sampled.*";
+    assert!(text.contains(caption), "{text}");
     assert!(svg.contains("No data: no GPU was sampled"), "{svg}");
     let power = |watts: Option<f64>| {
         let columns = vec![
