@@ -1,5 +1,6 @@
 //! Converts settings to the rows of a simulated cell.
 
+use apis::Delivery;
 use artifacts::Digest;
 use contract::{Api, Chunk, Phase, Request, RequestStatus, RowSource, TokenSource};
 use pipeline::design::{BLOCK, CONTROL};
@@ -34,12 +35,8 @@ pub(crate) fn simulate(
     control: &Control,
 ) -> Result<LoadResult, Failure> {
     let generates = api.is_none_or(Api::generates);
-    let content = serde_json::json!([
-        simulation.content(),
-        serde_json::to_value(server).expect("a server always serializes"),
-        serde_json::to_value(&spec.workload).expect("a workload always serializes"),
-        serde_json::to_value(&spec.arrival).expect("an arrival always serializes"),
-    ]);
+    let whole = !generates || spec.delivery == Delivery::Whole;
+    let content = noise_content(spec, simulation, server, api);
     let stream = |domain: &str| noise.stream(&format!("load simulation v1 {domain}"), &content);
     let texts = |phase| {
         spec.prompts
@@ -66,8 +63,7 @@ pub(crate) fn simulate(
     let mut asked = asked(
         &prompts,
         warmup,
-        server,
-        generates,
+        (server, api),
         &simulation.faults,
         &stream("faults"),
     );
@@ -89,7 +85,7 @@ pub(crate) fn simulate(
     )?;
 
     let is_lost = |request: usize| request >= warmup && lost[request - warmup];
-    let (requests, chunks) = rows(&machine.flights, &prompts, &asked, is_lost);
+    let (requests, chunks) = rows(&machine.flights, &prompts, &asked, whole, is_lost);
     let counted = requests.iter().filter(|r| r.phase == Phase::Measured);
     let from = counted.clone().filter_map(|r| r.sent_ns).min();
     let to = counted.filter_map(|r| r.done_ns).max();
@@ -101,7 +97,7 @@ pub(crate) fn simulate(
         clients: spec.arrival.clients(),
         rate: spec.arrival.rate(),
         api: "simulated",
-        streamed: generates,
+        streamed: !whole,
         started_unix_ns: ns(ZERO_UNIX_NS.saturating_add(start)),
         measured_from_ns: Some(ns(measured_from)),
         window: from.zip(to),
@@ -124,6 +120,42 @@ pub(crate) fn simulate(
         cell,
         warnings: Vec::new(),
     })
+}
+
+/// Returns what determines the noise of a cell, apart from the seed and the replicate. Cells that differ in one of these
+/// settings have separate noise, as two measurements do.
+fn noise_content(
+    spec: &LoadSpec,
+    simulation: &Simulation,
+    server: &SimulatedServer,
+    api: Option<Api>,
+) -> Json {
+    let mut content = vec![
+        simulation.content(),
+        serde_json::to_value(server).expect("a server always serializes"),
+        serde_json::to_value(&spec.workload).expect("a workload always serializes"),
+        serde_json::to_value(&spec.arrival).expect("an arrival always serializes"),
+    ];
+    // Only what differs from the default counts, so that the other cells keep their rows.
+    let mut further = serde_json::Map::new();
+    let mut say = |key: &str, value: Json| further.insert(key.to_owned(), value);
+    if let Some(api) = api {
+        say("api", api.word().into());
+    }
+    if spec.delivery == Delivery::Whole {
+        say("delivery", "whole".into());
+    }
+    if let Some(most) = spec.extent.max_in_flight {
+        say("max-in-flight", most.into());
+    }
+    if let Some(cancel) = &spec.extent.cancel {
+        let cancel = serde_json::to_value(cancel).expect("a setting always serializes");
+        say("cancel", cancel);
+    }
+    if !further.is_empty() {
+        content.push(further.into());
+    }
+    content.into()
 }
 
 /// Returns when the requests of open arrivals are due, from the start of the measured phase: as many as there are prompts,
@@ -218,6 +250,7 @@ fn rows(
     flights: &[Option<Flight>],
     prompts: &[Prompt],
     asked: &[Asked],
+    whole: bool,
     is_lost: impl Fn(usize) -> bool,
 ) -> (Vec<Request>, Vec<Chunk>) {
     let (mut requests, mut chunks) = (Vec::with_capacity(prompts.len()), Vec::new());
@@ -225,7 +258,16 @@ fn rows(
         let Some(flight) = flight.as_ref().filter(|_| !is_lost(request)) else {
             continue;
         };
-        requests.push(row(request, flight, &prompts[request], &asked[request]));
+        requests.push(row(
+            request,
+            flight,
+            &prompts[request],
+            &asked[request],
+            whole,
+        ));
+        if whole {
+            continue;
+        }
         let read = |(read, (at, tokens)): (usize, &(u64, u32))| Chunk {
             request_id: request as i64,
             attempt: 1,
@@ -275,11 +317,11 @@ fn struck(share: Option<f64>, count: usize, stream: &Stream) -> Vec<bool> {
 fn asked(
     prompts: &[Prompt],
     warmup: usize,
-    server: &SimulatedServer,
-    generates: bool,
+    (server, api): (&SimulatedServer, Option<Api>),
     faults: &Faults,
     stream: &Stream,
 ) -> Vec<Asked> {
+    let generates = api.is_none_or(Api::generates);
     let measured = prompts.len() - warmup;
     // Both kinds of fault use the same order, so that they hit different requests.
     let http = faults.http_errors.as_ref().map(|f| f.share);
@@ -291,7 +333,7 @@ fn asked(
         stream,
     );
     let ask = |(i, prompt): (usize, &Prompt)| {
-        let texts = texts(prompt, server);
+        let texts = texts(prompt, server, api);
         let most = server.context.map(u64::from);
         let longest = texts.iter().map(|text| text.tokens).max();
         let needed = longest.unwrap_or_default() + u64::from(prompt.output_tokens);
@@ -319,8 +361,9 @@ fn asked(
     prompts.iter().enumerate().map(ask).collect()
 }
 
-/// Returns the texts of a request: those of a batch, or its one prompt with its images.
-fn texts(prompt: &Prompt, server: &SimulatedServer) -> Vec<AskedText> {
+/// Returns the texts of a request: those of a batch, the query with each of its documents, or the one prompt with its
+/// images.
+fn texts(prompt: &Prompt, server: &SimulatedServer, api: Option<Api>) -> Vec<AskedText> {
     let seen = prompt.images.map_or(0, |images| u64::from(images.count));
     let seen = seen * u64::from(server.tokens_per_image.unwrap_or(0));
     let text = |text: &str| {
@@ -336,30 +379,46 @@ fn texts(prompt: &Prompt, server: &SimulatedServer) -> Vec<AskedText> {
             cacheable,
         }
     };
+    if api == Some(Api::Rerank) {
+        let pairs: Vec<_> = apis::pairs(&prompt.text).map(|pair| text(&pair)).collect();
+        if !pairs.is_empty() {
+            return pairs;
+        }
+    }
     match prompt.batched() {
         Some(batch) => batch.into_iter().map(text).collect(),
         None => vec![text(&prompt.text)],
     }
 }
 
-fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Request {
+/// Returns the row of a request. A `whole` answer shows nothing of itself before its end.
+fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked, whole: bool) -> Request {
     let (done, status, error) =
         flight
             .end
             .clone()
             .unwrap_or((flight.last, RequestStatus::Cancelled, None));
+    let first = flight.first.filter(|_| !whole);
     let http_status = match (&status, &asked.fault) {
         (RequestStatus::HttpError, Some(Fault::Http(code, _))) => Some(i64::from(*code)),
         (RequestStatus::Ok, _) => Some(200),
-        _ => flight.first.map(|_| 200),
+        _ => first.map(|_| 200),
     };
     let ok = status == RequestStatus::Ok;
-    let has_usage = ok || flight.first.is_some();
-    let text = TOKEN.repeat(flight.tokens as usize);
+    let has_usage = ok || first.is_some();
+    let received = if has_usage { flight.tokens } else { 0 };
+    let text = TOKEN.repeat(received as usize);
+    let reads = if whole {
+        usize::from(ok)
+    } else {
+        flight.chunks.len()
+    };
+    // A server's own timings come with a whole answer, too.
+    let answered = flight.first.filter(|_| has_usage);
     let ms = |from: u64, to: u64| (to - from) as f64 / 1e6;
     Request {
         first_reasoning_ns: None,
-        first_answer_ns: flight.first.map(ns),
+        first_answer_ns: first.map(ns),
         reasoning_tokens: None,
         request_id: request as i64,
         attempt: 1,
@@ -373,12 +432,11 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         scheduled_ns: Some(ns(flight.due)),
         connect_ns: None,
         sent_ns: Some(ns(flight.sent)),
-        headers_ns: flight.first.or(http_status.map(|_| done)).map(ns),
-        first_token_ns: flight.first.map(ns),
-        last_token_ns: match flight.first {
+        headers_ns: first.or(http_status.map(|_| done)).map(ns),
+        first_token_ns: first.map(ns),
+        last_token_ns: match first {
             Some(_) => Some(ns(flight.last)),
-            // A result that is not text arrives as a whole.
-            None => (ok && !asked.generates).then_some(ns(done)),
+            None => (ok && whole).then_some(ns(done)),
         },
         done_ns: Some(ns(done)),
         prompt_tokens: has_usage.then_some(ns(asked.prompt_tokens())),
@@ -391,8 +449,14 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         }),
         tokens_agree: None,
         requested_output_tokens: Some(i64::from(prompt.output_tokens)),
-        chunks: http_status.map(|_| flight.chunks.len() as i64),
-        first_chunk_tokens: flight.chunks.first().map(|(_, tokens)| i64::from(*tokens)),
+        chunks: http_status
+            .filter(|_| !whole || !asked.generates)
+            .map(|_| flight.chunks.len() as i64),
+        first_chunk_tokens: flight
+            .chunks
+            .first()
+            .filter(|_| !whole)
+            .map(|(_, tokens)| i64::from(*tokens)),
         finish_reason: (ok && asked.generates)
             .then(|| if flight.tokens > 0 { "length" } else { "stop" }.to_owned()),
         status,
@@ -402,12 +466,12 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         schema_valid: None,
         send_lag_ns: Some(0),
         in_flight_at_send: Some(flight.in_flight as i64),
-        reads: Some(flight.chunks.len() as i64),
+        reads: Some(reads as i64),
         received_bytes: Some(text.len() as i64),
         output_characters: (!text.is_empty()).then(|| text.chars().count() as i64),
         output_digest: (!text.is_empty()).then(|| Digest::of(text.as_bytes()).to_string()),
-        server_prompt_ms: flight.first.map(|first| ms(flight.prefill_from, first)),
-        server_predicted_ms: flight.first.map(|first| ms(first, flight.last)),
+        server_prompt_ms: answered.map(|first| ms(flight.prefill_from, first)),
+        server_predicted_ms: answered.map(|first| ms(first, flight.last)),
     }
 }
 

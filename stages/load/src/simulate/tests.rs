@@ -550,19 +550,75 @@ fn vectors_and_scores_come_whole_at_the_end_of_the_prefill() {
     let words = json!({"prompts": {"words": {"length": 10}}});
     let ranked =
         json!({"prompts": {"words": {"length": 4}}, "documents": {"count": 2, "length": 3}});
-    for (api, workload) in [("openai-embeddings", words), ("rerank", ranked)] {
+    // A reranker reads the query with each document: two passes of the prefill on one slot.
+    for (api, workload, tokens, took) in [
+        ("openai-embeddings", words, 10, 20),
+        ("rerank", ranked, 2 * (4 + 3), 34),
+    ] {
         let result = run(&json!({"api": api, "workload": workload}));
         assert!(!result.cell.streamed && result.chunks.is_empty(), "{api}");
         for row in measured(&result) {
             assert_eq!(row.status, RequestStatus::Ok, "{api}");
             assert_eq!((row.first_token_ns, row.output_tokens), (None, Some(0)));
             assert_eq!(row.last_token_ns, row.done_ns);
-            assert_eq!(row.prompt_tokens, Some(10), "{api}: query and documents");
+            assert_eq!(row.prompt_tokens, Some(tokens), "{api}");
         }
-        // One slot: eight answers of 20 ms each, one after the other.
+        // One slot: eight answers, one after the other.
         let (from, to) = result.cell.window.unwrap();
-        assert_eq!(to - from, 8 * 20 * MS, "{api}");
+        assert_eq!(to - from, 8 * took * MS, "{api}");
     }
+}
+
+#[test]
+fn a_whole_answer_shows_nothing_before_its_end() {
+    let streamed = run(&json!({}));
+    let whole = run(&json!({"delivery": "whole"}));
+    assert!(streamed.cell.streamed && !whole.cell.streamed);
+    assert!(whole.chunks.is_empty());
+    for (row, other) in measured(&whole).iter().zip(measured(&streamed)) {
+        assert_eq!(row.status, RequestStatus::Ok);
+        assert_eq!((row.first_token_ns, row.chunks), (None, None));
+        assert_eq!(
+            (row.last_token_ns, row.headers_ns),
+            (row.done_ns, row.done_ns)
+        );
+        // The server takes as long, and counts the same.
+        assert_eq!(
+            (row.done_ns, row.output_tokens),
+            (other.done_ns, other.output_tokens)
+        );
+    }
+    let abandoned = run(&json!({"delivery": "whole", "cancel": {"after": "15 ms"}}));
+    for row in measured(&abandoned) {
+        assert_eq!(row.status, RequestStatus::Cancelled);
+        assert_eq!((row.output_tokens, row.last_token_ns), (None, None));
+    }
+}
+
+#[test]
+fn cells_that_differ_in_how_they_are_sent_have_separate_noise() {
+    let noisy = json!({"noise": {"step": 0.1, "cell": 0.1}});
+    let took = |change: &Json| {
+        let mut settings =
+            json!({"simulate": simulated(&noisy), "arrival": {"constant": {"rate": 1}}});
+        for (key, value) in change.as_object().unwrap() {
+            settings[key] = value.clone();
+        }
+        let result = run(&settings);
+        let first = measured(&result)[0];
+        first.done_ns.unwrap() - first.sent_ns.unwrap()
+    };
+    let changes = [
+        json!({}),
+        json!({"api": "openai-chat"}),
+        json!({"api": "openai-completions"}),
+        json!({"delivery": "whole"}),
+        json!({"max-in-flight": 4}),
+        json!({"max-in-flight": 5}),
+        json!({"cancel": {"after": "1 h"}}),
+    ];
+    let times: std::collections::BTreeSet<i64> = changes.iter().map(took).collect();
+    assert_eq!(times.len(), changes.len(), "{times:?}");
 }
 
 #[test]

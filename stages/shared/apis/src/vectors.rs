@@ -50,6 +50,12 @@ fn documents(prompt: &str) -> impl Iterator<Item = &str> {
     after_query.filter(|line| !line.trim().is_empty())
 }
 
+/// Returns what a reranker reads of a prompt: the query with each document.
+pub fn pairs(prompt: &str) -> impl Iterator<Item = String> {
+    let query = prompt.lines().next().unwrap_or_default();
+    documents(prompt).map(move |document| format!("{query}\n{document}"))
+}
+
 pub(super) fn embeddings_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
     insert(&mut body, "model", Some(generation.model));
