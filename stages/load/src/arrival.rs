@@ -294,6 +294,18 @@ impl Arrival {
         })
     }
 
+    /// Returns when this many open arrivals are expected, in seconds; `None` for closed loops, bursts and traces.
+    pub(crate) fn expected_until(&self, requests: u64) -> Option<f64> {
+        let requests = requests as f64;
+        let Some((stretches, _)) = self.stretches() else {
+            return Some(requests / self.rate()?);
+        };
+        let at = when(&stretches, requests);
+        // Of arrivals that fade out, a rounded number may exceed all that are expected.
+        let all = || stretches.iter().map(|s| s.seconds).sum();
+        Some(if at.is_finite() { at } else { all() })
+    }
+
     /// Returns the number of requests that fit. For ladders and ramps, these are the arrivals expected until their end.
     pub(crate) fn room(&self) -> Option<u64> {
         let (stretches, _) = self.stretches()?;

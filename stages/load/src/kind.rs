@@ -122,7 +122,7 @@ impl StageKind for Load {
         let limit = settings
             .duration
             .map(|span| span.nanoseconds() as f64 / 1e9);
-        let Some(rate) = arrival.rate() else {
+        if arrival.rate().is_none() {
             // Without a count of its own, a load that ends after a time has room for any number of answers.
             let room = settings
                 .duration
@@ -137,15 +137,16 @@ impl StageKind for Load {
                     seconds: None,
                 },
             });
-        };
+        }
         let within = limit.and_then(|limit| arrival.expected_within(limit));
         let within = within.map(|(expected, _)| expected.round() as u64);
         let requests = settings
             .requests
             .map(|n| within.map_or(n, |within| n.min(within)));
+        let seconds = requests.and_then(|n| arrival.expected_until(n));
         Some(Demand {
             requests,
-            seconds: requests.map(|n| n as f64 / rate),
+            seconds: seconds.map(|seconds| limit.map_or(seconds, |limit| seconds.min(limit))),
         })
     }
 
@@ -495,12 +496,20 @@ fn nothing_answered(tally: &Tally) -> Option<Failure> {
         .map(|(status, n)| format!("{n} {}", status.word()))
         .collect();
     let first = tally.first_error.as_deref().unwrap_or_default();
+    // Without an end by the user, only the setting `cancel` cancels the first request of a load.
+    let abandoned = tally.statuses.keys().eq([&RequestStatus::Cancelled]);
+    let hint = match abandoned {
+        true => {
+            "the load abandoned every request before its answer: raise `cancel.after`, or lower `cancel.share`"
+        }
+        false => "look into the server's log, and send it a request by hand",
+    };
     Some(
         Failure::failed(format!(
             "no request was answered ({}); the first error: {first}",
             counts.join(", ")
         ))
-        .hint("look into the server's log, and send it a request by hand"),
+        .hint(hint),
     )
 }
 

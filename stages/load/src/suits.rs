@@ -39,11 +39,15 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
         let silent = parts.is_empty() || parts.iter().any(|part| part.output.is_none());
         if workload.output.is_none() && silent {
             let message = format!("the workload asks for no output tokens, and {name} generates");
-            say(
-                "workload",
-                message,
-                "write, for example, `output: {tokens: 128}` in the workload",
-            );
+            let hint = match workload.prompts {
+                // Their entries may have lengths of their own.
+                PromptSource::Trace(_) | PromptSource::Pack(_) => {
+                    "write, for example, `output: {tokens: 128}` in the workload; it is for entries of the file \
+                     without a length of their own"
+                }
+                _ => "write, for example, `output: {tokens: 128}` in the workload",
+            };
+            say("workload", message, hint);
         }
     } else {
         let output = !workload.output.is_none() || parts.iter().any(|part| part.output.is_some());

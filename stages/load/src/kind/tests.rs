@@ -215,6 +215,11 @@ fn the_demand_is_the_count_of_requests_and_the_time_of_declared_arrivals() {
     };
     let poisson = json!({"poisson": {"rate": 4.0}});
     let closed = json!({"closed-loop": {"clients": 3}});
+    let up_and_down = json!({"steps": {"levels": [
+        {"rate": 0.0, "to": 16.0, "seconds": 4.0},
+        {"rate": 16.0, "seconds": 6.0},
+        {"rate": 16.0, "to": 0.0, "seconds": 4.0},
+    ]}});
     for (change, expected) in [
         (
             json!({"requests": 12, "arrival": poisson}),
@@ -223,6 +228,18 @@ fn the_demand_is_the_count_of_requests_and_the_time_of_declared_arrivals() {
         (
             json!({"requests": 12, "arrival": poisson, "duration": "2 s"}),
             (Some(8), Some(2.0)),
+        ),
+        (
+            json!({"requests": null, "arrival": up_and_down}),
+            (Some(160), Some(14.0)),
+        ),
+        (
+            json!({"requests": null, "arrival": up_and_down, "duration": "12 s"}),
+            (Some(152), Some(12.0)),
+        ),
+        (
+            json!({"requests": 32, "arrival": up_and_down}),
+            (Some(32), Some(4.0)),
         ),
         (json!({"requests": 12, "arrival": closed}), (Some(12), None)),
         (
@@ -431,4 +448,18 @@ fn what_does_not_apply_to_an_api_is_refused_while_planning() {
     );
     streamed["delivery"] = json!("streamed");
     assert!(refused(&streamed).contains("not in a stream"));
+}
+
+#[test]
+fn a_cell_whose_requests_were_all_abandoned_has_the_remedy() {
+    let hint = |statuses: &[RequestStatus]| {
+        let tally = Tally {
+            statuses: statuses.iter().map(|status| (*status, 3)).collect(),
+            ..Tally::default()
+        };
+        nothing_answered(&tally).unwrap().hint.unwrap_or_default()
+    };
+    let (cancelled, timeout) = (RequestStatus::Cancelled, RequestStatus::Timeout);
+    assert!(hint(&[cancelled]).contains("raise `cancel.after`"));
+    assert!(hint(&[cancelled, timeout]).contains("the server's log"));
 }
