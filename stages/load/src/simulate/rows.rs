@@ -64,6 +64,7 @@ pub(crate) fn simulate(
         &prompts,
         warmup,
         (server, api),
+        spec.workload.system.as_deref(),
         &simulation.faults,
         &stream("faults"),
     );
@@ -318,6 +319,7 @@ fn asked(
     prompts: &[Prompt],
     warmup: usize,
     (server, api): (&SimulatedServer, Option<Api>),
+    system: Option<&str>,
     faults: &Faults,
     stream: &Stream,
 ) -> Vec<Asked> {
@@ -333,7 +335,7 @@ fn asked(
         stream,
     );
     let ask = |(i, prompt): (usize, &Prompt)| {
-        let texts = texts(prompt, server, api);
+        let texts = texts(prompt, server, api, system);
         let most = server.context.map(u64::from);
         let longest = texts.iter().map(|text| text.tokens).max();
         let needed = longest.unwrap_or_default() + u64::from(prompt.output_tokens);
@@ -362,8 +364,13 @@ fn asked(
 }
 
 /// Returns the texts of a request: those of a batch, the query with each of its documents, or the one prompt with its
-/// images.
-fn texts(prompt: &Prompt, server: &SimulatedServer, api: Option<Api>) -> Vec<AskedText> {
+/// images, after the system message.
+fn texts(
+    prompt: &Prompt,
+    server: &SimulatedServer,
+    api: Option<Api>,
+    system: Option<&str>,
+) -> Vec<AskedText> {
     let seen = prompt.images.map_or(0, |images| u64::from(images.count));
     let seen = seen * u64::from(server.tokens_per_image.unwrap_or(0));
     let text = |text: &str| {
@@ -387,7 +394,10 @@ fn texts(prompt: &Prompt, server: &SimulatedServer, api: Option<Api>) -> Vec<Ask
     }
     match prompt.batched() {
         Some(batch) => batch.into_iter().map(text).collect(),
-        None => vec![text(&prompt.text)],
+        None => match system {
+            Some(system) => vec![text(&format!("{system}\n{}", prompt.text))],
+            None => vec![text(&prompt.text)],
+        },
     }
 }
 

@@ -666,6 +666,24 @@ fn each_text_of_a_batch_is_looked_up_in_the_prefix_cache() {
 }
 
 #[test]
+fn the_system_message_is_counted_and_cached_with_every_prompt() {
+    let system = vec!["word"; 32].join(" ");
+    let workload = json!({
+        "system": system, "prompts": {"words": {"length": 10}}, "output": {"tokens": 1},
+    });
+    let result = run(&json!({
+        "api": "openai-chat", "workload": workload, "arrival": "sequential",
+        "simulate": simulated(&json!({"prefix-cache": true})),
+    }));
+    for (at, row) in measured(&result).iter().enumerate() {
+        assert_eq!(row.prompt_tokens, Some(42));
+        // The cache estimates tokens by the bytes in common, in blocks of 16.
+        let cached = row.cached_prompt_tokens.unwrap();
+        assert_eq!(cached >= 16, at > 0, "{at}: {cached}");
+    }
+}
+
+#[test]
 fn an_image_costs_the_tokens_that_the_server_declares() {
     let image = json!({"count": 2, "width": 8, "height": 8});
     let workload =
