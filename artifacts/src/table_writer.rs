@@ -92,6 +92,11 @@ impl TableWriter {
         self.drain()
     }
 
+    /// Returns about how many bytes the file has with the rows that were passed so far.
+    pub fn bytes(&self) -> u64 {
+        (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
+    }
+
     /// Writes the remaining rows and the footer; returns the number of rows.
     ///
     /// # Errors

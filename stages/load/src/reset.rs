@@ -263,7 +263,7 @@ impl Counted<'_> {
     /// Returns the total number of prompt tokens, and how many of them were cached. A missing counter has counted
     /// nothing.
     fn read(&self) -> Result<(f64, f64), String> {
-        let samples = parse(&self.endpoint.text("text/plain")?, 0);
+        let samples = parse(&self.endpoint.text("text/plain")?, 0)?.rows;
         let sum = |name: &str| -> f64 {
             let named = samples.iter().filter(|sample| sample.name == name);
             named.map(|sample| sample.value).sum()

@@ -23,7 +23,7 @@ use crate::peer::{Peer, PeerError};
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
 use crate::refused::Refusal;
-use crate::scrape::{INTERVAL, Kept, Metrics};
+use crate::scrape::{Held, INTERVAL, Kept, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::TimeSpan;
 use crate::summarizer::Summarizer;
@@ -297,17 +297,16 @@ pub fn run_load(
 ) -> Result<LoadResult, LoadError> {
     let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
     let (mut requests, mut chunks) = (Vec::new(), Vec::new());
-    let metrics = Arc::new(Mutex::new(Vec::new()));
+    let metrics = Arc::new(Mutex::new(Held::default()));
     let companions = |start: &Start| {
         let mut companions: Vec<Box<dyn Companion>> = Vec::new();
         let mut absent = Vec::new();
         if let Some(path) = &target.metrics {
             let kept = Kept::Rows(metrics.clone());
             match endpoint(start, target, path) {
-                Ok(endpoint) => companions.push(Box::new(Metrics {
-                    endpoints: vec![(None, endpoint)],
-                    kept,
-                })),
+                Ok(endpoint) => {
+                    companions.push(Box::new(Metrics::kept_in(vec![(None, endpoint)], kept)));
+                }
                 Err(reason) => absent.push(Absent {
                     table: "server_metrics",
                     reason,
@@ -352,7 +351,7 @@ pub fn run_load(
             .map_or(text.clone(), |key| key.mask(&text))
     };
     let server_metrics =
-        std::mem::take(&mut *metrics.lock().unwrap_or_else(PoisonError::into_inner));
+        std::mem::take(&mut metrics.lock().unwrap_or_else(PoisonError::into_inner).rows);
     Ok(LoadResult {
         ending: driven.ending,
         requests,

@@ -8,6 +8,10 @@ use contract::Row;
 /// The number of rows passed to the writer at once.
 const BATCH: usize = 1024;
 
+/// The largest file of a table of samples, in bytes. A server chooses what its metrics, its state and its log contain,
+/// and a cell may take days.
+const MOST_BYTES: u64 = 1 << 30;
+
 /// A table of a run as a finished Parquet file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableFile {
@@ -24,6 +28,8 @@ pub(crate) struct Sheet<R> {
     path: PathBuf,
     waiting: Vec<R>,
     writer: TableWriter,
+    /// The size at which no further sample is accepted.
+    most: u64,
 }
 
 impl<R: Row> Sheet<R> {
@@ -39,7 +45,29 @@ impl<R: Row> Sheet<R> {
             path,
             waiting: Vec::new(),
             writer,
+            most: MOST_BYTES,
         })
+    }
+
+    /// Limits the file to fewer bytes.
+    #[cfg(test)]
+    pub(crate) fn limited(mut self, most: u64) -> Self {
+        self.most = most;
+        self
+    }
+
+    /// Checks, before a sample is taken, that the table may still grow. A sample is stored as a whole or not at all.
+    ///
+    /// # Errors
+    /// If the file has reached the limit; one sentence.
+    pub(crate) fn room(&self) -> Result<(), String> {
+        if self.writer.bytes() < self.most {
+            return Ok(());
+        }
+        let (name, most) = (R::TABLE.name, self.most >> 20);
+        Err(format!(
+            "the file of `{name}` reached {most} MiB, so later samples are left out: sample less often (`telemetry: {{interval: …}}`), or measure shorter cells"
+        ))
     }
 
     /// Appends a row.

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +21,11 @@ use super::process;
 
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// The longest answer, in bytes, and the most answers that wait to be read. A host that writes without a pause waits
+/// for us.
+const LONGEST: u64 = 16 << 20;
+const WAITING: usize = 16;
 
 /// The number of exchanges that compare the clocks. The fastest one counts.
 const EXCHANGES: usize = 9;
@@ -58,10 +63,11 @@ impl Sampler {
         let (Some(questions), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("its pipes are not available".to_owned());
         };
-        let (sender, answers) = channel();
+        let (sender, answers) = sync_channel(WAITING);
         // A separate thread reads, so that a cut link does not hold up the load.
         std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let mut output = BufReader::new(output);
+            while let Some(line) = next_line(&mut output, LONGEST) {
                 if sender.send(line).is_err() {
                     return;
                 }
@@ -75,8 +81,9 @@ impl Sampler {
     }
 
     fn ask<T: DeserializeOwned>(&mut self, question: &str) -> Result<T, String> {
-        // Answers that arrived too late belong to earlier questions.
-        while self.answers.try_recv().is_ok() {}
+        // Answers that arrived too late belong to earlier questions. A host may write without a pause.
+        let late = std::iter::from_fn(|| self.answers.try_recv().ok());
+        let _late = late.take(2 * WAITING).count();
         writeln!(self.questions, "{question}")
             .and_then(|()| self.questions.flush())
             .map_err(|e| format!("the host is gone: {e}"))?;
@@ -84,7 +91,10 @@ impl Sampler {
             .answers
             .recv_timeout(LIMIT)
             .map_err(|_| format!("the host did not answer within {} s", LIMIT.as_secs()))?;
-        let answer: Value = serde_json::from_str(&line).map_err(|e| format!("`{line}`: {e}"))?;
+        let answer: Value = serde_json::from_str(&line).map_err(|e| {
+            let start: String = line.chars().take(200).collect();
+            format!("`{start}`: {e}")
+        })?;
         match answer["failed"].as_str() {
             Some(why) => Err(why.to_owned()),
             None => serde_json::from_value(answer["ok"].clone()).map_err(|e| e.to_string()),
@@ -105,8 +115,11 @@ impl Sampler {
             let (asked, began) = (unix_ns(SystemTime::now()), Instant::now());
             let there: i64 = self.ask("clock")?;
             let took = i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX);
+            let ahead_ns = there
+                .checked_sub(asked.saturating_add(took / 2))
+                .ok_or_else(|| format!("its clock is at {there} ns, which is no time"))?;
             let clocks = Clocks {
-                ahead_ns: there - (asked + took / 2),
+                ahead_ns,
                 bound_ns: took / 2,
             };
             if best.is_none_or(|best| clocks.bound_ns < best.bound_ns) {
@@ -128,6 +141,13 @@ impl Drop for Sampler {
 fn unix_ns(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Reads one line; `None` at the end, or if a line is longer than `most` bytes or no text.
+fn next_line(from: &mut impl BufRead, most: u64) -> Option<String> {
+    let mut line = String::new();
+    let read = from.take(most).read_line(&mut line).ok()?;
+    (read > 0 && (read as u64) < most).then_some(line)
 }
 
 /// A sampler that several companions share.
@@ -168,7 +188,7 @@ impl GpuSampler for GpusElsewhere {
             let of_one: Vec<GpuSample> = ask(shared, &format!("gpus {at_ns}"))?;
             let from = i64::try_from(rows.len()).unwrap_or(i64::MAX);
             rows.extend(of_one.into_iter().map(|row| GpuSample {
-                gpu: row.gpu + from,
+                gpu: row.gpu.saturating_add(from),
                 ..row
             }));
         }
@@ -255,6 +275,42 @@ mod tests {
         assert!(host.processors.unwrap() > 0);
         assert_eq!(lines[2]["ok"], json!([]), "no engine runs");
         assert_eq!(lines[3]["failed"], "`what` is not a request");
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_the_end() {
+        let mut lines = "a\nbb".as_bytes();
+        assert_eq!(next_line(&mut lines, 8).as_deref(), Some("a\n"));
+        assert_eq!(next_line(&mut lines, 8).as_deref(), Some("bb"));
+        assert_eq!(next_line(&mut lines, 8), None);
+        assert_eq!(next_line(&mut "too long a line\n".as_bytes(), 8), None);
+    }
+
+    #[test]
+    fn a_clock_that_no_machine_has_is_an_error() {
+        for there in [i64::MIN, i64::MAX] {
+            let script = format!("while read q; do echo '{{\"ok\": {there}}}'; done");
+            let command = ["sh", "-c", &script].map(str::to_owned);
+            let clocks = Sampler::start(&command).unwrap().clocks();
+            // The largest one is 230 years ahead, and its distance from now is a number.
+            match there {
+                i64::MIN => assert!(clocks.unwrap_err().contains("no time")),
+                _ => assert!(clocks.unwrap().ahead_ns > 0),
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_that_writes_without_a_pause_is_an_error_and_no_wait() {
+        let command = ["yes", "nonsense"].map(str::to_owned);
+        let mut sampler = Sampler::start(&command).unwrap();
+        for _ in 0..3 {
+            let error = sampler.ask::<i64>("clock").unwrap_err();
+            assert!(
+                error.contains("nonsense") || error.contains("gone"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use contract::{Exporter, GpuSample, HostSample, ServerHostSample, ServerMetric, 
 use net::{Site, SiteError};
 
 use super::companion::{Companion, Sampled};
-use super::gpu::{GpuSampler, reasons};
+use super::gpu::{GpuSampler, reasons, whole};
 use crate::get::Endpoint;
 use crate::scrape::parse;
 use crate::sheet::Sheet;
@@ -85,6 +85,7 @@ impl Companion for ServerHosts {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        self.sheet.room()?;
         // A machine that does not answer does not stop the others.
         let mut failed = Ok(());
         for machine in &mut self.machines {
@@ -134,16 +135,15 @@ impl Machine for Node {
 
     fn sample(&mut self, at_ns: i64) -> Result<HostSample, String> {
         let text = self.endpoint.text("text/plain")?;
-        let series = Series::of(&text);
+        let series = Series::of(&text)?;
         let now = series.seconds();
         let mut row = series.host(at_ns);
         if let Some(before) = self.before.replace(now) {
-            let all = now.all - before.all;
-            let share = |f: fn(&Seconds) -> f64| {
-                (all > 0.0).then(|| ((f(&now) - f(&before)) / all).clamp(0.0, 1.0))
-            };
-            (row.cpu_wait, row.cpu_steal) = (share(|t| t.wait), share(|t| t.steal));
-            row.cpu_busy = share(|t| t.all - t.idle - t.wait);
+            (row.cpu_wait, row.cpu_steal) = (
+                now.share(&before, |t| t.wait),
+                now.share(&before, |t| t.steal),
+            );
+            row.cpu_busy = now.share(&before, |t| t.all - t.idle - t.wait);
         }
         Ok(row)
     }
@@ -158,12 +158,26 @@ struct Seconds {
     steal: f64,
 }
 
+impl Seconds {
+    /// Returns the share of a part of the time that passed since another answer. `None` if no time passed, or if a
+    /// counter went back, as after a restart of the machine.
+    fn share(&self, before: &Self, part: fn(&Self) -> f64) -> Option<f64> {
+        let (part, all) = (part(self) - part(before), self.all - before.all);
+        // The counters of a moment are rounded, so a part can go back by a hundredth of a second.
+        let share = part / all;
+        let possible = all > 0.0 && (-0.05..=1.05).contains(&share);
+        possible.then(|| share.clamp(0.0, 1.0))
+    }
+}
+
 /// The series of one answer.
 struct Series(Vec<ServerMetric>);
 
 impl Series {
-    fn of(text: &str) -> Self {
-        Self(parse(text, 0))
+    /// # Errors
+    /// If the answer has none; one sentence.
+    fn of(text: &str) -> Result<Self, String> {
+        Ok(Self(parse(text, 0)?.rows))
     }
 
     fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ServerMetric> {
@@ -199,11 +213,10 @@ impl Series {
     }
 
     fn host(&self, at_ns: i64) -> HostSample {
-        let whole = |value: f64| value as i64;
-        let bytes = |name: &str| self.one(name).map(whole);
-        let less = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a - b);
+        let bytes = |name: &str| self.one(name).and_then(whole);
+        let less = |a: Option<i64>, b: Option<i64>| a?.checked_sub(b?);
         let outside = |device: &str| device != "lo";
-        let network = |name: &str| self.sum(name, outside).map(whole);
+        let network = |name: &str| self.sum(name, outside).and_then(whole);
         // The sources of errors and drops, in both directions.
         let lost = [
             "node_network_receive_errs_total",
@@ -211,8 +224,8 @@ impl Series {
             "node_network_transmit_errs_total",
             "node_network_transmit_drop_total",
         ];
-        let lost: Vec<i64> = lost.iter().filter_map(|name| network(name)).collect();
-        let disk = |name: &str| self.sum(name, is_whole_disk).map(whole);
+        let lost = lost.iter().filter_map(|name| self.sum(name, outside));
+        let disk = |name: &str| self.sum(name, is_whole_disk).and_then(whole);
         let frequencies: Vec<f64> = self
             .named("node_cpu_scaling_frequency_hertz")
             .map(|row| row.value / 1e6)
@@ -243,16 +256,17 @@ impl Series {
             network_sent_bytes: network("node_network_transmit_bytes_total"),
             loopback_bytes: self
                 .sum("node_network_transmit_bytes_total", |device| device == "lo")
-                .map(whole),
+                .and_then(whole),
             disk_read_bytes: disk("node_disk_read_bytes_total"),
             disk_written_bytes: disk("node_disk_written_bytes_total"),
             frequency_mhz: (!frequencies.is_empty())
-                .then(|| frequencies.iter().sum::<f64>() / frequencies.len() as f64),
+                .then(|| frequencies.iter().sum::<f64>() / frequencies.len() as f64)
+                .filter(|mean| mean.is_finite()),
             temperature_c: zones,
             processors: i64::try_from(processors).ok().filter(|n| *n > 0),
-            throttles: throttles.map(whole),
+            throttles: throttles.and_then(whole),
             page_cache_bytes: bytes("node_memory_Cached_bytes"),
-            network_errors: (!lost.is_empty()).then(|| lost.iter().sum()),
+            network_errors: lost.reduce(|a, b| a + b).and_then(whole),
             ..HostSample::default()
         }
     }
@@ -307,7 +321,7 @@ impl GpuSampler for Dcgm {
             let text = endpoint
                 .text("text/plain")
                 .map_err(|e| format!("{name}: {e}"))?;
-            let of_one = gpus(&text, at_ns, rows.len());
+            let of_one = gpus(&text, at_ns, rows.len()).map_err(|e| format!("{name}: {e}"))?;
             if of_one.is_empty() {
                 return Err(format!("{name}: it reports no GPU"));
             }
@@ -323,9 +337,9 @@ impl GpuSampler for Dcgm {
 }
 
 /// Parses the GPUs of one answer; the first one gets the number `from`.
-fn gpus(text: &str, at_ns: i64, from: usize) -> Vec<GpuSample> {
+fn gpus(text: &str, at_ns: i64, from: usize) -> Result<Vec<GpuSample>, String> {
     let mut by_gpu: BTreeMap<(u32, String), GpuSample> = BTreeMap::new();
-    for row in parse(text, at_ns) {
+    for row in parse(text, at_ns)?.rows {
         let Some(metric) = row.name.strip_prefix("DCGM_FI_DEV_") else {
             continue;
         };
@@ -348,18 +362,19 @@ fn gpus(text: &str, at_ns: i64, from: usize) -> Vec<GpuSample> {
         take(sample, metric, row.value);
     }
     let numbered = by_gpu.into_values().zip(from..);
-    numbered
-        .map(|(sample, gpu)| GpuSample {
-            gpu: i64::try_from(gpu).unwrap_or(i64::MAX),
-            ..sample
-        })
-        .collect()
+    let numbered = numbered.map(|(sample, gpu)| GpuSample {
+        gpu: i64::try_from(gpu).unwrap_or(i64::MAX),
+        ..sample
+    });
+    Ok(numbered.collect())
 }
 
 /// Writes one DCGM figure into the sample, converted to our unit.
 fn take(sample: &mut GpuSample, metric: &str, value: f64) {
-    let memory = (value * MIB) as i64;
-    let add = |to: &mut Option<i64>| *to = Some(to.unwrap_or_default() + memory);
+    let memory = whole(value * MIB);
+    let add = |to: &mut Option<i64>| {
+        *to = memory.and_then(|memory| to.unwrap_or_default().checked_add(memory));
+    };
     match metric {
         "SM_CLOCK" => sample.sm_clock_mhz = Some(value),
         "MEM_CLOCK" => sample.memory_clock_mhz = Some(value),
@@ -369,13 +384,15 @@ fn take(sample: &mut GpuSample, metric: &str, value: f64) {
         "GPU_UTIL" => sample.sm_utilisation = Some(value / 100.0),
         "MEM_COPY_UTIL" => sample.memory_utilisation = Some(value / 100.0),
         "FB_USED" => {
-            sample.memory_used_bytes = Some(memory);
+            sample.memory_used_bytes = memory;
             add(&mut sample.memory_total_bytes);
         }
         "FB_FREE" | "FB_RESERVED" => add(&mut sample.memory_total_bytes),
         // Older releases use the first name.
         "CLOCK_THROTTLE_REASONS" | "CLOCKS_EVENT_REASONS" => {
-            sample.throttle_reasons = Some(reasons(value as u64));
+            // The mask has fewer bits than a double holds exactly.
+            let mask = whole(value).and_then(|mask| u64::try_from(mask).ok());
+            sample.throttle_reasons = mask.map(reasons);
         }
         _ => {}
     }
@@ -383,6 +400,9 @@ fn take(sample: &mut GpuSample, metric: &str, value: f64) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Lines in the format of node_exporter 1.8, from a machine with two processors.
@@ -416,7 +436,7 @@ node_cpu_core_throttles_total{core="0",package="0"} 2
 
     #[test]
     fn a_machine_of_a_node_exporter_has_the_columns_and_units_of_our_own() {
-        let row = Series::of(NODE).host(7);
+        let row = Series::of(NODE).unwrap().host(7);
         let expected = HostSample {
             at_ns: 7,
             load_1: Some(1.5),
@@ -437,7 +457,7 @@ node_cpu_core_throttles_total{core="0",package="0"} 2
             ..HostSample::default()
         };
         assert_eq!(row, expected);
-        let seconds = Series::of(NODE).seconds();
+        let seconds = Series::of(NODE).unwrap().seconds();
         assert_eq!((seconds.all, seconds.idle), (200.0, 170.0));
         assert_eq!((seconds.wait, seconds.steal), (5.0, 5.0));
     }
@@ -460,7 +480,7 @@ DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-a",modelName="x"} 0.5
 
     #[test]
     fn gpus_of_a_dcgm_exporter_have_the_columns_and_units_of_our_own() {
-        let rows = gpus(DCGM, 7, 4);
+        let rows = gpus(DCGM, 7, 4).unwrap();
         let expected = GpuSample {
             at_ns: 7,
             gpu: 4,
@@ -485,11 +505,102 @@ DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-a",modelName="x"} 0.5
     }
 
     #[test]
+    fn figures_that_no_column_holds_are_missing_and_not_the_nearest_number() {
+        let node = "node_memory_MemTotal_bytes 9e18\nnode_memory_MemAvailable_bytes -9e18\n\
+            node_memory_Cached_bytes 1e300\nnode_procs_running NaN\n\
+            node_network_receive_errs_total{device=\"a\"} 9e18\nnode_network_receive_drop_total{device=\"a\"} 9e18\n\
+            node_disk_read_bytes_total{device=\"a\"} 9.3e18\n";
+        let row = Series::of(node).unwrap().host(7);
+        let expected = HostSample {
+            at_ns: 7,
+            memory_available_bytes: Some(-9_000_000_000_000_000_000),
+            ..HostSample::default()
+        };
+        assert_eq!(row, expected);
+        let gpu = |lines: &[&str]| {
+            let line = |line: &&str| line.replace(' ', "{gpu=\"0\"} ") + "\n";
+            let text: String = lines.iter().map(line).collect();
+            gpus(&text, 7, 0).unwrap().remove(0)
+        };
+        let seen = gpu(&[
+            "DCGM_FI_DEV_FB_USED 8e12",
+            "DCGM_FI_DEV_FB_FREE 8e12",
+            "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS 1e30",
+        ]);
+        let expected = GpuSample {
+            at_ns: 7,
+            memory_used_bytes: Some(8_388_608_000_000_000_000),
+            ..GpuSample::default()
+        };
+        assert_eq!(seen, expected);
+    }
+
+    #[test]
+    fn an_answer_that_is_no_text_of_an_exporter_is_an_error_and_not_a_machine_without_figures() {
+        assert!(Series::of("<html>").is_err() && gpus("{}", 0, 0).is_err());
+    }
+
+    #[test]
+    fn no_share_of_a_counter_that_went_back_is_known() {
+        let at = |all, idle| Seconds {
+            all,
+            idle,
+            ..Seconds::default()
+        };
+        let busy = |now: Seconds, before: Seconds| now.share(&before, |t| t.all - t.idle - t.wait);
+        assert_eq!(busy(at(110.0, 105.0), at(100.0, 100.0)), Some(0.5));
+        assert_eq!(busy(at(110.0, 110.0), at(100.0, 99.99)), Some(0.0));
+        // A restart, a processor that was taken out and one that was put in, and no time.
+        assert_eq!(busy(at(1.0, 0.5), at(100.0, 100.0)), None);
+        assert_eq!(busy(at(110.0, 50.0), at(100.0, 100.0)), None);
+        assert_eq!(busy(at(110.0, 200.0), at(100.0, 100.0)), None);
+        assert_eq!(busy(at(100.0, 100.0), at(100.0, 100.0)), None);
+        assert_eq!(busy(at(f64::INFINITY, 0.0), at(0.0, 0.0)), None);
+    }
+
+    #[test]
     fn labels_are_found_whatever_stands_in_others() {
         let labels = r#"a="x,gpu=\"9\"",gpu="1", b="" "#;
         assert_eq!(label(labels, "gpu").as_deref(), Some("1"));
         assert_eq!(label(labels, "a").as_deref(), Some(r#"x,gpu="9""#));
         assert_eq!(label(labels, "b").as_deref(), Some(""));
         assert_eq!(label(labels, "c"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_answer_of_an_exporter_is_refused_or_gives_figures_that_are_numbers(
+            lines in vec(
+                (
+                    prop_oneof![
+                        prop::sample::select(
+                            [NODE, DCGM].iter().flat_map(|text| text.lines()).collect::<Vec<_>>(),
+                        ).prop_map(|line| line.rsplit_once(' ').map_or(line, |(name, _)| name).to_owned()),
+                        "DCGM_FI_DEV_[A-Z_]{0,12}\\{gpu=\"[0-9-]{0,11}\",UUID=\".{0,4}\\\\?\"?\\}",
+                    ],
+                    prop_oneof![
+                        any::<f64>().prop_map(|value| value.to_string()),
+                        prop::sample::select(vec!["NaN", "+Inf", "-1", "9.3e18", "-9.3e18", "1e308", "", "0x1"])
+                            .prop_map(str::to_owned),
+                    ],
+                ),
+                0..40,
+            )
+        ) {
+            let text: String = lines.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+            if let Ok(series) = Series::of(&text) {
+                let (row, seconds) = (series.host(1), series.seconds());
+                let shares = [
+                    seconds.share(&Seconds::default(), |t| t.wait),
+                    Seconds::default().share(&seconds, |t| t.all - t.idle),
+                ];
+                prop_assert!(shares.iter().flatten().all(|share| (0.0..=1.0).contains(share)));
+                let figures = [row.load_1, row.frequency_mhz, row.temperature_c];
+                prop_assert!(figures.iter().flatten().all(|figure| figure.is_finite()));
+            }
+            for gpu in gpus(&text, 1, 0).unwrap_or_default() {
+                prop_assert!(gpu.power_w.is_none_or(f64::is_finite));
+            }
+        }
     }
 }

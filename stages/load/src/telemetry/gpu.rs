@@ -37,6 +37,13 @@ pub(super) fn reasons(mask: u64) -> String {
         .join("+")
 }
 
+/// Returns a figure as a whole number; `None` if 64 bits do not hold it.
+pub(super) fn whole(value: f64) -> Option<i64> {
+    // From 2⁶³ on, the conversion would give the largest number instead.
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    (-END..END).contains(&value).then_some(value as i64)
+}
+
 /// A way to read GPUs.
 pub(crate) trait GpuSampler: Send {
     /// Returns the source of the rows: `nvml`, `nvidia-smi` or `dcgm-exporter`.
@@ -137,6 +144,7 @@ impl Companion for Gpus {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        self.sheet.room()?;
         for row in self.source.rows(at_ns)? {
             if let Some(watts) = row.power_w {
                 self.power.note(row.gpu, row.at_ns, watts);

@@ -46,17 +46,50 @@ fn compile(patterns: &[(String, EventPattern)]) -> Result<Vec<Pattern>, String> 
 struct Clock {
     started_unix_ns: i128,
     zone_ns: Option<i128>,
+    /// What this machine's clock has been set by, if this machine writes the log.
+    set: Option<Set>,
+}
+
+/// How a machine's clock was set while a cell ran.
+#[derive(Default)]
+struct Set {
+    /// How far the wall clock was ahead of the cell's clock at the first sample, ns.
+    first_ns: Option<i128>,
+    /// How far it has been set ahead since, ns.
+    ahead_ns: i128,
+    /// Whether the lines of this sample may be from before or after the clock was set.
+    unsure: bool,
+}
+
+/// From this difference on, ns, between two clocks of this machine, one was set. A sample is not as late.
+const APART: i128 = 500_000_000;
+
+impl Set {
+    /// Compares the wall clock with the cell's clock at a sample.
+    fn compare(&mut self, at_ns: i64, seen_unix_ns: i128) {
+        let difference = seen_unix_ns - i128::from(at_ns);
+        let ahead = difference - *self.first_ns.get_or_insert(difference);
+        self.unsure = (ahead - self.ahead_ns).abs() >= APART;
+        if self.unsure {
+            self.ahead_ns = ahead;
+        }
+    }
 }
 
 const QUARTER_NS: i128 = 900_000_000_000;
 
 impl Clock {
     fn stamp(&mut self, format: &str, text: &str, seen_unix_ns: i128) -> Option<i64> {
+        let set_ahead_ns = match &self.set {
+            Some(set) if set.unsure => return None,
+            Some(set) => set.ahead_ns,
+            None => 0,
+        };
         let local = local_time(format, text, seen_unix_ns)?;
         let zone = *self.zone_ns.get_or_insert_with(|| {
             (local - seen_unix_ns + QUARTER_NS / 2).div_euclid(QUARTER_NS) * QUARTER_NS
         });
-        i64::try_from(local - zone - self.started_unix_ns).ok()
+        i64::try_from(local - zone - self.started_unix_ns - set_ahead_ns).ok()
     }
 }
 
@@ -87,6 +120,9 @@ fn local_time(format: &str, text: &str, near: i128) -> Option<i128> {
 /// The longest line that is parsed, and the most that is read at once, bytes.
 const LONGEST: usize = 64 * 1024;
 const READ_AT_ONCE: u64 = 4 * 1024 * 1024;
+
+/// The most parts of a log that one sample reads.
+const PARTS: usize = 16;
 
 /// The logs of a server, or of the members of a group, as a companion.
 pub(crate) struct LogEvents {
@@ -169,6 +205,7 @@ impl Log {
             clock: Clock {
                 started_unix_ns: unix_ns(started) + i128::from(log.ahead_ns),
                 zone_ns: None,
+                set: (log.ahead_ns == 0).then(Set::default),
             },
             api_key: api_key.cloned(),
             secrets: Secrets::of_this_process(),
@@ -207,6 +244,30 @@ impl Log {
             }
         }
         Ok(rows)
+    }
+
+    /// Reports the part of the log that no sample has read, if any.
+    fn unread(&self) -> Option<String> {
+        let length = std::fs::metadata(&self.path).ok()?.len();
+        let left = length.saturating_sub(self.position);
+        (left > READ_AT_ONCE).then(|| {
+            format!(
+                "engine_events: the last {} MiB of the server's log {} were not searched for events",
+                left >> 20,
+                self.path.display()
+            )
+        })
+    }
+
+    /// Reports that this machine's clock was set meanwhile.
+    fn clock_set(&self) -> Option<String> {
+        let ahead_ns = self.clock.set.as_ref()?.ahead_ns;
+        (ahead_ns != 0).then(|| {
+            format!(
+                "engine_events: this machine's clock was set by {:+.1} s during the cell, or the machine slept; the lines of the server's log around that time have no stamp",
+                ahead_ns as f64 / 1e9
+            )
+        })
     }
 
     fn take_apart(
@@ -308,17 +369,39 @@ impl Companion for LogEvents {
         "engine_events"
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "lines of a server's log have wall time"
+    )]
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        let seen_unix_ns = unix_ns(SystemTime::now());
+        self.sheet.room()?;
         for log in &mut self.logs {
-            for row in log.read(at_ns)? {
-                self.sheet.push(row).map_err(|e| e.to_string())?;
+            if let Some(set) = &mut log.clock.set {
+                set.compare(at_ns, seen_unix_ns);
+            }
+            for _ in 0..PARTS {
+                let before = log.position;
+                for row in log.read(at_ns)? {
+                    self.sheet.push(row).map_err(|e| e.to_string())?;
+                }
+                if log.position - before < READ_AT_ONCE {
+                    break;
+                }
             }
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Sampled {
-        Sampled::of(self.sheet)
+        let warnings = self
+            .logs
+            .iter()
+            .flat_map(|log| [log.unread(), log.clock_set()]);
+        let warnings: Vec<String> = warnings.flatten().collect();
+        let mut left = Sampled::of(self.sheet);
+        left.warnings.extend(warnings);
+        left
     }
 }
 
@@ -341,6 +424,7 @@ mod tests {
             let mut clock = Clock {
                 started_unix_ns: NOON,
                 zone_ns: None,
+                set: None,
             };
             assert_eq!(
                 clock.stamp("%Y-%m-%d %H:%M:%S", text, seen),
@@ -351,11 +435,36 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_set_during_a_cell_moves_no_stamp() {
+        const S: i128 = 1_000_000_000;
+        for step in [3600 * S, -3600 * S, 2 * S] {
+            let mut clock = Clock {
+                started_unix_ns: NOON,
+                zone_ns: None,
+                set: Some(Set::default()),
+            };
+            // A line at 10 s, 20 s, 30 s and 40 s of the cell; the clock is set between the second and the third.
+            let stamps = [10, 20, 30, 40].map(|at| {
+                let wall = NOON + at * S + if at > 20 { step } else { 0 };
+                let set = clock.set.as_mut().unwrap();
+                set.compare((at * S) as i64, wall + S / 100);
+                let text = jiff::Timestamp::from_nanosecond(wall).unwrap();
+                let text = text.strftime("%Y-%m-%d %H:%M:%S").to_string();
+                clock.stamp("%Y-%m-%d %H:%M:%S", &text, wall + S / 100)
+            });
+            let expected = [Some(10 * S), Some(20 * S), None, Some(40 * S)];
+            let expected = expected.map(|at| at.map(|at| at as i64));
+            assert_eq!(stamps, expected, "{step}");
+        }
+    }
+
+    #[test]
     fn a_time_without_year_is_of_the_nearest_one() {
         let new_year = 1_767_225_600_000_000_000_i128; // 2026-01-01 00:00:00 UTC
         let mut clock = Clock {
             started_unix_ns: new_year,
             zone_ns: None,
+            set: None,
         };
         let seen = new_year + 500_000_000;
         assert_eq!(
@@ -433,6 +542,53 @@ mod tests {
         assert!(
             message.ends_with("[E] ERROR done") && !message.contains("secret"),
             "{message}"
+        );
+    }
+
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "lines of a server's log have wall time"
+    )]
+    fn a_log_that_grows_by_megabytes_between_samples_is_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = File::create(&path).unwrap();
+        let noise = "noise\n".repeat(READ_AT_ONCE as usize / 6 + 1);
+        write!(log, "{noise}{noise}the end\n").unwrap();
+        let pattern = EventPattern {
+            line: "^(?<word>the) end".to_owned(),
+            fields: Vec::new(),
+            time: None,
+        };
+        let patterns = [("ended".to_owned(), pattern)];
+        let from = LogFrom {
+            member: None,
+            path: &path,
+            position: 0,
+            ahead_ns: 0,
+            patterns: &patterns,
+            errors: &[],
+        };
+        let start = || {
+            LogEvents::new(
+                folder.path(),
+                std::slice::from_ref(&from),
+                SystemTime::now(),
+                None,
+                "1",
+            )
+        };
+        let mut events = Box::new(start().unwrap());
+        events.sample(1).unwrap();
+        let left = events.finish();
+        assert_eq!((left.tables[0].rows, left.warnings.len()), (1, 0));
+        // Without a sample, the log is unread.
+        let left = Box::new(start().unwrap()).finish();
+        assert!(
+            left.warnings[0].contains("the last 8 MiB of the server's log"),
+            "{:?}",
+            left.warnings
         );
     }
 

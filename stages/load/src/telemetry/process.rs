@@ -232,6 +232,7 @@ impl Companion for Processes {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        self.sheet.room()?;
         for row in self.reader.read(at_ns) {
             self.server_seen |= row.role == ProcessRole::Server;
             self.sheet.push(row).map_err(|e| e.to_string())?;

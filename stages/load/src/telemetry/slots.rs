@@ -11,12 +11,21 @@ use super::companion::{Companion, Sampled};
 use crate::get::Endpoint;
 use crate::sheet::Sheet;
 
+/// The most slots of one answer.
+const MOST_SLOTS: usize = 65_536;
+
 /// Parses the answer of `/slots`.
 fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotSample>, String> {
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
     let list = document
         .as_array()
         .ok_or("the answer is not a list of slots")?;
+    if list.len() > MOST_SLOTS {
+        let count = list.len();
+        return Err(format!(
+            "the answer has {count} slots; the limit is {MOST_SLOTS}"
+        ));
+    }
     let rows = list.iter().enumerate().map(|(i, slot)| {
         // An object in older builds, a list with one object in newer ones.
         let next = &slot["next_token"];
@@ -63,6 +72,7 @@ impl Companion for Slots {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        self.sheet.room()?;
         for row in slots(&self.endpoint.text("application/json")?, at_ns)? {
             self.sheet.push(row).map_err(|e| e.to_string())?;
         }
@@ -74,10 +84,16 @@ impl Companion for Slots {
     }
 }
 
-/// The most numbers that are followed in one document.
+/// The most numbers that are followed in one document, and the longest name of one, in bytes. A long key above many
+/// numbers would be repeated in the name of each.
 const FOLLOWED: usize = 4096;
+const LONGEST_NAME: usize = 1024;
 
+/// Collects the numbers of a document in the order of its keys, up to one more than are followed.
 fn numbers(value: &Value, at: &mut String, values: &mut BTreeMap<String, f64>) {
+    if at.len() > LONGEST_NAME || values.len() > FOLLOWED {
+        return;
+    }
     let mut below = |key: &str, value: &Value| {
         let length = at.len();
         at.push('/');
@@ -141,8 +157,13 @@ fn changes(
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
     let mut values = BTreeMap::new();
     numbers(&document, &mut String::new(), &mut values);
+    if values.len() > FOLLOWED {
+        return Err(format!(
+            "the answer has more than {FOLLOWED} numbers, so that none is followed"
+        ));
+    }
     let mut rows = Vec::new();
-    for (name, value) in values.into_iter().take(FOLLOWED) {
+    for (name, value) in values {
         if before.get(&name) != Some(&value)
             && (before.len() < FOLLOWED || before.contains_key(&name))
         {
@@ -159,6 +180,7 @@ impl Companion for ServerInfo {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        self.sheet.room()?;
         for row in changes(
             &self.endpoint.text("application/json")?,
             at_ns,
@@ -202,6 +224,25 @@ mod tests {
             (Some(false), None, None)
         );
         assert!(slots(r#"{"error":{"code":501}}"#, 0).is_err() && slots("<html>", 0).is_err());
+    }
+
+    #[test]
+    fn more_slots_than_any_server_has_are_refused() {
+        let body = format!("[{}0]", "0,".repeat(MOST_SLOTS));
+        assert!(slots(&body, 0).unwrap_err().contains("65537 slots"));
+    }
+
+    #[test]
+    fn a_document_of_millions_of_numbers_or_of_a_key_of_megabytes_takes_no_more_memory_than_its_text()
+     {
+        let changes = |body: String| changes(&body, 0, &mut BTreeMap::new());
+        let many = changes(format!("[{}0]", "0,".repeat(FOLLOWED)));
+        assert!(many.unwrap_err().contains("more than 4096 numbers"));
+        // The names of these numbers would take a terabyte.
+        let key = "k".repeat(1 << 20);
+        let long = changes(format!(r#"{{"{key}":[{}0],"a":1}}"#, "0,".repeat(1 << 20)));
+        let names: Vec<String> = long.unwrap().into_iter().map(|row| row.name).collect();
+        assert_eq!(names, ["/a"]);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use contract::GpuSample;
 
-use super::gpu::{GpuSampler, reasons};
+use super::gpu::{GpuSampler, reasons, whole};
 use crate::measure::Epoch;
 
 /// The requested fields. A field that the program does not know is left out and not requested again.
@@ -32,6 +32,12 @@ const FIELDS: [&str; 13] = [
 
 /// How long the first line may take.
 const FIRST: Duration = Duration::from_secs(10);
+
+/// The most lines that wait to be read. A program that prints without a pause waits for us.
+const WAITING: usize = 1024;
+
+/// The most lines that are kept of a program that prints no row.
+const SAID: usize = 2;
 
 /// A line with the time of its arrival.
 type Line = (i64, String);
@@ -60,10 +66,19 @@ impl Smi {
     /// # Errors
     /// If it does not start, ends, or is silent for ten seconds.
     pub(super) fn start(program: &Path, interval_ms: u64, epoch: Epoch) -> Result<Self, String> {
+        Self::start_within(FIRST, program, interval_ms, epoch)
+    }
+
+    fn start_within(
+        limit: Duration,
+        program: &Path,
+        interval_ms: u64,
+        epoch: Epoch,
+    ) -> Result<Self, String> {
         let mut fields: Vec<&'static str> = FIELDS[..FIELDS.len() - 1].to_vec();
         let mut unknown = Vec::new();
         loop {
-            match Self::launch(program, interval_ms, epoch, &fields) {
+            match Self::launch(limit, program, interval_ms, epoch, &fields) {
                 Ok(mut smi) => {
                     smi.unknown = unknown;
                     return Ok(smi);
@@ -84,6 +99,7 @@ impl Smi {
     }
 
     fn launch(
+        limit: Duration,
         program: &Path,
         interval_ms: u64,
         epoch: Epoch,
@@ -105,7 +121,7 @@ impl Smi {
             .stdout
             .take()
             .ok_or_else(|| other(&"its output cannot be read"))?;
-        let (sender, lines) = channel();
+        let (sender, lines) = sync_channel(WAITING);
         let reader = std::thread::Builder::new()
             .name("nvidia-smi".to_owned())
             .spawn(move || {
@@ -132,7 +148,8 @@ impl Smi {
             unknown,
             ended,
         };
-        let until = Instant::now() + FIRST;
+        let until = Instant::now() + limit;
+        let late = || Refused::Other(format!("no answer within {} s", limit.as_secs_f64()));
         let mut said = Vec::new();
         loop {
             match smi
@@ -152,22 +169,22 @@ impl Smi {
                     if let Some(field) = FIELDS.iter().find(|f| quoted == Some(**f)) {
                         return Err(Refused::Field(field));
                     }
-                    if !line.is_empty() {
-                        said.push(line);
+                    // It may print something else without a pause.
+                    if Instant::now() >= until {
+                        return Err(late());
+                    }
+                    if !line.is_empty() && said.len() < SAID {
+                        said.push(line.chars().take(400).collect::<String>());
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(Refused::Other(format!(
-                        "no answer within {} s",
-                        FIRST.as_secs()
-                    )));
+                    return Err(late());
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     let status = smi
                         .child
                         .wait()
                         .map_or_else(|e| e.to_string(), |s| s.to_string());
-                    said.truncate(2);
                     return Err(Refused::Other(format!("{status}: {}", said.join(" "))));
                 }
             }
@@ -187,7 +204,7 @@ impl Smi {
             (!nothing).then_some(value)
         };
         let number = |field: &str| text(field)?.parse::<f64>().ok().filter(|v| v.is_finite());
-        let mebibytes = |field: &str| Some((number(field)? * 1024.0 * 1024.0) as i64);
+        let mebibytes = |field: &str| whole(number(field)? * 1024.0 * 1024.0);
         let mask =
             text("clocks_event_reasons.active").or_else(|| text("clocks_throttle_reasons.active"));
         let mask = mask.and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
@@ -219,7 +236,8 @@ impl GpuSampler for Smi {
 
     fn rows(&mut self, _: i64) -> Result<Vec<GpuSample>, String> {
         let mut lines = std::mem::take(&mut self.waiting);
-        loop {
+        // Whatever arrives meanwhile belongs to the next sample.
+        for _ in 0..WAITING {
             match self.lines.try_recv() {
                 Ok(line) => lines.push(line),
                 Err(std::sync::mpsc::TryRecvError::Empty) => break,
@@ -393,6 +411,23 @@ mod tests {
         .unwrap();
         let rows = rows(&mut smi, 2);
         assert!(rows[1].at_ns - rows[0].at_ns >= 250_000_000);
+    }
+
+    #[test]
+    fn a_program_that_prints_without_a_pause_stops_neither_the_start_nor_a_sample() {
+        let (_folder, program) = fake("exec yes");
+        let short = Duration::from_millis(300);
+        let error = loop {
+            match Smi::start_within(short, &program, 100, Epoch::start()).err() {
+                Some(e) if e.contains("Text file busy") => std::thread::yield_now(),
+                other => break other.unwrap(),
+            }
+        };
+        assert_eq!(error, "nvidia-smi: no answer within 0.3 s");
+        let mut smi = start(&format!("exec yes '{H200}'")).unwrap();
+        for _ in 0..3 {
+            assert!(smi.rows(0).unwrap().len() <= WAITING + 1);
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, Url};
 use serde_json::Value;
@@ -188,6 +188,16 @@ impl Site {
             request = request.header(AUTHORIZATION, value);
         }
         let mut response = request.send().await.map_err(|e| self.explain(&e))?;
+        let encodings = response.headers().get_all(CONTENT_ENCODING).iter();
+        for encoding in encodings {
+            // The bytes of an encoded text would be taken for a text without contents.
+            if !encoding.as_bytes().eq_ignore_ascii_case(b"identity") {
+                let encoding = self.mask(&String::from_utf8_lossy(encoding.as_bytes()));
+                return Err(HttpError::Answer(format!(
+                    "the answer is encoded (Content-Encoding `{encoding}`), which was not requested"
+                )));
+            }
+        }
         let status = response.status().as_u16();
         let mut body = Vec::new();
         while let Some(piece) = response.chunk().await.map_err(|e| self.explain(&e))? {
@@ -487,6 +497,26 @@ mod tests {
             .unwrap()
             .ask(&Ask::get("/x"), LIMIT);
         assert_eq!(answer.unwrap().status, 302);
+    }
+
+    #[test]
+    fn an_answer_in_an_encoding_that_was_not_requested_is_an_error() {
+        let ask = |answer| {
+            let (url, _asked) = once(answer);
+            Site::find(&url, None, None)
+                .unwrap()
+                .ask(&Ask::get("/x"), LIMIT)
+        };
+        let packed =
+            ask("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x7f");
+        let error = packed.unwrap_err().to_string();
+        assert!(
+            error.contains("`gzip`") && error.contains("not requested"),
+            "{error}"
+        );
+        let plain =
+            ask("HTTP/1.1 200 OK\r\nContent-Encoding: Identity\r\nContent-Length: 2\r\n\r\nhi");
+        assert_eq!(plain.unwrap().body, b"hi");
     }
 
     #[test]
