@@ -42,3 +42,4 @@ pub use table::Table;
 pub use table_columns::InPlace;
 pub use table_error::TableError;
 pub use table_writer::TableWriter;
+pub use untrusted::quietly;

@@ -1,6 +1,10 @@
 //! Token counters: a `tokenizer.json`, or the server under load.
 
-use artifacts::Digest;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use artifacts::{Digest, quietly};
 use net::{ApiKey, Ask, Site};
 use serde_json::{Value, json};
 
@@ -39,6 +43,44 @@ pub(crate) trait Counter {
 pub(crate) struct FileCounter {
     tokenizer: tokenizers::Tokenizer,
     digest: String,
+    /// The work so far.
+    work: Mutex<Work>,
+}
+
+/// The text that a tokenizer has read, and the processor time that this took.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    bytes: u64,
+    time: Duration,
+}
+
+/// From this much processor time on, a tokenizer must read at least [`SLOWEST`] bytes in a second. Usual ones read
+/// megabytes.
+const PATIENCE: Duration = Duration::from_secs(30);
+const SLOWEST: f64 = 1000.0;
+
+impl Work {
+    /// # Errors
+    /// If the tokenizer is too slow to be of use; one sentence.
+    fn add(&mut self, bytes: usize, time: Duration) -> Result<(), String> {
+        self.bytes += bytes as u64;
+        self.time += time;
+        let seconds = self.time.as_secs_f64();
+        if self.time < PATIENCE || self.bytes as f64 / seconds >= SLOWEST {
+            return Ok(());
+        }
+        Err(format!(
+            "the tokenizer took {seconds:.0} s of processor time for {} bytes of text; a pattern of its pre-tokenizer or normalizer may search without end",
+            self.bytes
+        ))
+    }
+}
+
+/// Returns the processor time of this thread.
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 impl FileCounter {
@@ -56,23 +98,38 @@ impl FileCounter {
     /// Makes a counter of the bytes of a file, which are not checked against the digest.
     pub(crate) fn of_bytes(file: &str, bytes: &[u8], digest: String) -> Result<Self, PromptError> {
         let wrong = |message: String| PromptError::wrong(format!("tokenizer {file}: {message}"));
-        let mut tokenizer =
-            tokenizers::Tokenizer::from_bytes(bytes).map_err(|e| wrong(e.to_string()))?;
+        super::foreign::check(bytes).map_err(wrong)?;
+        // The library panics over some files.
+        let mut tokenizer = quietly(|| tokenizers::Tokenizer::from_bytes(bytes))
+            .ok_or_else(|| wrong("its contents contradict each other".to_owned()))?
+            .map_err(|e| wrong(e.to_string()))?;
         // Files often contain the truncation from their training.
         tokenizer
             .with_truncation(None)
             .map_err(|e| wrong(e.to_string()))?;
         tokenizer.with_padding(None);
-        Ok(Self { tokenizer, digest })
+        // It adds special tokens, which are not counted, and could repeat the text.
+        tokenizer.with_post_processor(None::<tokenizers::PostProcessorWrapper>);
+        let work = Mutex::default();
+        Ok(Self {
+            tokenizer,
+            digest,
+            work,
+        })
     }
 }
 
 impl Counter for FileCounter {
     fn count(&self, text: &str) -> Result<u32, PromptError> {
-        let tokens = self
-            .tokenizer
-            .encode_fast(text, false)
-            .map_err(|e| PromptError::wrong(format!("tokenizing: {e}")))?;
+        let wrong = |message: String| PromptError::wrong(format!("tokenizing: {message}"));
+        let began = thread_time();
+        let tokens = quietly(|| self.tokenizer.encode_fast(text, false))
+            .ok_or_else(|| wrong("the contents of the file contradict each other".to_owned()))?
+            .map_err(|e| wrong(e.to_string()))?;
+        let time = thread_time().saturating_sub(began);
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.add(text.len(), time).map_err(wrong)?;
+        drop(work);
         u32::try_from(tokens.len())
             .map_err(|_| PromptError::wrong("more than 4,294,967,295 tokens".to_owned()))
     }
@@ -251,4 +308,59 @@ impl Counter for ServerCounter {
 
 fn length(tokens: &[i64]) -> u32 {
     u32::try_from(tokens.len()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counter(file: &Value) -> Result<FileCounter, PromptError> {
+        FileCounter::of_bytes("t.json", file.to_string().as_bytes(), String::new())
+    }
+
+    fn words() -> Value {
+        json!({
+            "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
+            "model": {"type": "WordLevel", "vocab": {"a": 0, "[UNK]": 1}, "unk_token": "[UNK]"},
+        })
+    }
+
+    #[test]
+    fn a_file_over_which_the_library_panics_is_an_error() {
+        let mut file = words();
+        file["pre_tokenizer"] = json!({"type": "FixedLength", "length": 0});
+        let error = counter(&file).and_then(|c| c.count("a b")).unwrap_err();
+        assert!(error.message.contains("contradict"), "{error}");
+        file = words();
+        // A trie of one node that leads out of it.
+        let map = "BAAAAP////9hAA==";
+        file["normalizer"] = json!({"type": "Precompiled", "precompiled_charsmap": map});
+        let error = counter(&file).and_then(|c| c.count("a b")).unwrap_err();
+        assert!(error.message.contains("contradict"), "{error}");
+    }
+
+    #[test]
+    fn a_file_cannot_count_a_text_several_times_by_a_template() {
+        let mut file = words();
+        file["post_processor"] = json!({
+            "type": "TemplateProcessing", "pair": [], "special_tokens": {},
+            "single": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+        });
+        assert_eq!(counter(&file).unwrap().count("a b a"), Ok(3));
+    }
+
+    #[test]
+    fn a_tokenizer_that_searches_without_end_is_given_up() {
+        let mut work = Work::default();
+        let second = Duration::from_secs(1);
+        assert!((0..29).all(|_| work.add(1, second).is_ok()));
+        let why = work.add(1, second).unwrap_err();
+        assert!(
+            why.contains("took 30 s of processor time for 30 bytes"),
+            "{why}"
+        );
+        let mut busy = Work::default();
+        assert!((0..10_000).all(|_| busy.add(1_000_000, second).is_ok()));
+    }
 }

@@ -4,6 +4,7 @@ mod context;
 mod counter;
 mod error;
 mod files;
+mod foreign;
 mod maker;
 mod set;
 mod spool;

@@ -137,6 +137,13 @@ const CANDIDATES: usize = 24;
 /// What to try after the words: marks that are tokens in nearly every tokenizer.
 const FILLERS: [&str; 12] = [".", ",", "!", "?", ";", ":", ".", ",", "!", "?", ";", ":"];
 
+/// The steps of a search that follow the proportion of words and tokens; the others halve the rest.
+const PROPORTIONAL: u32 = 64;
+
+/// How many words a token may take, and how many words every prompt may take, before the search for its end is given up.
+const WORDS_PER_TOKEN: usize = 32;
+const FEW_WORDS: usize = 4096;
+
 /// Appends words until the text has the requested number of further tokens. The tokens of a text are not the sum of its
 /// words' tokens, so the number of words is found by search (false position between a text that is too short and one
 /// that is too long). The rest is filled with words that happen to fit, or with marks. If none fits, the text remains
@@ -160,7 +167,12 @@ fn write_tokens(
     } else {
         counter.prompt_length(text)?
     };
-    let target = before + wanted;
+    let target = before.checked_add(wanted).ok_or_else(|| {
+        PromptError::wrong(format!(
+            "{before} tokens are counted in a text of {} bytes",
+            text.len()
+        ))
+    })?;
     // Texts of increasing length, as end positions in one buffer.
     let (mut buffer, mut ends) = (text.clone(), vec![text.len()]);
     let mut extend = |to: usize, words: &mut dyn WordSource, ends: &mut Vec<usize>| {
@@ -173,7 +185,7 @@ fn write_tokens(
     let mut low = (0_usize, before, text.clone());
     let mut high: Option<(usize, u32)> = None;
     let mut guess = ((f64::from(wanted) / 1.1) as usize).max(1);
-    loop {
+    for step in 0_u32.. {
         let tried = extend(guess, words, &mut ends);
         let count = counter.prompt_length(&tried)?;
         if count <= target {
@@ -184,15 +196,25 @@ fn write_tokens(
         if low.1 == target {
             break;
         }
+        // Whoever counts is somebody else, and may count nothing, or anything.
+        if high.is_none() && low.0 > WORDS_PER_TOKEN * wanted as usize + FEW_WORDS {
+            return Err(PromptError::wrong(format!(
+                "the tokenizer counts {} tokens in a text of {} words, so no prompt of {wanted} tokens can be made",
+                low.1.saturating_sub(before),
+                low.0
+            )));
+        }
         guess = match high {
             Some((high, _)) if high <= low.0 + 1 => break,
+            Some((high, _)) if step >= PROPORTIONAL => low.0.midpoint(high),
             Some((high, count)) => {
                 let share = f64::from(target - low.1) / f64::from(count - low.1);
                 let step = (share * (high - low.0) as f64) as usize;
                 (low.0 + step).clamp(low.0 + 1, high - 1)
             }
             None => {
-                let per_word = (f64::from(low.1 - before) / low.0.max(1) as f64).max(0.1);
+                let per_word =
+                    (f64::from(low.1.saturating_sub(before)) / low.0.max(1) as f64).max(0.1);
                 low.0 + ((f64::from(target - low.1) / per_word) as usize).clamp(1, 1 << 20)
             }
         };
@@ -223,6 +245,7 @@ mod tests {
     use crate::random::Origin;
     use pipeline::stage::{Coordinates, Json};
     use proptest::prelude::*;
+    use std::cell::Cell;
 
     /// Counts this many characters, or fewer before a space, as one token.
     struct Every(usize);
@@ -251,6 +274,52 @@ mod tests {
         }
         .stream("text", &Json::Null)
         .at(1)
+    }
+
+    /// Answers whatever it likes.
+    struct Odd<F>(F);
+
+    impl<F: Fn(&str) -> u32> Counter for Odd<F> {
+        fn count(&self, text: &str) -> Result<u32, PromptError> {
+            Ok((self.0)(text))
+        }
+
+        fn source(&self) -> LengthSource {
+            LengthSource::ServerTokenizer
+        }
+
+        fn identity(&self) -> &str {
+            "odd"
+        }
+    }
+
+    #[test]
+    fn a_tokenizer_that_counts_nothing_or_anything_ends_the_search() {
+        let fit = |counter: &dyn Counter, start: &str| {
+            let (mut text, mut draws) = (start.to_owned(), draws(1));
+            let source = &mut Random(&mut draws);
+            write(&mut text, source, Unit::Tokens, 20, Some(counter)).map(|()| text)
+        };
+        for constant in [0, 1, 19] {
+            let error = fit(&Odd(|_: &str| constant), "").unwrap_err();
+            assert!(error.message.contains("no prompt of 20 tokens"), "{error}");
+        }
+        // Always too many: as close as it gets.
+        assert!(fit(&Odd(|_: &str| 1000), "").is_ok());
+        let error = fit(&Odd(|_: &str| u32::MAX), "some words").unwrap_err();
+        assert!(error.message.contains("4294967295 tokens"), "{error}");
+        // Fewer tokens for a longer text.
+        let falling = Odd(|text: &str| 1000_u32.saturating_sub(text.len() as u32));
+        let _ended = fit(&falling, "some words");
+        let calls = Cell::new(0_u32);
+        let scattered = Odd(|text: &str| {
+            calls.set(calls.get() + 1);
+            text.bytes()
+                .fold(7_u32, |a, b| a.wrapping_mul(31).wrapping_add(u32::from(b)))
+                % 1_000_000
+        });
+        let _ended = fit(&scattered, "");
+        assert!(calls.get() < 1000, "{}", calls.get());
     }
 
     #[test]
