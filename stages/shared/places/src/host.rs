@@ -240,6 +240,9 @@ impl Host {
     }
 }
 
+/// The longest output of a command on a host, in bytes. A host could print without end.
+const LONGEST: u64 = if cfg!(test) { 1 << 20 } else { 512 << 20 };
+
 /// Runs a command to its end; returns its output, or how it failed.
 ///
 /// # Errors
@@ -272,8 +275,8 @@ pub(crate) fn output_of(
         let (sender, pipe) = (sender.clone(), pipe.take());
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // Unreadable output counts as missing; the exit status decides.
-            let _cut = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            // Unreadable output counts as missing; the exit status decides. What is too long is left in the pipe.
+            let _cut = pipe.map(|pipe| pipe.take(LONGEST + 1).read_to_end(&mut bytes));
             drop(sender.send((at, String::from_utf8_lossy(&bytes).into_owned())));
         });
     }
@@ -300,6 +303,9 @@ pub(crate) fn output_of(
         }
     }
     let [out, err] = texts;
+    if out.len() as u64 > LONGEST {
+        return Ok(Err(format!("it printed more than {} MiB", LONGEST >> 20)));
+    }
     if status.success() {
         return Ok(Ok(out));
     }
@@ -366,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_fails_is_quoted_and_one_that_is_late_is_ended() {
+    fn a_command_that_fails_is_quoted_and_one_that_is_late_or_prints_without_end_is_ended() {
         let run = |script: &str, limit| {
             let command = ["sh", "-c", script].map(str::to_owned);
             output_of(&command, Stdio::null(), limit, &Control::quiet()).unwrap()
@@ -374,6 +380,8 @@ mod tests {
         let long = Duration::from_secs(600);
         assert_eq!(run("echo yes", long), Ok("yes\n".to_owned()));
         assert_eq!(run("echo no >&2; exit 3", long), Err("no".to_owned()));
+        let endless = run("exec yes", long).unwrap_err();
+        assert_eq!(endless, "it printed more than 1 MiB");
         let late = run("sleep 600", Duration::from_millis(1)).unwrap_err();
         assert!(late.starts_with("no answer within"), "{late}");
     }
