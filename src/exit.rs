@@ -151,6 +151,17 @@ impl Stop {
         self.hint(hint)
     }
 
+    /// Replaces the remedy for a damaged store, which its owner can repair, by one for a bundle of somebody else.
+    pub(crate) fn of_bundle(self, bundle: &std::path::Path) -> Self {
+        match self.exit {
+            Exit::Damaged => self.hint(format!(
+                "`benchtrail verify {}` lists everything that differs from what was published; get the bundle again from where it was published",
+                crate::effect_text::quoted(&crate::project::shown(bundle))
+            )),
+            _ => self,
+        }
+    }
+
     /// Rewords the message and its hint.
     pub(crate) fn reworded(mut self, word: impl Fn(&str) -> String) -> Self {
         if let Words::Message(message) = &mut self.words {

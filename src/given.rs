@@ -231,10 +231,13 @@ fn instead(path: &Path, thing: Thing, wanted: Wanted) -> Option<PathBuf> {
 /// Returns the lock in a folder if it is the only one.
 fn only_lock(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
-    let is_lock = |path: &PathBuf| {
-        path.extension().is_some_and(|e| e == "lock")
-            && artifacts::regular::read(path).is_ok_and(|b| b.starts_with(b"benchtrail lock"))
+    let begins = |path: &Path| {
+        let mut start = Vec::new();
+        let opened = artifacts::regular::open(path);
+        opened.is_ok_and(|(file, _)| file.take(START).read_to_end(&mut start).is_ok())
+            && start.starts_with(b"benchtrail lock")
     };
+    let is_lock = |path: &PathBuf| path.extension().is_some_and(|e| e == "lock") && begins(path);
     let mut locks = entries.map(|entry| entry.path()).filter(is_lock);
     let first = locks.next()?;
     locks.next().is_none().then_some(first)

@@ -169,7 +169,8 @@ impl From<PipelineError> for Stop {
             PipelineError::Kind(_) => Self::usage(error),
             PipelineError::Selection { ref hint, .. } => Self::usage(&error).hint(hint),
             PipelineError::Store(error) => error.into(),
-            PipelineError::Lock(LockError::Io(..)) | PipelineError::Io(..) => Self::refused(&error),
+            PipelineError::Lock(LockError::Io(..) | LockError::Unreadable(..))
+            | PipelineError::Io(..) => Self::refused(&error),
             PipelineError::Lock(_) => Self::failed(error),
             PipelineError::Changed(_) => Self::failed(error).hint("run again"),
         }

@@ -837,3 +837,95 @@ fn what_a_bundle_says_about_itself_is_never_a_line_of_the_verdict() {
     }
     assert!(lines.contains(&"the bundle does not hold"), "{lines:?}");
 }
+
+#[test]
+fn a_remedy_for_a_damaged_bundle_is_for_whoever_received_it() {
+    // A lock whose author is somebody else cannot be made again by a run here.
+    let (_folder, bundle) = copy();
+    let lock = bundle.join("simulated.lock");
+    let text = fs::read_to_string(&lock).expect("a lock");
+    fs::write(&lock, format!("{text}earlier x\n")).expect("writable");
+    for name in ["verify", "reproduce", "sql", "report", "explore", "ls"] {
+        let mut words = vec![name, bundle.to_str().expect("text")];
+        match name {
+            "sql" => words.push("select 1"),
+            "explore" => words.extend(["--export", "page.html"]),
+            "ls" => words.push("ladder"),
+            _ => {}
+        }
+        let outcome = Project::new().run(&words);
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert_eq!(outcome.code, Some(1), "{name}: {said}");
+        assert!(said.contains("simulated.lock:"), "{name}: {said}");
+        assert!(
+            said.contains("get the bundle again from where it was published"),
+            "{name}: {said}"
+        );
+        assert!(!said.contains("run again"), "{name}: {said}");
+    }
+    // Its store cannot be repaired here either.
+    let (_folder, bundle) = copy();
+    fs::remove_dir_all(bundle.join("store/objects")).expect("objects");
+    fs::create_dir(bundle.join("store/objects")).expect("a folder");
+    let outcome = command("report", &bundle);
+    assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("hint: `benchtrail verify ")
+            && outcome.stderr.contains("get the bundle again"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!outcome.stderr.contains("fsck"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_file_of_terabytes_in_the_place_of_a_key_or_a_lock_is_refused_before_it_is_read() {
+    let (project, bundle) = published();
+    let large = project.path().join("large");
+    // A hole: it takes no disk.
+    let file = fs::File::create(&large).expect("a file");
+    file.set_len(1 << 42).expect("a hole");
+    let large = large.to_str().expect("text");
+    let bundle = bundle.to_str().expect("text");
+    let lock = project.path().join("large.lock");
+    fs::write(&lock, "benchtrail lock 1\n").expect("writable");
+    let file = fs::File::options().write(true).open(&lock);
+    file.and_then(|file| file.set_len(1 << 42)).expect("a hole");
+    let lock = lock.to_str().expect("text");
+    for words in [
+        vec!["verify", bundle, "--key", large],
+        vec!["publish", STUDY, "--author", "A", "--key", large],
+        vec!["load", "https://127.0.0.1:1", "--ca-file", large],
+        vec!["diff", lock, STUDY],
+    ] {
+        let outcome = project.run(&words);
+        assert_ne!(outcome.code, Some(0), "{words:?}");
+        assert!(
+            outcome.stderr.contains("the limit is "),
+            "{words:?}: {}",
+            outcome.stderr
+        );
+    }
+    fs::remove_file(lock).expect("the file is there");
+}
+
+#[test]
+fn a_private_key_that_others_can_read_is_reported() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (project, _) = published();
+    project.run(["keygen", "shown"]).ok();
+    let publish = |out: &str| {
+        let key = ["--key", "shown.key", "--out", out];
+        let words = ["publish", STUDY, "--author", "A"].into_iter().chain(key);
+        project.run(words).ok().stderr
+    };
+    assert!(!publish("own").contains("warning"));
+    let key = project.path().join("shown.key");
+    fs::set_permissions(key, fs::Permissions::from_mode(0o644)).expect("our own file");
+    let said = publish("open");
+    assert!(
+        said.contains("warning: other users of this machine can read the private key shown.key")
+            && said.contains("chmod 600 shown.key"),
+        "{said}"
+    );
+}

@@ -43,6 +43,21 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a regular file of a kind that is never larger than `most` bytes.
+///
+/// # Errors
+/// Same as [`read`], or if the file is larger.
+pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let (file, size) = open(path)?;
+    if size > most {
+        let reason = format!("it has {size} bytes; the limit is {most}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+    }
+    let mut bytes = Vec::new();
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The size in bytes from which the memory of the machine is looked at. A file with a hole can have any size, and the
 /// system grants memory that it does not have.
 const LARGE: u64 = 256 << 20;
@@ -100,8 +115,20 @@ pub fn room_for(bytes: u64) -> io::Result<()> {
 /// # Errors
 /// Same as [`read`], or if the text is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    text_of(read(path)?)
+}
+
+/// Reads a regular file of text that is never larger than `most` bytes.
+///
+/// # Errors
+/// Same as [`read_at_most`], or if the text is not UTF-8.
+pub fn read_text_at_most(path: &Path, most: u64) -> io::Result<String> {
+    text_of(read_at_most(path, most)?)
+}
+
+fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
-    String::from_utf8(read(path)?).map_err(not_text)
+    String::from_utf8(bytes).map_err(not_text)
 }
 
 /// Returns options to open a file for writing that is not a link, without waiting for a reader of a FIFO.

@@ -179,7 +179,9 @@ impl LockCell {
 /// An error while reading or writing the lock.
 #[derive(Debug)]
 pub enum LockError {
-    /// The file system returned an error.
+    /// The file system returned an error while the file was read.
+    Unreadable(PathBuf, io::Error),
+    /// The file system returned an error while the file was written.
     Io(PathBuf, io::Error),
     /// A line is malformed.
     Line(PathBuf, usize, String),
@@ -187,24 +189,16 @@ pub enum LockError {
     Trail(PathBuf, Box<(Digest, Digest)>),
 }
 
-impl fmt::Display for LockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remedy = "restore the file, or delete it and run again (the results are still in the \
-            store)";
+impl LockError {
+    /// Returns the place and the reason without the remedy, which only helps whoever ran the experiment.
+    pub fn reason(&self) -> String {
         match self {
-            Self::Io(path, error) => write!(
-                f,
-                "{}: {error}; the lock is written to the experiment's folder, which must be \
-                 writable",
-                path.display()
-            ),
-            Self::Line(path, line, what) => {
-                write!(f, "{}:{line}: {what}; {remedy}", path.display())
+            Self::Unreadable(path, error) | Self::Io(path, error) => {
+                format!("{}: {error}", path.display())
             }
-            Self::Trail(path, digests) => write!(
-                f,
-                "{}: the header says trail {}, but the cells give {}: the file was edited; \
-                 {remedy}",
+            Self::Line(path, line, what) => format!("{}:{line}: {what}", path.display()),
+            Self::Trail(path, digests) => format!(
+                "{}: the header says trail {}, but the cells give {}: the file was edited",
                 path.display(),
                 digests.0.short(),
                 digests.1.short()
@@ -213,14 +207,32 @@ impl fmt::Display for LockError {
     }
 }
 
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason())?;
+        f.write_str(match self {
+            Self::Unreadable(..) => "",
+            Self::Io(..) => {
+                "; the lock is written to the experiment's folder, which must be writable"
+            }
+            Self::Line(..) | Self::Trail(..) => {
+                "; restore the file, or delete it and run again (the results are still in the store)"
+            }
+        })
+    }
+}
+
 impl std::error::Error for LockError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Io(_, error) => Some(error),
+            Self::Unreadable(_, error) | Self::Io(_, error) => Some(error),
             Self::Line(..) | Self::Trail(..) => None,
         }
     }
 }
+
+/// The largest lock, in bytes: about a thousand for each of the most cells of an experiment.
+const MOST_BYTES: u64 = 1 << 30;
 
 /// Returns the path of an experiment's lock: next to its YAML, `NAME.lock` or `NAME.PROFILE.lock` after the name of the
 /// file.
@@ -327,10 +339,10 @@ impl Lock {
     /// # Errors
     /// If the file cannot be read, is not a lock, or was edited.
     pub fn read(path: &Path) -> Result<Option<Self>, LockError> {
-        match artifacts::regular::read_text(path) {
+        match artifacts::regular::read_text_at_most(path, MOST_BYTES) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(LockError::Io(path.to_owned(), e)),
+            Err(e) => Err(LockError::Unreadable(path.to_owned(), e)),
         }
     }
 

@@ -48,8 +48,11 @@ mod status;
 mod verify;
 mod why;
 
+use std::path::Path;
+
 use crate::args::{Cli, Command};
 use crate::exit::Stop;
+use crate::study::is_bundle;
 
 /// Executes the command line.
 ///
@@ -58,7 +61,7 @@ use crate::exit::Stop;
 pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
     crate::room::at_all()?;
     let global = &cli.global;
-    match &cli.command {
+    let done = match &cli.command {
         Command::Init(arguments) => init::init(arguments, global),
         Command::List(arguments) => list::list(arguments, global),
         Command::Run(arguments) if arguments.detach => detach::detach(arguments, global),
@@ -93,5 +96,23 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Man(arguments) => shell::man(arguments, global),
         Command::History(arguments) => history::history(arguments, global),
         Command::Schema(arguments) => schema::schema(arguments),
-    }
+    };
+    done.map_err(|stop| match bundle_of(&cli.command) {
+        Some(bundle) => stop.of_bundle(bundle),
+        None => stop,
+    })
+}
+
+/// Returns the published bundle that a command only reads, if it is given one.
+fn bundle_of(command: &Command) -> Option<&Path> {
+    let given = match command {
+        Command::Ls(arguments) => [Some(arguments.experiment.experiment.as_path()), None],
+        Command::Show(arguments) => [Some(Path::new(&arguments.source)), None],
+        Command::Sql(arguments) => [Some(arguments.experiment.as_path()), None],
+        Command::Explore(arguments) => [arguments.what.as_deref(), None],
+        Command::Report(arguments) => [Some(arguments.study.as_path()), None],
+        Command::Diff(arguments) => [Some(arguments.a.as_path()), arguments.b.as_deref()],
+        _ => return None,
+    };
+    given.into_iter().flatten().find(|path| is_bundle(path))
 }

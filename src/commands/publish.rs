@@ -11,6 +11,7 @@ use remote::pull_records;
 use serde_json::json;
 
 use crate::args::{Global, PublishArgs};
+use crate::effect_text::quoted;
 use crate::exit::Stop;
 use crate::project::{again, shown};
 use crate::room;
@@ -20,6 +21,14 @@ use crate::terminal::{bytes, complain, say};
 
 pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), Stop> {
     let key = arguments.key.as_deref().map(KeyPair::read).transpose()?;
+    if let Some(path) = arguments.key.as_deref()
+        && KeyPair::is_open_to_others(path)
+    {
+        let path = quoted(&shown(path));
+        complain(&format!(
+            "warning: other users of this machine can read the private key {path}, and sign as you; run `chmod 600 {path}`"
+        ));
+    }
     let session = Session::open(&arguments.experiment, global)?;
     let experiment = &session.experiment;
     let shared = Shared::of(&arguments.remote)?;

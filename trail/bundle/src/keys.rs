@@ -13,6 +13,9 @@ use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use crate::error::BundleError;
 use crate::manifest::sha256_of;
 
+/// The largest file of a key, in bytes. A key has a few hundred.
+const MOST_BYTES: u64 = 64 << 10;
+
 /// A private key with its public half.
 pub struct KeyPair {
     secret: SigningKey,
@@ -57,8 +60,8 @@ impl KeyPair {
     /// # Errors
     /// If the file cannot be read or is not an Ed25519 key in PKCS#8 PEM.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
-        let text =
-            artifacts::regular::read_text(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
+        let text = artifacts::regular::read_text_at_most(path, MOST_BYTES)
+            .map_err(|e| BundleError::Io(path.to_owned(), e))?;
         if text.contains("PUBLIC KEY") {
             let what = "this is a public key; signing needs the private key".to_owned();
             return Err(BundleError::Key(path.to_owned(), what));
@@ -72,6 +75,12 @@ impl KeyPair {
                     .to_owned();
                 BundleError::Key(path.to_owned(), what)
             })
+    }
+
+    /// Returns whether other users of this machine may read or change the file of a private key.
+    pub fn is_open_to_others(path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0)
     }
 
     /// Writes both halves. Only the owner can read the private one. Neither file may exist yet.
@@ -123,8 +132,8 @@ impl PublicKey {
     /// # Errors
     /// If the file cannot be read or is not an Ed25519 key in SPKI PEM.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
-        let text =
-            artifacts::regular::read_text(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
+        let text = artifacts::regular::read_text_at_most(path, MOST_BYTES)
+            .map_err(|e| BundleError::Io(path.to_owned(), e))?;
         VerifyingKey::from_public_key_pem(&text).map(Self).map_err(|_| {
             let what = if text.contains("PRIVATE KEY") {
                 "this is a private key. Pass the public key to check a signature, and keep this \
@@ -182,6 +191,34 @@ mod tests {
             ),
         ] {
             assert!(error.to_string().contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_far_larger_than_a_key_is_refused_before_it_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("k");
+        // A hole: it takes no disk.
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(1 << 40).unwrap();
+        for error in [
+            KeyPair::read(&path).unwrap_err(),
+            PublicKey::read(&path).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("the limit is 65536"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_private_key_that_others_can_read_is_recognised() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let (private, public) = (folder.path().join("k.key"), folder.path().join("k.pub"));
+        generate().unwrap().write(&private, &public).unwrap();
+        assert!(!KeyPair::is_open_to_others(&private));
+        for mode in [0o640, 0o604, 0o620] {
+            fs::set_permissions(&private, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(KeyPair::is_open_to_others(&private), "{mode:o}");
         }
     }
 

@@ -101,8 +101,11 @@ impl Bundle {
                 path,
                 "the lock is missing".to_owned(),
             )),
-            // The error names the file itself.
-            Err(error) => Err(BundleError::Study(error.to_string())),
+            // The error names the file itself. Its remedy is for whoever ran the experiment.
+            Err(error) => Err(BundleError::Study(format!(
+                "{}; get the bundle again from where it was published",
+                error.reason()
+            ))),
         }
     }
 

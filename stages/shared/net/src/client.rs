@@ -103,6 +103,9 @@ fn configure(roots: RootCertStore) -> ClientConfig {
     config
 }
 
+/// The largest file of certificates, in bytes. That of a system with all authorities has a few hundred thousand.
+const MOST_BYTES: u64 = 64 << 20;
+
 fn from_file(file: &Path) -> Result<RootCertStore, TlsError> {
     let wrong = |message: String| {
         TlsError::new(
@@ -110,6 +113,17 @@ fn from_file(file: &Path) -> Result<RootCertStore, TlsError> {
             "give a PEM file with the certificate of the server's authority (BEGIN CERTIFICATE)",
         )
     };
+    // A FIFO could block for ever.
+    let metadata = std::fs::metadata(file).map_err(|e| wrong(e.to_string()))?;
+    if !metadata.is_file() {
+        return Err(wrong("it is not a regular file".to_owned()));
+    }
+    if metadata.len() > MOST_BYTES {
+        let size = metadata.len();
+        return Err(wrong(format!(
+            "it has {size} bytes; the limit is {MOST_BYTES}"
+        )));
+    }
     let mut roots = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(file).map_err(|e| wrong(e.to_string()))?;
     for certificate in certificates {
@@ -143,4 +157,28 @@ fn of_the_system() -> Result<RootCertStore, TlsError> {
             crate::error::GIVE
         ),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_or_far_too_large_holds_no_certificates() {
+        let folder = tempfile::tempdir().unwrap();
+        let large = folder.path().join("large.pem");
+        // A hole: it takes no disk.
+        std::fs::File::create(&large)
+            .unwrap()
+            .set_len(1 << 40)
+            .unwrap();
+        for (file, word) in [
+            (Path::new("/dev/zero"), "not a regular file"),
+            (folder.path(), "not a regular file"),
+            (large.as_path(), "the limit is 67108864"),
+        ] {
+            let error = from_file(file).unwrap_err();
+            assert!(error.reason.contains(word), "{}", error.reason);
+        }
+    }
 }
