@@ -42,6 +42,7 @@ mod terminal;
 mod threads;
 mod translated;
 mod trust;
+mod whole_file;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

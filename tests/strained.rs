@@ -71,6 +71,37 @@ fn a_load_that_the_disk_refuses_says_where_and_what_to_do() {
 }
 
 #[test]
+fn a_disk_that_refuses_a_page_or_a_table_leaves_the_file_that_was_there() {
+    let project = Project::new();
+    project.run(["run", STUDY]).ok();
+    let read = |file: &str| fs::read(project.path().join(file)).expect("the file is there");
+    let page = ["explore", STUDY, "--export", "page.html"];
+    let query = "select a.sent_ns * 7 + b.sent_ns * 13 as x, a.sent_ns * 11 + b.sent_ns * 17 as y \
+                 from \"ladder.requests\" as a, \"ladder.requests\" as b limit 200000";
+    let table = ["sql", STUDY, query, "--parquet", "rows.parquet"];
+    for (words, file) in [(&page[..], "page.html"), (&table[..], "rows.parquet")] {
+        project.run(words).ok();
+        let before = read(file);
+        let ended = under(&project, 4, words);
+        assert_eq!(
+            ended.code,
+            Some(4),
+            "{file}: {}{}",
+            ended.stdout,
+            ended.stderr
+        );
+        assert!(ended.stderr.contains(file), "{file}: {}", ended.stderr);
+        assert!(read(file) == before, "{file} was changed");
+    }
+    let names = fs::read_dir(project.path()).expect("the project").flatten();
+    let left = names.filter(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with(".benchtrail-")
+    });
+    assert_eq!(left.count(), 0, "nothing is left beside them");
+}
+
+#[test]
 fn a_missing_temporary_folder_is_reported_with_the_remedy() {
     let project = Project::new();
     project.run(["run", STUDY]).ok();

@@ -1,7 +1,6 @@
 //! `audit`: reads every number of a report again from its artifacts and checks every digest, or checks foreign reports
 //! against themselves and traces them to data.
 
-use std::fs;
 use std::path::Path;
 
 use artifacts::Scalar;
@@ -12,6 +11,7 @@ use crate::evidence::Evidence;
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::terminal::say;
+use crate::whole_file;
 
 /// Returns a function that judges rules as the report does and reads the report's tables only once.
 pub(super) fn judge() -> impl Fn(&str, why::Read<'_>) -> Result<why::Judged, String> {
@@ -148,5 +148,5 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Stop> {
-    fs::write(file, text).map_err(|error| Stop::refused_at(shown(file), &error))
+    whole_file::write(file, text.as_bytes()).map_err(|error| Stop::refused_at(shown(file), &error))
 }

@@ -15,6 +15,7 @@ use crate::project::{Project, shown};
 use crate::small;
 use crate::study::{Kept, Study, is_bundle};
 use crate::terminal::{bytes, complain, is_watched, say};
+use crate::whole_file;
 
 /// A site, and everything that must live as long as it does.
 struct Opened {
@@ -160,7 +161,8 @@ fn export(
     let exported = explore::export(&opened.site, &id, limit, chunks, &mut heard);
     bar.finish_and_clear();
     let exported = exported.map_err(Stop::failed)?;
-    std::fs::write(file, &exported.html).map_err(|e| Stop::refused_at(file.display(), &e))?;
+    whole_file::write(file, exported.html.as_ref())
+        .map_err(|e| Stop::refused_at(file.display(), &e))?;
     for what in &exported.left_out {
         complain(&format!(
             "warning: left out because of the size limit: {what}"

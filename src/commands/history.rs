@@ -14,6 +14,7 @@ use crate::exit::Stop;
 use crate::given::{Wanted, must_be};
 use crate::project::{Project, shown};
 use crate::terminal::{complain, say};
+use crate::whole_file;
 
 pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), Stop> {
     let (table, column) = arguments
@@ -62,7 +63,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         .hint("the notes above say why; the store must still have what the locks name"));
     }
     if let Some(file) = &arguments.figure {
-        std::fs::write(file, figure(&arguments.figure_of, &history))
+        whole_file::write(file, figure(&arguments.figure_of, &history).as_bytes())
             .map_err(|e| Stop::refused_at(file.display(), &e))?;
     }
     tell(arguments, global, &history)

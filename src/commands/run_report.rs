@@ -9,6 +9,7 @@ use pipeline::{Artifact, Media, Plan, RunSummary, StudyResult};
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::session::Session;
+use crate::whole_file;
 
 /// Writes each report next to its figures and its trace, and returns the paths.
 pub(super) fn write_reports(
@@ -100,7 +101,7 @@ pub(super) fn write_not_run(session: &Session, plan: &Plan) -> Result<Option<Pat
     let file = report.with_file_name("not-run.md");
     let written = file.parent().map_or(Ok(()), fs::create_dir_all);
     written
-        .and_then(|()| fs::write(&file, page))
+        .and_then(|()| whole_file::write(&file, page.as_bytes()))
         .map_err(|e| Stop::refused_at(file.display(), &e))?;
     Ok(Some(file))
 }
@@ -157,7 +158,7 @@ pub(super) fn write_report<'a>(
         let fault = |e: std::io::Error| Stop::refused_at(target.display(), &e);
         fs::create_dir_all(target.parent().expect("a file lies in a folder")).map_err(fault)?;
         if fs::read(&target).ok().as_deref() != Some(bytes.as_slice()) {
-            fs::write(&target, &bytes).map_err(fault)?;
+            whole_file::write(&target, &bytes).map_err(fault)?;
         }
     }
     Ok(true)

@@ -13,6 +13,7 @@ use crate::project::shown;
 use crate::study::Study;
 use crate::table_view::View;
 use crate::terminal::{bytes, complain, say};
+use crate::whole_file;
 
 pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     let rows = arguments
@@ -111,7 +112,7 @@ fn print(
 ) -> Result<(), Stop> {
     if let Some(file) = &arguments.parquet {
         let content = answer.to_parquet()?;
-        std::fs::write(file, &content).map_err(|e| Stop::refused_at(file.display(), &e))?;
+        whole_file::write(file, &content).map_err(|e| Stop::refused_at(file.display(), &e))?;
         let size = bytes(content.len() as u64);
         if global.json {
             say(&json!({"file": file, "rows": answer.rows(), "bytes": content.len()}).to_string());
