@@ -225,18 +225,15 @@ pub(crate) fn parse(text: &str, at_ns: i64) -> Result<Scraped, String> {
     }
     if samples == 0 && !wrong.is_empty() {
         return Err(format!(
-            "the answer is not in the Prometheus text format; it begins with `{}`",
+            "the answer is not in the Prometheus text format: it begins with `{}`",
             start_of(wrong[0])
         ));
     }
-    for (lines, what) in [
-        (wrong, "are no samples"),
-        (twice, "repeat a series of the same answer"),
-    ] {
+    for (lines, what) in [(wrong, "are no samples"), (twice, "repeat a series of it")] {
         if let Some(first) = lines.first() {
             let (count, first) = (lines.len(), start_of(first));
             scraped.odd.push(format!(
-                "{count} lines of an answer {what} and were left out; the first: `{first}`"
+                "an answer has lines that {what}; left out: {count}, the first `{first}`"
             ));
         }
     }
@@ -316,7 +313,7 @@ mod tests {
         );
         assert_eq!(
             scraped.odd,
-            ["1 lines of an answer are no samples and were left out; the first: `broken`"]
+            ["an answer has lines that are no samples; left out: 1, the first `broken`"]
         );
     }
 
@@ -377,9 +374,7 @@ mod tests {
         assert_eq!(values, [100.0, 7.0]);
         assert_eq!(
             scraped.odd,
-            [
-                "2 lines of an answer repeat a series of the same answer and were left out; the first: `a 5`"
-            ]
+            ["an answer has lines that repeat a series of it; left out: 2, the first `a 5`"]
         );
     }
 
