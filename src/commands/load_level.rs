@@ -83,10 +83,11 @@ impl Level<'_> {
             },
         );
         bar.finish_and_clear();
-        let result = result.map_err(Stop::from)?;
+        let mut result = result.map_err(Stop::from)?;
         if let Ending::Refused(refusal) = &result.ending {
             return Err(server.refusal(target, refusal));
         }
+        result.warnings.extend(result.tally.standstill());
         result
             .warnings
             .iter()

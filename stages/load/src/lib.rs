@@ -32,6 +32,7 @@ mod measure;
 mod models;
 mod named_file;
 mod ordered;
+mod pauses;
 mod peer;
 mod plan;
 mod prompts;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use contract::{Chunk, Phase, Request, RequestStatus};
 
+use crate::pauses::Pauses;
+
 /// Counts over a run's rows; memory does not grow with them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
@@ -29,6 +31,8 @@ pub struct Tally {
     pub streamed_answers: u64,
     /// Those of them whose complete text arrived in one socket read.
     pub in_one_piece: u64,
+    /// Times in which nothing arrived.
+    pauses: Pauses,
     /// Measured requests that were answered completely, but without a chunk of text. Answers of APIs that generate no
     /// text do not count.
     pub without_text: u64,
@@ -90,6 +94,7 @@ impl Tally {
             self.first_error.clone_from(&row.error);
         }
         self.replays += u64::from(row.superseded);
+        self.pauses.add(row, chunks);
         if row.phase != Phase::Measured {
             return;
         }
@@ -135,6 +140,12 @@ impl Tally {
     /// put them together.
     pub fn mostly_in_one_piece(&self) -> bool {
         self.in_one_piece * 2 > self.streamed_answers
+    }
+
+    /// Returns the doubt about a load during which everything stood still for a second or more. The gate `stalls` judges
+    /// this in a study.
+    pub fn standstill(&self) -> Option<String> {
+        self.pauses.doubt()
     }
 
     /// Returns the doubts that the counts raise, if any. Answers that are not streamed have no chunks.
