@@ -40,7 +40,7 @@ pub(super) fn reasons(mask: u64) -> String {
 /// Returns a figure as a whole number; `None` if 64 bits do not hold it.
 pub(super) fn whole(value: f64) -> Option<i64> {
     // From 2⁶³ on, the conversion would give the largest number instead.
-    const END: f64 = 9_223_372_036_854_775_808.0;
+    const END: f64 = -(i64::MIN as f64);
     (-END..END).contains(&value).then_some(value as i64)
 }
 
