@@ -71,6 +71,7 @@ mod sql;
 mod ssh;
 mod steps;
 mod strained;
+mod strangers;
 mod tampering;
 mod torture;
 mod traps;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::load_level::Run;
 use super::load_settings::Levelled;
+use super::load_table::{cancelled, failed};
 use crate::columns::columns;
 use crate::exit::Stop;
 use crate::terminal::say;
@@ -86,6 +87,9 @@ pub(super) fn tell(
             level_name(runs[k].0),
             sweep.axis
         ),
+        None if runs.len() < sweep.levels.len() => {
+            "\nno knee within the levels measured until then".to_owned()
+        }
         None => "\nno knee within these levels".to_owned(),
     });
     if let Some(folder) = out {
@@ -99,25 +103,26 @@ fn table(sweep: &Sweep, runs: &[(f64, Run)], knee: Option<usize>, slo: &Slo) -> 
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"))
     };
+    let any_cancelled = runs.iter().any(|(_, run)| cancelled(&run.summary) > 0);
     let rows: Vec<Vec<String>> = runs
         .iter()
         .enumerate()
         .map(|(i, (level, run))| {
             let Summary {
-                statuses,
                 ttft,
                 tpot,
                 e2e_latency,
                 ..
             } = &run.summary;
-            let all: u64 = statuses.values().sum();
-            let ok = run.ok;
             let mut row = vec![
                 level_name(*level),
-                ok.to_string(),
-                (all - ok).to_string(),
-                number(run.summary.request_throughput, 2),
+                run.ok.to_string(),
+                failed(&run.summary).to_string(),
             ];
+            if any_cancelled {
+                row.push(cancelled(&run.summary).to_string());
+            }
+            row.push(number(run.summary.request_throughput, 2));
             if bounded {
                 row.push(number(run.summary.goodput, 2));
                 row.push(number(
@@ -140,7 +145,11 @@ fn table(sweep: &Sweep, runs: &[(f64, Run)], knee: Option<usize>, slo: &Slo) -> 
             row
         })
         .collect();
-    let mut heads = vec![sweep.axis, "ok", "failed", "answered/s"];
+    let mut heads = vec![sweep.axis, "ok", "failed"];
+    if any_cancelled {
+        heads.push("cancelled");
+    }
+    heads.push("answered/s");
     if bounded {
         heads.extend(["goodput/s", "within %"]);
     }

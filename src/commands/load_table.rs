@@ -108,11 +108,22 @@ fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
 }
 
 fn ok(summary: &Summary) -> u64 {
-    summary
-        .statuses
-        .get(&RequestStatus::Ok)
-        .copied()
-        .unwrap_or(0)
+    with_status(summary, RequestStatus::Ok)
+}
+
+/// Returns the number of requests that neither succeeded nor failed: the load or the client stopped them.
+pub(super) fn cancelled(summary: &Summary) -> u64 {
+    with_status(summary, RequestStatus::Cancelled)
+}
+
+fn with_status(summary: &Summary, status: RequestStatus) -> u64 {
+    summary.statuses.get(&status).copied().unwrap_or(0)
+}
+
+/// Returns the number of requests that failed.
+pub(super) fn failed(summary: &Summary) -> u64 {
+    let all: u64 = summary.statuses.values().sum();
+    all - ok(summary) - cancelled(summary)
 }
 
 /// Replaces a token count if the sum would be incomplete.
@@ -172,8 +183,19 @@ fn requests(result: &LoadFiles, summary: &Summary) -> Vec<Vec<String>> {
     let all: u64 = summary.statuses.values().sum();
     let mut rows = vec![
         row("Successful requests", ok(summary).to_string(), ""),
-        row("Failed requests", (all - ok(summary)).to_string(), ""),
+        row("Failed requests", failed(summary).to_string(), ""),
     ];
+    if cancelled(summary) > 0 {
+        let reason = first_error(result, RequestStatus::Cancelled).map(in_line);
+        let note = reason.map_or_else(String::new, |reason| {
+            format!("neither successful nor failed; the first: {reason}")
+        });
+        rows.push(row(
+            "Cancelled requests",
+            cancelled(summary).to_string(),
+            &note,
+        ));
+    }
     if all < planned {
         rows.push(row("Requests never sent", (planned - all).to_string(), ""));
     }
@@ -314,12 +336,12 @@ fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution
     ]
 }
 
-/// Returns a line for each status that is not ok, with the first error of that status.
+/// Returns a line for each status of failed requests, with the first error of that status.
 fn errors(result: &LoadFiles, summary: &Summary) -> Vec<String> {
     let failed = summary
         .statuses
         .iter()
-        .filter(|(status, _)| **status != RequestStatus::Ok);
+        .filter(|(status, _)| !matches!(status, RequestStatus::Ok | RequestStatus::Cancelled));
     let lines: Vec<String> = failed
         .map(|(status, n)| match first_error(result, *status) {
             Some(error) => format!("  {n} {}, the first: {}", status.word(), in_line(error)),

@@ -1,0 +1,104 @@
+//! Mistakes of a stranger in the first hours: names in queries, operators and templates, options of other commands, and
+//! words of the environment. Planning reports what it can know, at the place of the word.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+
+use crate::mistakes::{hinted, planned, written};
+use crate::support::{Outcome, Project};
+
+const MEANS: &str = "over: [block], columns: [output_throughput, ttft_ms_p50, tpot_ms_p50]";
+const CELLS: &str = "cells: {operator: cell-summary}";
+const CHECKS: &str = "checks: {kind: verify, needs: [server, ladder]}";
+
+/// A server that lists a model and never answers a request for text. It says on a channel when it has this many of them.
+fn silent(requests: usize) -> (String, mpsc::Receiver<()>) {
+    const MODELS: &str =
+        "{\"object\": \"list\", \"data\": [{\"id\": \"any\", \"object\": \"model\"}]}";
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut start = [0; 4];
+            if stream.read_exact(&mut start).is_err() {
+                continue;
+            }
+            if start.starts_with(b"POST") {
+                open.push(stream);
+                if open.len() == requests {
+                    sender.send(()).expect("the test listens");
+                }
+                continue;
+            }
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
+                MODELS.len()
+            );
+            let answer = format!("{head}connection: close\r\n\r\n{MODELS}");
+            stream
+                .write_all(answer.as_bytes())
+                .expect("it takes the answer");
+        }
+    });
+    (url, receiver)
+}
+
+#[test]
+fn requests_that_ctrl_c_cuts_off_are_cancelled_and_not_failed() {
+    let project = Project::new();
+    let (url, sent) = silent(2);
+    let arguments = [
+        "load",
+        &url,
+        "--model",
+        "any",
+        "--concurrency",
+        "2",
+        "--requests",
+        "4",
+        "--no-preflight",
+        "--quiet",
+    ];
+    let child = project
+        .command(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    sent.recv().expect("both clients send");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("SIGINT");
+    let outcome: Outcome = child.wait_with_output().expect("it ends").into();
+    assert_eq!(
+        outcome.code,
+        Some(130),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    let lines: Vec<String> = outcome
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for line in [
+        "Successful requests 0",
+        "Failed requests 0",
+        "Cancelled requests 2 neither successful nor failed; the first: stopped",
+        "Requests never sent 2",
+    ] {
+        assert!(
+            lines.iter().any(|l| l == line),
+            "{line}: {}",
+            outcome.stdout
+        );
+    }
+    assert!(!outcome.stdout.contains("errors"), "{}", outcome.stdout);
+}
