@@ -18,6 +18,12 @@ const MARK: &[u8] = b"PAR1";
 /// Describes why the reader refuses a file.
 fn unreadable(message: &str) -> Unreadable {
     // The words of the Parquet reader; the feature has the name of the compression or of the package for it.
+    if message.contains("CRC checksum mismatch") {
+        return Unreadable::new(
+            "a page of the file does not match its checksum",
+            "a byte of the file has changed since it was written: copy it again from its origin",
+        );
+    }
     let Some((_, feature)) = message.split_once("Disabled feature at compile time: ") else {
         return Unreadable::new(message, "the file is damaged: copy or write it again");
     };
@@ -227,6 +233,30 @@ mod tests {
              6f772076657273696f6e2032362e302e31191c1c0000008600000050415231",
         ),
     ];
+
+    /// The numbers 1 and 2 without compression, as pyarrow 26.0.1 writes them with `write_page_checksum=True`.
+    const CHECKED: &str = "504152311500152c152c15edb4a89c031c15041500150615061c000000020000000401010000000000000002000000\
+        000000001504192c35001806736368656d6115020015042502180161001604191c191c26001c1504192506001918016115001604165e165e2608\
+        491c150015001502003c290619260004000000165e16042608165e002820706172717565742d6370702d6172726f772076657273696f6e2032362\
+        e302e31191c1c0000007a00000050415231";
+
+    #[test]
+    fn a_changed_byte_is_noticed_if_the_file_has_checksums() {
+        let byte = |at: usize| u8::from_str_radix(&CHECKED[at..at + 2], 16).unwrap();
+        let mut bytes: Vec<u8> = (0..CHECKED.len()).step_by(2).map(byte).collect();
+        let whole = read(&bytes).unwrap();
+        assert_eq!(whole.columns, [[Field::Int(1), Field::Int(2)]]);
+        let one = bytes
+            .windows(8)
+            .position(|part| part == 1_i64.to_le_bytes());
+        bytes[one.unwrap()] ^= 2;
+        let error = read(&bytes).unwrap_err();
+        assert_eq!(
+            error.message,
+            "a page of the file does not match its checksum"
+        );
+        assert!(error.hint.contains("copy it again"), "{}", error.hint);
+    }
 
     #[test]
     fn a_compression_that_is_not_read_is_named() {
