@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use artifacts::{KnownFiles, Store};
+use artifacts::{DiskFault, KnownFiles, Store};
 use tempfile::TempDir;
 
 use crate::effect_text::quoted;
@@ -120,7 +120,12 @@ impl Project {
     /// If the folder cannot be created or its index cannot be opened.
     pub(crate) fn open(&self) -> Result<Store, Stop> {
         if self.is_ours() {
-            return Ok(Store::open(&self.store)?);
+            let opened = Store::open(&self.store);
+            return opened.map_err(|error| match DiskFault::behind(&error) {
+                None if !self.store.join("objects").is_dir() => Stop::from(error)
+                    .hint("the store is a folder: name one that you can make or write with `--store DIR` or BENCHTRAIL_STORE"),
+                _ => Stop::from(error),
+            });
         }
         // A bundle's own index, if any, was made by another party and is never read. The index of a store that is not
         // writable cannot be opened. A temporary index serves for both.

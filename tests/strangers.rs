@@ -15,6 +15,75 @@ const MEANS: &str = "over: [block], columns: [output_throughput, ttft_ms_p50, tp
 const CELLS: &str = "cells: {operator: cell-summary}";
 const CHECKS: &str = "checks: {kind: verify, needs: [server, ladder]}";
 
+#[test]
+fn a_store_that_cannot_be_made_is_reported_by_doctor_and_by_run() {
+    let project = written();
+    fs::write(project.path().join("file"), "text").unwrap();
+    let run = project.run(["--store", "file/store", "plan", "mine.yaml"]);
+    assert_eq!(run.code, Some(4), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("hint: the store is a folder: "),
+        "{}",
+        run.stderr
+    );
+    let doctor = project.run(["--store", "file/store", "doctor"]);
+    assert_eq!(doctor.code, Some(4), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains("file is not a folder"),
+        "{}",
+        doctor.stdout
+    );
+    // No file can be made in this folder, not even by root.
+    let doctor = project.run(["--store", "/proc/self/store", "doctor"]);
+    assert_eq!(doctor.code, Some(4), "{}", doctor.stdout);
+    assert!(
+        doctor.stdout.contains("cannot be written: "),
+        "{}",
+        doctor.stdout
+    );
+    assert!(
+        doctor
+            .stdout
+            .contains("put the store elsewhere with `--store DIR`"),
+        "{}",
+        doctor.stdout
+    );
+    let well = project.run(["--store", "new", "doctor"]);
+    assert!(
+        well.stdout.contains("can be created by the first run"),
+        "{}",
+        well.stdout
+    );
+    assert!(
+        !project.path().join("new").exists(),
+        "doctor makes no store"
+    );
+}
+
+#[test]
+fn doctor_names_the_variable_of_a_key_that_is_not_set() {
+    let project = written();
+    let study = fs::read_to_string(project.path().join("mine.yaml")).unwrap();
+    let keyed = study.replace(
+        "requests: 16",
+        "requests: 16\n    api-key-env: NO_SUCH_KEY_HERE",
+    );
+    fs::write(project.path().join("keyed.yaml"), keyed).unwrap();
+    let doctor = project.run(["doctor", "keyed.yaml"]);
+    assert!(
+        doctor
+            .stdout
+            .contains("`NO_SUCH_KEY_HERE`, which should hold the API key, is not set"),
+        "{}",
+        doctor.stdout
+    );
+    assert!(
+        doctor.stdout.contains("stage `ladder`"),
+        "{}",
+        doctor.stdout
+    );
+}
+
 /// A server that lists a model and never answers a request for text. It says on a channel when it has this many of them.
 fn silent(requests: usize) -> (String, mpsc::Receiver<()>) {
     const MODELS: &str =

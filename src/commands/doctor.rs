@@ -1,10 +1,12 @@
 //! `doctor`: shows what this machine has and lacks, in general and for an experiment.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
 use artifacts::counted;
 use engines::Engine;
+use pipeline::sources::NamedFiles;
 use provision::{Brought, Machine, Unmet, unmet};
 use serde_json::{Value, json};
 
@@ -196,8 +198,70 @@ fn general(machine: &Machine, project: &Project) -> Vec<Diagnosis> {
         )
         .remedy("install pip; on Debian: apt install python3-pip"),
     );
+    findings.push(store_folder(&project.store));
     findings.push(space(project));
+    findings.push(temporary_folder());
     findings
+}
+
+/// Checks that the store, or the folder in which it will be created, can be written.
+fn store_folder(store: &Path) -> Diagnosis {
+    let what = format!("store {}", shown(store));
+    let not_folder = store
+        .ancestors()
+        .find(|p| p.exists())
+        .filter(|p| !p.is_dir());
+    let remedy = "make the folder writable for you, or put the store elsewhere with `--store DIR`";
+    if let Some(file) = not_folder {
+        return Diagnosis {
+            what,
+            state: State::Lacking,
+            detail: format!("{} is not a folder", shown(file)),
+            remedy: Some("name a folder with `--store DIR` or BENCHTRAIL_STORE".to_owned()),
+        };
+    }
+    let (folder, detail) = match store.is_dir() {
+        true => (store, "can be written".to_owned()),
+        false => (
+            existing(store),
+            "can be created by the first run".to_owned(),
+        ),
+    };
+    let tried =
+        try_to_write(folder).map_err(|e| format!("{} cannot be written: {e}", shown(folder)));
+    Diagnosis::of(&what, &tried, |()| detail.clone(), State::Lacking).remedy(remedy)
+}
+
+/// Checks that the folder of temporary files can be written: `load` without `--out` and dry runs need it.
+fn temporary_folder() -> Diagnosis {
+    let folder = std::env::temp_dir();
+    let tried = try_to_write(&folder).map_err(|e| format!("cannot be written: {e}"));
+    let what = format!("temporary folder {}", folder.display());
+    Diagnosis::of(
+        &what,
+        &tried,
+        |()| "can be written".to_owned(),
+        State::Lacking,
+    )
+    .remedy("name a folder that you can write: `export TMPDIR=DIR`")
+}
+
+/// Writes some bytes into a folder, in a file without a name, which leaves nothing behind.
+fn try_to_write(folder: &Path) -> std::io::Result<()> {
+    let mut file = tempfile::tempfile_in(folder)?;
+    file.write_all(&[0; 4096])?;
+    file.sync_data()
+}
+
+/// Returns the nearest folder on the way to a path that exists.
+fn existing(path: &Path) -> &Path {
+    let here = Path::new(".");
+    let nearest = path.ancestors().find(|p| p.is_dir());
+    nearest.unwrap_or(if path.is_absolute() {
+        Path::new("/")
+    } else {
+        here
+    })
 }
 
 fn version_of(program: &str, arguments: &[&str]) -> Result<String, String> {
@@ -221,11 +285,7 @@ fn version_of(program: &str, arguments: &[&str]) -> Result<String, String> {
 }
 
 fn space(project: &Project) -> Diagnosis {
-    let folder = project
-        .store
-        .ancestors()
-        .find(|p| p.is_dir())
-        .unwrap_or(Path::new("/"));
+    let folder = existing(&project.store);
     let free = rustix::fs::statvfs(folder).map(|s| s.f_bavail.saturating_mul(s.f_frsize));
     let what = format!("space for {}", shown(&project.store));
     let finding = Diagnosis::of(
@@ -253,7 +313,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
         smoke: false,
     };
     let session = Session::open(&arguments, global)?;
-    let mut findings = Vec::new();
+    let mut findings = environment(&session);
     for stage in session
         .experiment
         .stages
@@ -288,6 +348,41 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
         }
     }
     Ok(findings)
+}
+
+/// Reports what the experiment's cells take from the environment of this process and would not find, such as an API key.
+/// A machine that a scheduler chooses has its own environment.
+fn environment(session: &Session) -> Vec<Diagnosis> {
+    let files = NamedFiles::of(&session.experiment, None);
+    let mut findings = Vec::new();
+    for stage in &session.experiment.stages {
+        let kind = session
+            .registry
+            .kinds
+            .iter()
+            .find(|kind| kind.name() == stage.kind);
+        let Some(kind) = kind.filter(|_| stage.placements.is_empty()) else {
+            continue;
+        };
+        for problem in stage
+            .parameter_sets
+            .iter()
+            .filter_map(|set| kind.ready(set, &files).err())
+        {
+            let finding = Diagnosis {
+                what: format!("stage `{}`", stage.name),
+                state: State::Lacking,
+                detail: problem.message,
+                remedy: problem.hint,
+            };
+            if !findings.iter().any(|other: &Diagnosis| {
+                other.what == finding.what && other.detail == finding.detail
+            }) {
+                findings.push(finding);
+            }
+        }
+    }
+    findings
 }
 
 /// Reports whether an engine can run here. If a fallback exists, nothing is lacking yet.
