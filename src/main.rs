@@ -42,6 +42,7 @@ mod terminal;
 mod threads;
 mod translated;
 mod trust;
+mod variables;
 mod whole_file;
 
 use std::ffi::OsString;
@@ -172,6 +173,7 @@ fn execute(words: impl Iterator<Item = OsString>) -> u8 {
             return answered(&other_words::with_our_word(error));
         }
     };
+    variables::warn_of_misspelt();
     let done = commands::execute(&cli);
     let written = terminal::finish();
     match done.and(written) {

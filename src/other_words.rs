@@ -2,11 +2,13 @@
 
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use pipeline::suggest::closest;
 
 use crate::nearby;
 use Saying::{Advise, LeaveOut, Write};
 use tables::{
-    APIS, BEFORE_COMMANDS, COMMANDS, OF_REPORTS, OF_RUNS, OF_STORES, SAYINGS, WORDS, write,
+    APIS, BEFORE_COMMANDS, COMMANDS, OF_EXPLORE, OF_INIT, OF_QUERIES, OF_REPORTS, OF_RUNS,
+    OF_STORES, SAYINGS, WORDS, write,
 };
 
 mod tables;
@@ -158,6 +160,7 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         // The usage text was made for the parser's guess.
         error.remove(ContextKind::Usage);
     }
+    drop_a_wild_guess(&mut error);
     // The parser offers to pass any unknown option as a value. Only a negative number can be one.
     let is_word = |given: &str| {
         given
@@ -171,6 +174,23 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     error
 }
 
+/// Removes the parser's guess at an unknown option if the two hardly resemble each other, such as `--locked` for `--blocks`.
+fn drop_a_wild_guess(error: &mut Error) {
+    let (Some(ContextValue::String(given)), Some(ContextValue::String(guess))) = (
+        error.get(ContextKind::InvalidArg),
+        error.get(ContextKind::SuggestedArg),
+    ) else {
+        return;
+    };
+    let (given, name) = (given.trim_start_matches('-'), guess.trim_start_matches('-'));
+    let is_part = name.starts_with(given) || given.starts_with(name);
+    if error.kind() == ErrorKind::UnknownArgument && !is_part && closest(given, [name]).is_none() {
+        error.remove(ContextKind::SuggestedArg);
+        // The usage text was made for the guess.
+        error.remove(ContextKind::Usage);
+    }
+}
+
 /// Returns what an unknown argument of a command meets. The usage names the command.
 fn said_about(error: &Error, given: &str) -> Option<String> {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string);
@@ -178,6 +198,10 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
         let names = |usage: &String| commands.iter().any(|command| usage.contains(command));
         usage.as_ref().is_some_and(names)
     };
+    if is_of(&["benchtrail run", "benchtrail plan"]) && !given.starts_with('-') {
+        let text = "one experiment at a time: run the command once for each file";
+        return Some(text.to_owned());
+    }
     let of_stores = is_of(&["benchtrail fsck", "benchtrail gc"]);
     if of_stores && !given.starts_with('-') {
         let text =
@@ -189,10 +213,14 @@ fn said_about(error: &Error, given: &str) -> Option<String> {
         () if is_of(&["<COMMAND>", "benchtrail [OPTIONS]"]) => BEFORE_COMMANDS,
         () if is_of(&["benchtrail report"]) => OF_REPORTS,
         () if of_stores => OF_STORES,
-        () => {
+        () if is_of(&["benchtrail explore"]) => OF_EXPLORE,
+        () if is_of(&["benchtrail sql"]) => OF_QUERIES,
+        () if is_of(&["benchtrail init"]) => OF_INIT,
+        () if is_of(&["benchtrail load", "benchtrail calibrate"]) => {
             let saying = SAYINGS.iter().find(|(theirs, _)| *theirs == given);
             return saying.map(|(_, saying)| saying.text());
         }
+        () => return None,
     };
     let said = sayings.iter().find(|(theirs, _)| *theirs == given);
     said.map(|(_, saying)| (*saying).to_owned())
@@ -322,6 +350,11 @@ mod tests {
             ("benchtrail run --output out a.yaml", "--report FILE"),
             ("benchtrail fsck a.yaml", "takes no path"),
             ("benchtrail gc -n", "--dry-run"),
+            ("benchtrail run --blocks 3 a.yaml", "`design: {blocks: N}`"),
+            ("benchtrail run a.yaml b.yaml", "one experiment at a time"),
+            ("benchtrail explore --port 80", "`--listen 127.0.0.1:PORT`"),
+            ("benchtrail sql a.yaml --format csv", "`--csv`"),
+            ("benchtrail init a --concurrency 4", "`--clients N,…`"),
             ("benchtrail status -x a.yaml", "unexpected argument '-x'"),
         ] {
             let text = whole(line);
@@ -330,6 +363,12 @@ mod tests {
                 "{line}: {text}"
             );
         }
+        // A guess of the parser that has little in common with the option is no help.
+        let wild = whole("benchtrail diff a --folder b");
+        assert!(!wild.contains("similar"), "{wild}");
+        let other = whole("benchtrail list gates --verbose");
+        assert!(!other.contains("--out DIR"), "{other}");
+        assert!(whole("benchtrail plan a.yaml --dryrun").contains("'--dry-run'"));
         assert!(answer(&["--artifact-dir", "x"]).contains("'--out'"));
         assert!(answer(&["--port", "8000"]).contains("part of the URL"));
         assert!(!answer(&["--profile", "sweep"]).contains("--output-file"));

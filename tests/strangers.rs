@@ -16,6 +16,25 @@ const CELLS: &str = "cells: {operator: cell-summary}";
 const CHECKS: &str = "checks: {kind: verify, needs: [server, ladder]}";
 
 #[test]
+fn a_misspelt_variable_is_reported() {
+    let project = written();
+    let outcome: Outcome = project
+        .command(["plan", "mine.yaml"])
+        .env("BENCHTRAIL_STOR", "elsewhere")
+        .output()
+        .expect("the binary starts")
+        .into();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains(
+            "warning: the variable BENCHTRAIL_STOR is not read; did you mean BENCHTRAIL_STORE?\n"
+        ),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
 fn a_store_that_cannot_be_made_is_reported_by_doctor_and_by_run() {
     let project = written();
     fs::write(project.path().join("file"), "text").unwrap();
@@ -170,4 +189,29 @@ fn requests_that_ctrl_c_cuts_off_are_cancelled_and_not_failed() {
         );
     }
     assert!(!outcome.stdout.contains("errors"), "{}", outcome.stdout);
+}
+
+#[test]
+fn names_on_the_command_line_are_met_with_those_that_exist() {
+    let project = written();
+    let none = project.run(["plan", "mine.yaml", "--only", "ladder[block=1,clients=3]"]);
+    assert_eq!(none.code, Some(2), "{}", none.stderr);
+    assert!(
+        none.stderr
+            .contains("hint: the labels of `clients` are `1`, `2`, `4`\n"),
+        "{}",
+        none.stderr
+    );
+    project
+        .run(["run", "experiments/simulated.yaml", "--only", "ladder"])
+        .ok();
+    let sql = project.run(["sql", "experiments/simulated.yaml", "select * from cells"]);
+    assert_eq!(sql.code, Some(5), "{}", sql.stderr);
+    assert!(
+        sql.stderr.contains(
+            "these stages have no tables, because none of their cells is ok: `checks`, `results`"
+        ),
+        "{}",
+        sql.stderr
+    );
 }

@@ -14,7 +14,7 @@ use super::{
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
 /// what changed, trace every number and publish the report.
 #[derive(Debug, Parser)]
-#[command(name = "benchtrail", version, max_term_width = 100, after_long_help = EXIT_CODES)]
+#[command(name = "benchtrail", bin_name = "benchtrail", version, max_term_width = 100, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -369,12 +369,134 @@ pub(super) const OF_RUNS: &[(&str, &str)] = &[
         "-k",
         "`--keep-going` continues with other cells when one fails",
     ),
+    ("--threads", ONE_AT_A_TIME),
+    ("--workers", ONE_AT_A_TIME),
+    ("--parallel", ONE_AT_A_TIME),
+    ("--blocks", REPETITIONS),
+    ("--repeat", REPETITIONS),
+    ("--repeats", REPETITIONS),
+    ("--repetitions", REPETITIONS),
+    ("--runs", REPETITIONS),
+    ("--iterations", REPETITIONS),
+    (
+        "--resume",
+        "leave it out: `benchtrail run EXPERIMENT` executes what is missing",
+    ),
+    (
+        "--continue",
+        "leave it out: `benchtrail run EXPERIMENT` executes what is missing",
+    ),
+    ("--model", IN_THE_FILE),
+    ("--engine", IN_THE_FILE),
+    ("--seed", IN_THE_FILE),
+    ("--clients", IN_THE_FILE),
+    ("--concurrency", IN_THE_FILE),
+    ("--requests", IN_THE_FILE),
+    ("--rate", IN_THE_FILE),
+    ("--workload", IN_THE_FILE),
+    (
+        "--param",
+        "`--set NAME=VALUE` sets a parameter of the experiment",
+    ),
+    (
+        "--gpu",
+        "the engine sees the GPUs that its environment shows it: `CUDA_VISIBLE_DEVICES=0 benchtrail run EXPERIMENT`",
+    ),
     ("-o", A_REPORT),
     ("--out", A_REPORT),
     ("--output", A_REPORT),
     (
         "-p",
         "`--profile NAME` selects a profile, `--set NAME=VALUE` sets a parameter",
+    ),
+];
+
+/// What an option for something that the experiment says meets.
+const IN_THE_FILE: &str =
+    "the experiment's file says it; `--set NAME=VALUE` sets a parameter that the file declares";
+
+/// What an option for a number of repetitions meets.
+const REPETITIONS: &str = "the experiment's file says it: `design: {blocks: N}` measures everything N times, each time with a new launch";
+
+/// Options of other tools' pages, each with what to do instead.
+pub(super) const OF_EXPLORE: &[(&str, &str)] = &[
+    ("--port", LISTEN),
+    ("-p", LISTEN),
+    ("--host", LISTEN),
+    ("--bind", LISTEN),
+    ("--address", LISTEN),
+    (
+        "--output",
+        "`--export FILE` writes one study as a page that opens without a server",
+    ),
+    (
+        "--out",
+        "`--export FILE` writes one study as a page that opens without a server",
+    ),
+    (
+        "-o",
+        "`--export FILE` writes one study as a page that opens without a server",
+    ),
+];
+
+/// What an option for an address of the explorer meets.
+const LISTEN: &str =
+    "`--listen 127.0.0.1:PORT` chooses the address and the port; port 0 is any free one";
+
+/// Options of other tools that query tables, each with what to do instead.
+pub(super) const OF_QUERIES: &[(&str, &str)] = &[
+    ("--format", QUERY_FORMATS),
+    ("-o", QUERY_FORMATS),
+    ("--out", QUERY_FORMATS),
+    ("--output", QUERY_FORMATS),
+    (
+        "-c",
+        "the query comes after the experiment, without an option",
+    ),
+    (
+        "-q",
+        "the query comes after the experiment, without an option",
+    ),
+    (
+        "--query",
+        "the query comes after the experiment, without an option",
+    ),
+];
+
+/// What an option for the format of an answer meets.
+const QUERY_FORMATS: &str =
+    "`--csv` prints CSV, `--json` prints JSON, `--parquet FILE` writes a file";
+
+/// Options of `load` and of other tools that `init` lacks, each with ours.
+pub(super) const OF_INIT: &[(&str, &str)] = &[
+    ("--concurrency", "`--clients N,…`"),
+    ("--max-concurrency", "`--clients N,…`"),
+    ("-c", "`--clients N,…`"),
+    ("--rate", "`--rates R,…`"),
+    ("--request-rate", "`--rates R,…`"),
+    ("--workload", "`--workloads NAMES`"),
+    (
+        "--dataset",
+        "`--workloads NAMES`; a file is a workload of the study: `prompts: {dataset: {file: FILE}}`",
+    ),
+    ("--num-prompts", "`--requests N`"),
+    ("--blocks", "`--repetitions N`"),
+    ("--repeat", "`--repetitions N`"),
+    (
+        "-n",
+        "the name comes without an option: `benchtrail init NAME`",
+    ),
+    (
+        "--name",
+        "the name comes without an option: `benchtrail init NAME`",
+    ),
+    (
+        "-o",
+        "the name comes without an option: `benchtrail init NAME`",
+    ),
+    (
+        "--output",
+        "the name comes without an option: `benchtrail init NAME`",
     ),
 ];
 

@@ -303,7 +303,7 @@ fn decision(
 
 fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut replaced: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    let mut replaced: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
     for (cell, planned) in planned_cells(session, cells) {
         let Decision::Run { reason } = &planned.decision else {
             continue;
@@ -313,14 +313,21 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
             && had
             && session.forced[cell] == Forced::No
         {
-            let entry = replaced
-                .entry(&planned.name.stage)
-                .or_insert_with(|| (0, reason.to_string()));
-            entry.0 += 1;
+            let (count, reasons) = replaced.entry(&planned.name.stage).or_default();
+            let reason = reason.to_string();
+            *count += 1;
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
         }
     }
-    for (stage, (count, reason)) in replaced {
+    for (stage, (count, reasons)) in replaced {
         let cells = if count == 1 { "cell" } else { "cells" };
+        // The list above the notes has them all.
+        let reason = match reasons.as_slice() {
+            [first, _, ..] => format!("{first}, and other changes"),
+            reasons => reasons.concat(),
+        };
         notes.push(format!(
             "{count} measured {cells} of `{stage}` will be measured again ({reason}); the earlier \
              results stay in the store, and --locked still uses them"

@@ -115,9 +115,10 @@ fn select(
     if !chosen.is_empty() {
         return Ok(());
     }
-    let cells = list(node.texts.iter().map(|text| &**text));
-    Err(wrong(
-        "no cell has these coordinates".to_owned(),
-        format!("the cells of `{name}` are {cells}"),
-    ))
+    let listed = || {
+        let cells = list(node.texts.iter().map(|text| &**text));
+        format!("the cells of `{name}` are {cells}")
+    };
+    let hint = pattern.remedy(cells.iter()).unwrap_or_else(listed);
+    Err(wrong("no cell has these coordinates".to_owned(), hint))
 }

@@ -8,7 +8,7 @@ use artifacts::{Column, ColumnData, Digest, Scalar, Store, StoreError, Table, Ta
 use pipeline::lock::{Lock, LockCell, LockStage};
 use pipeline::place::cell_text;
 use pipeline::record::{Record, RecordError};
-use pipeline::suggest::{column_remedy, remedy};
+use pipeline::suggest::{column_remedy, list, remedy};
 use pipeline::{Artifact, CellStatus, OutputName};
 use query::{Database, Limits, QueryError};
 
@@ -141,6 +141,8 @@ pub struct Catalogue<'lock> {
     pub tables: BTreeMap<String, Entry<'lock>>,
     /// The outputs that only one stage has, with their full name.
     pub short: BTreeMap<String, String>,
+    /// The stages that have no ok cell, so that they have no tables.
+    pub unfinished: Vec<&'lock str>,
 }
 
 impl<'lock> Catalogue<'lock> {
@@ -182,8 +184,10 @@ impl<'lock> Catalogue<'lock> {
     ) -> Self {
         let mut tables = BTreeMap::new();
         let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let mut unfinished = Vec::new();
         for stage in &lock.stages {
             let Some(cell) = stage.cells.iter().find(|c| c.status == CellStatus::Ok) else {
+                unfinished.push(stage.name.as_str());
                 continue;
             };
             let outputs = match kept.outputs_of(store, &stage.name, cell) {
@@ -221,6 +225,7 @@ impl<'lock> Catalogue<'lock> {
         Self {
             tables,
             short: holders.into_iter().filter_map(alone).collect(),
+            unfinished,
         }
     }
 
@@ -245,7 +250,14 @@ impl<'lock> Catalogue<'lock> {
             .chain(self.short.keys())
             .map(String::as_str)
             .filter(derived);
-        remedy(name, "tables", names)
+        let remedy = remedy(name, "tables", names);
+        match self.unfinished.as_slice() {
+            [] => remedy,
+            stages => format!(
+                "{remedy}; these stages have no tables, because none of their cells is ok: {}",
+                list(stages.iter().copied())
+            ),
+        }
     }
 
     /// Returns the number of values, rows times columns, in the tables that a query mentions.
